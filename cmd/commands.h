@@ -1,0 +1,20 @@
+#pragma once
+// The sub-commands of estrain: each adds itself to the command line and leaves behind what to run when it was chosen.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace estrain::cmd {
+
+// Returns the exit code. Throws Error.
+using Action = std::function<int()>;
+
+void add_train(CLI::App& app, Action& chosen);
+void add_resize(CLI::App& app, Action& chosen);
+void add_status(CLI::App& app, Action& chosen);
+void add_stop(CLI::App& app, Action& chosen);
+void add_verify(CLI::App& app, Action& chosen);
+void add_worker(CLI::App& app, Action& chosen);  // hidden: a worker process
+void add_scribe(CLI::App& app, Action& chosen);  // hidden: the scribe process
+
+}  // namespace estrain::cmd

@@ -1,0 +1,46 @@
+// estrain: elastic, bit-exact training. One verb per file; see commands.h.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "cmd/commands.h"
+#include "core/base/error.h"
+
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done; 1 failed; 2 bad usage or bad spec; 3 runs differ (verify); 75 stopped early but resumable.";
+
+int report(const estrain::Error& error) {
+  fmt::print(stderr, "estrain: {}\n", error.message());
+  if (!error.advice().empty()) fmt::print(stderr, "{}\n", error.advice());
+  return estrain::exit_code(error.fault());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were."};
+  app.set_version_flag("--version", "estrain " ESTRAIN_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  estrain::cmd::Action chosen;
+  for (auto add : {estrain::cmd::add_train, estrain::cmd::add_resize, estrain::cmd::add_status,
+                   estrain::cmd::add_stop, estrain::cmd::add_worker, estrain::cmd::add_scribe}) {
+    add(app, chosen);
+  }
+  for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(kFooter);
+  try {
+    app.parse(argc, argv);
+    return chosen();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : estrain::exit_code(estrain::Fault::usage);
+  } catch (const estrain::Error& error) {
+    return report(error);
+  } catch (const std::exception& error) {
+    return report(estrain::Error(estrain::Fault::bug, error.what()));
+  }
+}

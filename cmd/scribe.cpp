@@ -1,0 +1,50 @@
+#include "core/record/scribe.h"
+
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "cmd/commands.h"
+#include "core/launch/run_directory.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run;
+  int memory = -1, socket = -1, doorbell = -1;
+  int64_t from_step = 0;
+};
+
+int write_records(const Arguments& arguments) {
+  for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
+  record::ScribeSetup setup;
+  setup.run = arguments.run;
+  setup.spec = launch::RunDirectory(arguments.run).read_spec();
+  setup.memory = arguments.memory;
+  setup.doorbell = arguments.doorbell;
+  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  setup.from_step = arguments.from_step;
+  try {
+    record::run_scribe(setup);
+  } catch (const Error& error) {
+    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(error.fault())}, {"message", error.message()}, {"advice", error.advice()}});
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_scribe(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("scribe", "The process that writes a run's files, started by train")->group("");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--memory", arguments->memory)->required();
+  verb->add_option("--socket", arguments->socket)->required();
+  verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--from-step", arguments->from_step)->required();
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return write_records(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

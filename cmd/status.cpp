@@ -1,0 +1,46 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "core/launch/run_status.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run;
+  bool json = false;
+};
+
+int status_of_all(bool as_json) {
+  std::vector<Json> all;
+  for (const std::string& run : launch::find_runs("runs")) all.push_back(launch::run_status(run));
+  if (as_json) {
+    fmt::print("{}\n", Json(all).dump());
+  } else if (all.empty()) {
+    fmt::print("no runs in ./runs; give a run directory\n");
+  } else {
+    fmt::print("{}", launch::format_status_table(all));
+  }
+  return 0;
+}
+
+int status(const Arguments& arguments) {
+  if (arguments.run.empty()) return status_of_all(arguments.json);
+  const Json one = launch::run_status(arguments.run);
+  fmt::print("{}", arguments.json ? one.dump() + "\n" : launch::format_status(one));
+  return 0;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("status", "What runs, on what, how fast, how long still");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("RUN", arguments->run, "Run directory (default: all in ./runs)");
+  verb->add_flag("--json", arguments->json, "Print as JSON");
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return status(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

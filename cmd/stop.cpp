@@ -1,0 +1,35 @@
+#include <memory>
+#include <string>
+
+#include "cmd/commands.h"
+#include "core/launch/control_socket.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run;
+  bool json = false;
+};
+
+int stop(const Arguments& arguments) {
+  const Json answer = launch::ask_launcher(arguments.run, {{"do", "stop"}}, -1);
+  if (arguments.json) {
+    fmt::print("{}\n", answer.dump());
+  } else {
+    fmt::print("stopped at step {}; go on with `estrain train --resume --run {}`\n", answer.at("step").get<int64_t>(), arguments.run);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_stop(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("stop", "Stop a running job with a checkpoint to go on from");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("RUN", arguments->run, "Run directory")->required();
+  verb->add_flag("--json", arguments->json, "Print what was done as JSON");
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return stop(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

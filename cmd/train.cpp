@@ -1,0 +1,46 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "core/launch/handover.h"
+#include "core/launch/launcher.h"
+#include "core/launch/start.h"
+#include "core/spec/parse.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  launch::StartRequest request;
+  bool print_keys = false;
+  int handover = -1;
+};
+
+int train(const Arguments& arguments) {
+  if (arguments.print_keys) {
+    std::fputs(spec::key_reference().c_str(), stdout);
+    return 0;
+  }
+  if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
+  return launch::Launcher(launch::plan_launch(arguments.request)).run();
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("train", "Run a job to its end");
+  auto arguments = std::make_shared<Arguments>();
+  launch::StartRequest& request = arguments->request;
+  verb->add_option("SPEC", request.spec_path, "Job spec (TOML); with --resume: default is the run's own");
+  verb->add_option("--devices", request.devices, "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each)");
+  verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)");
+  verb->add_flag("--resume", request.resume, "Go on from the newest valid checkpoint of the run directory");
+  verb->add_option("--set", request.overrides, "Override a key of the spec: --set data.batch=16")->take_all()->expected(1);
+  verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
+  verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
+  verb->add_option("--handover", arguments->handover, "")->group("");
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return train(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

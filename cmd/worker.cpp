@@ -1,0 +1,95 @@
+// A worker process: opens its data while LibTorch loads, then hands over to the worker library.
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "cmd/commands.h"
+#include "core/base/child_process.h"
+#include "core/data/dataset.h"
+#include "core/launch/run_directory.h"
+#include "core/train/worker.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run, checkpoint;
+  int memory = -1, socket = -1, doorbell = -1;
+  bool builds = false;
+};
+
+// Freed tensors stay with the process: page faults of memory that malloc maps and trims cost up to a third of a step.
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
+  ::mallopt(M_TOP_PAD, 64 << 20);
+}
+
+using RunWorker = void (*)(train::WorkerSetup*);
+
+RunWorker load_worker_library() {
+  const std::string path = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror()).advise("run scripts/setup and scripts/build");
+  }
+  void* symbol = ::dlsym(library, "estrain_run_worker");
+  if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
+  return reinterpret_cast<RunWorker>(symbol);
+}
+
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  ::_exit(code);  // LibTorch's destructors take longer than they are worth
+}
+
+int work(const Arguments& arguments) {
+  for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
+  keep_freed_memory();
+  train::WorkerSetup setup;
+  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  try {
+    setup.spec = launch::RunDirectory(arguments.run).read_spec();
+    setup.data = std::async(std::launch::async, [&spec = setup.spec] {
+      return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
+    });
+    setup.memory = arguments.memory;
+    setup.doorbell = arguments.doorbell;
+    setup.builds = arguments.builds;
+    setup.checkpoint = arguments.checkpoint;
+    load_worker_library()(&setup);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
+    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(error.fault())}, {"message", error.message()}, {"advice", error.advice()}});
+    leave(exit_code(error.fault()));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(Fault::bug)}, {"message", error.what()}});
+    leave(exit_code(Fault::bug));
+  }
+  leave(0);
+}
+
+}  // namespace
+
+void add_worker(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("worker", "A worker process, started by train")->group("");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--memory", arguments->memory)->required();
+  verb->add_option("--socket", arguments->socket)->required();
+  verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_flag("--builds", arguments->builds);
+  verb->add_option("--checkpoint", arguments->checkpoint);
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,60 @@
+#pragma once
+// A child process started by fork and exec, watched through a pidfd.
+//
+// Start children from the main thread only: PR_SET_PDEATHSIG is tied to the thread that forked, and a child forked from
+// another thread would die when the parent re-execs.
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/unique_fd.h"
+
+namespace estrain {
+
+struct ChildOptions {
+  std::vector<std::string> arguments;                           // [0] is the program
+  std::vector<std::pair<std::string, std::string>> environment; // added to, or replacing, the parent's
+  std::vector<int> inherited;                                   // descriptors that stay open under their own numbers
+  std::string output;                                           // file that stdout and stderr are appended to; empty: shared
+  bool dies_with_parent = true;                                 // SIGKILL when the parent thread ends
+};
+
+// How a child ended.
+struct ChildEnd {
+  bool signaled = false;
+  int code = 0;                 // exit status, or the signal's number
+  int64_t peak_memory_bytes = 0;  // largest resident set
+
+  std::string text() const;     // "exit status 1", "SIGKILL (signal 9)"
+};
+
+class ChildProcess {
+ public:
+  ChildProcess() = default;
+  // Throws Fault::io where fork or exec fails (the child's own exec error included).
+  static ChildProcess start(const ChildOptions& options);
+  // Takes up a running child of this process, as after a re-exec.
+  static ChildProcess adopt(pid_t pid);
+
+  pid_t pid() const { return pid_; }
+  int descriptor() const { return pidfd_.get(); }  // readable once the child has ended
+  bool running() const { return pid_ > 0; }
+
+  void signal(int number) const;
+  // Reaps; `running()` is false afterwards. Blocks until the child has ended.
+  ChildEnd wait();
+  // As wait, for at most `milliseconds`; false: still running.
+  bool wait_for(int milliseconds, ChildEnd* end = nullptr);
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+};
+
+std::string signal_name(int number);  // "SIGKILL"
+std::string own_executable();         // absolute path of the running program
+
+}  // namespace estrain

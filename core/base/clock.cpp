@@ -1,0 +1,24 @@
+#include "core/base/clock.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+namespace estrain {
+
+int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1'000'000'000) + now.tv_nsec;
+}
+
+std::string utc_timestamp() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1'000'000);
+}
+
+}  // namespace estrain

@@ -1,0 +1,14 @@
+#pragma once
+// Monotonic time for durations, wall time for logs. Neither ever reaches the arithmetic of a job.
+
+#include <cstdint>
+#include <string>
+
+namespace estrain {
+
+int64_t monotonic_ns();          // CLOCK_MONOTONIC: comparable between processes of one host
+std::string utc_timestamp();     // "2031-05-04T12:30:01.123Z"
+
+inline double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+}  // namespace estrain

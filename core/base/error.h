@@ -1,0 +1,82 @@
+#pragma once
+// The one exception type of estrain: what kind of fault it is, and a chain of causes from the outermost context inwards,
+// printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
+//
+// Thrown when the command at hand cannot go on; an expected "no" is a return value. Exceptions of libraries (toml++, HDF5,
+// c10, std::filesystem) are translated into this type at the border of the folder that owns the library.
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace estrain {
+
+enum class Fault {
+  usage,        // the command line is wrong
+  spec,         // the job spec is wrong
+  infeasible,   // well-formed, but cannot be done (more workers than ESTs)
+  corrupt,      // a file is truncated or its checksum differs
+  mismatch,     // two things that must agree do not (checkpoint of another model)
+  device,       // a device is missing or failed
+  peer,         // another process of the run died or does not answer
+  io,           // the operating system refused (disk full, no permission)
+  interrupted,  // asked to stop; resumable
+  bug,          // an invariant of estrain is broken
+};
+
+// The word used in messages and JSON: "spec", "io", …
+std::string_view fault_name(Fault fault);
+
+// Exit code of a command that ends with this fault: 2 for usage, spec and infeasible, 75 for interrupted, 1 otherwise.
+int exit_code(Fault fault);
+
+class Error : public std::exception {
+ public:
+  Error(Fault fault, std::string what_happened) : fault_(fault), message_(std::move(what_happened)) {}
+
+  template <typename... Args>
+  static Error make(Fault fault, fmt::format_string<Args...> format, Args&&... args) {
+    return Error(fault, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  // The same error seen from further out: "context: message".
+  Error within(std::string_view context) const {
+    Error outer(fault_, std::string(context) + ": " + message_);
+    outer.advice_ = advice_;
+    return outer;
+  }
+  // Adds what the user can do about it; printed on a line of its own.
+  Error advise(std::string advice) const {
+    Error advised = *this;
+    advised.advice_ = std::move(advice);
+    return advised;
+  }
+
+  Fault fault() const { return fault_; }
+  const std::string& message() const { return message_; }
+  const std::string& advice() const { return advice_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  Fault fault_;
+  std::string message_;
+  std::string advice_;
+};
+
+// Runs `body`; an Error that leaves it gets `context` put in front.
+template <typename Body>
+decltype(auto) with_context(std::string_view context, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const Error& error) {
+    throw error.within(context);
+  }
+}
+
+// An io Error that ends with the text of `error_number` (an errno value).
+Error system_error(std::string_view what_failed, int error_number);
+
+}  // namespace estrain

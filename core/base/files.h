@@ -1,0 +1,29 @@
+#pragma once
+// Whole files: read at once, replaced at once. All paths in messages are as given.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/unique_fd.h"
+
+namespace estrain {
+
+// Throws Fault::io with the path.
+std::string read_file(const std::string& path);
+std::optional<std::string> read_file_if_present(const std::string& path);
+
+// Readers see the old content or the new, never a mixture, also after a crash: temporary name, fsync, rename, fsync of the
+// folder. Throws Fault::io.
+void write_file_atomically(const std::string& path, std::string_view content);
+
+// Appends in one write call; not synced.
+void append_to_file(const std::string& path, std::string_view content);
+
+// open(2) with O_CLOEXEC; throws Fault::io with the path.
+UniqueFd open_file(const std::string& path, int flags, unsigned mode = 0644);
+
+void make_folders(const std::string& path);
+void sync_folder(const std::string& path);
+
+}  // namespace estrain

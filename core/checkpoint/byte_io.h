@@ -1,0 +1,15 @@
+#pragma once
+// pwrite and pread until all is done.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace estrain::checkpoint {
+
+// Throws Fault::io.
+void write_bytes(int fd, uint64_t offset, const std::byte* bytes, uint64_t size);
+
+// Throws Fault::corrupt where the file ends before, Fault::io.
+void read_bytes(int fd, uint64_t offset, std::byte* out, uint64_t size);
+
+}  // namespace estrain::checkpoint

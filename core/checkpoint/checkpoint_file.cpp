@@ -1,0 +1,155 @@
+#include "core/checkpoint/checkpoint_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/checkpoint/array_match.h"
+#include "core/checkpoint/byte_io.h"
+#include "core/checkpoint/element_reader.h"
+#include "core/checkpoint/structure.h"
+#include "core/h5/image.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+uint64_t length_of(int fd) {
+  struct stat status;
+  if (::fstat(fd, &status) != 0) throw system_error("cannot read", errno);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+bool looks_like_hdf5(int fd) {
+  char signature[8] = {};
+  return ::pread(fd, signature, sizeof signature, 0) == sizeof signature &&
+         std::memcmp(signature, "\x89HDF\r\n\x1a\n", 8) == 0;
+}
+
+Error not_sealed(int fd, uint64_t length) {
+  if (looks_like_hdf5(fd)) return Error(Fault::mismatch, "an HDF5 file, but no estrain checkpoint");
+  return Error::make(Fault::corrupt, "not an estrain checkpoint, or damaged ({} bytes)", length);
+}
+
+Seal read_seal(int fd) {
+  const uint64_t length = length_of(fd);
+  std::byte head[seal_head_bytes] = {};
+  if (length < sizeof head) throw not_sealed(fd, length);
+  read_bytes(fd, 0, head, sizeof head);
+  if (!is_seal(head)) throw not_sealed(fd, length);
+  std::vector<std::byte> block(user_block_of(head, length));
+  read_bytes(fd, 0, block.data(), block.size());
+  return decode(block, length);
+}
+
+// Reads all of the file but elements, checked against the seal: HDF5 will parse these very bytes.
+h5::SparseBytes read_sealed_structure(int fd, const Seal& seal) {
+  h5::SparseBytes structure;
+  uint64_t digest = 0;
+  std::vector<std::byte> bytes;
+  for (const Stretch& stretch : structure_of(seal)) {
+    bytes.resize(stretch.bytes);
+    read_bytes(fd, stretch.offset, bytes.data(), bytes.size());
+    digest += digest_of(stretch, bytes.data());
+    structure.write(stretch.offset, bytes.data(), bytes.size());
+  }
+  if (digest != seal.structure)
+    throw Error(Fault::corrupt, "damaged: the digest of its structure differs from its seal");
+  return structure;
+}
+
+// What HDF5 says of the elements is what the seal says.
+void require_sealed_elements(const Structure& structure, const Seal& seal) {
+  std::map<uint64_t, const Extent*> sealed;
+  for (const Extent& extent : seal.extents) sealed.emplace(extent.offset, &extent);
+  for (size_t i = 0; i < structure.layout.tensors.size(); ++i) {
+    const StateTensor& tensor = structure.layout.tensors[i];
+    if (tensor.bytes() == 0) continue;
+    const auto extent = sealed.find(structure.offsets[i]);
+    if (extent == sealed.end() || *extent->second != Extent{structure.offsets[i], tensor.bytes(), structure.digests[i]})
+      throw Error::make(Fault::corrupt, "{}: is not what the seal says", tensor.path());
+  }
+}
+
+bool belongs(Role role, Part part) {
+  return part == Part::everything || role == Role::parameter || role == Role::buffer;
+}
+
+// Offsets do not count here, so they stay as they are.
+StateLayout take(Part part, const StateLayout& layout) {
+  StateLayout taken;
+  for (const StateTensor& tensor : layout.tensors)
+    if (belongs(tensor.role, part)) taken.tensors.push_back(tensor);
+  taken.aliases = layout.aliases;
+  return taken;
+}
+
+}  // namespace
+
+CheckpointFile CheckpointFile::open(const std::string& path) {
+  CheckpointFile file;
+  file.path_ = path;
+  file.fd_ = open_file(path, O_RDONLY);
+  with_context(path, [&] {
+    const Seal seal = read_seal(file.fd_.get());
+    const h5::Image image = h5::Image::open(read_sealed_structure(file.fd_.get(), seal), seal.length, "structure");
+    Structure structure = read_structure(image.root());
+    require_checksum(image.root(), structure);
+    require_sealed_elements(structure, seal);
+    file.meta_ = std::move(structure.meta);
+    file.layout_ = std::move(structure.layout);
+    file.digests_ = std::move(structure.digests);
+    file.offsets_ = std::move(structure.offsets);
+  });
+  return file;
+}
+
+void CheckpointFile::read_checked(const std::vector<size_t>& tensors, const std::vector<std::byte*>& out) const {
+  with_context(path_, [&] {
+    std::vector<ElementRange> ranges;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      ranges.push_back({offsets_[tensors[i]], layout_.tensors[tensors[i]].bytes(), out[i]});
+    const std::vector<uint64_t> digests = read_elements(fd_.get(), ranges);
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (digests[i] != digests_[tensors[i]])
+        throw Error::make(Fault::corrupt, "{}: its elements are damaged: their digest differs",
+                          layout_.tensors[tensors[i]].path());
+  });
+}
+
+void CheckpointFile::verify() const {
+  std::vector<size_t> all(layout_.tensors.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  read_checked(all, std::vector<std::byte*>(all.size(), nullptr));
+}
+
+void CheckpointFile::read(size_t tensor, std::byte* out) const { read_checked({tensor}, {out}); }
+
+void CheckpointFile::read_state(const StateLayout& layout, std::byte* state, Part part) const {
+  const StateLayout wanted = take(part, layout);
+  with_context(path_, [&] { require_same_arrays(forms_of(wanted), forms_of(take(part, layout_))); });
+  std::map<std::string, uint64_t> offsets;
+  for (const StateTensor& tensor : wanted.tensors) offsets.emplace(tensor.path(), tensor.offset);
+  std::vector<size_t> tensors;
+  std::vector<std::byte*> out;
+  for (size_t i = 0; i < layout_.tensors.size(); ++i) {
+    if (!belongs(layout_.tensors[i].role, part)) continue;
+    tensors.push_back(i);
+    out.push_back(state + offsets.at(layout_.tensors[i].path()));
+  }
+  read_checked(tensors, out);
+}
+
+bool is_checkpoint(const std::string& path) {
+  const UniqueFd fd = open_file(path, O_RDONLY);
+  std::byte head[seal_head_bytes] = {};
+  return ::pread(fd.get(), head, sizeof head, 0) == sizeof head && is_seal(head);
+}
+
+}  // namespace estrain::checkpoint

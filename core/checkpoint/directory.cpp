@@ -1,0 +1,127 @@
+#include "core/checkpoint/directory.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+constexpr std::string_view prefix = "step-", suffix = ".h5";
+
+std::string file_name(Step step) { return fmt::format("step-{:09}.h5", step.value); }
+
+std::optional<Step> step_of(const std::string& name) {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
+  const Step step(std::atoll(name.c_str() + prefix.size()));
+  return file_name(step) == name ? std::optional(step) : std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure))
+    names.push_back(entry.path().filename().string());
+  if (failure) throw system_error("cannot list " + folder, failure.value());
+  return names;
+}
+
+void remove(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw system_error("cannot remove " + path, errno);
+}
+
+// Seal, structure and metadata; not every element.
+bool opens(const std::string& path) {
+  try {
+    (void)CheckpointFile::open(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+CheckpointFile open_verified(const std::string& path, Step step) {
+  CheckpointFile file = CheckpointFile::open(path);
+  if (file.meta().step != step)
+    throw Error::make(Fault::corrupt, "{}: is the checkpoint of step {}", path, file.meta().step);
+  file.verify();
+  return file;
+}
+
+}  // namespace
+
+CheckpointDirectory::CheckpointDirectory(std::string path) : path_(std::move(path)) { make_folders(path_); }
+
+std::string CheckpointDirectory::path_of(Step step) const { return path_ + "/" + file_name(step); }
+
+std::vector<Step> CheckpointDirectory::steps() const {
+  std::vector<Step> found;
+  for (const std::string& name : names_in(path_))
+    if (const std::optional<Step> step = step_of(name)) found.push_back(*step);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) const {
+  write_checkpoint(path_of(meta.step), layout, state, meta);
+  point_latest_at(meta.step);
+}
+
+void CheckpointDirectory::point_latest_at(Step step) const {
+  const std::string link = path_ + "/latest", temporary = link + temporary_suffix;
+  remove(temporary);
+  if (::symlink(file_name(step).c_str(), temporary.c_str()) != 0)
+    throw system_error("cannot create " + temporary, errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) throw system_error("cannot replace " + link, errno);
+  sync_folder(path_);
+}
+
+NewestCheckpoint CheckpointDirectory::newest_valid() const {
+  NewestCheckpoint newest;
+  std::vector<Step> candidates = steps();
+  std::reverse(candidates.begin(), candidates.end());
+  for (const Step step : candidates) {
+    try {
+      newest.file = open_verified(path_of(step), step);
+      return newest;
+    } catch (const Error& error) {
+      newest.skipped.push_back({step, path_of(step), error.message()});
+    }
+  }
+  return newest;
+}
+
+std::vector<Step> CheckpointDirectory::prune(int64_t keep) const {
+  std::vector<Step> candidates = steps(), removed;
+  std::reverse(candidates.begin(), candidates.end());
+  int64_t kept = 0;
+  for (const Step step : candidates) {
+    if (kept < keep) {
+      kept += opens(path_of(step)) ? 1 : 0;
+    } else if (step != Step(0)) {
+      remove(path_of(step));
+      removed.push_back(step);
+    }
+  }
+  return removed;
+}
+
+int64_t CheckpointDirectory::remove_stale_temporaries() const {
+  int64_t removed = 0;
+  for (const std::string& name : names_in(path_)) {
+    if (!name.ends_with(temporary_suffix)) continue;
+    remove(path_ + "/" + name);
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace estrain::checkpoint

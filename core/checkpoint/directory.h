@@ -1,0 +1,57 @@
+#pragma once
+// RUN/checkpoints: step-%09d.h5 files, `latest` (a symbolic link to the newest), and nothing else for long.
+//
+// Invariants: a file with such a name is whole or was damaged after it was published; `latest` is replaced atomically;
+// step 0 is never removed. One process writes at a time; others may read.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/checkpoint/checkpoint_file.h"
+
+namespace estrain::checkpoint {
+
+// A checkpoint that could not be used, and the first thing that is wrong with it.
+struct SkippedCheckpoint {
+  Step step;
+  std::string path;
+  std::string why;
+};
+
+struct NewestCheckpoint {
+  std::optional<CheckpointFile> file;
+  std::vector<SkippedCheckpoint> skipped;  // newer than `file`, newest first
+};
+
+class CheckpointDirectory {
+ public:
+  // Makes the folder if need be.
+  explicit CheckpointDirectory(std::string path);
+
+  std::string path_of(Step step) const;
+  // Published steps, ascending; the files may be damaged.
+  std::vector<Step> steps() const;
+
+  // Writes the checkpoint of meta.step (replacing one of that step) and points `latest` at it. If that fails
+  // (Fault::io, a full disk for one) all other checkpoints and `latest` are as before and no temporary file is left.
+  void publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) const;
+
+  // The newest checkpoint of which every byte is right; damaged ones are skipped and told. Nothing if none is.
+  NewestCheckpoint newest_valid() const;
+
+  // Removes checkpoints until the newest `keep` are left, and step 0. A damaged one does not count among those that are
+  // kept, and stays as long as an older one is kept. Returns the steps removed.
+  std::vector<Step> prune(int64_t keep) const;
+
+  // Removes what an interrupted save left behind; returns how many files. Not while a save is under way.
+  int64_t remove_stale_temporaries() const;
+
+ private:
+  void point_latest_at(Step step) const;
+
+  std::string path_;
+};
+
+}  // namespace estrain::checkpoint

@@ -1,0 +1,24 @@
+#pragma once
+// Initial weights from a file: model.init = "resnet18.h5".
+//
+// The file is an estrain checkpoint (its optimizer and ESTs are left aside), or any HDF5 file that holds a PyTorch
+// state_dict by name: parameters in /model and buffers in /buffers, or all of them in /model, or all at the root:
+//
+//   with h5py.File("resnet18.h5", "w") as file:
+//       for name, tensor in model.state_dict().items():
+//           file["model/" + name] = tensor.numpy()
+//
+// Strict: the file holds every parameter and buffer of the model, tied names too, of the same type and shape, and no
+// other.
+
+#include <string>
+
+#include "core/checkpoint/state_layout.h"
+
+namespace estrain::checkpoint {
+
+// Fills the parameters and buffers of a copy of the state. Throws Fault::mismatch naming all arrays that are missing,
+// superfluous or of another form, Fault::corrupt for a damaged file, Fault::io.
+void read_model(const std::string& path, const StateLayout& layout, std::byte* state);
+
+}  // namespace estrain::checkpoint

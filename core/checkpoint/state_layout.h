@@ -1,0 +1,66 @@
+#pragma once
+// Where every tensor of a job's state lies in one contiguous copy of it, and what it is called.
+//
+// The state at step t is everything that defines the rest of the run: parameters, buffers, optimizer slots and the
+// contexts of all ESTs. A worker lays it out once from the model; launcher, scribe and verify know the state only
+// through this description, so none of them needs torch. All integers little-endian; every tensor starts at a multiple
+// of 64 bytes.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace estrain::checkpoint {
+
+enum class DType : uint8_t { f32, f64, i64, u8 };
+size_t element_size(DType dtype);
+std::string_view dtype_name(DType dtype);  // "float32", "float64", "int64", "uint8"
+
+enum class Role : uint8_t {
+  parameter,  // /model/<name>
+  buffer,     // /buffers/<name>
+  optimizer,  // /optimizer/<name>/<slot>: "momentum_buffer", "exp_avg", "exp_avg_sq", "step" (int64: updates applied so
+              // far)
+  est,        // /ests/<name>/<slot>: name is the virtual rank; "generator" (uint8: torch's CPU generator state), "loss"
+              // (last)
+};
+
+struct StateTensor {
+  Role role;
+  std::string name;  // PyTorch's state_dict name (dots kept), or the virtual rank
+  std::string slot;  // of optimizer and est; else empty
+  DType dtype;
+  std::vector<int64_t> shape;  // empty: a scalar
+  uint64_t offset;             // bytes from the start of the copy; a multiple of 64
+
+  uint64_t elements() const;
+  uint64_t bytes() const { return elements() * element_size(dtype); }
+  std::string path() const;  // of its HDF5 dataset
+};
+
+// A second state_dict name of a tied parameter or buffer: a hard link in the file.
+struct StateAlias {
+  Role role;
+  std::string name;
+  std::string target;
+
+  std::string path() const;         // of the link
+  std::string target_path() const;  // of the dataset
+};
+
+struct StateLayout {
+  std::vector<StateTensor> tensors;  // model's parameter order, then buffers, optimizer, ESTs
+  std::vector<StateAlias> aliases;
+  uint64_t bytes = 0;  // of one copy
+
+  // Appends a tensor at the next free multiple of 64 bytes and returns its index.
+  size_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
+
+  std::string to_json() const;
+  // Throws Fault::corrupt.
+  static StateLayout from_json(std::string_view text);
+};
+
+}  // namespace estrain::checkpoint

@@ -1,0 +1,37 @@
+#pragma once
+// The HDF5 side of a checkpoint: groups, datasets, links and attributes, as FORMAT.md describes them; no elements.
+
+#include <vector>
+
+#include "core/checkpoint/checkpoint_meta.h"
+#include "core/checkpoint/state_layout.h"
+#include "core/h5/group.h"
+
+namespace estrain::checkpoint {
+
+constexpr int64_t format_version = 1;
+
+// Makes everything but the digests; the datasets are those of layout.tensors, in their order.
+std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
+
+// Sets every dataset's `digest` and the root's `checksum`.
+void set_digests(h5::Group& root, std::vector<h5::Dataset>& datasets, const std::vector<uint64_t>& digests,
+                 const StateLayout& layout, const CheckpointMeta& meta);
+
+struct Structure {
+  CheckpointMeta meta;
+  StateLayout layout;             // tensors in the file's order
+  std::vector<uint64_t> digests;  // of layout.tensors
+  std::vector<uint64_t> offsets;  // of their elements in the file; 0 for an empty tensor
+  std::vector<h5::Dataset> datasets;
+};
+
+// What a file holds, whether or not its digests are right. Throws Fault::mismatch for a file that is no checkpoint,
+// holds tensors that none can hold, or was written in another format.
+Structure read_structure(const h5::Group& root);
+
+// Throws Fault::corrupt unless the root's `checksum` is that of its attributes and of the datasets' names, types,
+// shapes and digests.
+void require_checksum(const h5::Group& root, const Structure& structure);
+
+}  // namespace estrain::checkpoint

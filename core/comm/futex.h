@@ -1,0 +1,13 @@
+#pragma once
+// Sleeping on a 32-bit word of shared memory until another process changes it.
+
+#include <atomic>
+#include <cstdint>
+
+namespace estrain::comm {
+
+// Sleeps while `word` holds `expected`, for at most `milliseconds` (-1: no limit). May return early without reason.
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int milliseconds);
+void futex_wake_all(std::atomic<uint32_t>& word);
+
+}  // namespace estrain::comm

@@ -1,0 +1,51 @@
+#pragma once
+// The order in which the gradients of all ESTs are summed: fixed by the number of ESTs N alone, so that placement leaves no
+// trace in the bits.
+//
+//   tree(lo, hi) = tree(lo, lo + m) + tree(lo + m, hi),   m = the largest power of two below hi - lo
+//
+// A worker that hosts [a, b) folds what it can alone: it keeps a stack of partial sums, and whenever the two topmost are the
+// two children of a node of the tree, they become that node. What remains on the stack is passed on; whoever owns a piece of
+// the parameters finishes the tree over the stacks of all workers. Two ESTs give the bits of DDP with two ranks.
+//
+// D0 (EasyScale section 3.3) sums left to right within a worker and then over workers instead: cheaper on some transports,
+// but its bits depend on the placement.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/ids.h"
+
+namespace estrain::comm {
+
+enum class SumOrder { tree, left_to_right };
+
+// What one worker does with the gradients of its ESTs, in order of virtual rank.
+struct FoldPlan {
+  struct Arrival {
+    int depth;   // partial sums on the stack before this EST's gradient
+    int merges;  // topmost partial sums that it completes: s[depth-merges] = s[depth-merges] + (… + (s[depth-1] + g)).
+                 // 0: it becomes s[depth]
+  };
+  std::vector<Arrival> arrivals;  // one per EST of the range
+  int passed_on = 0;              // partial sums left on the stack at the end
+  int buffers = 0;                // largest height the stack reaches
+};
+
+FoldPlan plan_fold(SumOrder order, int64_t ests, EstRange range);
+
+// How the partial sums of all workers become the sum: a postfix program over `sources` (worker by worker, bottom of the
+// stack first). Entry >= 0: push that source; -1: replace the two topmost by left + right.
+struct FinishPlan {
+  struct Source {
+    WorkerRank worker;
+    int slot;  // place on that worker's stack
+  };
+  std::vector<Source> sources;
+  std::vector<int> program;
+  int depth = 0;  // largest height of the program's stack
+};
+
+FinishPlan plan_finish(SumOrder order, int64_t ests, const std::vector<EstRange>& ranges);
+
+}  // namespace estrain::comm

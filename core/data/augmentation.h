@@ -1,0 +1,38 @@
+#pragma once
+// The random choices made for one sample in one epoch. They are keyed by (seed, epoch, sample index) alone, so neither
+// the EST that takes the sample, nor the reader thread, nor the prefetch depth, nor a resize has any part in them.
+//
+//   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
+//   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
+
+#include <cstdint>
+
+#include "core/base/ids.h"
+#include "core/data/philox.h"
+
+namespace estrain::data {
+
+class SampleDraw {
+ public:
+  // For training.
+  SampleDraw(uint64_t seed, Epoch epoch, int64_t index)
+      : random_(true),
+        counter_{static_cast<uint32_t>(index), static_cast<uint32_t>(static_cast<uint64_t>(index) >> 32),
+                 static_cast<uint32_t>(epoch.value), static_cast<uint32_t>(PhiloxStream::augmentation)},
+        key_(philox_key(seed)) {}
+
+  // For evaluation: nothing is random; crops are taken from the centre and nothing is mirrored.
+  static SampleDraw fixed() { return SampleDraw(); }
+
+  bool is_random() const { return random_; }
+  PhiloxWords words() const { return philox(counter_, key_); }
+
+ private:
+  SampleDraw() = default;
+
+  bool random_ = false;
+  PhiloxCounter counter_{};
+  PhiloxKey key_{};
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,42 @@
+#include "core/data/batch.h"
+
+#include <new>
+
+namespace estrain::data {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+void BatchBuffer::Free::operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
+
+BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity) {
+  const size_t samples = static_cast<size_t>(capacity);
+  targets_at_ = round_up(samples * shape.input_bytes());
+  indices_at_ = targets_at_ + round_up(samples * static_cast<size_t>(shape.targets()) * sizeof(int64_t));
+  const size_t bytes = indices_at_ + round_up(samples * sizeof(int64_t));
+  memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+}
+
+BatchPool::Lease BatchPool::take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      Lease lease(free_.back().release(), Return{shared_from_this()});
+      free_.pop_back();
+      return lease;
+    }
+  }
+  return Lease(new BatchBuffer(shape_, capacity_), Return{shared_from_this()});
+}
+
+void BatchPool::Return::operator()(BatchBuffer* buffer) const {
+  std::unique_ptr<BatchBuffer> owned(buffer);
+  std::lock_guard lock(pool->mutex_);
+  pool->free_.push_back(std::move(owned));
+}
+
+}  // namespace estrain::data

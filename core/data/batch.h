@@ -1,0 +1,91 @@
+#pragma once
+// A mini-batch in memory, ready to be wrapped as tensors without a copy.
+//
+// Its buffers come from a pool and go back there when the Batch is destroyed (from any thread, also after the loader's
+// end), so memory is touched for the first time only by the first few batches. Inputs and targets start at multiples of
+// 64 bytes: alignment is part of the bits.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/data/sample_shape.h"
+#include "core/data/sampler.h"
+
+namespace estrain::data {
+
+// What a mini-batch is for.
+struct BatchRequest {
+  VirtualRank rank;    // training: whose it is
+  Cursor cursor;       // training: where in the epoch it starts
+  int64_t number = 0;  // training: counted from the loader's start; evaluation: samples [number * batch, …)
+  int64_t size = 0;    // samples
+};
+
+class BatchBuffer {
+ public:
+  BatchBuffer(const SampleShape& shape, int64_t capacity);
+
+  std::byte* input() { return memory_.get(); }
+  int64_t* targets() { return reinterpret_cast<int64_t*>(memory_.get() + targets_at_); }
+  int64_t* indices() { return reinterpret_cast<int64_t*>(memory_.get() + indices_at_); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  size_t targets_at_, indices_at_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+// Thread-safe.
+class BatchPool : public std::enable_shared_from_this<BatchPool> {
+ public:
+  struct Return {
+    std::shared_ptr<BatchPool> pool;
+    void operator()(BatchBuffer* buffer) const;
+  };
+  using Lease = std::unique_ptr<BatchBuffer, Return>;
+
+  // Batches of up to `capacity` samples.
+  BatchPool(const SampleShape& shape, int64_t capacity) : shape_(shape), capacity_(capacity) {}
+
+  Lease take();
+
+ private:
+  SampleShape shape_;
+  int64_t capacity_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<BatchBuffer>> free_;
+};
+
+class Batch {
+ public:
+  Batch(const BatchRequest& request, const SampleShape& shape, BatchPool::Lease buffer)
+      : request_(request), shape_(shape), buffer_(std::move(buffer)) {}
+
+  VirtualRank rank() const { return request_.rank; }
+  Cursor cursor() const { return request_.cursor; }
+  int64_t number() const { return request_.number; }
+  int64_t size() const { return request_.size; }
+
+  // Of one sample. The input is {size, shape...}: float32 through floats(), or for tokens int64 through tokens().
+  const SampleShape& shape() const { return shape_; }
+  float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
+  int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }
+  // {size}, or for tokens {size, length}.
+  int64_t* targets() const { return buffer_->targets(); }
+  // The data set's sample behind each entry.
+  std::span<const int64_t> indices() const { return {buffer_->indices(), static_cast<size_t>(request_.size)}; }
+
+ private:
+  BatchRequest request_;
+  SampleShape shape_;
+  BatchPool::Lease buffer_;
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,23 @@
+#pragma once
+// The binary versions of CIFAR-10 and CIFAR-100. A file is a row of records; images are 3 x 32 x 32 bytes, plane by
+// plane.
+//
+//   CIFAR-10    data_batch_1.bin to data_batch_5.bin, test_batch.bin    label | 3072 pixels
+//   CIFAR-100   train.bin, test.bin                                     coarse label | fine label | 3072 pixels
+//
+// CIFAR-100's fine labels are used. Any number of records per file will do.
+
+#include <memory>
+#include <string>
+
+#include "core/data/image_source.h"
+
+namespace estrain::data {
+
+enum class Cifar { ten, hundred };
+
+// Throws Fault::io, Fault::corrupt as data::open does.
+std::unique_ptr<ImageTable> read_cifar_train(Cifar kind, const std::string& folder);
+std::unique_ptr<ImageTable> read_cifar_test(Cifar kind, const std::string& folder);
+
+}  // namespace estrain::data

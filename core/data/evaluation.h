@@ -1,0 +1,38 @@
+#pragma once
+// The test set in its own order, without augmentation: mini-batch i holds samples [i * batch, (i + 1) * batch), the
+// last one what is left. Workers share the batches out by stride; results are put together by batch number, so that
+// sums run in sample order whoever computed them.
+
+#include <cstdint>
+#include <optional>
+
+#include "core/data/batch.h"
+#include "core/data/dataset.h"
+#include "core/data/read_ahead.h"
+
+namespace estrain::data {
+
+struct EvaluationOptions {
+  int64_t batch = 256;
+  int64_t first = 0, stride = 1;  // batches first, first + stride, …
+  int64_t readers = 1;
+  int64_t prefetch = 4;
+};
+
+class Evaluation {
+ public:
+  // `test` must outlive the object.
+  Evaluation(const Dataset& test, const EvaluationOptions& options);
+
+  // In rising batch number (Batch::number); nothing after the last one of this share. Throws what went wrong reading
+  // it.
+  std::optional<Batch> next() { return reader_.next(); }
+
+  // Of the whole test set.
+  static int64_t batches(const Dataset& test, int64_t batch) { return (test.size() + batch - 1) / batch; }
+
+ private:
+  ReadAhead reader_;
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,31 @@
+#pragma once
+// IDX, the format of MNIST and its relatives. Big-endian:
+//
+//   images   00 00 08 03 | count | rows | columns | one byte per pixel       or   00 00 08 04 | count | channels | rows
+//   | … labels   00 00 08 01 | count | one byte per label
+//
+// (08: unsigned bytes; then the number of dimensions, 32 bits each.) Names that end in ".gz" are decompressed.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/data/image_source.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::data {
+
+struct IdxFiles {
+  std::string images, labels;
+};
+
+// The files that data.images and data.labels name, or those of the standard names in the folder data.path
+// ("train-images-idx3-ubyte" and so on, with or without ".gz"). Test files: empty where neither is given.
+// Throws Fault::io where a standard name is missing, Fault::spec where only one of the two is given.
+IdxFiles idx_train_files(const spec::DataSection& section);
+std::optional<IdxFiles> idx_test_files(const spec::DataSection& section);
+
+// Throws Fault::io, Fault::corrupt as data::open does.
+std::unique_ptr<ImageTable> read_idx(const IdxFiles& files);
+
+}  // namespace estrain::data

@@ -1,0 +1,38 @@
+#include "core/data/image_source.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+
+void ImageTable::append(Block block, const std::vector<int64_t>& labels, std::string label_source) {
+  segments_.push_back({size(), std::move(block), std::move(label_source)});
+  labels_.insert(labels_.end(), labels.begin(), labels.end());
+  if (!labels.empty()) classes_ = std::max(classes_, std::ranges::max(labels) + 1);
+}
+
+void ImageTable::set_classes(int64_t classes) {
+  const auto outside = std::ranges::find_if(labels_, [=](int64_t label) { return label < 0 || label >= classes; });
+  if (outside != labels_.end()) {
+    const int64_t index = outside - labels_.begin();
+    const Segment& segment = segment_of(index);
+    throw Error::make(Fault::corrupt, "{}: label {} of sample {} is out of range: there are {} classes (0 to {})",
+                      segment.label_source, *outside, index - segment.begin, classes, classes - 1)
+        .advise("correct the labels, or set model.classes above the largest of them");
+  }
+  classes_ = classes;
+}
+
+const ImageTable::Segment& ImageTable::segment_of(int64_t index) const {
+  if (segments_.size() == 1) return segments_.front();
+  const auto behind = std::ranges::upper_bound(segments_, index, {}, &Segment::begin);
+  return *std::prev(behind);
+}
+
+const std::byte* ImageTable::pixels(int64_t index, std::vector<std::byte>&) const {
+  const Segment& segment = segment_of(index);
+  return segment.block.first + static_cast<size_t>(index - segment.begin) * segment.block.stride;
+}
+
+}  // namespace estrain::data

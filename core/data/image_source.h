@@ -1,0 +1,73 @@
+#pragma once
+// Images as a data file holds them, before any transform, with their labels.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace estrain::data {
+
+enum class PixelType { u8, f32 };
+
+struct ImageLayout {
+  PixelType type = PixelType::u8;
+  int64_t channels = 0, height = 0, width = 0;
+
+  int64_t elements() const { return channels * height * width; }
+  size_t bytes() const { return static_cast<size_t>(elements()) * (type == PixelType::u8 ? 1 : sizeof(float)); }
+};
+
+// Thread-safe: readers call pixels() and label() at once.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  virtual int64_t size() const = 0;
+  virtual ImageLayout layout() const = 0;
+  virtual int64_t classes() const = 0;
+  // Planes (channel, row, column). `scratch` is the calling thread's, for sources that do not hold images in memory;
+  // what is returned stays valid until the next call with the same scratch.
+  virtual const std::byte* pixels(int64_t index, std::vector<std::byte>& scratch) const = 0;
+  virtual int64_t label(int64_t index) const = 0;
+};
+
+// Images that lie in memory: those of one file at equal distances.
+class ImageTable : public ImageSource {
+ public:
+  struct Block {
+    std::shared_ptr<const std::byte> owner;  // keeps the memory alive
+    const std::byte* first;                  // image i starts at first + i * stride
+    size_t stride;
+  };
+
+  explicit ImageTable(const ImageLayout& layout) : layout_(layout) {}
+
+  // Appends labels.size() images. `label_source` names the labels in messages. Until set_classes, classes() is one more
+  // than the largest label.
+  void append(Block block, const std::vector<int64_t>& labels, std::string label_source);
+
+  // Throws Fault::corrupt with file, index and value of the first label outside [0, classes).
+  void set_classes(int64_t classes);
+
+  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  ImageLayout layout() const override { return layout_; }
+  int64_t classes() const override { return classes_; }
+  const std::byte* pixels(int64_t index, std::vector<std::byte>& scratch) const override;
+  int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
+
+ private:
+  struct Segment {
+    int64_t begin;  // index of its first image
+    Block block;
+    std::string label_source;
+  };
+  const Segment& segment_of(int64_t index) const;
+
+  ImageLayout layout_;
+  int64_t classes_ = 0;
+  std::vector<Segment> segments_;
+  std::vector<int64_t> labels_;
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,146 @@
+#include "core/data/read_ahead.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+namespace {
+
+// Threads inherit the mask: signals are for the main thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options)
+    : dataset_(dataset),
+      shape_(dataset.shape()),
+      plan_(std::move(plan)),
+      options_(options),
+      pool_(std::make_shared<BatchPool>(shape_, options.batch)) {
+  if (options.readers < 1 || options.prefetch < 1)
+    throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
+                      options.prefetch);
+  start_readers();
+}
+
+ReadAhead::~ReadAhead() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  room_.notify_all();
+  for (std::thread& reader : readers_) reader.join();
+}
+
+void ReadAhead::start_readers() {
+  const BlockedSignals blocked;
+  for (int64_t i = 0; i < options_.readers; ++i) {
+    pthread_setname_np(readers_.emplace_back([this] { read_pieces(); }).native_handle(), "estrain-reader");
+  }
+}
+
+std::optional<Batch> ReadAhead::next() {
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  ready_.wait(lock,
+              [this] { return slots_.empty() ? exhausted_ : slots_.front().finished == slots_.front().request.size; });
+  if (slots_.empty()) {
+    failure_ = plan_failure_;
+    if (failure_) std::rethrow_exception(failure_);
+    return std::nullopt;
+  }
+  Slot slot = std::move(slots_.front());
+  slots_.pop_front();
+  failure_ = slot.failure;
+  lock.unlock();
+  room_.notify_one();
+  if (slot.failure) std::rethrow_exception(slot.failure);
+  return Batch(slot.request, shape_, std::move(slot.buffer));
+}
+
+void ReadAhead::read_pieces() {
+  while (const std::optional<Piece> piece = claim()) {
+    std::exception_ptr failure;
+    try {
+      fill(*piece);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    finish(*piece, failure);
+  }
+}
+
+// Called with the lock held, like open_slot().
+bool ReadAhead::may_claim() {
+  const auto has_unclaimed = [this] { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; };
+  if (has_unclaimed()) return true;
+  if (!exhausted_ && static_cast<int64_t>(slots_.size()) < options_.prefetch) open_slot();
+  return has_unclaimed();
+}
+
+void ReadAhead::open_slot() {
+  try {
+    const std::optional<BatchRequest> request = plan_->following();
+    exhausted_ = !request;
+    if (request) slots_.push_back({*request, pool_->take(), 0, 0, nullptr});
+  } catch (...) {
+    exhausted_ = true;
+    plan_failure_ = std::current_exception();
+  }
+  if (exhausted_) ready_.notify_all();
+}
+
+std::optional<ReadAhead::Piece> ReadAhead::claim() {
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [this] { return stop_ || may_claim(); });
+  if (stop_) return std::nullopt;
+  Slot& slot = slots_.back();
+  const int64_t share = (slot.request.size + options_.readers - 1) / options_.readers;
+  const Piece piece{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
+  slot.claimed += piece.count;
+  if (options_.readers > 1 && may_claim()) room_.notify_one();
+  return piece;
+}
+
+void ReadAhead::fill(const Piece& piece) const {
+  const Slot& slot = *piece.slot;
+  int64_t* indices = slot.buffer->indices() + piece.first;
+  std::byte* input = slot.buffer->input() + static_cast<size_t>(piece.first) * shape_.input_bytes();
+  int64_t* targets = slot.buffer->targets() + piece.first * shape_.targets();
+  plan_->indices(slot.request, piece.first, {indices, static_cast<size_t>(piece.count)});
+  for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
+    dataset_.read(indices[i], plan_->draw(slot.request, indices[i]), input, targets);
+    input += shape_.input_bytes();
+    targets += shape_.targets();
+  }
+}
+
+void ReadAhead::finish(const Piece& piece, std::exception_ptr failure) {
+  std::lock_guard lock(mutex_);
+  Slot& slot = *piece.slot;
+  slot.finished += piece.count;
+  if (failure) {
+    exhausted_ = true;
+    if (!slot.failure) slot.failure = failure;
+  }
+  if (slot.finished == slot.request.size) ready_.notify_one();
+}
+
+}  // namespace estrain::data

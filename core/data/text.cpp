@@ -1,0 +1,45 @@
+#include "core/data/text.h"
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+
+TextDataset::TextDataset(FileBytes file, Part part, int64_t context, const std::string& path)
+    : file_(std::move(file)), begin_(file_.data() + part.begin), context_(context) {
+  if (context < 1) throw Error::make(Fault::bug, "{}: a sample of {} tokens", path, context);
+  const int64_t bytes = static_cast<int64_t>(part.end - part.begin);
+  size_ = bytes > 0 ? (bytes - 1) / context : 0;
+  if (size_ == 0) {
+    throw Error::make(Fault::spec, "{}: {} bytes from byte {} on do not make one sample: {} are needed", path, bytes,
+                      part.begin, context + 1)
+        .advise("use a longer text, shorten model.context, or change data.holdout (0: no test set)");
+  }
+}
+
+void TextDataset::read(int64_t index, const SampleDraw&, std::byte* out_input, int64_t* out_target) const {
+  const std::byte* text = begin_ + index * context_;
+  int64_t* tokens = reinterpret_cast<int64_t*>(out_input);
+  for (int64_t i = 0; i < context_; ++i) tokens[i] = static_cast<uint8_t>(text[i]);
+  for (int64_t i = 0; i < context_; ++i) out_target[i] = static_cast<uint8_t>(text[i + 1]);
+}
+
+DataPair open_text(const spec::DataSection& section, int64_t context) {
+  if (section.path.empty()) throw Error(Fault::spec, "data.format = \"text\" needs data.path, the text's file");
+  const auto make = [context](const FileBytes& file, TextDataset::Part part, const std::string& path) {
+    return std::make_unique<TextDataset>(file, part, context, path);
+  };
+  const FileBytes text = FileBytes::open(section.path);
+  const bool held_out = section.test_path.empty() && section.holdout > 0;
+  const size_t test_bytes = held_out ? static_cast<size_t>(static_cast<double>(text.size()) * section.holdout) : 0;
+  const size_t split = text.size() - test_bytes;
+  DataPair pair;
+  pair.train = make(text, {0, split}, section.path);
+  if (held_out) pair.test = make(text, {split, text.size()}, section.path);
+  if (!section.test_path.empty()) {
+    const FileBytes test = FileBytes::open(section.test_path);
+    pair.test = make(test, {0, test.size()}, section.test_path);
+  }
+  return pair;
+}
+
+}  // namespace estrain::data

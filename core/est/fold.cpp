@@ -1,0 +1,52 @@
+#include "core/est/fold.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/sum.h"
+
+namespace estrain::est {
+namespace {
+
+constexpr size_t kMostOperands = 64;  // the tree's depth: log2 of the number of ESTs
+
+}  // namespace
+
+bool add_partials(Partial left, Partial right, float* out, size_t n) {
+  if (left.present && right.present) {
+    kernels::add(out, left.values, right.values, n);
+  } else if (left.present || right.present) {
+    kernels::add_zero(out, left.present ? left.values : right.values, n);
+  }
+  return left.present || right.present;
+}
+
+bool fold(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n) {
+  if (left.empty()) {
+    if (gradient != nullptr) kernels::scale(out, gradient, factor, n);
+    return gradient != nullptr;
+  }
+  const bool all_present = gradient != nullptr && std::ranges::all_of(left, &Partial::present);
+  if (all_present && left.size() <= kMostOperands) {
+    std::array<const float*, kMostOperands> operands;
+    std::ranges::transform(left, operands.begin(), &Partial::values);
+    kernels::fold_scaled(out, operands.data(), left.size(), gradient, factor, n);
+    return true;
+  }
+  // Some EST did not reach the parameter: one addition at a time, from the innermost. `out` may be left[0]'s memory, which
+  // is read last, so a piece of scratch carries the sum until then.
+  std::array<float, 256> scratch;
+  bool present = false;
+  for (size_t begin = 0; begin == 0 || begin < n; begin += scratch.size()) {
+    const size_t size = std::min(scratch.size(), n - begin);
+    present = gradient != nullptr;
+    if (present) kernels::scale(scratch.data(), gradient + begin, factor, size);
+    for (size_t i = left.size(); i-- > 0;) {
+      present = add_partials({left[i].values + begin, left[i].present}, {scratch.data(), present}, scratch.data(), size);
+    }
+    if (present) std::copy_n(scratch.data(), size, out + begin);
+  }
+  return present;
+}
+
+}  // namespace estrain::est

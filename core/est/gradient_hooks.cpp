@@ -1,0 +1,50 @@
+#include "core/est/gradient_hooks.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "core/base/error.h"
+
+namespace estrain::est {
+namespace {
+
+class TakeGradient : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit TakeGradient(std::function<void(const torch::Tensor&)> take) : take_(std::move(take)) {}
+  void operator()(const torch::autograd::Variable& tensor) override { take_(tensor); }
+
+ private:
+  std::function<void(const torch::Tensor&)> take_;
+};
+
+}  // namespace
+
+GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters) : reached_(parameters.size()) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    auto hook = std::make_unique<TakeGradient>([this, i](const torch::Tensor& tensor) { take(i, tensor); });
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters[i], std::move(hook));
+  }
+}
+
+void GradientHooks::backward(const torch::Tensor& loss, const GradientSink& sink) {
+  reached_.assign(reached_.size(), false);
+  sink_ = &sink;
+  loss.backward();
+  sink_ = nullptr;
+  for (size_t i = 0; i < reached_.size(); ++i) {
+    if (!reached_[i]) sink(i, nullptr);
+  }
+}
+
+void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
+  torch::Tensor& slot = tensor.mutable_grad();
+  const torch::Tensor gradient = slot.contiguous();
+  slot.reset();
+  if (gradient.scalar_type() != torch::kFloat || gradient.numel() != tensor.numel()) {
+    throw Error::make(Fault::bug, "gradient of parameter {} is not float32 of its shape", parameter);
+  }
+  reached_[parameter] = true;
+  (*sink_)(parameter, gradient.const_data_ptr<float>());
+}
+
+}  // namespace estrain::est

@@ -1,0 +1,130 @@
+#include "core/launch/devices.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/error.h"
+#include "core/plan/assignment.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int64_t kMostDevices = 4096;
+
+Error bad_list(std::string_view list, std::string_view why) {
+  return Error::make(Fault::usage, "device list \"{}\": {}", list, why)
+      .advise("give a number of CPU workers (2) or a list such as cpu,cpu or cpu*4");
+}
+
+std::optional<int64_t> parse_count(std::string_view text) {
+  int64_t count = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (failure != std::errc{} || end != text.data() + text.size() || count < 1 || count > kMostDevices) return std::nullopt;
+  return count;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == text.npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+void append_item(std::vector<Device>& devices, std::string_view list, std::string_view item) {
+  Device device;
+  int64_t repeats = 1;
+  if (const size_t star = item.find('*'); star != item.npos) {
+    const auto count = parse_count(item.substr(star + 1));
+    if (!count) throw bad_list(list, fmt::format("\"{}\" does not repeat a device 1 to {} times", item, kMostDevices));
+    repeats = *count;
+    item = item.substr(0, star);
+  }
+  if (const size_t equals = item.find('='); equals != item.npos) {
+    device.ests = parse_count(item.substr(equals + 1));
+    if (!device.ests) throw bad_list(list, fmt::format("\"{}\" does not name a number of ESTs", item));
+    item = item.substr(0, equals);
+  }
+  static constexpr std::string_view kinds[] = {"cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"};
+  if (item.starts_with("cuda")) {
+    throw Error::make(Fault::device, "device \"{}\": this version runs CPU workers only", item)
+        .advise("use cpu, cpu:avx512, cpu:avx2 or cpu:sse");
+  }
+  if (std::ranges::find(kinds, item) == std::end(kinds)) {
+    throw bad_list(list, item.empty() ? std::string("an empty name") : fmt::format("\"{}\" is no known device; known are {}", item, fmt::join(kinds, ", ")));
+  }
+  device.kind = item;
+  devices.insert(devices.end(), static_cast<size_t>(repeats), device);
+}
+
+bool machine_has(std::string_view kind) {
+  if (kind == "cpu:avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+  if (kind == "cpu:avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return true;
+}
+
+}  // namespace
+
+std::vector<Device> parse_devices(std::string_view list) {
+  if (const auto count = parse_count(list)) return std::vector<Device>(static_cast<size_t>(*count), Device{"cpu", {}});
+  std::vector<Device> devices;
+  for (std::string_view item : split(list, ',')) append_item(devices, list, item);
+  return devices;
+}
+
+std::string format_devices(const std::vector<Device>& devices) {
+  std::vector<std::string> kinds;
+  for (const Device& device : devices) kinds.push_back(device.kind);
+  return fmt::format("{}", fmt::join(kinds, ","));
+}
+
+std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests) {
+  const auto named = std::ranges::count_if(devices, [](const Device& device) { return device.ests.has_value(); });
+  if (named == 0) return plan::even_assignment(ests, static_cast<int64_t>(devices.size()));
+  if (named != static_cast<int64_t>(devices.size())) {
+    throw Error(Fault::usage, "device list: some devices say how many ESTs they host and some do not").advise("write =K behind all of them or none");
+  }
+  std::vector<EstRange> ranges;
+  int64_t next = 0;
+  for (const Device& device : devices) {
+    ranges.push_back({VirtualRank(next), VirtualRank(next + *device.ests)});
+    next += *device.ests;
+  }
+  if (next != ests) {
+    throw Error::make(Fault::infeasible, "the device list hosts {} ESTs, the job has {}", next, ests)
+        .advise("make the numbers behind = add up to job.ests");
+  }
+  return ranges;
+}
+
+void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
+  for (const Device& device : devices) {
+    if (!machine_has(device.kind)) {
+      throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
+          .advise("use cpu, or a kind that this processor has");
+    }
+    if (!allow_mixed && device.kind != devices.front().kind) {
+      throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2", devices.front().kind, device.kind)
+          .advise("use one kind, or accept other bits with --allow-mixed");
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads) {
+  const std::string count = std::to_string(threads);
+  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}};
+  if (device.kind == "cpu:avx512") {
+    environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}});
+  } else if (device.kind == "cpu:avx2") {
+    environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}});
+  } else if (device.kind == "cpu:sse") {
+    environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}});
+  }
+  return environment;
+}
+
+}  // namespace estrain::launch

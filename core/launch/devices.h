@@ -1,0 +1,35 @@
+#pragma once
+// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5".
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+
+namespace estrain::launch {
+
+struct Device {
+  std::string kind;              // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"
+  std::optional<int64_t> ests;   // how many ESTs it hosts, where the list says so ("cpu=3")
+
+  bool operator==(const Device&) const = default;
+};
+
+// A number N means N plain CPU workers. Throws Fault::usage naming what is wrong with the list.
+std::vector<Device> parse_devices(std::string_view list);
+std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
+
+// One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.
+std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests);
+
+// Refuses kinds that this machine or version cannot run, and mixtures of kinds unless `allow_mixed`.
+void check_devices(const std::vector<Device>& devices, bool allow_mixed);
+
+// What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device.
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads);
+
+}  // namespace estrain::launch

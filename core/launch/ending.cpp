@@ -1,0 +1,127 @@
+// How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
+
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/launch/launcher.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int kPatienceWithWorkersMs = 5000;
+
+std::string last_lines(const std::string& text, int lines) {
+  size_t from = text.size();
+  while (lines-- > 0 && from > 0) {
+    from = text.rfind('\n', from - 2 < text.size() ? from - 2 : 0);
+    if (from == std::string::npos) return text;
+    ++from;
+  }
+  return text.substr(from);
+}
+
+}  // namespace
+
+// Remembers the first failure. Whether it ends the run: not if the worker was only being added.
+void Launcher::note_failure(const WorkerProcess& worker, const Error& error) {
+  const std::string log = directory_.worker_log(worker.id);
+  if (phase_ == Phase::over) return;
+  if (pending_) {
+    for (const WorkerProcess& added : pending_->added) {
+      if (&added == &worker) return give_up_resize(error.within(fmt::format("worker {} (log: {})", worker.id, log)));
+    }
+  }
+  if (failure_) return;
+  failure_details_ = {{"worker", worker.id}, {"device", worker.device.kind}, {"ests", {worker.ests.begin.value, worker.ests.end.value}},
+                      {"fault", fault_name(error.fault())}, {"error", error.message()}, {"log", log}};
+  failure_ = error.within(fmt::format("worker {} (ESTs {} to {})", worker.id, worker.ests.begin, worker.ests.end.value - 1));
+  phase_ = Phase::over;
+}
+
+int Launcher::end() {
+  if (failure_ || stop_at_once_) kill_workers();
+  if (memory_) save_last_state();
+  if (!failure_) dismiss_workers();
+  close_scribe();
+  if (failure_) fail();
+  if (ending_ == Ending::stopped) {
+    const int64_t step = memory_ ? committed() : from_step_;
+    directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
+    if (stop_client_) control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", last_saved_step_}});
+    if (memory_ && last_saved_step_ != step) {
+      throw Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step, last_save_error_)
+          .advise(fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`", directory_.path()));
+    }
+    printer_.note(fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
+    return exit_code(Fault::interrupted);
+  }
+  printer_.show(progress(), monotonic_ns());
+  if (last_saved_step_ != committed()) {
+    throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}", committed(), last_save_error_)
+        .advise(fmt::format("make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks", directory_.path()));
+  }
+  directory_.log_event("finished", {{"step", committed()}});
+  printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", committed(), format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
+  return 0;
+}
+
+void Launcher::fail() {
+  Error error = *failure_;
+  std::string advice = error.advice();
+  if (!failure_details_.is_null()) {
+    const std::string log = failure_details_.at("log");
+    if (error.fault() == Fault::peer) {
+      const auto text = read_file_if_present(log);
+      if (text && !text->empty()) error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8));
+    }
+    advice += (advice.empty() ? "" : "\n") + ("log: " + log);
+  }
+  if (memory_ && last_saved_step_ >= 0) {
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", last_saved_step_, directory_.path());
+  }
+  Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
+  details["last_good_step"] = memory_ ? Json(committed()) : Json();
+  directory_.log_event("failed", details);
+  if (stop_client_) control_->reply(*stop_client_, error_answer(error));
+  throw error.advise(advice);
+}
+
+// Has the scribe write the committed state, and waits for it.
+void Launcher::save_last_state() {
+  const int64_t step = committed();
+  if (last_saved_step_ == step || !state_.scribe.socket) return;
+  memory_->hold(step);
+  last_save_error_.clear();
+  if (!state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}})) return;
+  while (last_saved_step_ != step && last_save_error_.empty() && state_.scribe.socket) {
+    on_scribe_message(-1);
+  }
+}
+
+void Launcher::close_scribe() {
+  if (!state_.scribe.socket) return;
+  closing_scribe_ = true;
+  state_.scribe.socket.send({{"do", "finish"}});
+  while (state_.scribe.socket) on_scribe_message(-1);
+}
+
+void Launcher::dismiss_workers() {
+  for (WorkerProcess* worker : all_workers()) worker->socket.send({{"do", "leave"}});
+  for (WorkerProcess* worker : all_workers()) {
+    if (!worker->process.wait_for(kPatienceWithWorkersMs)) {
+      worker->process.signal(SIGKILL);
+      worker->process.wait();
+    }
+  }
+}
+
+void Launcher::kill_workers() {
+  if (memory_) memory_->header().abort.store(1);
+  for (WorkerProcess* worker : all_workers()) worker->process.signal(SIGKILL);
+  for (WorkerProcess* worker : all_workers()) {
+    if (worker->process.running()) worker->process.wait();
+  }
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,132 @@
+#include "core/launch/handover.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace estrain::launch {
+namespace {
+
+Json to_json(const WorkerProcess& worker) {
+  return {{"id", worker.id},
+          {"kind", worker.device.kind},
+          {"begin", worker.ests.begin.value},
+          {"end", worker.ests.end.value},
+          {"pid", worker.process.pid()},
+          {"socket", worker.socket.descriptor()}};
+}
+
+WorkerProcess worker_from_json(const Json& json) {
+  WorkerProcess worker;
+  worker.id = json.at("id");
+  worker.device.kind = json.at("kind");
+  worker.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
+  worker.process = ChildProcess::adopt(json.at("pid"));
+  worker.socket = comm::MessageSocket(UniqueFd(json.at("socket")));
+  worker.ready = true;
+  return worker;
+}
+
+Json to_json(const ResizeUnderWay& resize) {
+  return {{"client", resize.client.value_or(0)},
+          {"before", resize.before},
+          {"after", resize.after},
+          {"step", resize.step},
+          {"requested_ns", resize.requested_ns},
+          {"warmed_ns", resize.warmed_ns},
+          {"stopped_ns", resize.stopped_ns},
+          {"step_seconds_before", resize.step_seconds_before},
+          {"step_seconds_warming", resize.step_seconds_warming}};
+}
+
+ResizeUnderWay resize_from_json(const Json& json) {
+  ResizeUnderWay resize;
+  const ClientId client = json.at("client");
+  if (client != 0) resize.client = client;
+  resize.before = json.at("before");
+  resize.after = json.at("after");
+  resize.step = json.at("step");
+  resize.requested_ns = json.at("requested_ns");
+  resize.warmed_ns = json.at("warmed_ns");
+  resize.stopped_ns = json.at("stopped_ns");
+  resize.step_seconds_before = json.at("step_seconds_before");
+  resize.step_seconds_warming = json.at("step_seconds_warming");
+  return resize;
+}
+
+void set_inherited(const std::vector<int>& descriptors, bool inherited) {
+  for (int fd : descriptors) ::fcntl(fd, F_SETFD, inherited ? 0 : FD_CLOEXEC);
+}
+
+std::vector<int> descriptors_of(const Json& json) {
+  std::vector<int> all = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("listener"), json.at("scribe_socket")};
+  for (const auto& [id, fd] : json.at("clients").items()) all.push_back(fd);
+  for (const char* list : {"workers", "leaving"}) {
+    for (const Json& worker : json.at(list)) all.push_back(worker.at("socket"));
+  }
+  return all;
+}
+
+Json to_json(const Handover& handover) {
+  Json json = {{"run", handover.run},
+               {"allow_mixed", handover.allow_mixed},
+               {"memory", handover.shared.memory},
+               {"doorbell", handover.shared.doorbell},
+               {"lock", handover.shared.lock},
+               {"workers_started", handover.workers_started},
+               {"stage", handover.stage},
+               {"started_ns", handover.started_ns},
+               {"scribe_pid", handover.scribe.process.pid()},
+               {"scribe_socket", handover.scribe.socket.descriptor()},
+               {"listener", handover.listener},
+               {"clients", Json::object()},
+               {"workers", Json::array()},
+               {"leaving", Json::array()}};
+  for (const auto& [id, fd] : handover.clients) json["clients"][std::to_string(id)] = fd;
+  for (const WorkerProcess& worker : handover.workers) json["workers"].push_back(to_json(worker));
+  for (const WorkerProcess& worker : handover.leaving) json["leaving"].push_back(to_json(worker));
+  if (handover.resize) json["resize"] = to_json(*handover.resize);
+  return json;
+}
+
+}  // namespace
+
+void reexec(const Handover& handover) {
+  const Json json = to_json(handover);
+  const std::string text = json.dump();
+  const int note = ::memfd_create("estrain-handover", 0);
+  if (note < 0 || ::pwrite(note, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return;
+  set_inherited(descriptors_of(json), true);
+  std::string program = own_executable(), verb = "train", option = "--handover", fd = std::to_string(note);
+  char* arguments[] = {program.data(), verb.data(), option.data(), fd.data(), nullptr};
+  ::execv(program.c_str(), arguments);
+  set_inherited(descriptors_of(json), false);
+  ::close(note);
+}
+
+Handover take_handover(int fd) {
+  const UniqueFd note(fd);
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  std::string text(static_cast<size_t>(size < 0 ? 0 : size), '\0');
+  if (::pread(fd, text.data(), text.size(), 0) != size) throw system_error("cannot read the launcher's handover", errno);
+  const Json json = parse_json(text, "the launcher's handover");
+  set_inherited(descriptors_of(json), false);
+  Handover handover;
+  handover.run = json.at("run");
+  handover.allow_mixed = json.at("allow_mixed");
+  handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock")};
+  handover.workers_started = json.at("workers_started");
+  handover.stage = json.at("stage");
+  handover.started_ns = json.at("started_ns");
+  handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")), comm::MessageSocket(UniqueFd(json.at("scribe_socket")))};
+  handover.listener = json.at("listener");
+  for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;
+  for (const Json& worker : json.at("workers")) handover.workers.push_back(worker_from_json(worker));
+  for (const Json& worker : json.at("leaving")) handover.leaving.push_back(worker_from_json(worker));
+  if (json.contains("resize")) handover.resize = resize_from_json(json.at("resize"));
+  return handover;
+}
+
+}  // namespace estrain::launch

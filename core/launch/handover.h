@@ -1,0 +1,45 @@
+#pragma once
+// What a launcher tells itself across a re-exec. The process id stays, so Slurm and the shell see one job; children, sockets
+// and shared memory stay open; everything else is written down here.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/launch/control_socket.h"
+#include "core/launch/processes.h"
+
+namespace estrain::launch {
+
+// A resize that has been carried out but whose first step has not been seen yet.
+struct ResizeUnderWay {
+  std::optional<ClientId> client;  // waits for the answer
+  std::string before, after;       // device lists
+  int64_t step = 0;                // at which the workers stood still
+  int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
+  double step_seconds_before = 0;  // mean step time before the request
+  double step_seconds_warming = 0; // and while the new workers warmed up
+};
+
+struct Handover {
+  std::string run;
+  bool allow_mixed = false;
+  SharedDescriptors shared{};
+  int64_t workers_started = 0;
+  int64_t stage = 0;
+  int64_t started_ns = 0;
+  std::vector<WorkerProcess> workers;
+  std::vector<WorkerProcess> leaving;  // told to leave, not reaped yet
+  ScribeProcess scribe;
+  int listener = -1;
+  std::map<ClientId, int> clients;  // descriptors of control clients
+  std::optional<ResizeUnderWay> resize;
+};
+
+// Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.
+void reexec(const Handover& handover);
+// In the fresh launcher: reads what reexec wrote behind `fd`.
+Handover take_handover(int fd);
+
+}  // namespace estrain::launch

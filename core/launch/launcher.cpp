@@ -1,0 +1,360 @@
+#include "core/launch/launcher.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/comm/step_record.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int kTickMilliseconds = 100;
+constexpr int kTickWhileChangingMilliseconds = 2;
+
+UniqueFd new_doorbell() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) throw system_error("cannot create an event descriptor", errno);
+  return fd;
+}
+
+}  // namespace
+
+Launcher::Launcher(LaunchPlan plan)
+    : directory_(plan.run),
+      spec_(std::move(plan.spec)),
+      memory_fd_(comm::JobMemory::create()),
+      doorbell_(new_doorbell()),
+      lock_(std::move(plan.lock)),
+      checkpoint_(std::move(plan.checkpoint)),
+      from_step_(plan.from_step),
+      printer_(spec_.logging.every_seconds) {
+  block_signals();
+  state_.run = plan.run;
+  state_.allow_mixed = plan.allow_mixed;
+  state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get()};
+  state_.started_ns = monotonic_ns();
+  const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
+  for (size_t i = 0; i < plan.devices.size(); ++i) {
+    const WorkerStart start{state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0, i == 0 ? checkpoint_ : ""};
+    state_.workers.push_back(start_worker(directory_, state_.shared, start));
+    state_.workers.back().ests = ranges[i];
+  }
+  state_.scribe = start_scribe(directory_, state_.shared, from_step_);
+  control_ = std::make_unique<ControlServer>(directory_.path());
+  directory_.log_event("start", {{"step", from_step_}, {"devices", format_devices(plan.devices)}, {"pid", ::getpid()}});
+}
+
+Launcher::Launcher(Handover handover)
+    : directory_(handover.run),
+      spec_(directory_.read_spec()),
+      state_(std::move(handover)),
+      memory_fd_(state_.shared.memory),
+      doorbell_(state_.shared.doorbell),
+      lock_(state_.shared.lock),
+      printer_(spec_.logging.every_seconds) {
+  block_signals();
+  control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
+  attach_memory();
+  phase_ = Phase::training;
+}
+
+Launcher::~Launcher() = default;
+
+int Launcher::run() {
+  while (phase_ != Phase::over) wait_for_events();
+  return end();
+}
+
+void Launcher::block_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::sigaddset(&signals, number);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) throw system_error("cannot watch signals", errno);
+}
+
+std::vector<WorkerProcess*> Launcher::all_workers() {
+  std::vector<WorkerProcess*> all;
+  for (WorkerProcess& worker : state_.workers) all.push_back(&worker);
+  for (WorkerProcess& worker : state_.leaving) all.push_back(&worker);
+  if (pending_) {
+    for (WorkerProcess& worker : pending_->added) all.push_back(&worker);
+  }
+  return all;
+}
+
+// One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls anew
+// and handles one worker's event at most.
+void Launcher::wait_for_events() {
+  std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {state_.scribe.socket.descriptor(), POLLIN, 0}};
+  for (int fd : control_->descriptors()) polled.push_back({fd, POLLIN, 0});
+  const size_t first_worker = polled.size();
+  const std::vector<WorkerProcess*> workers = all_workers();
+  for (const WorkerProcess* worker : workers) {
+    polled.push_back({worker->socket.descriptor(), POLLIN, 0});
+    polled.push_back({worker->process.descriptor(), POLLIN, 0});
+  }
+  ::poll(polled.data(), polled.size(), state_.resize ? kTickWhileChangingMilliseconds : kTickMilliseconds);
+  if (polled[0].revents != 0) on_signal();
+  if (polled[1].revents != 0) on_scribe_message(0);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
+      on_worker_message(*workers[i]);
+      break;
+    }
+    if (polled[first_worker + 2 * i + 1].revents != 0) {
+      on_worker_end(*workers[i]);
+      break;
+    }
+  }
+  for (size_t i = 2; i < first_worker; ++i) {
+    if (polled[i].revents == 0) continue;
+    control_->serve(polled[i].fd, [this](ClientId client, const Json& request) { on_request(client, request); });
+  }
+  tick();
+}
+
+void Launcher::on_signal() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const bool second = ending_ == Ending::stopped;
+    request_stop(signal_name(static_cast<int>(info.ssi_signo)));
+    if (second) {
+      stop_at_once_ = true;
+      phase_ = Phase::over;
+    }
+  }
+}
+
+void Launcher::request_stop(std::string why) {
+  if (ending_ != Ending::none) return;
+  if (phase_ == Phase::over) return;
+  ending_ = Ending::stopped;
+  stop_reason_ = std::move(why);
+  printer_.note("stopping (" + stop_reason_ + "): a checkpoint is written after the step under way");
+  if (pending_) give_up_resize(Error(Fault::interrupted, "the job is being stopped"));
+  if (phase_ == Phase::starting) {
+    stop_at_once_ = true;
+    phase_ = Phase::over;
+  } else {
+    request_pause();
+  }
+}
+
+void Launcher::request_pause() {
+  phase_ = Phase::pausing;
+  memory_->header().pause_request.store(1);
+}
+
+void Launcher::on_worker_message(WorkerProcess& worker) {
+  Json message;
+  switch (worker.socket.receive(&message, 0)) {
+    case comm::MessageSocket::Received::nothing: return;
+    case comm::MessageSocket::Received::closed: return on_worker_end(worker);
+    case comm::MessageSocket::Received::message: break;
+  }
+  const std::string say = message.value("say", "");
+  if (say == "ready") {
+    worker.ready = true;
+    const bool all_ready = std::ranges::all_of(state_.workers, &WorkerProcess::ready);
+    if (phase_ == Phase::starting && all_ready) begin_training();
+    if (phase_ == Phase::warming) added_worker_ready();
+  } else if (say == "left") {
+    worker.left = true;
+    if (message.value("finished", false) && ending_ == Ending::none) ending_ = Ending::finished;
+    if (std::ranges::all_of(state_.workers, &WorkerProcess::left)) workers_left_loop();
+  } else if (say == "error") {
+    const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
+    note_failure(worker, Error(fault, message.value("message", "")).advise(message.value("advice", "")));
+  }
+}
+
+void Launcher::on_worker_end(WorkerProcess& worker) {
+  Json last_words;
+  if (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message && last_words.value("say", "") == "error") {
+    const Fault fault = static_cast<Fault>(last_words.value("fault", static_cast<int>(Fault::bug)));
+    note_failure(worker, Error(fault, last_words.value("message", "")).advise(last_words.value("advice", "")));
+    return;
+  }
+  const auto left = std::ranges::find_if(state_.leaving, [&](const WorkerProcess& other) { return &other == &worker; });
+  if (left != state_.leaving.end()) {
+    left->process.wait();
+    state_.leaving.erase(left);
+    return;
+  }
+  const pid_t pid = worker.process.pid();
+  const ChildEnd ended = worker.process.wait();
+  Error error = Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
+                            worker.device.kind, ended.text(), static_cast<double>(ended.peak_memory_bytes) / 1e6);
+  if (ended.signaled && ended.code == SIGKILL) {
+    error = error.advise("a SIGKILL that nobody sent is often the kernel's out-of-memory killer: see `dmesg`");
+  }
+  note_failure(worker, error);
+}
+
+void Launcher::on_scribe_message(int milliseconds) {
+  Json message;
+  const auto received = state_.scribe.socket.receive(&message, milliseconds);
+  if (received == comm::MessageSocket::Received::nothing) return;
+  if (received == comm::MessageSocket::Received::closed) {
+    const ChildEnd ended = state_.scribe.process.wait();
+    state_.scribe.socket.close();
+    if (closing_scribe_ && !ended.signaled && ended.code == 0) return;
+    if (!failure_) failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, ended with {}", ended.text()).advise("see " + directory_.scribe_log());
+    phase_ = Phase::over;
+    return;
+  }
+  const std::string say = message.value("say", "");
+  message.erase("say");
+  if (say == "saved") {
+    last_saved_step_ = message.value("step", INT64_C(-1));
+    directory_.log_event("checkpoint", message);
+  } else if (say == "save_failed") {
+    last_save_error_ = message.value("error", "");
+    directory_.log_event("checkpoint_failed", message);
+    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
+  } else if (say == "evaluated") {
+    accuracy_ = message.value("accuracy", 0.0);
+    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)), 100 * *accuracy_,
+                              message.value("loss", 0.0)));
+  } else if (say == "error") {
+    failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", "")).advise(message.value("advice", ""));
+    phase_ = Phase::over;
+  }
+}
+
+void Launcher::on_request(ClientId client, const Json& request) {
+  const std::string verb = request.value("do", "");
+  try {
+    if (verb == "status") {
+      control_->reply(client, status());
+    } else if (verb == "resize") {
+      begin_resize(client, request);
+    } else if (verb == "stop") {
+      if (ending_ == Ending::finished) throw Error(Fault::usage, "the job is already ending");
+      stop_client_ = client;
+      request_stop("asked to by `estrain stop`");
+    } else {
+      throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
+    }
+  } catch (const Error& error) {
+    control_->reply(client, error_answer(error));
+  }
+}
+
+void Launcher::tick() {
+  if (state_.resize) report_resize_if_begun();
+  if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
+  const int64_t now = monotonic_ns();
+  if (printer_.due(now)) printer_.show(progress(), now);
+}
+
+void Launcher::attach_memory() {
+  memory_ = std::make_unique<comm::JobMemory>(memory_fd_.get());
+  if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
+  manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
+  rate_from_ns_ = monotonic_ns();
+  rate_from_step_ = committed();
+}
+
+// All first workers are ready: the step-0 checkpoint is asked for, and off they go.
+void Launcher::begin_training() {
+  attach_memory();
+  const int64_t step = committed();
+  if (step == 0) {
+    memory_->hold(0);
+    state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
+  }
+  printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}", spec_.job.name,
+                            spec_.model.name, manifest_->parameter_count, spec_.job.ests, progress().devices,
+                            manifest_->total_steps - step, manifest_->total_steps, directory_.path()));
+  phase_ = Phase::training;
+  start_stage();
+}
+
+// Hands the ranges to the workers of state_; they start at once.
+void Launcher::start_stage() {
+  memory_->open_stage();
+  Json ranges = Json::array();
+  for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
+  for (size_t index = 0; index < state_.workers.size(); ++index) {
+    WorkerProcess& worker = state_.workers[index];
+    worker.left = false;
+    worker.socket.send({{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", state_.stage > 0 || !checkpoint_.empty()}});
+  }
+  Json devices = Json::array();
+  for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device.kind);
+  directory_.log_event("stage", {{"stage", state_.stage}, {"step", committed()}, {"workers", state_.workers.size()}, {"devices", devices}, {"ranges", ranges}});
+}
+
+void Launcher::workers_left_loop() {
+  if (ending_ != Ending::none) {
+    phase_ = Phase::over;
+  } else if (pending_) {
+    change_workers();
+  } else {
+    phase_ = Phase::training;  // a resize was given up while the workers were leaving their loop
+    start_stage();
+  }
+}
+
+double Launcher::step_seconds() const {
+  const int64_t steps = committed() - rate_from_step_;
+  return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
+}
+
+Progress Launcher::progress() {
+  Progress now;
+  now.step = committed();
+  now.total_steps = manifest_->total_steps;
+  now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
+  now.accuracy = accuracy_;
+  std::vector<Device> devices;
+  for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device);
+  now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
+  const uint32_t published = memory_->header().published.load();
+  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
+    const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
+    if (head.kind != comm::RecordKind::step) continue;
+    now.loss = head.loss;
+    now.lr = head.lr;
+    break;
+  }
+  const double per_step = step_seconds();
+  if (per_step > 0) {
+    now.samples_per_second = static_cast<double>(manifest_->samples_per_epoch) / static_cast<double>(manifest_->batches_per_epoch) / per_step;
+    now.seconds_left = per_step * static_cast<double>(now.total_steps - now.step);
+  }
+  return now;
+}
+
+Json Launcher::status() {
+  static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "ending"};
+  Json json = {{"ok", true}, {"name", spec_.job.name}, {"model", spec_.model.name}, {"run", directory_.path()}, {"pid", ::getpid()},
+               {"state", names[static_cast<int>(phase_)]}, {"ests", spec_.job.ests}, {"stage", state_.stage},
+               {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
+  if (memory_) {
+    const Progress now = progress();
+    json.update({{"step", now.step}, {"total_steps", now.total_steps}, {"epoch", now.epoch}, {"loss", now.loss}, {"lr", now.lr},
+                 {"samples_per_second", now.samples_per_second}, {"devices", now.devices}});
+    if (now.accuracy) json["test_accuracy"] = *now.accuracy;
+    if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
+  }
+  json["last_checkpoint_step"] = last_saved_step_ < 0 ? Json() : Json(last_saved_step_);
+  json["workers"] = Json::array();
+  for (const WorkerProcess& worker : state_.workers) {
+    json["workers"].push_back({{"id", worker.id}, {"pid", worker.process.pid()}, {"device", worker.device.kind},
+                               {"ests", {worker.ests.begin.value, worker.ests.end.value}}, {"log", directory_.worker_log(worker.id)}});
+  }
+  return json;
+}
+
+}  // namespace estrain::launch

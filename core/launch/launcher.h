@@ -1,0 +1,125 @@
+#pragma once
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, changes the set of devices
+// and ends the run. It neither links LibTorch nor touches the state: that lies in shared memory (core/comm/job_memory.h).
+//
+//   starting --> training <--> warming --> pausing --> training …   (re-exec after each change of devices)
+//       |            |             |           |
+//       +------------+------ over: finished, stopped or failed
+//
+// A resize first starts and warms what is new while the others train, then lets all workers leave their loop after one
+// agreed step, hands out new ranges, and re-execs. If what is new does not come up, the job stays as it is.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/checkpoint/manifest.h"
+#include "core/comm/job_memory.h"
+#include "core/launch/control_socket.h"
+#include "core/launch/handover.h"
+#include "core/launch/progress.h"
+#include "core/launch/run_directory.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::launch {
+
+// What `train` was asked to do, checked.
+struct LaunchPlan {
+  std::string run;
+  spec::JobSpec spec;
+  std::vector<Device> devices;
+  bool allow_mixed = false;
+  std::string checkpoint;  // to go on from; empty: from the seed
+  int64_t from_step = 0;
+  UniqueFd lock;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(LaunchPlan plan);
+  explicit Launcher(Handover handover);
+  ~Launcher();
+
+  // Runs the job to its end, or re-execs on the way. Returns the exit code: 0 done, 75 stopped but resumable.
+  // Throws Error where the job failed.
+  int run();
+
+ private:
+  enum class Phase { starting, training, warming, pausing, over };
+  enum class Ending { none, finished, stopped };
+
+  struct PendingResize {
+    std::optional<ClientId> client;
+    std::vector<Device> devices;
+    std::vector<WorkerProcess> added;
+    int64_t requested_ns = 0, requested_step = 0, warmed_ns = 0;
+    double step_seconds_before = 0;
+  };
+
+  // launcher.cpp: the loop and what it sees
+  void block_signals();
+  void wait_for_events();
+  void on_signal();
+  void on_worker_message(WorkerProcess& worker);
+  void on_worker_end(WorkerProcess& worker);
+  void on_scribe_message(int milliseconds);  // waits for one at most so long; -1: no limit
+  void on_request(ClientId client, const Json& request);
+  void tick();
+  void attach_memory();
+  void begin_training();
+  void workers_left_loop();
+  void request_stop(std::string why);
+  void request_pause();
+
+  // resize.cpp
+  void begin_resize(ClientId client, const Json& request);
+  void added_worker_ready();
+  void give_up_resize(const Error& error);
+  void change_workers();
+  void report_resize_if_begun();
+
+  // ending.cpp
+  int end();
+  [[noreturn]] void fail();
+  void note_failure(const WorkerProcess& worker, const Error& error);
+  void save_last_state();
+  void close_scribe();
+  void dismiss_workers();
+  void kill_workers();
+
+  std::vector<WorkerProcess*> all_workers();
+  void start_stage();
+  Progress progress();
+  Json status();
+  double step_seconds() const;
+  int64_t committed() const { return memory_->header().committed.load(); }
+
+  RunDirectory directory_;
+  spec::JobSpec spec_;
+  Handover state_;
+  UniqueFd memory_fd_, doorbell_, lock_, signals_;
+  std::string checkpoint_;  // the builder's
+  int64_t from_step_ = 0;
+  std::unique_ptr<comm::JobMemory> memory_;
+  std::optional<checkpoint::Manifest> manifest_;
+  std::unique_ptr<ControlServer> control_;
+  ProgressPrinter printer_;
+  Phase phase_ = Phase::starting;
+  Ending ending_ = Ending::none;
+  std::string stop_reason_;
+  bool stop_at_once_ = false;
+  std::optional<ClientId> stop_client_;
+  std::optional<PendingResize> pending_;
+  std::optional<Error> failure_;
+  Json failure_details_;
+  bool closing_scribe_ = false;  // it was told to finish
+  int64_t last_saved_step_ = -1;
+  std::string last_save_error_;
+  // for rates: when and where the stage began, and the last sample of the loop
+  int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
+  std::optional<double> accuracy_;
+};
+
+}  // namespace estrain::launch

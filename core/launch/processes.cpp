@@ -1,0 +1,39 @@
+#include "core/launch/processes.h"
+
+namespace estrain::launch {
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "worker", "--run", run.path(), "--memory", number(shared.memory), "--doorbell",
+                       number(shared.doorbell), "--socket", number(theirs.descriptor())};
+  if (start.builds) options.arguments.emplace_back("--builds");
+  if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
+  options.environment = device_environment(start.device, start.threads);
+  options.inherited = {shared.memory, shared.doorbell, theirs.descriptor()};
+  options.output = run.worker_log(start.id);
+  WorkerProcess worker;
+  worker.id = start.id;
+  worker.device = start.device;
+  worker.process = ChildProcess::start(options);
+  worker.socket = std::move(ours);
+  return worker;
+}
+
+ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "scribe", "--run", run.path(), "--memory", number(shared.memory), "--doorbell",
+                       number(shared.doorbell), "--socket", number(theirs.descriptor()), "--from-step", number(from_step)};
+  options.inherited = {shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
+  options.output = run.scribe_log();
+  options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
+  return {ChildProcess::start(options), std::move(ours)};
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,49 @@
+#pragma once
+// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of this program.
+
+#include <string>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/comm/message_socket.h"
+#include "core/launch/devices.h"
+#include "core/launch/run_directory.h"
+
+namespace estrain::launch {
+
+// What the processes of a run share: descriptors they inherit.
+struct SharedDescriptors {
+  int memory;    // the job's shared memory
+  int doorbell;  // eventfd that wakes the scribe
+  int lock;      // of the run directory; inherited by the scribe, which may outlive the launcher
+};
+
+struct WorkerProcess {
+  int64_t id = 0;  // counts all workers ever started in the run; names the log
+  Device device;
+  EstRange ests;
+  ChildProcess process;
+  comm::MessageSocket socket;
+  bool ready = false;  // it said that it can take up work
+  bool left = false;   // it said that it left its loop
+};
+
+struct WorkerStart {
+  int64_t id = 0;
+  Device device;
+  int64_t threads = 1;
+  bool builds = false;      // lays out the shared memory and fills in the state
+  std::string checkpoint;   // the builder starts from it; empty: from the job's seed
+};
+
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);
+
+struct ScribeProcess {
+  ChildProcess process;
+  comm::MessageSocket socket;
+};
+
+// `from_step`: what was recorded after it is dropped (a resumed run goes on there).
+ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step);
+
+}  // namespace estrain::launch

@@ -1,0 +1,39 @@
+#pragma once
+// The folder of a run: who may write to it, and where everything lies in it.
+
+#include <optional>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/base/unique_fd.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::launch {
+
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string spec() const { return path_ + "/job.toml"; }
+  std::string changes() const { return path_ + "/changes.jsonl"; }
+  std::string events() const { return path_ + "/events.jsonl"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string worker_log(int64_t worker) const;
+  std::string scribe_log() const { return path_ + "/scribe.log"; }
+
+  bool has_run() const;   // whether a run was ever started here
+  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Waits up to
+  // `milliseconds` for a previous launcher's scribe to finish its last checkpoint. Throws Fault::usage if the lock is taken.
+  UniqueFd lock(int milliseconds) const;
+  void write_spec(const spec::JobSpec& spec) const;
+  spec::JobSpec read_spec() const;
+
+  // Appends {"time": …, "event": name, …} to events.jsonl.
+  void log_event(std::string_view name, Json details) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace estrain::launch

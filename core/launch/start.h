@@ -1,0 +1,25 @@
+#pragma once
+// From what the user typed behind `estrain train` to a launch: spec read and checked, run directory made and locked, the
+// checkpoint to go on from chosen.
+
+#include <string>
+#include <vector>
+
+#include "core/launch/launcher.h"
+
+namespace estrain::launch {
+
+struct StartRequest {
+  std::string spec_path;  // empty with `resume`: the run's own
+  std::string devices;    // empty: the spec's resources.devices
+  std::string run;        // empty: runs/<job name>
+  std::vector<std::string> overrides;
+  bool resume = false;
+  bool allow_mixed = false;
+};
+
+// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed run's
+// spec has changed in what defines bits; Fault::io and corrupt from the run directory.
+LaunchPlan plan_launch(const StartRequest& request);
+
+}  // namespace estrain::launch

@@ -1,0 +1,20 @@
+#pragma once
+// A model that scores classes: its last block gives logits [n, classes], or [n, tokens, classes] for text.
+
+#include "core/model/model.h"
+
+namespace estrain::model {
+
+class Classifier : public Model {
+ protected:
+  // Cross entropy against the target class, smoothed as torch.nn.CrossEntropyLoss(label_smoothing) does: in [0, 1).
+  explicit Classifier(double label_smoothing) : label_smoothing_(label_smoothing) {}
+
+ private:
+  torch::Tensor compute_loss(const Batch& batch) override;
+  Evaluation compute_evaluation(const Batch& batch) override;
+
+  double label_smoothing_;
+};
+
+}  // namespace estrain::model

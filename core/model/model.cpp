@@ -1,0 +1,69 @@
+#include "core/model/model.h"
+
+#include <c10/core/GradMode.h>
+
+#include <map>
+
+#include "core/model/torch_error.h"
+
+namespace estrain::model {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {
+    module_.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+// Appends to `into` what is met for the first time, and to `aliases` what is not.
+void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
+               std::vector<std::pair<std::string, torch::Tensor>>& into, std::vector<NamedTensors::Alias>& aliases) {
+  std::map<const void*, std::string> first_names;
+  for (const auto& item : named) {
+    const auto [first, is_new] = first_names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    if (is_new) {
+      into.emplace_back(item.key(), item.value());
+    } else {
+      aliases.push_back({item.key(), first->second});
+    }
+  }
+}
+
+}  // namespace
+
+torch::Tensor Model::loss(const Batch& batch) {
+  return translating_torch_errors([&] { return compute_loss(batch); });
+}
+
+Evaluation Model::evaluate(const Batch& batch) {
+  EvaluationMode evaluation_mode(*this);
+  at::NoGradGuard no_grad;
+  return translating_torch_errors([&] { return compute_evaluation(batch); });
+}
+
+torch::Tensor Model::forward(const torch::Tensor& input) const {
+  torch::Tensor x = input;
+  for (const Block& block : blocks_) x = block.forward(x);
+  return x;
+}
+
+void Model::add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run) {
+  blocks_.push_back({std::move(name), std::move(run)});
+}
+
+NamedTensors named_tensors(const torch::nn::Module& module) {
+  NamedTensors result;
+  list_once(module.named_parameters(), result.parameters, result.aliases);
+  list_once(module.named_buffers(), result.buffers, result.aliases);
+  return result;
+}
+
+}  // namespace estrain::model

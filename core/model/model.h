@@ -1,0 +1,85 @@
+#pragma once
+// What estrain asks of a model: an ordered list of named blocks, and its own loss.
+//
+// Blocks let layers be profiled, placed and captured one by one; the loss belongs to the model, so that detection or
+// question answering bring theirs. Parameters and buffers are torch::nn::Module's, under the names and in the order of
+// Python's state_dict.
+//
+// Memory: a worker binds each parameter to its arena with `parameter.set_data(view)` and writes buffers in place. Every
+// layer therefore computes with the registered tensor itself, never with a copy of its values or a view kept from
+// before.
+//
+// Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device,
+// evaluate() draws nothing.
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace estrain::model {
+
+// One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32
+// [n, features]. Text: input and target int64 [n, tokens], the target one token ahead.
+struct Batch {
+  torch::Tensor input;
+  torch::Tensor target;
+};
+
+// What evaluation knows of each sample of a batch, in sample order.
+struct Evaluation {
+  torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
+  torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
+  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text
+};
+
+// A step of the forward pass. The first block takes Batch::input, each other one what the block before it gave.
+struct Block {
+  std::string name;  // of the layers in it: "stem", "layer1.0", "head"
+  std::function<torch::Tensor(const torch::Tensor&)> forward;
+};
+
+class Model : public torch::nn::Module {
+ public:
+  Model(const Model&) = delete;  // blocks refer to the layers of this object
+  Model& operator=(const Model&) = delete;
+
+  // The mean loss over the batch, a scalar with a graph behind it. Throws Fault::mismatch for a label or token outside
+  // of the model's classes, Fault::infeasible for want of memory.
+  torch::Tensor loss(const Batch& batch);
+
+  // In evaluation mode and without a graph, whatever the mode at the call, which is restored. Throws as loss().
+  Evaluation evaluate(const Batch& batch);
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+  // All blocks one after another: the model's output for an input, in the current mode.
+  torch::Tensor forward(const torch::Tensor& input) const;
+
+ protected:
+  Model() = default;
+  void add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run);
+
+ private:
+  virtual torch::Tensor compute_loss(const Batch& batch) = 0;
+  virtual Evaluation compute_evaluation(const Batch& batch) = 0;
+
+  std::vector<Block> blocks_;
+};
+
+// The state of a module by name. A tensor that stands under several names (tied weights) is listed once, under the
+// first, as in Python's model.parameters(); its other names are aliases.
+struct NamedTensors {
+  struct Alias {
+    std::string name;
+    std::string target;  // the name it is listed under
+  };
+  std::vector<std::pair<std::string, torch::Tensor>> parameters;
+  std::vector<std::pair<std::string, torch::Tensor>> buffers;
+  std::vector<Alias> aliases;
+};
+NamedTensors named_tensors(const torch::nn::Module& module);
+
+}  // namespace estrain::model

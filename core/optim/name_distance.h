@@ -1,0 +1,17 @@
+#pragma once
+// How far a glob pattern is from matching a name: for "did you mean" after a pattern that matches nothing.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace estrain::optim {
+
+// The fewest single-character edits of `pattern` after which it matches `name`. A bracket expression counts as `?`.
+size_t name_distance(std::string_view pattern, std::string_view name);
+
+// Up to `count` of the names, nearest first; equally near ones in their own order.
+std::vector<std::string> nearest_names(std::string_view pattern, const std::vector<std::string>& names, size_t count);
+
+}  // namespace estrain::optim

@@ -1,0 +1,47 @@
+#pragma once
+// The job's optimizer: which state it keeps for a parameter, and the update of a piece of one.
+//
+// It holds no tensors. The state lies in the arenas; beside the slots named here every parameter has an int64 scalar
+// "step", the updates applied to it so far (a parameter without gradient is skipped, so it may be less than the job's
+// step). The owner of a parameter adds one to it with every update.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/optim/parameter_groups.h"
+#include "core/spec/job_spec.h"
+#include "kernels/optimizer.h"
+
+namespace estrain::optim {
+
+inline constexpr std::string_view step_slot = "step";
+
+// What the machine's ATen does, where that is not the same everywhere.
+struct Arithmetic {
+  kernels::Isa isa = kernels::best_isa();       // fused multiply-adds or not (kernels/isa.h)
+  kernels::SquareRoots square_roots = nullptr;  // Adam's: ATen's, or null for IEEE's (kernels/optimizer.h)
+};
+
+class Optimizer {
+ public:
+  // `arithmetic` decides the bits. Throws Fault::spec on settings that torch.optim refuses together.
+  Optimizer(const spec::OptimizerSection& section, ParameterGroups groups, const Arithmetic& arithmetic = {});
+
+  const ParameterGroups& groups() const { return groups_; }
+
+  // Names of the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most two.
+  std::vector<std::string_view> slots(size_t parameter) const;
+
+  // Updates a piece of a parameter to which `updates_before` updates were applied so far, with its group's current
+  // `lr`.
+  kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
+                                  const kernels::OptimizerPiece& piece) const;
+
+ private:
+  spec::OptimizerSection section_;
+  ParameterGroups groups_;
+  Arithmetic arithmetic_;
+};
+
+}  // namespace estrain::optim

@@ -1,0 +1,28 @@
+#pragma once
+// What is recorded of a step or an evaluation, as the run's files hold it.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/ids.h"
+
+namespace estrain::record {
+
+struct StepRecord {
+  Step step;    // 1 after the first update
+  Epoch epoch;  // that its samples belong to
+  double lr = 0;
+  float loss = 0;                  // tree mean of the ESTs' losses
+  std::vector<float> est_losses;   // by virtual rank
+  std::vector<uint64_t> digests;   // in the order of the fingerprints file's names
+  double samples_per_second = 0;
+};
+
+struct EvaluationRecord {
+  Step step;
+  double loss = 0;
+  double accuracy = 0;  // 0 to 1
+  int64_t predictions = 0;
+};
+
+}  // namespace estrain::record

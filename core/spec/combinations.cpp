@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/spec/checks.h"
+#include "core/spec/enum_names.h"
+
+namespace estrain::spec {
+namespace {
+
+class Combinations {
+ public:
+  Combinations(const JobSpec& spec, const Document& document, Findings& findings)
+      : spec_(spec), document_(document), findings_(findings) {}
+
+  void job();
+  void model();
+  void files();
+  void images();
+  void optimizer();
+  void train();
+
+ private:
+  using Keys = std::initializer_list<std::string_view>;
+
+  bool given(std::string_view key) const { return document_.find(key) != nullptr; }
+  // Complains at the first of `keys` that was given, under its name.
+  void require(bool fine, Keys keys, std::string what_is_wrong);
+
+  bool is_gpt() const { return spec_.model.name == "gpt"; }
+  bool is_text() const { return spec_.data.format == DataFormat::text; }
+  bool is_idx() const { return spec_.data.format == DataFormat::idx; }
+  bool is_synthetic() const { return spec_.data.format == DataFormat::synthetic; }
+  bool is_cifar() const {
+    return spec_.data.format == DataFormat::cifar10 || spec_.data.format == DataFormat::cifar100;
+  }
+  // [channels, height, width] of the images as stored; empty where only the files know.
+  std::vector<int64_t> stored_shape() const {
+    if (is_cifar()) return {3, 32, 32};
+    return is_synthetic() ? spec_.data.shape : std::vector<int64_t>{};
+  }
+  void classes();
+  void image_files();
+  void crop();
+  void channels();
+
+  const JobSpec& spec_;
+  const Document& document_;
+  Findings& findings_;
+};
+
+void Combinations::require(bool fine, Keys keys, std::string what_is_wrong) {
+  const bool unsure = std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return findings_.about(key); });
+  if (fine || unsure) return;
+  const auto first = std::find_if(keys.begin(), keys.end(), [&](std::string_view key) { return given(key); });
+  const std::string_view key = first == keys.end() ? *keys.begin() : *first;
+  findings_.add(document_.place_of(key), key, std::move(what_is_wrong));
+}
+
+void Combinations::job() {
+  const std::string& name = spec_.job.name;
+  const bool plain = name.find('/') == std::string::npos && name.front() != '.' &&
+                     std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  require(plain, {"job.name"}, "names a folder: it must not have '/' or control characters, nor start with '.'");
+}
+
+void Combinations::model() {
+  const auto& model = spec_.model;
+  require(!is_gpt() || is_text(), {"model.name", "data.format"}, "gpt learns text: it needs data.format = \"text\"");
+  require(is_gpt() || !is_text(), {"model.name", "data.format"},
+          fmt::format("{} learns images: it cannot take data.format = \"text\"; use gpt for text", model.name));
+  require(model.width % model.heads == 0, {"model.width", "model.heads"},
+          fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
+  require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
+          {"data.shape", "model.name", "data.format"},
+          fmt::format("{} needs images: [channels, height, width]", model.name));
+  classes();
+}
+
+void Combinations::classes() {
+  if (!spec_.model.classes) return;
+  const int64_t needed = is_text()                                   ? 256
+                         : spec_.data.format == DataFormat::cifar10  ? 10
+                         : spec_.data.format == DataFormat::cifar100 ? 100
+                                                                     : 1;
+  require(*spec_.model.classes >= needed, {"model.classes", "data.format"},
+          fmt::format("must be at least the {} classes of {} data", needed, to_string(spec_.data.format)));
+}
+
+void Combinations::files() {
+  if (is_idx()) {
+    image_files();
+  } else if (!is_synthetic()) {
+    require(!spec_.data.path.empty(), {"data.path", "data.format"},
+            fmt::format("{} data needs data.path", to_string(spec_.data.format)));
+  }
+}
+
+void Combinations::image_files() {
+  const auto& data = spec_.data;
+  const bool single =
+      !data.images.empty() || !data.labels.empty() || !data.test_images.empty() || !data.test_labels.empty();
+  require(data.path.empty() || !single,
+          {"data.images", "data.labels", "data.test_images", "data.test_labels", "data.path"},
+          "cannot be given together with data.path; give one of the two");
+  if (!data.path.empty()) return;
+  require(single, {"data.path", "data.format"}, "idx data needs data.path, or data.images and data.labels");
+  require(!single || (!data.images.empty() && !data.labels.empty()), {"data.images", "data.labels"},
+          "data.images and data.labels are needed together");
+  require(data.test_images.empty() == data.test_labels.empty(), {"data.test_images", "data.test_labels"},
+          "data.test_images and data.test_labels are needed together");
+}
+
+void Combinations::images() {
+  if (is_text()) return;
+  const auto& data = spec_.data;
+  const bool vectors = is_synthetic() && data.shape.size() != 3;
+  for (const std::string_view key :
+       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
+    require(!vectors || !given(key), {key, "data.shape", "data.format"},
+            "needs images: data.shape = [channels, height, width]");
+  }
+  if (vectors) return;
+  channels();
+  crop();
+}
+
+void Combinations::channels() {
+  const auto& data = spec_.data;
+  const std::vector<int64_t> stored = stored_shape();
+  const bool convertible = stored.empty() || !data.channels || stored[0] == *data.channels || stored[0] == 1;
+  require(
+      convertible, {"data.channels", "data.shape", "data.format"},
+      fmt::format("the images have {} channels; only a single one can be repeated", stored.empty() ? 0 : stored[0]));
+  require(data.mean.size() == data.std.size(), {"data.mean", "data.std"},
+          fmt::format("data.mean has {} channels, data.std {}; both are needed", data.mean.size(), data.std.size()));
+  if (data.mean.empty() || !convertible || (stored.empty() && !data.channels)) return;
+  const int64_t expected = data.channels ? *data.channels : stored[0];
+  require(static_cast<int64_t>(data.mean.size()) == expected,
+          {"data.mean", "data.std", "data.channels", "data.shape", "data.format"},
+          fmt::format("{} numbers for {} channels", data.mean.size(), expected));
+}
+
+void Combinations::crop() {
+  const auto& data = spec_.data;
+  const std::vector<int64_t> stored = stored_shape();
+  const bool known = !data.resize.empty() || !stored.empty();
+  if (data.crop.empty() || !known) return;
+  const int64_t height = (data.resize.empty() ? stored[1] : data.resize[0]) + 2 * data.pad;
+  const int64_t width = (data.resize.empty() ? stored[2] : data.resize[1]) + 2 * data.pad;
+  require(data.crop[0] <= height && data.crop[1] <= width,
+          {"data.crop", "data.pad", "data.resize", "data.shape", "data.format"},
+          fmt::format("a crop of {} x {} is larger than the image of {} x {}{}", data.crop[0], data.crop[1], height,
+                      width, data.pad > 0 ? ", padding included" : ""));
+}
+
+void Combinations::optimizer() {
+  const auto& optimizer = spec_.optimizer;
+  require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
+          {"optimizer.nesterov", "optimizer.momentum", "optimizer.dampening"},
+          "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
+}
+
+void Combinations::train() {
+  const auto& train = spec_.train;
+  require(!train.steps || !train.epochs, {"train.steps", "train.epochs"},
+          "cannot be given together with train.epochs; give one of the two");
+  require(train.steps || train.epochs, {"train.steps", "train.epochs"}, "missing; give train.steps or train.epochs");
+}
+
+}  // namespace
+
+void check_combinations(const JobSpec& spec, const Document& document, Findings& findings) {
+  Combinations combinations(spec, document, findings);
+  combinations.job();
+  combinations.model();
+  combinations.files();
+  combinations.images();
+  combinations.optimizer();
+  combinations.train();
+}
+
+}  // namespace estrain::spec

@@ -1,0 +1,62 @@
+#include "core/spec/enum_names.h"
+
+namespace estrain::spec {
+namespace {
+
+constexpr EnumName<Determinism> determinism_names[] = {
+    {Determinism::d0, "D0"}, {Determinism::d1, "D1"}, {Determinism::d2, "D2"}, {Determinism::automatic, "auto"}};
+constexpr EnumName<Kernels> kernels_names[] = {{Kernels::torch, "torch"}, {Kernels::portable, "portable"}};
+constexpr EnumName<DataFormat> data_format_names[] = {
+    {DataFormat::idx, "idx"},   {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
+    {DataFormat::text, "text"}, {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"}};
+constexpr EnumName<OptimizerKind> optimizer_names[] = {
+    {OptimizerKind::sgd, "sgd"}, {OptimizerKind::adam, "adam"}, {OptimizerKind::adamw, "adamw"}};
+constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "constant"},
+                                                     {ScheduleKind::step, "step"},
+                                                     {ScheduleKind::cosine, "cosine"},
+                                                     {ScheduleKind::linear, "linear"}};
+constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
+
+template <typename E>
+std::string_view name_of(E value) {
+  for (const EnumName<E>& entry : enum_names<E>()) {
+    if (entry.value == value) return entry.name;
+  }
+  return "?";
+}
+
+}  // namespace
+
+template <>
+std::span<const EnumName<Determinism>> enum_names() {
+  return determinism_names;
+}
+template <>
+std::span<const EnumName<Kernels>> enum_names() {
+  return kernels_names;
+}
+template <>
+std::span<const EnumName<DataFormat>> enum_names() {
+  return data_format_names;
+}
+template <>
+std::span<const EnumName<OptimizerKind>> enum_names() {
+  return optimizer_names;
+}
+template <>
+std::span<const EnumName<ScheduleKind>> enum_names() {
+  return schedule_names;
+}
+template <>
+std::span<const EnumName<ScheduleUnit>> enum_names() {
+  return unit_names;
+}
+
+std::string_view to_string(Determinism value) { return name_of(value); }
+std::string_view to_string(Kernels value) { return name_of(value); }
+std::string_view to_string(DataFormat value) { return name_of(value); }
+std::string_view to_string(OptimizerKind value) { return name_of(value); }
+std::string_view to_string(ScheduleKind value) { return name_of(value); }
+std::string_view to_string(ScheduleUnit value) { return name_of(value); }
+
+}  // namespace estrain::spec

@@ -1,0 +1,55 @@
+#pragma once
+// The words that a spec, a checkpoint and a message use for the enumerations of a JobSpec, and the names of the models.
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/spec/job_spec.h"
+
+namespace estrain::spec {
+
+template <typename E>
+struct EnumName {
+  E value;
+  std::string_view name;
+};
+
+// Every value of E with its word, in the order of documentation.
+template <typename E>
+std::span<const EnumName<E>> enum_names();
+template <>
+std::span<const EnumName<Determinism>> enum_names();  // "D0", "D1", "D2", "auto"
+template <>
+std::span<const EnumName<Kernels>> enum_names();
+template <>
+std::span<const EnumName<DataFormat>> enum_names();
+template <>
+std::span<const EnumName<OptimizerKind>> enum_names();
+template <>
+std::span<const EnumName<ScheduleKind>> enum_names();
+template <>
+std::span<const EnumName<ScheduleUnit>> enum_names();
+
+std::string_view to_string(Determinism value);
+std::string_view to_string(Kernels value);
+std::string_view to_string(DataFormat value);
+std::string_view to_string(OptimizerKind value);
+std::string_view to_string(ScheduleKind value);
+std::string_view to_string(ScheduleUnit value);
+
+// The value called `name`, exactly; from_string<Determinism>("D1").
+template <typename E>
+std::optional<E> from_string(std::string_view name) {
+  for (const EnumName<E>& entry : enum_names<E>()) {
+    if (entry.name == name) return entry.value;
+  }
+  return std::nullopt;
+}
+
+// What model.name may be.
+inline constexpr std::array<std::string_view, 8> model_names = {"mlp",      "lenet", "resnet18", "resnet34",
+                                                                "resnet50", "vgg11", "vgg19",    "gpt"};
+
+}  // namespace estrain::spec

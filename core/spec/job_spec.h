@@ -1,0 +1,155 @@
+#pragma once
+// A training job as the user wrote it, checked. Every default lives here and nowhere else; what each key means, its
+// range and its unit is documented once, in keys.cpp, from which help, README and the messages are made.
+//
+// JobSpec is plain data: it holds no file handles, and two equal JobSpecs give two runs with equal bits (given D1 and
+// one kind of device).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace estrain::spec {
+
+// EasyScale section 3.3: what must not change for the bits to stay.
+enum class Determinism { d0, d1, d2, automatic };
+enum class Kernels { torch, portable };
+enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
+enum class OptimizerKind { sgd, adam, adamw };
+enum class ScheduleKind { constant, step, cosine, linear };
+enum class ScheduleUnit { step, epoch };
+
+struct JobSection {
+  std::string name = "job";
+  int64_t seed = 0;  // >= 0
+  int64_t ests = 1;  // N, fixed for the life of the job
+  Determinism determinism = Determinism::d1;
+  Kernels kernels = Kernels::torch;
+  int64_t threads = 1;  // intra-op threads of every worker; part of the bits
+
+  bool operator==(const JobSection&) const = default;
+};
+
+struct ModelSection {
+  std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt
+  std::string init;                     // HDF5 file to take the initial weights from; empty: from the seed
+  std::optional<int64_t> classes;       // default: what the data set has (text: the vocabulary of 256 bytes)
+  std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
+  std::optional<double> dropout;        // gpt: 0.1; vgg: 0.5; mlp: 0
+  int64_t layers = 2;                   // gpt: number of blocks
+  int64_t heads = 2;                    // gpt
+  int64_t width = 64;                   // gpt: embedding width; a multiple of heads
+  int64_t context = 64;                 // gpt: longest sequence, in tokens
+  bool tied = true;                     // gpt: output projection shares the token embedding
+
+  bool operator==(const ModelSection&) const = default;
+};
+
+struct DataSection {
+  DataFormat format = DataFormat::synthetic;
+  std::string path;                      // a folder (idx, cifar) or a file (text, hdf5)
+  std::string images, labels;            // idx: training files, instead of `path`
+  std::string test_images, test_labels;  // idx: test files, instead of `path`
+  std::string test_path;                 // hdf5: test file. text: test file, instead of `holdout`
+  double holdout = 0.1;                  // text: last part of the file kept for evaluation, [0, 1)
+  int64_t batch = 32;                    // samples per EST and step
+  bool shuffle = true;
+  bool drop_last = false;  // leave out an epoch's last, short batch
+  // image transforms, in this order
+  std::optional<int64_t> channels;  // 3: repeat a grey channel three times; 1: must be grey already
+  std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing)
+  int64_t pad = 0;                  // zero pixels added on each side, before normalisation
+  std::vector<int64_t> crop;        // [height, width]: random place in training, centre in evaluation
+  bool flip = false;                // mirror left-right with probability 1/2 in training
+  std::vector<double> mean, std;    // per channel, on the [0, 1] scale; empty: not normalised
+  // synthetic
+  std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
+  int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one
+  // loading; no part in the bits
+  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs
+  int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
+
+  bool operator==(const DataSection&) const = default;
+};
+
+struct OptimizerGroup {
+  std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
+  std::optional<double> lr, weight_decay;  // what differs from the optimizer's own values
+  std::optional<double> momentum;          // sgd only
+
+  bool operator==(const OptimizerGroup&) const = default;
+};
+
+struct OptimizerSection {
+  OptimizerKind name = OptimizerKind::sgd;
+  std::optional<double> lr;                  // default: torch.optim's 1e-3
+  double momentum = 0, dampening = 0;        // sgd
+  bool nesterov = false;                     // sgd
+  std::optional<double> weight_decay;        // default: torch.optim's: 0; adamw 1e-2
+  std::vector<double> betas = {0.9, 0.999};  // adam, adamw
+  double eps = 1e-8;                         // adam, adamw
+  std::vector<OptimizerGroup> groups;        // [[optimizer.groups]]
+
+  bool operator==(const OptimizerSection&) const = default;
+};
+
+struct ScheduleSection {
+  ScheduleKind name = ScheduleKind::constant;
+  ScheduleUnit unit = ScheduleUnit::epoch;        // when the schedule advances
+  int64_t period = 30;                            // step: StepLR's step_size. cosine: T_max. linear: total_iters
+  double gamma = 0.1;                             // step: factor every `period`
+  double eta_min = 0;                             // cosine: lowest lr
+  double start_factor = 1.0 / 3, end_factor = 1;  // linear
+  int64_t warmup = 0;         // units of linear warm-up before the schedule (SequentialLR of LinearLR)
+  double warmup_start = 0.1;  // LinearLR's start_factor of the warm-up
+
+  bool operator==(const ScheduleSection&) const = default;
+};
+
+struct TrainSection {
+  std::optional<int64_t> steps;  // exactly one of the two
+  std::optional<int64_t> epochs;
+  int64_t eval_every = 0;      // steps between evaluations; 0: at the end of each epoch; -1: never
+  int64_t eval_batch = 256;    // samples per evaluation batch
+  double clip_grad_norm = 0;   // 0: none
+  double label_smoothing = 0;  // [0, 1)
+
+  bool operator==(const TrainSection&) const = default;
+};
+
+struct CheckpointSection {
+  int64_t every = 0;  // steps; 0: only at step 0, resizes, stops and the end
+  int64_t keep = 3;   // newest valid ones that stay (step 0 always does); >= 1
+
+  bool operator==(const CheckpointSection&) const = default;
+};
+
+struct ResourcesSection {
+  std::string devices = "1";  // a number of CPU workers or a list such as "cpu,cpu"
+
+  bool operator==(const ResourcesSection&) const = default;
+};
+
+struct LoggingSection {
+  double every_seconds = 1;  // between progress lines (not on a terminal: 10 times as long)
+  bool fingerprints = true;  // record digests of every step
+
+  bool operator==(const LoggingSection&) const = default;
+};
+
+struct JobSpec {
+  JobSection job;
+  ModelSection model;
+  DataSection data;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+  TrainSection train;
+  CheckpointSection checkpoint;
+  ResourcesSection resources;
+  LoggingSection logging;
+
+  bool operator==(const JobSpec&) const = default;
+};
+
+}  // namespace estrain::spec

@@ -1,0 +1,266 @@
+#include "core/spec/keys.h"
+
+#include <algorithm>
+
+namespace estrain::spec {
+namespace {
+
+// The name of a key is the path of its field: they cannot disagree.
+#define ESTRAIN_KEY(field) \
+  make_key<JobSpec>(       \
+      #field, [](auto& spec) -> auto& { return spec.field; })
+#define ESTRAIN_GROUP_KEY(field) \
+  make_key<OptimizerGroup>(      \
+      #field, [](auto& group) -> auto& { return group.field; })
+
+using Words = std::vector<std::string>;
+
+const Words models(model_names.begin(), model_names.end());
+const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};
+const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5"};
+const Words adaptive = {"adam", "adamw"};
+const Words changing = {"step", "cosine", "linear"};
+
+std::vector<Key<JobSpec>> job_and_model_keys() {
+  return {
+      ESTRAIN_KEY(job.name).filled().not_in_bits().means("What the job is called: names its run directory."),
+      ESTRAIN_KEY(job.seed).min(0).max(int64_t{1} << 62).means("Start of every random stream of the job."),
+      ESTRAIN_KEY(job.ests).min(1).max(65536).means("Number of ESTs (logical data-parallel ranks), fixed for life."),
+      ESTRAIN_KEY(job.determinism)
+          .means("What must leave no trace in the bits: D0 nothing, D1 the placement, D2 also the kind of device."),
+      ESTRAIN_KEY(job.kernels).means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices."),
+      ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
+
+      ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),
+      ESTRAIN_KEY(model.init)
+          .path()
+          .means("HDF5 file with a PyTorch state_dict to start from; empty: initial weights from the seed."),
+      ESTRAIN_KEY(model.classes).min(1).unset("what the data set has; text: 256").means("Number of outputs."),
+      ESTRAIN_KEY(model.hidden).min(1).only("model.name", {"mlp"}).means("Width of each hidden layer."),
+      ESTRAIN_KEY(model.dropout)
+          .min(0)
+          .below(1)
+          .unset("gpt 0.1, vgg 0.5, mlp 0")
+          .only("model.name", {"mlp", "vgg11", "vgg19", "gpt"})
+          .means("Probability of dropping an activation."),
+      ESTRAIN_KEY(model.layers).min(1).only("model.name", {"gpt"}).means("Number of transformer blocks."),
+      ESTRAIN_KEY(model.heads).min(1).only("model.name", {"gpt"}).means("Attention heads of a block."),
+      ESTRAIN_KEY(model.width).min(1).only("model.name", {"gpt"}).means("Embedding width, a multiple of the heads."),
+      ESTRAIN_KEY(model.context).min(1).only("model.name", {"gpt"}).means("Length of a sequence in tokens."),
+      ESTRAIN_KEY(model.tied)
+          .only("model.name", {"gpt"})
+          .means("Whether the output projection shares the token embedding."),
+  };
+}
+
+std::vector<Key<JobSpec>> data_keys() {
+  return {
+      ESTRAIN_KEY(data.format).means("What the data set's files are."),
+      ESTRAIN_KEY(data.path)
+          .path()
+          .only("data.format", file_formats)
+          .means("A folder (idx, cifar10, cifar100) or a file (text, hdf5)."),
+      ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
+      ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
+      ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
+      ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
+      ESTRAIN_KEY(data.test_path).path().only("data.format", {"text", "hdf5"}).means("The file for evaluation."),
+      ESTRAIN_KEY(data.holdout)
+          .min(0)
+          .below(1)
+          .only("data.format", {"text"})
+          .only("data.test_path", {""})
+          .means("Last part of the text that is kept for evaluation."),
+      ESTRAIN_KEY(data.batch).min(1).means("Samples per EST and step."),
+      ESTRAIN_KEY(data.shuffle).means("Whether every epoch has its own random order."),
+      ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
+      ESTRAIN_KEY(data.channels)
+          .numbers({1, 3})
+          .unset("as in the files")
+          .only("data.format", image_formats)
+          .means("3 repeats a grey channel three times; 1 demands grey images."),
+      ESTRAIN_KEY(data.resize)
+          .min(1)
+          .lengths({0, 2})
+          .only("data.format", image_formats)
+          .means("[height, width] to which images are scaled, bilinearly."),
+      ESTRAIN_KEY(data.pad)
+          .min(0)
+          .max(4096)
+          .only("data.format", image_formats)
+          .means("Zero pixels added on each side, after resizing."),
+      ESTRAIN_KEY(data.crop)
+          .min(1)
+          .lengths({0, 2})
+          .only("data.format", image_formats)
+          .means("[height, width] cut out: at a random place in training, in the centre in evaluation."),
+      ESTRAIN_KEY(data.flip)
+          .only("data.format", image_formats)
+          .means("Whether training images are mirrored left-right with probability 1/2."),
+      ESTRAIN_KEY(data.mean)
+          .only("data.format", image_formats)
+          .means("Subtracted from each channel, on the [0, 1] scale."),
+      ESTRAIN_KEY(data.std).above(0).only("data.format", image_formats).means("By which each channel is then divided."),
+      ESTRAIN_KEY(data.shape)
+          .min(1)
+          .lengths({1, 3})
+          .only("data.format", {"synthetic"})
+          .means("[channels, height, width] of an image, or [length] of a vector."),
+      ESTRAIN_KEY(data.samples)
+          .min(1)
+          .only("data.format", {"synthetic"})
+          .means("Training samples; an eighth as many, at least one, for evaluation."),
+      ESTRAIN_KEY(data.readers)
+          .min(1)
+          .max(1024)
+          .not_in_bits()
+          .means("Reader threads of a worker, whatever its number of ESTs."),
+      ESTRAIN_KEY(data.prefetch)
+          .min(1)
+          .max(65536)
+          .not_in_bits()
+          .means("Mini-batches that a worker reads ahead of need."),
+  };
+}
+
+std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
+  return {
+      ESTRAIN_KEY(optimizer.name).means("The optimizer, with torch.optim's arithmetic and defaults."),
+      ESTRAIN_KEY(optimizer.lr).min(0).unset("0.001").means("Learning rate, before the schedule."),
+      ESTRAIN_KEY(optimizer.momentum).min(0).only("optimizer.name", {"sgd"}).means("Momentum factor."),
+      ESTRAIN_KEY(optimizer.dampening).only("optimizer.name", {"sgd"}).means("Dampening of the momentum."),
+      ESTRAIN_KEY(optimizer.nesterov)
+          .only("optimizer.name", {"sgd"})
+          .means("Nesterov's momentum; needs momentum > 0 and no dampening."),
+      ESTRAIN_KEY(optimizer.weight_decay)
+          .min(0)
+          .unset("0; adamw 0.01")
+          .means("Weight decay: an L2 term (sgd, adam) or decoupled (adamw)."),
+      ESTRAIN_KEY(optimizer.betas)
+          .min(0)
+          .below(1)
+          .lengths({2})
+          .only("optimizer.name", adaptive)
+          .means("Decay rates of the running averages of the gradient and of its square."),
+      ESTRAIN_KEY(optimizer.eps).min(0).only("optimizer.name", adaptive).means("Added to the denominator."),
+      ESTRAIN_KEY(optimizer.groups).means("Parameters with settings of their own, the first match wins."),
+
+      ESTRAIN_KEY(schedule.name)
+          .means("How the learning rate changes: torch's StepLR, CosineAnnealingLR, LinearLR, or not at all."),
+      ESTRAIN_KEY(schedule.unit).means("What period and warmup count, and after what the schedule advances."),
+      ESTRAIN_KEY(schedule.period)
+          .min(1)
+          .only("schedule.name", changing)
+          .means("Units between two drops (step), to the lowest rate (cosine), to the last factor (linear)."),
+      ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step"}).means("Factor of each drop."),
+      ESTRAIN_KEY(schedule.eta_min).min(0).only("schedule.name", {"cosine"}).means("Lowest learning rate."),
+      ESTRAIN_KEY(schedule.start_factor)
+          .above(0)
+          .max(1)
+          .only("schedule.name", {"linear"})
+          .means("Factor on the learning rate at the start."),
+      ESTRAIN_KEY(schedule.end_factor)
+          .min(0)
+          .max(1)
+          .only("schedule.name", {"linear"})
+          .means("Factor on the learning rate after the period."),
+      ESTRAIN_KEY(schedule.warmup).min(0).means("Units of linear warm-up before the schedule; 0: none."),
+      ESTRAIN_KEY(schedule.warmup_start).above(0).max(1).means("Factor on the learning rate at the warm-up's start."),
+  };
+}
+
+std::vector<Key<JobSpec>> other_keys() {
+  return {
+      ESTRAIN_KEY(train.steps)
+          .min(1)
+          .unset("train.epochs says")
+          .not_in_bits()
+          .means("Optimizer updates to do; give either this or train.epochs."),
+      ESTRAIN_KEY(train.epochs)
+          .min(1)
+          .unset("train.steps says")
+          .not_in_bits()
+          .means("Passes over the data to do; give either this or train.steps."),
+      ESTRAIN_KEY(train.eval_every)
+          .min(-1)
+          .words({{"epoch", 0}, {"never", -1}})
+          .not_in_bits()
+          .means("Steps between evaluations."),
+      ESTRAIN_KEY(train.eval_batch).min(1).not_in_bits().means("Samples per batch of an evaluation."),
+      ESTRAIN_KEY(train.clip_grad_norm)
+          .min(0)
+          .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
+      ESTRAIN_KEY(train.label_smoothing).min(0).below(1).means("Label smoothing of the cross entropy."),
+
+      ESTRAIN_KEY(checkpoint.every)
+          .min(0)
+          .not_in_bits()
+          .means("Steps between checkpoints; 0: only at step 0, at resizes, stops and the end."),
+      ESTRAIN_KEY(checkpoint.keep).min(1).not_in_bits().means("Newest checkpoints that stay, besides that of step 0."),
+
+      ESTRAIN_KEY(resources.devices)
+          .takes_integer()
+          .filled()
+          .not_in_bits()
+          .means("A number of CPU workers, or a list of devices such as \"cpu,cpu\"."),
+
+      ESTRAIN_KEY(logging.every_seconds)
+          .above(0)
+          .not_in_bits()
+          .means("Seconds between progress lines; ten times as long where there is no terminal."),
+      ESTRAIN_KEY(logging.fingerprints).not_in_bits().means("Whether the digests of every step are recorded."),
+  };
+}
+
+}  // namespace
+
+const std::vector<Key<JobSpec>>& job_keys() {
+  static const std::vector<Key<JobSpec>> keys = [] {
+    std::vector<Key<JobSpec>> all;
+    for (const auto& part : {job_and_model_keys(), data_keys(), optimizer_and_schedule_keys(), other_keys()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }();
+  return keys;
+}
+
+const std::vector<Key<OptimizerGroup>>& group_keys() {
+  static const std::vector<Key<OptimizerGroup>> keys = {
+      ESTRAIN_GROUP_KEY(match).filled().must_be_given().means(
+          "Glob patterns (`*`, `?`, `[abc]`) on the names of parameters, such as `*.bias`."),
+      ESTRAIN_GROUP_KEY(lr).min(0).unset("optimizer.lr").means("The group's learning rate."),
+      ESTRAIN_GROUP_KEY(weight_decay).min(0).unset("optimizer.weight_decay").means("The group's weight decay."),
+      ESTRAIN_GROUP_KEY(momentum)
+          .min(0)
+          .unset("optimizer.momentum")
+          .only("optimizer.name", {"sgd"})
+          .means("The group's momentum."),
+  };
+  return keys;
+}
+
+#undef ESTRAIN_KEY
+#undef ESTRAIN_GROUP_KEY
+
+const Key<JobSpec>* find_key(std::string_view name) {
+  const auto& keys = job_keys();
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::string_view table_of(std::string_view name) { return name.substr(0, name.find('.')); }
+std::string_view leaf_of(std::string_view name) { return name.substr(name.find('.') + 1); }
+
+bool holds(const Condition& condition, const JobSpec& spec) {
+  const std::string value = find_key(condition.selector)->write(spec).value_or("");
+  return std::any_of(condition.values.begin(), condition.values.end(),
+                     [&](const std::string& allowed) { return toml::literal(allowed) == value; });
+}
+
+bool all_hold(const std::vector<Condition>& conditions, const JobSpec& spec) {
+  return std::all_of(conditions.begin(), conditions.end(),
+                     [&](const auto& condition) { return holds(condition, spec); });
+}
+
+}  // namespace estrain::spec

@@ -1,0 +1,28 @@
+#pragma once
+// The table of all keys: what parsing, checking, the resolved spec, the reference and the messages are made from.
+
+#include <string_view>
+#include <vector>
+
+#include "core/spec/key.h"
+
+namespace estrain::spec {
+
+// In the order of documentation; the keys of one table stand together.
+const std::vector<Key<JobSpec>>& job_keys();
+
+// The keys of one [[optimizer.groups]]; their conditions, too, look at the whole spec.
+const std::vector<Key<OptimizerGroup>>& group_keys();
+
+// The key called `name`, or null.
+const Key<JobSpec>* find_key(std::string_view name);
+
+// "data.batch" -> "data", "batch".
+std::string_view table_of(std::string_view name);
+std::string_view leaf_of(std::string_view name);
+
+// Whether `spec` is one that a key with this condition belongs to.
+bool holds(const Condition& condition, const JobSpec& spec);
+bool all_hold(const std::vector<Condition>& conditions, const JobSpec& spec);
+
+}  // namespace estrain::spec

@@ -1,0 +1,110 @@
+#include "core/spec/parse.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/spec/checks.h"
+#include "core/spec/document.h"
+#include "core/spec/findings.h"
+#include "core/spec/keys.h"
+#include "core/spec/unknown_names.h"
+#include "core/toml/parse.h"
+
+namespace estrain::spec {
+namespace {
+
+bool is_table(std::string_view name) {
+  return std::any_of(job_keys().begin(), job_keys().end(), [&](const auto& key) { return table_of(key.name) == name; });
+}
+
+// A spec says either steps or epochs; --set with one of them means it instead of the other that the file has.
+void replace_length(toml::Value& root) {
+  toml::Member* train = toml::find(*root.table(), "train");
+  if (!train || !train->value.table()) return;
+  toml::Table& keys = *train->value.table();
+  const auto set_by_argument = [&](std::string_view key) {
+    const toml::Member* member = toml::find(keys, key);
+    return member && !member->at.in_file();
+  };
+  const auto drop_from_file = [&](std::string_view key) {
+    std::erase_if(keys, [&](const toml::Member& member) { return member.key == key && member.at.in_file(); });
+  };
+  if (set_by_argument("steps")) drop_from_file("epochs");
+  if (set_by_argument("epochs")) drop_from_file("steps");
+}
+
+void read_key(JobSpec& spec, const toml::Member& member, const Key<JobSpec>& key, const Document& document,
+              Findings& findings) {
+  const Complain complain = [&](const toml::Location& at, std::string text) {
+    findings.add(at, key.name, std::move(text));
+  };
+  const std::filesystem::path folder = std::filesystem::path(document.source).parent_path();
+  key.read(spec, member.value, {key.rule, folder, complain});
+}
+
+void read_table(JobSpec& spec, const toml::Member& table, const Document& document, Findings& findings) {
+  for (const toml::Member& member : *table.value.table()) {
+    const std::string name = table.key + "." + member.key;
+    if (const Key<JobSpec>* key = find_key(name)) {
+      read_key(spec, member, *key, document, findings);
+    } else {
+      findings.add(member.at, name, unknown_key(name));
+    }
+  }
+}
+
+void read_tables(JobSpec& spec, const Document& document, Findings& findings) {
+  for (const toml::Member& member : *document.root.table()) {
+    if (is_table(member.key) && member.value.table()) {
+      read_table(spec, member, document, findings);
+    } else if (is_table(member.key)) {
+      findings.add(member.value.at, member.key, "expected a table, found " + member.value.describe());
+    } else {
+      findings.add(member.at, member.key, member.value.table() ? unknown_table(member.key) : unknown_key(member.key));
+    }
+  }
+}
+
+void find_missing(const Document& document, Findings& findings) {
+  for (const auto& key : job_keys()) {
+    if (!key.required || document.find(key.name) || findings.about(key.name)) continue;
+    findings.add(document.place_of(key.name), key.name, fmt::format("missing; one of {}", key.rule.text()));
+  }
+}
+
+}  // namespace
+
+JobSpec parse_text(std::string_view toml, const std::string& source_name, const std::vector<std::string>& overrides) {
+  Document document{toml::parse(toml, source_name), source_name};
+  for (const std::string& argument : overrides) toml::apply_override(document.root, argument);
+  replace_length(document.root);
+
+  JobSpec spec;
+  Findings findings;
+  read_tables(spec, document, findings);
+  find_missing(document, findings);
+  check_belonging(spec, document, findings);
+  check_combinations(spec, document, findings);
+  findings.throw_if_any();
+  return spec;
+}
+
+JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_text(read_file(path), path, overrides);
+}
+
+void refuse_unavailable(const JobSpec& spec) {
+  const auto refuse = [](std::string_view setting, std::string_view advice) {
+    throw Error::make(Fault::spec, "{} needs the portable kernels, which this version does not have", setting)
+        .advise(std::string(advice));
+  };
+  if (spec.job.kernels == Kernels::portable) refuse("job.kernels = \"portable\"", "use job.kernels = \"torch\"");
+  if (spec.job.determinism == Determinism::d2) refuse("job.determinism = \"D2\"", "use \"D1\"");
+  if (spec.job.determinism == Determinism::automatic) refuse("job.determinism = \"auto\"", "use \"D1\"");
+}
+
+}  // namespace estrain::spec

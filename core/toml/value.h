@@ -1,0 +1,58 @@
+#pragma once
+// A TOML document as plain data: every value and every key knows where it was written. No type of the TOML library is
+// seen outside this folder.
+//
+// Members of a table stand in the order of the file's text, not sorted by name.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace estrain::toml {
+
+// A place in a file, or a command-line argument that stands in its stead (line 0).
+struct Location {
+  std::string source;   // "job.toml", or "--set data.batch=16"
+  uint32_t line = 0;    // from 1
+  uint32_t column = 0;  // from 1, in characters
+
+  bool in_file() const { return line > 0; }
+  std::string text() const;  // "job.toml:7:1", or the source alone
+};
+
+struct Member;
+struct Value;
+using Array = std::vector<Value>;
+using Table = std::vector<Member>;
+struct Date {};  // dates and times: no key of ours takes one, so only their kind is kept
+
+struct Value {
+  std::variant<std::string, int64_t, double, bool, Date, Array, Table> data;
+  Location at;  // where the value begins
+
+  const std::string* string() const { return std::get_if<std::string>(&data); }
+  const int64_t* integer() const { return std::get_if<int64_t>(&data); }
+  const bool* boolean() const { return std::get_if<bool>(&data); }
+  const Array* array() const { return std::get_if<Array>(&data); }
+  const Table* table() const { return std::get_if<Table>(&data); }
+  Table* table() { return std::get_if<Table>(&data); }
+  std::optional<double> number() const;  // a real or an integer
+
+  // What it is, in words for a message: `the string "16"`, "the integer 3", "an array", "a table".
+  std::string describe() const;
+};
+
+struct Member {
+  std::string key;
+  Location at;  // where the key begins
+  Value value;
+};
+
+// The member called `key`, or null.
+const Member* find(const Table& table, std::string_view key);
+Member* find(Table& table, std::string_view key);
+
+}  // namespace estrain::toml

@@ -1,0 +1,16 @@
+#pragma once
+// The state that a run starts from, written into one copy of the shared state.
+
+#include "core/train/job.h"
+
+namespace estrain::train {
+
+// Step 0: parameters and buffers as the model drew them, or from the spec's model.init file; optimizer slots zero; EST r's
+// generator seeded with seed + r. The job must have been built with `draw_weights`, and not bound to memory yet.
+// Throws Fault::mismatch or Fault::corrupt for an unfit file.
+void write_first_state(Job& job, std::byte* state);
+
+// Seeds the generators of `ests` anew: what a restart does at D0.
+void seed_generators(const Job& job, EstRange ests, std::byte* state);
+
+}  // namespace estrain::train

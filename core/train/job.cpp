@@ -1,0 +1,149 @@
+#include "core/train/job.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "core/base/error.h"
+#include "core/device/cpu.h"
+#include "core/est/generator.h"
+#include "core/model/build.h"
+
+namespace estrain::train {
+namespace {
+
+using checkpoint::DType;
+using checkpoint::Role;
+
+constexpr int64_t kRingRecords = 512;
+
+model::DataShape model_shape(const data::SampleShape& shape) {
+  switch (shape.kind) {
+    case data::SampleShape::Kind::image: return model::ImageShape{shape.channels, shape.height, shape.width};
+    case data::SampleShape::Kind::vector: return model::VectorShape{shape.length};
+    case data::SampleShape::Kind::tokens: return model::TokenShape{shape.length};
+  }
+  throw Error(Fault::bug, "unknown kind of sample");
+}
+
+model::Initializer initializer(const spec::JobSpec& spec, bool draw_weights) {
+  if (!draw_weights) return model::Initializer::skip();
+  return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
+}
+
+DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
+  switch (tensor.scalar_type()) {
+    case torch::kFloat: return DType::f32;
+    case torch::kDouble: return DType::f64;
+    case torch::kLong: return DType::i64;
+    case torch::kByte: return DType::u8;
+    default: throw Error::make(Fault::spec, "buffer {} has a type that a checkpoint cannot hold", name);
+  }
+}
+
+}  // namespace
+
+Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights) : spec_(spec), data_(data) {
+  const data::Dataset& train = *data.train;
+  sampler_ = std::make_unique<data::Sampler>(data::Sampler::Options{
+      train.size(), spec.job.ests, spec.data.batch, spec.data.shuffle, spec.data.drop_last, static_cast<uint64_t>(spec.job.seed)});
+  model::Initializer init = initializer(spec, draw_weights);
+  const int64_t classes = spec.model.classes.value_or(train.classes());
+  model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
+  const model::NamedTensors named = model::named_tensors(*model_);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : named.parameters) names.push_back(name);
+  const optim::Arithmetic arithmetic{device::aten_isa(), device::aten_square_roots()};
+  optimizer_ = std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names), arithmetic);
+  for (const optim::GroupSettings& group : optimizer_->groups().groups) schedules_.emplace_back(spec.schedule, group.lr);
+  lay_out(named);
+  lay_out_optimizer(names);
+  lay_out_ests();
+  count_steps();
+}
+
+void Job::lay_out(const model::NamedTensors& named) {
+  checkpoint::StateLayout& layout = manifest_.layout;
+  for (const auto& [name, tensor] : named.parameters) {
+    parameters_.push_back(tensor);
+    const size_t index = layout.append(Role::parameter, name, "", DType::f32, tensor.sizes().vec());
+    parameter_at_.push_back(layout.tensors[index].offset);
+    manifest_.digest_names.push_back(name);
+    manifest_.parameter_count += tensor.numel();
+  }
+  gradient_bytes_ = layout.bytes;
+  for (const auto& [name, tensor] : named.buffers) {
+    buffers_.push_back(tensor);
+    const size_t index = layout.append(Role::buffer, name, "", dtype_of(tensor, name), tensor.sizes().vec());
+    if (buffers_.size() == 1) buffers_at_ = layout.tensors[index].offset;
+    buffer_at_.push_back(layout.tensors[index].offset - buffers_at_);
+    buffers_bytes_ = layout.bytes - buffers_at_;
+    manifest_.digest_names.push_back(name);
+  }
+  for (const auto& [name, target] : named.aliases) layout.aliases.push_back({Role::parameter, name, target});
+}
+
+void Job::lay_out_optimizer(const std::vector<std::string>& names) {
+  checkpoint::StateLayout& layout = manifest_.layout;
+  for (size_t i = 0; i < names.size(); ++i) {
+    slots_at_.emplace_back();
+    for (std::string_view slot : optimizer_->slots(i)) {
+      const size_t index = layout.append(Role::optimizer, names[i], std::string(slot), DType::f32, parameters_[i].sizes().vec());
+      slots_at_.back().push_back(layout.tensors[index].offset);
+    }
+    const size_t index = layout.append(Role::optimizer, names[i], std::string(optim::step_slot), DType::i64, {});
+    updates_at_.push_back(layout.tensors[index].offset);
+  }
+}
+
+void Job::lay_out_ests() {
+  checkpoint::StateLayout& layout = manifest_.layout;
+  const int64_t state_bytes = static_cast<int64_t>(est::generator_state_bytes());
+  for (int64_t rank = 0; rank < spec_.job.ests; ++rank) {
+    const std::string name = std::to_string(rank);
+    generators_at_.push_back(layout.tensors[layout.append(Role::est, name, "generator", DType::u8, {state_bytes})].offset);
+    losses_at_.push_back(layout.tensors[layout.append(Role::est, name, "loss", DType::f32, {})].offset);
+    manifest_.digest_names.push_back("est/" + name + "/generator");
+  }
+}
+
+void Job::count_steps() {
+  manifest_.batches_per_epoch = sampler_->batches_per_epoch();
+  manifest_.samples_per_rank = sampler_->samples_per_est();
+  manifest_.batch = spec_.data.batch;
+  const int64_t whole = manifest_.batches_per_epoch * manifest_.batch;
+  manifest_.samples_per_epoch = std::min(whole, manifest_.samples_per_rank) * spec_.job.ests;
+  manifest_.total_steps = spec_.train.steps ? *spec_.train.steps : *spec_.train.epochs * manifest_.batches_per_epoch;
+  manifest_.processor = device::describe_processor();
+}
+
+comm::MemoryPlan Job::memory_plan() const {
+  comm::MemoryPlan plan;
+  plan.manifest = manifest_.to_json();
+  plan.state_bytes = manifest_.layout.bytes;
+  plan.gradient_bytes = gradient_bytes_;
+  plan.ests = spec_.job.ests;
+  plan.parameters = static_cast<int64_t>(parameters_.size());
+  plan.digests = static_cast<int64_t>(manifest_.digest_names.size());
+  plan.evaluation_samples = data_.test ? data_.test->size() : 0;
+  plan.ring_records = kRingRecords;
+  return plan;
+}
+
+bool Job::evaluates_after(int64_t step) const {
+  if (!data_.test || spec_.train.eval_every < 0) return false;
+  const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : manifest_.batches_per_epoch;
+  return step % period == 0 || step == manifest_.total_steps;
+}
+
+bool Job::saves_after(int64_t step) const { return spec_.checkpoint.every > 0 && step % spec_.checkpoint.every == 0; }
+
+std::vector<double> Job::learning_rates(int64_t step) {
+  const int64_t calls = optim::schedule_calls(spec_.schedule, Step(step), manifest_.batches_per_epoch);
+  std::vector<double> rates;
+  for (optim::Schedule& schedule : schedules_) {
+    schedule.seek(calls);
+    rates.push_back(schedule.lr());
+  }
+  return rates;
+}
+
+}  // namespace estrain::train

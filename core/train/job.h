@@ -1,0 +1,86 @@
+#pragma once
+// What a worker knows of its job whatever the stage: data, model, optimizer, and where each of their tensors lies in the
+// shared state.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/manifest.h"
+#include "core/comm/job_memory.h"
+#include "core/data/dataset.h"
+#include "core/data/sampler.h"
+#include "core/model/model.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedule.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::train {
+
+class Job {
+ public:
+  // Builds the model; with `draw_weights` its parameters and buffers hold what the job's seed gives, else nothing yet.
+  // Throws Fault::spec where model, data and optimizer do not fit.
+  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights);
+
+  const spec::JobSpec& spec() const { return spec_; }
+  const data::DataPair& data() const { return data_; }
+  const data::Sampler& sampler() const { return *sampler_; }
+  model::Model& model() { return *model_; }
+  const optim::Optimizer& optimizer() const { return *optimizer_; }
+  const checkpoint::Manifest& manifest() const { return manifest_; }
+  const checkpoint::StateLayout& layout() const { return manifest_.layout; }
+
+  // Parameters and buffers in state_dict order, tied ones once.
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+
+  // Sizes of the shared memory that this job needs.
+  comm::MemoryPlan memory_plan() const;
+
+  bool evaluates_after(int64_t step) const;
+  bool saves_after(int64_t step) const;
+  // Learning rates of the parameter groups for the update that follows `step`.
+  std::vector<double> learning_rates(int64_t step);
+
+  // Places in one copy of the state, `base`.
+  float* parameter(std::byte* base, size_t i) const { return at<float>(base, parameter_at_[i]); }
+  float* slot(std::byte* base, size_t i, size_t k) const { return at<float>(base, slots_at_[i][k]); }
+  size_t num_slots(size_t i) const { return slots_at_[i].size(); }
+  int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
+  std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
+  float* last_loss(std::byte* base, int64_t rank) const { return at<float>(base, losses_at_[static_cast<size_t>(rank)]); }
+  std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
+  size_t buffers_bytes() const { return buffers_bytes_; }
+  // Of buffer i from the start of all buffers.
+  size_t buffer_offset(size_t i) const { return buffer_at_[i]; }
+  // Elements from the start of a gradient slot to parameter i's gradient: where the parameter lies in the state.
+  size_t gradient_offset(size_t i) const { return parameter_at_[i] / sizeof(float); }
+  size_t elements(size_t i) const { return static_cast<size_t>(parameters_[i].numel()); }
+
+ private:
+  template <typename T>
+  static T* at(std::byte* base, uint64_t offset) {
+    return reinterpret_cast<T*>(base + offset);
+  }
+  void lay_out(const model::NamedTensors& named);
+  void lay_out_optimizer(const std::vector<std::string>& names);
+  void lay_out_ests();
+  void count_steps();
+
+  const spec::JobSpec& spec_;
+  const data::DataPair& data_;
+  std::unique_ptr<data::Sampler> sampler_;
+  std::shared_ptr<model::Model> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::vector<optim::Schedule> schedules_;  // one per parameter group
+  std::vector<torch::Tensor> parameters_, buffers_;
+  checkpoint::Manifest manifest_;
+  std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_;
+  std::vector<std::vector<uint64_t>> slots_at_;
+  std::vector<size_t> buffer_at_;
+  uint64_t gradient_bytes_ = 0, buffers_at_ = 0;
+  size_t buffers_bytes_ = 0;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,19 @@
+#pragma once
+// What the launcher tells a worker at the start of a stage.
+
+#include <vector>
+
+#include "core/base/ids.h"
+
+namespace estrain::train {
+
+struct StageOrder {
+  WorkerRank worker;             // which of the ranges is this worker's
+  std::vector<EstRange> ranges;  // of all workers of the stage
+  bool restarted = false;        // not the first stage of a fresh run: D0 seeds its generators anew
+
+  EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }
+  uint32_t workers() const { return static_cast<uint32_t>(ranges.size()); }
+};
+
+}  // namespace estrain::train

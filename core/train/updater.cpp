@@ -1,0 +1,145 @@
+#include "core/train/updater.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/digest.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr size_t kChunk = 2048;            // floats; a chunk of gradient, parameter and slots stays in the first-level cache
+constexpr size_t kPiece = 64 * kChunk;     // floats claimed at once
+
+}  // namespace
+
+Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order)
+    : job_(job),
+      memory_(memory),
+      gradients_(gradients),
+      clips_(job.spec().train.clip_grad_norm > 0),
+      in_hooks_(order.workers() == 1 && !clips_),
+      scratch_(gradients.scratch_floats(kChunk) + kChunk) {
+  cut_pieces();
+}
+
+// Last parameters first: theirs are the partial sums written last, on the way back from the backward pass still in cache.
+void Updater::cut_pieces() {
+  for (size_t i = job_.parameters().size(); i-- > 0;) {
+    const size_t elements = job_.elements(i);
+    for (size_t begin = 0; begin == 0 || begin < elements; begin += kPiece) {
+      pieces_.push_back({i, begin, std::min(kPiece, elements - begin)});
+    }
+  }
+}
+
+void Updater::begin_step(int64_t step) {
+  old_state_ = memory_.state(static_cast<int>(step & 1));
+  new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
+  rates_ = job_.learning_rates(step);
+  record_ = comm::pending_record(memory_);
+  factor_ = 1;
+}
+
+// A chunk of a parameter that no EST reached: it keeps its values, and its state.
+kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, size_t n) {
+  const auto keep = [&](float* from, float* to) {
+    std::memcpy(to + begin, from + begin, n * sizeof(float));
+    return kernels::digest(to + begin, n * sizeof(float), begin);
+  };
+  kernels::OptimizerDigest digest;
+  digest.parameter = keep(job_.parameter(old_state_, parameter), job_.parameter(new_state_, parameter));
+  for (size_t k = 0; k < job_.num_slots(parameter); ++k) {
+    digest.slots[k] = keep(job_.slot(old_state_, parameter, k), job_.slot(new_state_, parameter, k));
+  }
+  return digest;
+}
+
+template <typename GradientOf>
+void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
+  const size_t i = piece.parameter;
+  const int64_t updates_before = *job_.updates(old_state_, i);
+  const double lr = rates_[job_.optimizer().groups().group_of[i]];
+  uint64_t digest = 0;
+  bool reached = false;
+  for (size_t begin = piece.begin; begin < piece.begin + piece.size; begin += kChunk) {
+    const size_t n = std::min(kChunk, piece.begin + piece.size - begin);
+    kernels::OptimizerPiece chunk;
+    chunk.n = n;
+    chunk.first_word = begin;
+    chunk.gradient = gradient_of(begin, n);
+    reached = chunk.gradient != nullptr;
+    if (!reached) {
+      digest += keep_chunk(i, begin, n).combined();
+      continue;
+    }
+    chunk.gradient_factor = factor_;
+    chunk.parameter = job_.parameter(old_state_, i) + begin;
+    chunk.new_parameter = job_.parameter(new_state_, i) + begin;
+    for (size_t k = 0; k < job_.num_slots(i); ++k) {
+      chunk.slots[k] = job_.slot(old_state_, i, k) + begin;
+      chunk.new_slots[k] = job_.slot(new_state_, i, k) + begin;
+    }
+    digest += job_.optimizer().update(i, updates_before, lr, chunk).combined();
+  }
+  if (piece.begin == 0) *job_.updates(new_state_, i) = updates_before + (reached ? 1 : 0);
+  record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
+}
+
+void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
+  update({parameter, 0, job_.elements(parameter)}, [&](size_t begin, size_t n) {
+    return gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data());
+  });
+}
+
+// Sums a whole gradient in place of its first source and takes its norm, as torch takes it.
+void Updater::sum_whole(size_t parameter) {
+  float* target = gradients_.sum_target(parameter);
+  const size_t elements = job_.elements(parameter);
+  bool reached = false;
+  for (size_t begin = 0; begin < elements; begin += kChunk) {
+    const size_t n = std::min(kChunk, elements - begin);
+    const float* sum = gradients_.sum(parameter, begin, n, scratch_.data());
+    reached = sum != nullptr;
+    if (reached && sum != target + begin) std::memcpy(target + begin, sum, n * sizeof(float));
+  }
+  memory_.norms()[parameter] = -1;
+  if (!reached) return;
+  const torch::Tensor gradient = at::from_blob(target, job_.parameters()[parameter].sizes(), torch::kFloat);
+  memory_.norms()[parameter] = at::linalg_vector_norm(gradient, 2).item<float>();
+}
+
+// torch.nn.utils.clip_grad_norm_, operation by operation.
+float Updater::clip_factor() const {
+  std::vector<float> norms;
+  std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms), [](float norm) { return norm >= 0 || norm != norm; });
+  if (norms.empty()) return 1;
+  const torch::Tensor stacked = torch::tensor(norms);
+  const torch::Tensor total = at::linalg_vector_norm(stacked, 2);
+  const torch::Tensor factor = (total + 1e-6).reciprocal() * job_.spec().train.clip_grad_norm;
+  return factor.clamp_max(1.0).item<float>();
+}
+
+bool Updater::update_all(comm::Barrier& summed) {
+  if (clips_) {
+    const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
+    for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
+    if (!summed.meet()) return false;
+    factor_ = clip_factor();
+  }
+  for (uint32_t next; (next = memory_.header().next_update.fetch_add(1)) < pieces_.size();) {
+    const Piece& piece = pieces_[next];
+    update(piece, [&](size_t begin, size_t n) -> const float* {
+      if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
+      const float norm = memory_.norms()[piece.parameter];
+      return norm == -1 ? nullptr : gradients_.sum_target(piece.parameter) + begin;
+    });
+  }
+  return true;
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,58 @@
+#pragma once
+// From the gradients of a step to its new parameters: sums, clips, updates, digests, piece by piece.
+//
+// New values are written to the copy of the next step. Three ways, the same bits:
+//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it, while
+//    that gradient is in cache (the weights that the backward pass still reads are the old copy's);
+//  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
+//  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
+
+#include <vector>
+
+#include "core/comm/barrier.h"
+#include "core/comm/step_record.h"
+#include "core/train/gradient_store.h"
+#include "core/train/job.h"
+
+namespace estrain::train {
+
+class Updater {
+ public:
+  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order);
+
+  // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes (update_all).
+  bool in_hooks() const { return in_hooks_; }
+
+  void begin_step(int64_t step);
+  void update_in_hook(size_t parameter, const float* last_gradient);
+  // After all workers' partial sums are in. Returns false on abort.
+  bool update_all(comm::Barrier& summed);
+
+ private:
+  struct Piece {
+    size_t parameter, begin, size;
+  };
+  void cut_pieces();
+  void sum_whole(size_t parameter);
+  float clip_factor() const;
+  // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
+  template <typename GradientOf>
+  void update(const Piece& piece, GradientOf&& gradient_of);
+  kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
+
+  Job& job_;
+  comm::JobMemory& memory_;
+  const GradientStore& gradients_;
+  const bool clips_;
+  const bool in_hooks_;
+  std::vector<Piece> pieces_;
+  std::vector<float> scratch_;
+  // of the step under way
+  std::byte* old_state_ = nullptr;
+  std::byte* new_state_ = nullptr;
+  std::vector<double> rates_;
+  comm::RecordView record_{};
+  float factor_ = 1;
+};
+
+}  // namespace estrain::train

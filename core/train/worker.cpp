@@ -1,0 +1,80 @@
+#include "core/train/worker.h"
+
+#include <c10/util/Exception.h>
+
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/checkpoint/checkpoint_file.h"
+#include "core/device/cpu.h"
+#include "core/train/initial_state.h"
+#include "core/train/stage.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr int kPatienceWithBuilderMs = 600'000;
+
+void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
+  memory.lay_out(job.memory_plan());
+  if (setup.checkpoint.empty()) return write_first_state(job, memory.state(0));
+  const auto file = checkpoint::CheckpointFile::open(setup.checkpoint);
+  const int64_t step = file.meta().step.value;
+  file.read_state(job.layout(), memory.state(static_cast<int>(step & 1)));
+  memory.header().committed.store(step);
+}
+
+StageOrder parse_order(const Json& message) {
+  StageOrder order;
+  order.worker = WorkerRank(message.at("index").get<int64_t>());
+  order.restarted = message.at("restarted");
+  for (const Json& range : message.at("ranges")) order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
+  return order;
+}
+
+void obey(Workplace& place, comm::MessageSocket& launcher) {
+  Json message;
+  while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
+    if (message.value("do", "") == "leave") return;
+    Stage stage(place, parse_order(message));
+    const Stage::Left left = stage.run();
+    if (left == Stage::Left::aborted) return;
+    launcher.send({{"say", "left"}, {"finished", left == Stage::Left::finished}});
+  }
+}
+
+}  // namespace
+
+void run_worker(WorkerSetup& setup) {
+  device::configure_cpu(setup.spec.job.threads);
+  comm::JobMemory memory(setup.memory);
+  const data::DataPair data = setup.data.get();
+  const bool draws = setup.builds && setup.checkpoint.empty();
+  Job job(setup.spec, data, draws);
+  if (setup.builds) {
+    build_state(job, memory, setup);
+    memory.set_ready();
+  } else if (!memory.wait_ready(kPatienceWithBuilderMs)) {
+    throw Error(Fault::peer, "the worker that builds the state did not become ready");
+  }
+  BoundModel model(job, memory);
+  est::GradientHooks hooks(job.parameters());
+  Workplace place{job, memory, model, hooks, setup.doorbell};
+  job.model().train();
+  if (memory.header().stage_started.load() > 0) warm_up(place);  // joins a running job
+  setup.launcher.send({{"say", "ready"}});
+  obey(place, setup.launcher);
+}
+
+}  // namespace estrain::train
+
+void estrain_run_worker(estrain::train::WorkerSetup* setup) {
+  try {
+    estrain::train::run_worker(*setup);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw estrain::Error(estrain::Fault::infeasible, std::string("out of memory: ") + error.what_without_backtrace())
+        .advise("lower data.batch, or use a smaller model");
+  } catch (const c10::Error& error) {
+    throw estrain::Error(estrain::Fault::bug, std::string("LibTorch: ") + error.what_without_backtrace());
+  }
+}

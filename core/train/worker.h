@@ -1,0 +1,32 @@
+#pragma once
+// A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs stages.
+//
+//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool} | {"do": "leave"}
+//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool} | {"say": "error", "fault": …, "message": …}
+
+#include <future>
+#include <string>
+
+#include "core/comm/message_socket.h"
+#include "core/data/dataset.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::train {
+
+struct WorkerSetup {
+  spec::JobSpec spec;
+  std::future<data::DataPair> data;  // being opened while this library was loaded
+  int memory = -1;                   // descriptor of the job's shared memory
+  int doorbell = -1;
+  comm::MessageSocket launcher;
+  bool builds = false;     // lays out the shared memory and fills in the state
+  std::string checkpoint;  // the builder starts from it; empty: from the seed
+};
+
+// Runs until it is told to leave, or the launcher is gone. Throws Error.
+void run_worker(WorkerSetup& setup);
+
+}  // namespace estrain::train
+
+// What the program looks up in the library.
+extern "C" void estrain_run_worker(estrain::train::WorkerSetup* setup);

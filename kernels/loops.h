@@ -1,0 +1,43 @@
+#pragma once
+// Walking over arrays in vectors. Included once by each variant_<isa>.cpp, after its vectors and with ESTRAIN_ISA
+// defined.
+
+#include "kernels/digest_weights.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+// A vector with all its lanes, or the last one of an array with only some. `Part` in the loops is one of the two.
+struct Whole {
+  static inline Floats read(const float* from) { return load(from); }
+  static inline void write(float* to, Floats x) { store(to, x); }
+  static inline Floats keep(Floats x) { return x; }
+};
+struct Tail {
+  size_t n;
+  inline Floats read(const float* from) const { return load(from, n); }
+  inline void write(float* to, Floats x) const { store(to, x, n); }
+  inline Floats keep(Floats x) const { return first(x, n); }  // zero where the array has ended
+};
+
+// body(i, part) for each vector that starts at an element i of [begin, end).
+template <typename Body>
+static inline void for_vectors(size_t begin, size_t end, Body body) {
+  size_t i = begin;
+  for (; i + width <= end; i += width) body(i, Whole{});
+  if (i < end) body(i, Tail{end - i});
+}
+
+// body(begin, end, table, key) for each stretch of [0, n) in one block of the digest: element i of a stretch has the
+// weight table[i - begin] * key.
+template <typename Body>
+static inline void for_digest_blocks(size_t n, uint64_t first_word, Body body) {
+  for (size_t begin = 0; begin < n;) {
+    const uint64_t word = first_word + begin;
+    const size_t left = static_cast<size_t>(digest_block - word % digest_block);
+    const size_t end = n - begin < left ? n : begin + left;
+    body(begin, end, digest_table.entry + word % digest_block, digest_key(word / digest_block));
+    begin = end;
+  }
+}
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,0 +1,98 @@
+#pragma once
+// The loops of optimizer.h. Included once by each variant_<isa>.cpp.
+
+#include "kernels/loops.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+// Applies rule(parameter, gradient, momentum buffer) to a piece, in place on registers, and digests what it writes.
+template <bool has_buffer, typename Rule>
+static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
+  const Floats factor = broadcast(gradient_factor);
+  OptimizerDigest digest = {};
+  for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    Words parameter_words = no_words(), buffer_words = no_words();
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats parameter = part.read(piece.parameter + i);
+      const Floats gradient = part.read(piece.gradient + i) * factor;
+      Floats buffer = has_buffer ? part.read(piece.slots[0] + i) : Floats{};
+      rule(parameter, gradient, buffer);
+      part.write(piece.new_parameter + i, parameter);
+      parameter_words = add_weighted(parameter_words, part.keep(parameter), table + (i - begin));
+      if (!has_buffer) return;
+      part.write(piece.new_slots[0] + i, buffer);
+      buffer_words = add_weighted(buffer_words, part.keep(buffer), table + (i - begin));
+    });
+    digest.parameter += total(parameter_words) * key;
+    digest.slots[0] += total(buffer_words) * key;
+  });
+  return digest;
+}
+
+static OptimizerDigest sgd(const SgdScalars& scalars, const OptimizerPiece& piece) {
+  const SgdScalars k = scalars;
+  const Floats minus_lr = broadcast(k.minus_lr), momentum = broadcast(k.momentum);
+  const Floats one_minus_dampening = broadcast(k.one_minus_dampening), weight_decay = broadcast(k.weight_decay);
+  const auto decayed = [=](Floats parameter, Floats gradient) {
+    return k.has_weight_decay ? multiply_add(weight_decay, parameter, gradient) : gradient;
+  };
+  const auto plain = [=](Floats& parameter, Floats gradient, Floats&) {
+    parameter = multiply_add(minus_lr, decayed(parameter, gradient), parameter);
+  };
+  const auto with_momentum = [=](Floats& parameter, Floats gradient, Floats& buffer) {
+    const Floats d = decayed(parameter, gradient);
+    buffer = k.first ? d : multiply_add(one_minus_dampening, d, buffer * momentum);
+    parameter = multiply_add(minus_lr, k.nesterov ? multiply_add(momentum, buffer, d) : buffer, parameter);
+  };
+  return k.has_momentum ? sweep<true>(piece, k.gradient_factor, with_momentum)
+                        : sweep<false>(piece, k.gradient_factor, plain);
+}
+
+// Three passes over one block of the digest at a time, which stays in the first-level cache between them: the square
+// roots in the middle may be another library's.
+static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& piece) {
+  const AdamScalars k = scalars;
+  const bool near_start = k.lerp_weight < 0.5f;  // lerp starts from the nearer end
+  const bool shrink = k.has_weight_decay && k.decoupled, pull = k.has_weight_decay && !k.decoupled;
+  const Floats lerp_weight = broadcast(near_start ? k.lerp_weight : k.lerp_weight - 1);
+  const Floats beta2 = broadcast(k.beta2), one_minus_beta2 = broadcast(k.one_minus_beta2);
+  const Floats root_correction = broadcast(k.root_correction), eps = broadcast(k.eps);
+  const Floats minus_step_size = broadcast(k.minus_step_size), factor = broadcast(k.gradient_factor);
+  const Floats weight_decay = broadcast(k.weight_decay), decay_factor = broadcast(k.decay_factor);
+  OptimizerDigest digest = {};
+  for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    Words words[3] = {no_words(), no_words(), no_words()};
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats gradient = part.read(piece.gradient + i) * factor;
+      if (pull) gradient = multiply_add(weight_decay, part.read(piece.parameter + i), gradient);
+      Floats average = part.read(piece.slots[0] + i), square = part.read(piece.slots[1] + i);
+      average = multiply_add(lerp_weight, gradient - average, near_start ? average : gradient);
+      square = multiply_add(one_minus_beta2 * gradient, gradient, square * beta2);
+      part.write(piece.new_slots[0] + i, average);
+      part.write(piece.new_slots[1] + i, square);
+      words[1] = add_weighted(words[1], part.keep(average), table + (i - begin));
+      words[2] = add_weighted(words[2], part.keep(square), table + (i - begin));
+    });
+    alignas(64) float roots[digest_block];
+    k.square_roots(roots, piece.new_slots[1] + begin, end - begin);
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats parameter = part.read(piece.parameter + i);
+      if (shrink) parameter = parameter * decay_factor;
+      const Floats denominator = part.read(roots + (i - begin)) / root_correction + eps;
+      parameter = parameter + (minus_step_size * part.read(piece.new_slots[0] + i)) / denominator;
+      part.write(piece.new_parameter + i, parameter);
+      words[0] = add_weighted(words[0], part.keep(parameter), table + (i - begin));
+    });
+    digest.parameter += total(words[0]) * key;
+    digest.slots[0] += total(words[1]) * key;
+    digest.slots[1] += total(words[2]) * key;
+  });
+  return digest;
+}
+
+// The default of Adam::square_roots.
+static void square_roots(float* roots, const float* values, size_t n) {
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
+}
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,0 +1,44 @@
+#pragma once
+// The loops of digest.h and sum.h. Included once by each variant_<isa>.cpp.
+
+#include "kernels/loops.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+static uint64_t digest_words(const void* words, size_t n, uint64_t first_word) {
+  const float* values = static_cast<const float*>(words);  // only ever loaded into registers: no word is changed
+  uint64_t sum = 0;
+  for_digest_blocks(n, first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    Words block = no_words();
+    for_vectors(begin, end,
+                [&](size_t i, auto part) { block = add_weighted(block, part.read(values + i), table + (i - begin)); });
+    sum += total(block) * key;
+  });
+  return sum;
+}
+
+static void scale(float* dst, const float* src, float factor, size_t n) {
+  const Floats factors = broadcast(factor);
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(dst + i, part.read(src + i) * factors); });
+}
+
+static void add(float* dst, const float* a, const float* b, size_t n) {
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(dst + i, part.read(a + i) + part.read(b + i)); });
+}
+
+static void fold_scaled(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
+                        size_t n) {
+  const Floats factors = broadcast(factor);
+  for_vectors(0, n, [&](size_t i, auto part) {
+    Floats sum = part.read(src + i) * factors;
+    for (size_t k = num_operands; k-- > 0;) sum = part.read(operands[k] + i) + sum;
+    part.write(dst + i, sum);
+  });
+}
+
+static void add_zero(float* dst, const float* a, size_t n) {
+  const Floats zero = broadcast(0.0f);
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(dst + i, part.read(a + i) + zero); });
+}
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

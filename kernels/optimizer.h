@@ -1,0 +1,61 @@
+#pragma once
+// One optimizer update of a piece of a parameter, in one pass over memory: reads parameter, gradient and slots from one
+// copy of the state, writes the new values to the other (or in place), and digests what it writes while it is in
+// registers.
+//
+// The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
+// combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are.
+// Isa::avx2 and Isa::avx512 give the same bits, those of ATen's AVX2 and AVX-512 builds; Isa::baseline those of its
+// default build. Each element depends on its own inputs only: how a tensor is cut into pieces leaves no trace.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa.h"
+
+namespace estrain::kernels {
+
+struct OptimizerPiece {
+  size_t n = 0;                                // elements
+  uint64_t first_word = 0;                     // index of the first element in its tensor, for the digests
+  const float* gradient = nullptr;             // summed over ESTs
+  float gradient_factor = 1;                   // clip coefficient: the gradient is multiplied by it first
+  const float* parameter = nullptr;            // old values
+  float* new_parameter = nullptr;              // may be `parameter`
+  const float* slots[2] = {nullptr, nullptr};  // sgd with momentum: momentum_buffer. adam: exp_avg, exp_avg_sq
+  float* new_slots[2] = {nullptr, nullptr};    // may be `slots`
+};
+
+// digest() of the new values, each with the piece's first_word. Pieces of a tensor add up, mod 2^64.
+struct OptimizerDigest {
+  uint64_t parameter = 0;
+  uint64_t slots[2] = {0, 0};
+
+  // One number for a parameter with its slots: parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F *
+  // slots[1]. Adds up over pieces too, and any change of one word changes it.
+  uint64_t combined() const;
+};
+
+struct Sgd {
+  double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;
+  bool first = false;  // the parameter's first update: its momentum buffer is not read, only written
+};
+
+// roots[i] = square root of values[i], i in [0, n). Called for up to 1024 elements at a time, which need not be
+// aligned.
+using SquareRoots = void (*)(float* roots, const float* values, size_t n);
+
+struct Adam {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = false;  // AdamW: decay shrinks the parameter itself
+  int64_t step = 1;        // number of this update of the parameter, from 1
+  // Null: IEEE's, the same everywhere. ATen's come from MKL's vector library, vmsSqrt, which on some processors (AMD's)
+  // is 1 ulp off for every fifth number, whatever the capability: who wants torch.optim's bits passes that function.
+  SquareRoots square_roots = nullptr;
+};
+
+OptimizerDigest update(const Sgd& sgd, const OptimizerPiece& piece, Isa isa);
+OptimizerDigest update(const Adam& adam, const OptimizerPiece& piece, Isa isa);
+
+}  // namespace estrain::kernels

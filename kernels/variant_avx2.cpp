@@ -1,0 +1,13 @@
+#include "kernels/variants.h"
+#include "kernels/vector_avx2.h"
+
+#define ESTRAIN_ISA avx2
+#include "kernels/loops_optimizer.h"
+#include "kernels/loops_sum.h"
+
+namespace estrain::kernels {
+
+const Variant variant_avx2 = {avx2::digest_words, avx2::scale, avx2::add,  avx2::fold_scaled,
+                              avx2::add_zero,     avx2::sgd,   avx2::adam, avx2::square_roots};
+
+}  // namespace estrain::kernels

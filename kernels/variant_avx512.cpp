@@ -1,0 +1,13 @@
+#include "kernels/variants.h"
+#include "kernels/vector_avx512.h"
+
+#define ESTRAIN_ISA avx512
+#include "kernels/loops_optimizer.h"
+#include "kernels/loops_sum.h"
+
+namespace estrain::kernels {
+
+const Variant variant_avx512 = {avx512::digest_words, avx512::scale, avx512::add,  avx512::fold_scaled,
+                                avx512::add_zero,     avx512::sgd,   avx512::adam, avx512::square_roots};
+
+}  // namespace estrain::kernels

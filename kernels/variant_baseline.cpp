@@ -1,0 +1,13 @@
+#include "kernels/variants.h"
+#include "kernels/vector_baseline.h"
+
+#define ESTRAIN_ISA baseline
+#include "kernels/loops_optimizer.h"
+#include "kernels/loops_sum.h"
+
+namespace estrain::kernels {
+
+const Variant variant_baseline = {baseline::digest_words, baseline::scale, baseline::add,  baseline::fold_scaled,
+                                  baseline::add_zero,     baseline::sgd,   baseline::adam, baseline::square_roots};
+
+}  // namespace estrain::kernels

@@ -1,0 +1,45 @@
+#pragma once
+// What each variant_<isa>.cpp offers: the loops of one instruction set behind plain function pointers.
+//
+// Code compiled for AVX must never run on a machine without it, so nothing that a variant compiles may be shared with
+// the rest of the program: its functions live in a namespace of their own, headers that it includes define no inline
+// function of external linkage, and none of the C++ standard library is used there.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa.h"
+#include "kernels/optimizer.h"
+
+namespace estrain::kernels {
+
+// Hyper-parameters as the loops want them: rounded to float the way PyTorch's scalars are.
+struct SgdScalars {
+  float minus_lr, momentum, one_minus_dampening, weight_decay, gradient_factor;
+  bool has_momentum, has_weight_decay, nesterov, first;
+};
+struct AdamScalars {
+  float lerp_weight, beta2, one_minus_beta2, root_correction, eps, minus_step_size, weight_decay, decay_factor,
+      gradient_factor;
+  bool has_weight_decay, decoupled;
+  SquareRoots square_roots;
+};
+
+struct Variant {
+  uint64_t (*digest_words)(const void* words, size_t n, uint64_t first_word);
+  void (*scale)(float* dst, const float* src, float factor, size_t n);
+  void (*add)(float* dst, const float* a, const float* b, size_t n);
+  void (*fold_scaled)(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
+                      size_t n);
+  void (*add_zero)(float* dst, const float* a, size_t n);
+  OptimizerDigest (*sgd)(const SgdScalars& scalars, const OptimizerPiece& piece);
+  OptimizerDigest (*adam)(const AdamScalars& scalars, const OptimizerPiece& piece);
+  SquareRoots square_roots;
+};
+
+extern const Variant variant_baseline, variant_avx2, variant_avx512;
+
+// The caller asks for no more than best_isa().
+const Variant& variant(Isa isa);
+
+}  // namespace estrain::kernels

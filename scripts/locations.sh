@@ -1,0 +1,10 @@
+# Sourced by the scripts: where things lie outside the tree. Every checkout of one user shares the cache.
+cache=${ESTRAIN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/estrain}
+libtorch=$cache/libtorch-2.11.0 # the wheels of scripts/libtorch.txt, unpacked
+peers=$cache/peers              # Python environment with the same LibTorch, for comparisons with PyTorch
+
+say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }
+fail() {
+  printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}

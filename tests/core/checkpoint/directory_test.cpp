@@ -1,0 +1,140 @@
+#include "core/checkpoint/directory.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/core/checkpoint/error_of.h"
+#include "tests/core/checkpoint/sample_state.h"
+#include "tests/core/checkpoint/scratch_folder.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+std::vector<Step> steps(std::initializer_list<int64_t> values) {
+  std::vector<Step> list;
+  for (const int64_t value : values) list.emplace_back(value);
+  return list;
+}
+
+void publish(const CheckpointDirectory& directory, int64_t step) {
+  const State state = filled(small_layout(), static_cast<uint64_t>(step));
+  directory.publish(state.layout, state.bytes(), sample_meta(step));
+}
+
+void flip_element(const std::string& path, int64_t step) {
+  const State state = filled(small_layout(), static_cast<uint64_t>(step));
+  std::string bytes = bytes_of(path);
+  bytes[bytes.find(std::string(reinterpret_cast<const char*>(state.bytes()), 120)) + 50] ^= 4;
+  replace_bytes(path, bytes);
+}
+
+TEST_CASE("checkpoints are published under their step and `latest` follows") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder / "run/checkpoints");
+  CHECK(directory.steps().empty());
+  CHECK_FALSE(directory.newest_valid().file.has_value());
+  for (const int64_t step : {0, 20, 100}) publish(directory, step);
+  CHECK(directory.path_of(Step(20)) == folder / "run/checkpoints/step-000000020.h5");
+  CHECK(directory.steps() == steps({0, 20, 100}));
+  CHECK(std::filesystem::read_symlink(folder / "run/checkpoints/latest") == "step-000000100.h5");
+  CHECK(CheckpointFile::open(folder / "run/checkpoints/latest").meta().step == Step(100));
+  const NewestCheckpoint newest = directory.newest_valid();
+  REQUIRE(newest.file.has_value());
+  CHECK(newest.file->meta().step == Step(100));
+  CHECK(newest.skipped.empty());
+}
+
+TEST_CASE("damaged checkpoints are skipped, each with its reason") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
+  std::filesystem::resize_file(directory.path_of(Step(40)), 4000);
+  flip_element(directory.path_of(Step(30)), 30);
+  std::filesystem::copy_file(directory.path_of(Step(10)), directory.path_of(Step(20)),
+                             std::filesystem::copy_options::overwrite_existing);
+  const NewestCheckpoint newest = directory.newest_valid();
+  REQUIRE(newest.file.has_value());
+  CHECK(newest.file->meta().step == Step(10));
+  REQUIRE(newest.skipped.size() == 3);
+  CHECK(newest.skipped[0].step == Step(40));
+  CHECK(newest.skipped[0].why.find("truncated") != std::string::npos);
+  CHECK(newest.skipped[1].why.find("/model/embed.weight: its elements are damaged") != std::string::npos);
+  CHECK(newest.skipped[2].why.find("is the checkpoint of step 10") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint of the same step replaces a damaged one") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  publish(directory, 10);
+  flip_element(directory.path_of(Step(10)), 10);
+  publish(directory, 10);
+  CHECK(directory.newest_valid().file.has_value());
+}
+
+TEST_CASE("prune keeps the newest and step 0") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
+  CHECK(directory.prune(2) == steps({20, 10}));
+  CHECK(directory.steps() == steps({0, 30, 40}));
+  CHECK(directory.prune(2).empty());
+  CHECK(directory.prune(1) == steps({30}));
+  CHECK(directory.newest_valid().file->meta().step == Step(40));
+}
+
+TEST_CASE("prune does not count a damaged one") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  for (const int64_t step : {0, 10, 20, 30}) publish(directory, step);
+  std::filesystem::resize_file(directory.path_of(Step(30)), 100);
+  CHECK(directory.prune(1) == steps({10}));
+  CHECK(directory.steps() == steps({0, 20, 30}));
+}
+
+TEST_CASE("what is no checkpoint in the folder is left alone, temporary files are not") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  publish(directory, 10);
+  for (const char* name : {"notes.txt", "step-7.h5", "step-000000007.h5.bak", "step-000000020.h5.tmp", "latest.tmp"})
+    replace_bytes(folder / name, "x");
+  CHECK(directory.steps() == steps({10}));
+  CHECK(directory.remove_stale_temporaries() == 2);
+  CHECK(directory.prune(1).empty());
+  CHECK(std::filesystem::exists(folder / "notes.txt"));
+  CHECK(std::filesystem::exists(folder / "step-7.h5"));
+  CHECK_FALSE(std::filesystem::exists(folder / "step-000000020.h5.tmp"));
+}
+
+// In a child, for the limit on file sizes is a property of the process.
+TEST_CASE("a save that the disk refuses keeps everything as it was") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  publish(directory, 10);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int outcome = 1;
+    try {
+      publish(directory, 20);
+    } catch (const Error& error) {
+      outcome = error.fault() == Fault::io && error.message().starts_with("cannot save checkpoint ") ? 0 : 2;
+    }
+    ::_exit(outcome);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(directory.steps() == steps({10}));
+  CHECK(directory.remove_stale_temporaries() == 0);
+  CHECK(std::filesystem::read_symlink(folder / "latest") == "step-000000010.h5");
+}
+
+}  // namespace
+}  // namespace estrain::checkpoint

@@ -1,0 +1,61 @@
+#include "core/checkpoint/state_layout.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/core/checkpoint/error_of.h"
+#include "tests/core/checkpoint/sample_state.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+TEST_CASE("tensors start at multiples of 64 bytes, one after the other") {
+  StateLayout layout;
+  CHECK(layout.append(Role::parameter, "a", "", DType::f32, {3}) == 0);
+  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 5}) == 1);
+  CHECK(layout.append(Role::buffer, "c", "", DType::u8, {}) == 2);
+  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {0}) == 3);
+  CHECK(layout.tensors[0].offset == 0);
+  CHECK(layout.tensors[1].offset == 64);
+  CHECK(layout.tensors[2].offset == 192);
+  CHECK(layout.tensors[3].offset == 256);
+  CHECK(layout.bytes == 256);
+  CHECK(layout.tensors[1].elements() == 10);
+  CHECK(layout.tensors[1].bytes() == 80);
+  CHECK(layout.tensors[2].bytes() == 1);
+}
+
+TEST_CASE("paths are those of the file format") {
+  const StateLayout layout = small_layout();
+  CHECK(layout.tensors[1].path() == "/model/layer1.0.bias");
+  CHECK(layout.tensors[3].path() == "/buffers/bn.running_mean");
+  CHECK(layout.tensors[6].path() == "/optimizer/embed.weight/momentum_buffer");
+  CHECK(layout.tensors[8].path() == "/ests/0/generator");
+  CHECK(layout.aliases[0].path() == "/model/head.weight");
+  CHECK(layout.aliases[0].target_path() == "/model/embed.weight");
+}
+
+TEST_CASE("JSON carries all of it") {
+  const StateLayout layout = small_layout();
+  const StateLayout copy = StateLayout::from_json(layout.to_json());
+  CHECK(copy.to_json() == layout.to_json());
+  REQUIRE(copy.tensors.size() == layout.tensors.size());
+  for (size_t i = 0; i < copy.tensors.size(); ++i) {
+    CHECK(copy.tensors[i].path() == layout.tensors[i].path());
+    CHECK(copy.tensors[i].dtype == layout.tensors[i].dtype);
+    CHECK(copy.tensors[i].shape == layout.tensors[i].shape);
+    CHECK(copy.tensors[i].offset == layout.tensors[i].offset);
+  }
+  CHECK(copy.bytes == layout.bytes);
+  CHECK(copy.aliases[0].target == "embed.weight");
+}
+
+TEST_CASE("JSON that is no layout is corrupt") {
+  for (const char* text : {"", "{", "[]", "{\"tensors\":[],\"aliases\":[]}",
+                           "{\"tensors\":[{\"role\":\"hat\"}],\"aliases\":[],\"bytes\":0}"}) {
+    CAPTURE(text);
+    CHECK(error_of([&] { (void)StateLayout::from_json(text); }).fault() == Fault::corrupt);
+  }
+}
+
+}  // namespace
+}  // namespace estrain::checkpoint

@@ -1,0 +1,204 @@
+#include "core/data/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <set>
+
+#include "core/data/evaluation.h"
+#include "data_files.h"
+
+namespace estrain::data {
+namespace {
+
+// Sample i is {i, epoch-dependent word}; its target is 3 i. Counts reads; can fail at a sample, or be held back.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  SampleShape shape() const override { return SampleShape::vector(2); }
+  int64_t classes() const override { return 3 * size_; }
+  void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return reads_ < allowed_; });
+      ++reads_;
+      changed_.notify_all();
+    }
+    if (index == broken_) throw Error::make(Fault::io, "sample {} cannot be read", index);
+    float* out = reinterpret_cast<float*>(out_input);
+    out[0] = static_cast<float>(index);
+    out[1] = draw.is_random() ? static_cast<float>(draw.words()[0] >> 8) : -1.0f;
+    *out_target = 3 * index;
+  }
+
+  int64_t reads() const {
+    std::lock_guard lock(mutex_);
+    return reads_;
+  }
+  void allow(int64_t reads) {
+    std::lock_guard lock(mutex_);
+    allowed_ = reads;
+    changed_.notify_all();
+  }
+  void wait_for_reads(int64_t reads) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return reads_ >= reads; });
+  }
+  int64_t broken_ = -1;
+
+ private:
+  int64_t size_, allowed_ = 1 << 30;
+  mutable int64_t reads_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+};
+
+EstRange range(int64_t begin, int64_t end) { return {VirtualRank(begin), VirtualRank(end)}; }
+
+void check_content(const Batch& batch, const Sampler& sampler, uint64_t seed) {
+  const auto expected = sampler.indices(batch.cursor(), batch.rank());
+  REQUIRE(batch.size() == static_cast<int64_t>(expected.size()));
+  CHECK(std::ranges::equal(batch.indices(), expected));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(batch.floats()[2 * i] == static_cast<float>(expected[i]));
+    const SampleDraw draw(seed, batch.cursor().epoch, expected[i]);
+    CHECK(batch.floats()[2 * i + 1] == static_cast<float>(draw.words()[0] >> 8));
+    CHECK(batch.targets()[i] == 3 * expected[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("mini-batches come in need order with the right content, whatever the threads") {
+  const Numbers data(57);
+  const Sampler sampler(57, 5, 4, true, false, 11);  // 12 samples per EST, 3 batches
+  for (const auto& [readers, prefetch] : {std::pair{1, 1}, {1, 4}, {2, 3}, {3, 8}, {5, 2}}) {
+    const Cursor start{Epoch(1), 4};
+    Loader loader(data, sampler, range(1, 4), start, {readers, prefetch, 77, 9});
+    Cursor at = start;
+    int64_t number = 0;
+    for (int64_t step = 0; step < 9; ++step, at = sampler.advance(at)) {
+      for (int64_t rank = 1; rank < 4; ++rank) {
+        const Batch batch = loader.next();
+        CHECK(batch.rank() == VirtualRank(rank));
+        CHECK(batch.cursor() == at);
+        CHECK(batch.number() == number++);
+        CHECK(batch.shape() == data.shape());
+        check_content(batch, sampler, 77);
+      }
+    }
+    CHECK(error_of([&] { loader.next(); }).fault() == Fault::bug);
+  }
+}
+
+TEST_CASE("nothing is read beyond prefetch or beyond the last step") {
+  const Sampler sampler(64, 2, 4, true, false, 0);
+  {
+    const Numbers data(64);
+    Loader loader(data, sampler, range(0, 2), {}, {2, 3, 0, std::nullopt});
+    data.wait_for_reads(12);
+    const Batch held = loader.next();
+    data.wait_for_reads(16);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a reader that went too far would show
+    CHECK(data.reads() == 16);
+  }
+  {
+    const Numbers data(64);
+    Loader loader(data, sampler, range(0, 2), {}, {2, 100, 0, 3});
+    for (int i = 0; i < 6; ++i) loader.next();
+    CHECK_THROWS_AS(loader.next(), Error);
+    CHECK(data.reads() == 3 * 2 * 4);
+  }
+}
+
+TEST_CASE("the first mini-batch needs no more than its own samples, with 1 EST or 8") {
+  for (int64_t ests : {1, 8}) {
+    for (int64_t readers : {1, 3}) {
+      Numbers data(64);
+      data.allow(4);  // a fifth read would wait for ever
+      const Sampler sampler(64, 8, 4, true, false, 0);
+      Loader loader(data, sampler, range(0, ests), {}, {readers, 4, 0, std::nullopt});
+      CHECK(loader.next().size() == 4);
+      data.allow(1 << 30);
+    }
+  }
+}
+
+TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loader") {
+  const Numbers data(90);
+  const Sampler sampler(90, 3, 5, true, false, 0);
+  std::set<const float*> seen;
+  std::optional<Batch> last;
+  {
+    Loader loader(data, sampler, range(0, 3), {}, {2, 3, 0, 30});
+    for (int i = 0; i < 90; ++i) {
+      last.emplace(loader.next());
+      seen.insert(last->floats());
+      CHECK(reinterpret_cast<uintptr_t>(last->floats()) % 64 == 0);
+      CHECK(reinterpret_cast<uintptr_t>(last->targets()) % 64 == 0);
+    }
+  }
+  CHECK(seen.size() <= 5);  // prefetch, one in use, one on its way back
+  check_content(*last, sampler, 0);
+}
+
+TEST_CASE("a reader's error arrives in the place of its mini-batch and stays") {
+  for (int64_t readers : {1, 3}) {
+    Numbers data(40);
+    const Sampler sampler(40, 2, 5, false, false, 0);
+    data.broken_ = 21;  // rank 1, its third mini-batch of 5
+    Loader loader(data, sampler, range(0, 2), {}, {readers, 4, 0, std::nullopt});
+    for (int i = 0; i < 5; ++i) check_content(loader.next(), sampler, 0);
+    for (int i = 0; i < 3; ++i) {
+      const Error error = error_of([&] { loader.next(); });
+      CHECK(error.fault() == Fault::io);
+      CHECK(error.message() == "sample 21 cannot be read");
+    }
+  }
+}
+
+TEST_CASE("a loader can be dropped at any time") {
+  const Numbers data(1000);
+  const Sampler sampler(1000, 4, 8, true, false, 0);
+  for (int taken = 0; taken < 20; ++taken) {
+    Loader loader(data, sampler, range(0, 4), {}, {3, 5, 0, std::nullopt});
+    for (int i = 0; i < taken; ++i) loader.next();
+  }
+}
+
+TEST_CASE("ranks that the job does not have are refused") {
+  const Numbers data(10);
+  const Sampler sampler(10, 2, 1, true, false, 0);
+  CHECK(error_of([&] { Loader(data, sampler, range(0, 3), {}, {}); }).fault() == Fault::bug);
+  CHECK(error_of([&] { Loader(data, sampler, range(1, 1), {}, {}); }).fault() == Fault::bug);
+  CHECK(error_of([&] { Loader(data, sampler, range(0, 1), {}, {0, 1, 0, 1}); }).fault() == Fault::bug);
+}
+
+TEST_CASE("evaluation reads the test set in order, shared out by stride, without augmentation") {
+  const Numbers data(23);
+  CHECK(Evaluation::batches(data, 5) == 5);
+  std::vector<int64_t> numbers, samples;
+  for (int64_t worker : {0, 1, 2}) {
+    Evaluation evaluation(data, {5, worker, 3, 2, 2});
+    while (const std::optional<Batch> batch = evaluation.next()) {
+      numbers.push_back(batch->number());
+      CHECK(batch->size() == (batch->number() == 4 ? 3 : 5));
+      for (int64_t i = 0; i < batch->size(); ++i) {
+        CHECK(batch->indices()[static_cast<size_t>(i)] == batch->number() * 5 + i);
+        CHECK(batch->floats()[2 * i] == static_cast<float>(batch->number() * 5 + i));
+        CHECK(batch->floats()[2 * i + 1] == -1.0f);
+        samples.push_back(batch->targets()[i]);
+      }
+    }
+    CHECK_FALSE(evaluation.next());
+  }
+  CHECK(numbers == std::vector<int64_t>{0, 3, 1, 4, 2});
+  CHECK(samples.size() == 23);
+  Evaluation none(data, {5, 9, 3, 1, 1});  // more workers than batches
+  CHECK_FALSE(none.next());
+}
+
+}  // namespace estrain::data

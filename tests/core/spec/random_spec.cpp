@@ -1,0 +1,156 @@
+#include "tests/core/spec/random_spec.h"
+
+#include "core/spec/enum_names.h"
+
+namespace estrain::spec {
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::mt19937_64& random) : random_(random) {}
+
+  JobSpec spec() {
+    JobSpec spec;
+    job(spec.job);
+    spec.model.name = std::string(model_names[below(model_names.size())]);
+    spec.data.format = spec.model.name == "gpt" ? DataFormat::text : image_format();
+    model(spec.model);
+    data(spec.data);
+    optimizer(spec.optimizer);
+    schedule(spec.schedule);
+    (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
+    spec.train.eval_every = integer(-1, 5);
+    spec.train.eval_batch = integer(1, 1000);
+    spec.train.clip_grad_norm = real(0, 9);
+    spec.train.label_smoothing = real(0, 0.99);
+    spec.checkpoint = {integer(0, 9), integer(1, 9)};
+    spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
+    spec.logging = {real(0.1, 9), coin()};
+    return spec;
+  }
+
+ private:
+  size_t below(size_t n) { return random_() % n; }
+  bool coin() { return below(2) == 0; }
+  int64_t integer(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(below(static_cast<size_t>(high - low + 1)));
+  }
+  double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
+  std::optional<double> maybe(double high) { return coin() ? std::make_optional(real(0, high)) : std::nullopt; }
+  std::string text() {
+    static const char* pieces[] = {"a", "Z", " ", "\"", "\\", "\n", "\t", "é", "☃", "#", "=", "\x01", "'", "[*]"};
+    std::string all = "x";
+    for (size_t i = below(8); i > 0; --i) all += pieces[below(std::size(pieces))];
+    return all;
+  }
+  std::string path() { return "/" + text(); }
+  std::vector<int64_t> integers(size_t count) {
+    std::vector<int64_t> all(count);
+    for (int64_t& one : all) one = integer(1, 40);
+    return all;
+  }
+  template <typename E>
+  E word() {
+    const auto names = enum_names<E>();
+    return names[below(names.size())].value;
+  }
+  DataFormat image_format() {
+    const DataFormat format = word<DataFormat>();
+    return format == DataFormat::text ? DataFormat::synthetic : format;
+  }
+
+  void job(JobSection& job) {
+    job.name = coin() ? "run é" : "x y#\"\\";
+    job.seed = integer(0, int64_t{1} << 62);
+    job.ests = integer(1, 65536);
+    job.determinism = word<Determinism>();
+    job.kernels = word<Kernels>();
+    job.threads = integer(1, 8);
+  }
+
+  void model(ModelSection& model) {
+    if (coin()) model.init = path();
+    if (coin()) model.classes = integer(256, 1000);
+    if (model.name == "mlp") model.hidden = integers(below(4));
+    if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {
+      model.dropout = maybe(0.99);
+    }
+    if (model.name != "gpt") return;
+    model.layers = integer(1, 9);
+    model.heads = integer(1, 9);
+    model.width = model.heads * integer(1, 9);
+    model.context = integer(1, 999);
+    model.tied = coin();
+  }
+
+  void data(DataSection& data) {
+    data.batch = integer(1, 999);
+    data.shuffle = coin();
+    data.drop_last = coin();
+    data.readers = integer(1, 9);
+    data.prefetch = integer(1, 9);
+    files(data);
+    if (data.format != DataFormat::text) images(data);
+  }
+
+  void files(DataSection& data) {
+    if (data.format == DataFormat::synthetic) {
+      data.shape = {3, integer(1, 40), integer(1, 40)};
+      data.samples = integer(1, 9999);
+    } else if (data.format == DataFormat::idx && coin()) {
+      data.images = path(), data.labels = path();
+      if (coin()) data.test_images = path(), data.test_labels = path();
+    } else {
+      data.path = path();
+    }
+    const bool own_test = data.format == DataFormat::hdf5 || data.format == DataFormat::text;
+    if (own_test && coin()) data.test_path = path();
+    if (data.format == DataFormat::text && data.test_path.empty()) data.holdout = real(0, 0.99);
+  }
+
+  void images(DataSection& data) {
+    if (coin()) data.channels = 3;
+    if (coin()) data.resize = integers(2);
+    data.pad = integer(0, 9);
+    if (coin()) data.crop = {1, 1};
+    data.flip = coin();
+    if (coin()) data.mean = {real(-1, 1), real(-1, 1), real(-1, 1)}, data.std = {real(0.1, 1), real(0.1, 1), 1e-300};
+  }
+
+  void optimizer(OptimizerSection& optimizer) {
+    optimizer.name = word<OptimizerKind>();
+    optimizer.lr = maybe(1);
+    optimizer.weight_decay = maybe(1);
+    const bool sgd = optimizer.name == OptimizerKind::sgd;
+    if (sgd) {
+      optimizer.nesterov = coin();
+      optimizer.momentum = real(0.1, 1);
+      optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
+    } else {
+      optimizer.betas = {real(0, 0.99), real(0, 0.99)};
+      optimizer.eps = real(0, 1e-6);
+    }
+    for (size_t i = below(3); i > 0; --i) {
+      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), sgd ? maybe(1) : std::nullopt});
+    }
+  }
+
+  void schedule(ScheduleSection& schedule) {
+    schedule.name = word<ScheduleKind>();
+    schedule.unit = word<ScheduleUnit>();
+    schedule.warmup = integer(0, 9);
+    schedule.warmup_start = real(0.01, 1);
+    if (schedule.name != ScheduleKind::constant) schedule.period = integer(1, 999);
+    if (schedule.name == ScheduleKind::step) schedule.gamma = real(0.01, 2);
+    if (schedule.name == ScheduleKind::cosine) schedule.eta_min = real(0, 1);
+    if (schedule.name == ScheduleKind::linear) schedule.start_factor = real(0.01, 1), schedule.end_factor = real(0, 1);
+  }
+
+  std::mt19937_64& random_;
+};
+
+}  // namespace
+
+JobSpec random_spec(std::mt19937_64& random) { return Draw(random).spec(); }
+
+}  // namespace estrain::spec

@@ -1,0 +1,12 @@
+#pragma once
+// Specs drawn at random among those that parsing accepts.
+
+#include <random>
+
+#include "core/spec/job_spec.h"
+
+namespace estrain::spec {
+
+JobSpec random_spec(std::mt19937_64& random);
+
+}  // namespace estrain::spec

@@ -1,0 +1,43 @@
+#pragma once
+// What the tests of the spec share: a smallest spec, and the Error that a text leads to.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/spec/parse.h"
+
+namespace estrain::spec {
+
+inline const std::string smallest = "[model]\nname = \"mlp\"\n[train]\nsteps = 1\n";
+
+// A spec with `extra` behind the smallest one; its first line is line 5.
+inline JobSpec parse_with(const std::string& extra, const std::vector<std::string>& overrides = {}) {
+  return parse_text(smallest + extra, "job.toml", overrides);
+}
+
+inline Error error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_text(text, "job.toml", overrides);
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("this spec was taken: " << text);
+  return Error(Fault::bug, "");
+}
+
+inline std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const Error error = error_of(text, overrides);
+  CHECK(error.fault() == Fault::spec);
+  CHECK_FALSE(error.advice().empty());
+  return error.message();
+}
+
+// About `extra` behind the smallest spec.
+inline std::string complaint_with(const std::string& extra, const std::vector<std::string>& overrides = {}) {
+  return complaint(smallest + extra, overrides);
+}
+
+}  // namespace estrain::spec

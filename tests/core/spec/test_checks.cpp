@@ -1,0 +1,125 @@
+#include "tests/core/spec/spec_text.h"
+
+namespace estrain::spec {
+namespace {
+
+std::string spec_text(const std::string& model, const std::string& rest) {
+  return "[model]\nname = \"" + model + "\"\n" + rest + "\n[train]\nsteps = 1\n";
+}
+
+TEST_CASE("keys of another model, optimizer, format or schedule") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {spec_text("mlp", "[optimizer]\nbetas = [0.9, 0.99]"),
+       "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"sgd\""},
+      {spec_text("mlp", "[optimizer]\nname = \"adamw\"\nmomentum = 0.9"),
+       "job.toml:5:1: optimizer.momentum: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
+      {spec_text("mlp", "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*\"]\nmomentum = 0.9"),
+       "job.toml:7:1: optimizer.groups: momentum: belongs to optimizer.name = \"sgd\"; here it is \"adam\""},
+      {spec_text("resnet18", "hidden = [3]"),
+       "job.toml:3:1: model.hidden: belongs to model.name = \"mlp\"; here it is \"resnet18\""},
+      {spec_text("lenet", "dropout = 0.5"),
+       "job.toml:3:1: model.dropout: belongs to model.name = \"mlp\" or \"vgg11\" or \"vgg19\" or \"gpt\"; here it is "
+       "\"lenet\""},
+      {spec_text("mlp", "[data]\npath = \"/x\""),
+       "job.toml:4:1: data.path: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"text\" or "
+       "\"hdf5\"; "
+       "here it is \"synthetic\""},
+      {spec_text("mlp", "[data]\nformat = \"cifar10\"\npath = \"/x\"\nsamples = 3"),
+       "job.toml:6:1: data.samples: belongs to data.format = \"synthetic\"; here it is \"cifar10\""},
+      {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\nflip = true"),
+       "job.toml:6:1: data.flip: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
+       "\"synthetic\"; here it is \"text\""},
+      {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\ntest_path = \"/y\"\nholdout = 0.5"),
+       "job.toml:7:1: data.holdout: cannot be given together with data.test_path; give one of the two"},
+      {spec_text("mlp", "[schedule]\nname = \"cosine\"\ngamma = 0.5"),
+       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\"; here it is \"cosine\""},
+      {spec_text("mlp", "[schedule]\nperiod = 5"),
+       "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\"; here it is "
+       "\"constant\""},
+  };
+  for (const auto& [text, expected] : cases) CHECK(complaint(text) == expected);
+}
+
+TEST_CASE("a wrong name is not held against the keys that belong to it") {
+  CHECK(complaint(spec_text("mlp", "[optimizer]\nname = \"adamm\"\nbetas = [0.9, 0.99]")) ==
+        "job.toml:4:8: optimizer.name: unknown value \"adamm\"; did you mean \"adam\"?");
+  CHECK(complaint(spec_text("gtp", "[data]\nformat = \"text\"\npath = \"/x\"")) ==
+        "job.toml:2:8: model.name: unknown value \"gtp\"; did you mean \"gpt\"?");
+  CHECK(complaint(spec_text("lenet", "[data]\nformat = \"hdf\"\npath = \"/x\"\nmean = [0.5]\nstd = [1]")) ==
+        "job.toml:4:10: data.format: unknown value \"hdf\"; did you mean \"hdf5\"?");
+}
+
+TEST_CASE("models and data that do not go together") {
+  CHECK(complaint(spec_text("gpt", "")) ==
+        "job.toml:2:8: model.name: gpt learns text: it needs data.format = \"text\"");
+  CHECK(complaint(spec_text("lenet", "[data]\nformat = \"text\"\npath = \"/x\"")) ==
+        "job.toml:2:8: model.name: lenet learns images: it cannot take data.format = \"text\"; use gpt for text");
+  CHECK(complaint(spec_text("gpt", "width = 65\n[data]\nformat = \"text\"\npath = \"/x\"")) ==
+        "job.toml:3:9: model.width: width 65 is not a multiple of the 2 heads");
+  CHECK(complaint(spec_text("gpt", "heads = 3\n[data]\nformat = \"text\"\npath = \"/x\"")) ==
+        "job.toml:3:9: model.heads: width 64 is not a multiple of the 3 heads");
+  CHECK(complaint(spec_text("lenet", "[data]\nshape = [7]")) ==
+        "job.toml:4:9: data.shape: lenet needs images: [channels, height, width]");
+  CHECK(complaint(spec_text("mlp", "classes = 9\n[data]\nformat = \"cifar10\"\npath = \"/x\"")) ==
+        "job.toml:3:11: model.classes: must be at least the 10 classes of cifar10 data");
+  CHECK(complaint(spec_text("gpt", "classes = 255\n[data]\nformat = \"text\"\npath = \"/x\"")) ==
+        "job.toml:3:11: model.classes: must be at least the 256 classes of text data");
+  CHECK(complaint(spec_text("mlp", "[job]\nname = \"a/b\"")) ==
+        "job.toml:4:8: job.name: names a folder: it must not have '/' or control characters, nor start with '.'");
+  CHECK(parse_text(spec_text("mlp", "[data]\nshape = [7]"), "x").data.shape == std::vector<int64_t>{7});
+  CHECK(
+      parse_text(spec_text("mlp", "classes = 100\n[data]\nformat = \"cifar100\"\npath = \"/x\""), "x").model.classes ==
+      100);
+}
+
+TEST_CASE("files of a data set") {
+  CHECK(complaint(spec_text("mlp", "[data]\nformat = \"cifar10\"")) ==
+        "job.toml:4:10: data.format: cifar10 data needs data.path");
+  CHECK(complaint(spec_text("mlp", "[data]\nformat = \"hdf5\"\npath = \"\"")) ==
+        "job.toml:5:8: data.path: hdf5 data needs data.path");
+  CHECK(complaint(spec_text("mlp", "[data]\nformat = \"idx\"")) ==
+        "job.toml:4:10: data.format: idx data needs data.path, or data.images and data.labels");
+  CHECK(complaint(spec_text("mlp", "[data]\nformat = \"idx\"\npath = \"/x\"\nlabels = \"/y\"")) ==
+        "job.toml:6:10: data.labels: cannot be given together with data.path; give one of the two");
+  CHECK(complaint(spec_text("mlp", "[data]\nformat = \"idx\"\nimages = \"/y\"")) ==
+        "job.toml:5:10: data.images: data.images and data.labels are needed together");
+  CHECK(
+      complaint(spec_text("mlp", "[data]\nformat = \"idx\"\nimages = \"/y\"\nlabels = \"/z\"\ntest_labels = \"/t\"")) ==
+      "job.toml:7:15: data.test_labels: data.test_images and data.test_labels are needed together");
+  CHECK(parse_text(spec_text("mlp", "[data]\nformat = \"idx\"\nimages = \"/y\"\nlabels = \"/z\""), "x").data.images ==
+        "/y");
+}
+
+TEST_CASE("images and what is done to them") {
+  CHECK(complaint_with("[data]\ncrop = [33, 32]") ==
+        "job.toml:6:8: data.crop: a crop of 33 x 32 is larger than the image of 32 x 32");
+  CHECK(complaint_with("[data]\ncrop = [32, 41]\npad = 4") ==
+        "job.toml:6:8: data.crop: a crop of 32 x 41 is larger than the image of 40 x 40, padding included");
+  CHECK(complaint_with("[data]\nformat = \"hdf5\"\npath = \"/x\"\nresize = [8, 9]\ncrop = [9, 8]") ==
+        "job.toml:9:8: data.crop: a crop of 9 x 8 is larger than the image of 8 x 9");
+  CHECK(parse_with("[data]\ncrop = [40, 40]\npad = 4").data.pad == 4);
+  CHECK(parse_with("[data]\nformat = \"hdf5\"\npath = \"/x\"\ncrop = [900, 8]").data.crop[0] == 900);
+
+  CHECK(complaint_with("[data]\nmean = [0.5, 0.5, 0.5]") ==
+        "job.toml:6:8: data.mean: data.mean has 3 channels, data.std 0; both are needed");
+  CHECK(complaint_with("[data]\nmean = [0.5]\nstd = [1]") == "job.toml:6:8: data.mean: 1 numbers for 3 channels");
+  CHECK(complaint_with("[data]\nformat = \"idx\"\npath = \"/x\"\nchannels = 3\nmean = [0.5]\nstd = [1]") ==
+        "job.toml:9:8: data.mean: 1 numbers for 3 channels");
+  CHECK(parse_with("[data]\nformat = \"idx\"\npath = \"/x\"\nmean = [0.5]\nstd = [1]").data.std[0] == 1);
+  CHECK(complaint_with("[data]\nchannels = 1") ==
+        "job.toml:6:12: data.channels: the images have 3 channels; only a single one can be repeated");
+  CHECK(parse_with("[data]\nshape = [1, 4, 4]\nchannels = 3").data.channels == 3);
+  CHECK(complaint_with("[data]\nshape = [12]\nflip = true") ==
+        "job.toml:7:8: data.flip: needs images: data.shape = [channels, height, width]");
+}
+
+TEST_CASE("Nesterov's momentum as torch allows it") {
+  const std::string text = "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0";
+  CHECK(complaint_with("[optimizer]\nnesterov = true") == "job.toml:6:12: optimizer.nesterov: " + text);
+  CHECK(complaint_with("[optimizer]\nnesterov = true\nmomentum = 0.9\ndampening = 0.1") ==
+        "job.toml:6:12: optimizer.nesterov: " + text);
+  CHECK(parse_with("[optimizer]\nnesterov = true\nmomentum = 0.9").optimizer.nesterov);
+}
+
+}  // namespace
+}  // namespace estrain::spec

@@ -1,0 +1,203 @@
+#include "kernels/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/digest.h"
+#include "tests/kernels/bits.h"
+
+using namespace estrain::kernels;
+using test::Floats;
+
+namespace {
+
+struct State {
+  Floats parameter, slots[2];
+};
+
+State random_state(size_t n, size_t shift = 0) {
+  State state = {test::normal_floats(n, 1, 1, shift),
+                 {test::normal_floats(n, 0.1f, 2, shift), test::normal_floats(n, 0.01f, 3, shift)}};
+  for (size_t i = 0; i < n; ++i) state.slots[1][i] *= state.slots[1][i];  // a second moment is not negative
+  return state;
+}
+
+OptimizerPiece piece_of(const State& from, State& to, const Floats& gradient, size_t begin, size_t end) {
+  OptimizerPiece piece;
+  piece.n = end - begin;
+  piece.first_word = begin;
+  piece.gradient = gradient.data() + begin;
+  piece.parameter = from.parameter.data() + begin;
+  piece.new_parameter = to.parameter.data() + begin;
+  for (int s : {0, 1}) {
+    piece.slots[s] = from.slots[s].data() + begin;
+    piece.new_slots[s] = to.slots[s].data() + begin;
+  }
+  return piece;
+}
+
+float fused_or_not(Isa isa, float a, float b, float c) { return isa == Isa::baseline ? a * b + c : std::fma(a, b, c); }
+
+// torch.optim.SGD, one element.
+void reference(const Sgd& o, Isa isa, float factor, float g, float& p, float& buffer, float&) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  float d = g * factor;
+  if (o.weight_decay != 0) d = fma(static_cast<float>(o.weight_decay), p, d);
+  if (o.momentum != 0) {
+    const float momentum = static_cast<float>(o.momentum);
+    buffer = o.first ? d : fma(static_cast<float>(1 - o.dampening), d, buffer * momentum);
+    d = o.nesterov ? fma(momentum, buffer, d) : buffer;
+  }
+  p = fma(static_cast<float>(-o.lr), d, p);
+}
+
+// Stands for a library whose square roots are its own.
+void rough_square_roots(float* roots, const float* values, size_t n) {
+  for (size_t i = 0; i < n; ++i) roots[i] = std::nextafter(std::sqrt(values[i]), 1e30f);
+}
+
+float root_of(const Adam& o, float x) {
+  if (!o.square_roots) return std::sqrt(x);
+  o.square_roots(&x, &x, 1);
+  return x;
+}
+
+// torch.optim.Adam and AdamW, one element.
+void reference(const Adam& o, Isa isa, float factor, float g, float& p, float& m, float& v) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  g *= factor;
+  if (o.weight_decay != 0 && o.decoupled) p *= static_cast<float>(1 - o.lr * o.weight_decay);
+  if (o.weight_decay != 0 && !o.decoupled) g = fma(static_cast<float>(o.weight_decay), p, g);
+  const float weight = static_cast<float>(1 - o.beta1);
+  m = weight < 0.5f ? fma(weight, g - m, m) : fma(weight - 1, g - m, g);
+  v = fma(static_cast<float>(1 - o.beta2) * g, g, v * static_cast<float>(o.beta2));
+  const double step = static_cast<double>(o.step);
+  const double step_size = o.lr / (1 - std::pow(o.beta1, step));
+  const float root = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, step)));
+  p = p + (static_cast<float>(-step_size) * m) / (root_of(o, v) / root + static_cast<float>(o.eps));
+}
+
+template <typename Optimizer>
+void check_against_reference(const Optimizer& optimizer, const State& from, const Floats& gradient, float factor,
+                             Isa isa) {
+  const size_t n = gradient.size();
+  State expected = from, actual = from;
+  for (size_t i = 0; i < n; ++i) {
+    reference(optimizer, isa, factor, gradient[i], expected.parameter[i], expected.slots[0][i], expected.slots[1][i]);
+  }
+  OptimizerPiece piece = piece_of(from, actual, gradient, 0, n);
+  piece.gradient_factor = factor;
+  update(optimizer, piece, isa);
+  REQUIRE(test::first_difference(actual.parameter, expected.parameter) == n);
+  REQUIRE(test::first_difference(actual.slots[0], expected.slots[0]) == n);
+  REQUIRE(test::first_difference(actual.slots[1], expected.slots[1]) == n);
+}
+
+std::vector<Sgd> sgd_settings() {
+  return {{.lr = 0.1},
+          {.lr = 0.03, .weight_decay = 5e-4},
+          {.lr = 0.1, .momentum = 0.9, .first = true},
+          {.lr = 0.1, .momentum = 0.9},
+          {.lr = 0.07, .momentum = 0.85, .dampening = 0.3, .weight_decay = 1e-3},
+          {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true},
+          {.lr = 0.1, .momentum = 0.9, .nesterov = true, .first = true},
+          {.lr = 0, .momentum = 0.9}};
+}
+
+std::vector<Adam> adam_settings() {
+  return {{.lr = 1e-3},
+          {.lr = 3e-4, .weight_decay = 0.1, .step = 7},
+          {.lr = 3e-4, .weight_decay = 0.1, .decoupled = true, .step = 7},
+          {.lr = 1e-3, .beta1 = 0.3, .beta2 = 0.95, .eps = 1e-6, .step = 3},
+          {.lr = 1e-3, .beta1 = 0.5, .step = 2},
+          {.lr = 1e-3, .beta1 = 0, .beta2 = 0, .weight_decay = 0.01, .decoupled = true, .step = 2},
+          {.lr = 1e-3, .step = 1'000'000},
+          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .square_roots = rough_square_roots}};
+}
+
+template <typename Optimizer>
+void check_everywhere(const Optimizer& optimizer) {
+  for (Isa isa : test::isas()) {
+    CAPTURE(isa_name(isa));
+    for (size_t n : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 1000, 1024, 1025, 5003}) {
+      for (size_t shift : {0, 5, 16}) {
+        const Floats gradient = test::normal_floats(n, 0.5f, 4, shift);
+        check_against_reference(optimizer, random_state(n, shift), gradient, 1, isa);
+        check_against_reference(optimizer, random_state(n, shift), gradient, 0.7f, isa);
+      }
+    }
+    const size_t n = 4001;
+    const State wild = {test::wild_floats(n, 5), {test::wild_floats(n, 6), test::wild_floats(n, 7)}};
+    check_against_reference(optimizer, wild, test::wild_floats(n, 8), 1, isa);
+  }
+}
+
+// Pieces of every kind: digests add up to those of the whole result, and the result is the whole's.
+template <typename Optimizer>
+void check_pieces(const Optimizer& optimizer, int num_slots) {
+  const size_t n = 7003;
+  const State from = random_state(n);
+  const Floats gradient = test::normal_floats(n, 0.5f, 4);
+  for (Isa isa : test::isas()) {
+    CAPTURE(isa_name(isa));
+    State whole = from, cut = from, in_place = from;
+    const OptimizerDigest all = update(optimizer, piece_of(from, whole, gradient, 0, n), isa);
+    CHECK(all.parameter == digest(whole.parameter.data(), 4 * n));
+    for (int s = 0; s < num_slots; ++s) CHECK(all.slots[s] == digest(whole.slots[s].data(), 4 * n));
+    for (int s = num_slots; s < 2; ++s) CHECK(all.slots[s] == 0);
+
+    uint64_t combined = 0;
+    size_t begin = 0;
+    for (size_t end : {size_t{16}, size_t{48}, size_t{1040}, size_t{1041}, size_t{5000}, n}) {
+      combined += update(optimizer, piece_of(from, cut, gradient, begin, end), isa).combined();
+      begin = end;
+    }
+    CHECK(combined == all.combined());
+    CHECK(test::first_difference(cut.parameter, whole.parameter) == n);
+
+    CHECK(update(optimizer, piece_of(in_place, in_place, gradient, 0, n), isa).combined() == all.combined());
+    CHECK(test::first_difference(in_place.parameter, whole.parameter) == n);
+    CHECK(test::first_difference(in_place.slots[0], whole.slots[0]) == n);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD is torch.optim's arithmetic on every instruction set") {
+  for (const Sgd& sgd : sgd_settings()) check_everywhere(sgd);
+}
+
+TEST_CASE("Adam and AdamW are torch.optim's arithmetic on every instruction set") {
+  for (const Adam& adam : adam_settings()) check_everywhere(adam);
+}
+
+TEST_CASE("the digest taken on the way is that of the result, and pieces add up") {
+  for (const Sgd& sgd : sgd_settings()) check_pieces(sgd, sgd.momentum != 0 ? 1 : 0);
+  for (const Adam& adam : adam_settings()) check_pieces(adam, 2);
+}
+
+TEST_CASE("the lanes behind a piece's end are neither written nor digested") {
+  const Adam adam = {.lr = 1, .eps = 0};  // 0 / 0 in every lane that is not there
+  for (Isa isa : test::isas()) {
+    for (size_t n = 1; n < 16; ++n) {
+      const State from = random_state(20);
+      State to = from;
+      const OptimizerDigest out = update(adam, piece_of(from, to, test::normal_floats(20, 1, 9), 0, n), isa);
+      CHECK(out.parameter == digest(to.parameter.data(), 4 * n));
+      for (size_t i = n; i < 20; ++i) CHECK(test::bits(to.parameter[i]) == test::bits(from.parameter[i]));
+    }
+  }
+}
+
+TEST_CASE("a first momentum buffer is written without being read") {
+  State from = random_state(37);
+  for (size_t i = 0; i < 37; ++i) from.slots[0][i] = std::numeric_limits<float>::quiet_NaN();
+  const Floats gradient = test::normal_floats(37, 1, 9);
+  for (Isa isa : test::isas()) {
+    State to = from;
+    update(Sgd{.lr = 0.1, .momentum = 0.9, .first = true}, piece_of(from, to, gradient, 0, 37), isa);
+    CHECK(test::first_difference(to.slots[0], gradient) == 37);
+  }
+}
