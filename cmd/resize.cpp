@@ -15,7 +15,8 @@ struct Arguments {
 
 int resize(const Arguments& arguments) {
   if (arguments.devices == "auto") {
-    throw Error(Fault::usage, "--devices auto needs the planner, which this version does not have").advise("give a number or a list of devices");
+    throw Error(Fault::usage, "--devices auto needs the planner, which this version does not have")
+        .advise("give a number or a list of devices");
   }
   launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
   const Json answer = launch::ask_launcher(arguments.run, {{"do", "resize"}, {"devices", arguments.devices}}, -1);

@@ -28,7 +28,10 @@ int write_records(const Arguments& arguments) {
   try {
     record::run_scribe(setup);
   } catch (const Error& error) {
-    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(error.fault())}, {"message", error.message()}, {"advice", error.advice()}});
+    setup.launcher.send({{"say", "error"},
+                         {"fault", static_cast<int>(error.fault())},
+                         {"message", error.message()},
+                         {"advice", error.advice()}});
     throw;
   }
   return 0;

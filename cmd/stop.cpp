@@ -17,7 +17,8 @@ int stop(const Arguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", answer.dump());
   } else {
-    fmt::print("stopped at step {}; go on with `estrain train --resume --run {}`\n", answer.at("step").get<int64_t>(), arguments.run);
+    fmt::print("stopped at step {}; go on with `estrain train --resume --run {}`\n", answer.at("step").get<int64_t>(),
+               arguments.run);
   }
   return 0;
 }

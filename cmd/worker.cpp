@@ -1,5 +1,7 @@
 // A worker process: opens its data while LibTorch loads, then hands over to the worker library.
 
+#include "core/train/worker.h"
+
 #include <dlfcn.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -15,7 +17,6 @@
 #include "core/base/child_process.h"
 #include "core/data/dataset.h"
 #include "core/launch/run_directory.h"
-#include "core/train/worker.h"
 
 namespace estrain::cmd {
 namespace {
@@ -39,7 +40,8 @@ RunWorker load_worker_library() {
   const std::string path = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror()).advise("run scripts/setup and scripts/build");
+    throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
+        .advise("run scripts/setup and scripts/build");
   }
   void* symbol = ::dlsym(library, "estrain_run_worker");
   if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
@@ -68,7 +70,10 @@ int work(const Arguments& arguments) {
     load_worker_library()(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
-    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(error.fault())}, {"message", error.message()}, {"advice", error.advice()}});
+    setup.launcher.send({{"say", "error"},
+                         {"fault", static_cast<int>(error.fault())},
+                         {"message", error.message()},
+                         {"advice", error.advice()}});
     leave(exit_code(error.fault()));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -15,20 +15,20 @@
 namespace estrain {
 
 struct ChildOptions {
-  std::vector<std::string> arguments;                           // [0] is the program
-  std::vector<std::pair<std::string, std::string>> environment; // added to, or replacing, the parent's
-  std::vector<int> inherited;                                   // descriptors that stay open under their own numbers
-  std::string output;                                           // file that stdout and stderr are appended to; empty: shared
-  bool dies_with_parent = true;                                 // SIGKILL when the parent thread ends
+  std::vector<std::string> arguments;                            // [0] is the program
+  std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, the parent's
+  std::vector<int> inherited;                                    // descriptors that stay open under their own numbers
+  std::string output;            // file that stdout and stderr are appended to; empty: shared
+  bool dies_with_parent = true;  // SIGKILL when the parent thread ends
 };
 
 // How a child ended.
 struct ChildEnd {
   bool signaled = false;
-  int code = 0;                 // exit status, or the signal's number
+  int code = 0;                   // exit status, or the signal's number
   int64_t peak_memory_bytes = 0;  // largest resident set
 
-  std::string text() const;     // "exit status 1", "SIGKILL (signal 9)"
+  std::string text() const;  // "exit status 1", "SIGKILL (signal 9)"
 };
 
 class ChildProcess {

@@ -6,8 +6,8 @@
 
 namespace estrain {
 
-int64_t monotonic_ns();          // CLOCK_MONOTONIC: comparable between processes of one host
-std::string utc_timestamp();     // "2031-05-04T12:30:01.123Z"
+int64_t monotonic_ns();       // CLOCK_MONOTONIC: comparable between processes of one host
+std::string utc_timestamp();  // "2031-05-04T12:30:01.123Z"
 
 inline double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 

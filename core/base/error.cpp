@@ -7,16 +7,26 @@ namespace estrain {
 
 std::string_view fault_name(Fault fault) {
   switch (fault) {
-    case Fault::usage: return "usage";
-    case Fault::spec: return "spec";
-    case Fault::infeasible: return "infeasible";
-    case Fault::corrupt: return "corrupt";
-    case Fault::mismatch: return "mismatch";
-    case Fault::device: return "device";
-    case Fault::peer: return "peer";
-    case Fault::io: return "io";
-    case Fault::interrupted: return "interrupted";
-    case Fault::bug: return "bug";
+    case Fault::usage:
+      return "usage";
+    case Fault::spec:
+      return "spec";
+    case Fault::infeasible:
+      return "infeasible";
+    case Fault::corrupt:
+      return "corrupt";
+    case Fault::mismatch:
+      return "mismatch";
+    case Fault::device:
+      return "device";
+    case Fault::peer:
+      return "peer";
+    case Fault::io:
+      return "io";
+    case Fault::interrupted:
+      return "interrupted";
+    case Fault::bug:
+      return "bug";
   }
   return "bug";
 }
@@ -25,9 +35,12 @@ int exit_code(Fault fault) {
   switch (fault) {
     case Fault::usage:
     case Fault::spec:
-    case Fault::infeasible: return 2;
-    case Fault::interrupted: return 75;
-    default: return 1;
+    case Fault::infeasible:
+      return 2;
+    case Fault::interrupted:
+      return 75;
+    default:
+      return 1;
   }
 }
 

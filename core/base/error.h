@@ -1,9 +1,9 @@
 #pragma once
-// The one exception type of estrain: what kind of fault it is, and a chain of causes from the outermost context inwards,
-// printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
+// The one exception type of estrain: what kind of fault it is, and a chain of causes from the outermost context
+// inwards, printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
 //
-// Thrown when the command at hand cannot go on; an expected "no" is a return value. Exceptions of libraries (toml++, HDF5,
-// c10, std::filesystem) are translated into this type at the border of the folder that owns the library.
+// Thrown when the command at hand cannot go on; an expected "no" is a return value. Exceptions of libraries (toml++,
+// HDF5, c10, std::filesystem) are translated into this type at the border of the folder that owns the library.
 
 #include <fmt/format.h>
 

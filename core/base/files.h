@@ -13,8 +13,8 @@ namespace estrain {
 std::string read_file(const std::string& path);
 std::optional<std::string> read_file_if_present(const std::string& path);
 
-// Readers see the old content or the new, never a mixture, also after a crash: temporary name, fsync, rename, fsync of the
-// folder. Throws Fault::io.
+// Readers see the old content or the new, never a mixture, also after a crash: temporary name, fsync, rename, fsync of
+// the folder. Throws Fault::io.
 void write_file_atomically(const std::string& path, std::string_view content);
 
 // Appends in one write call; not synced.

@@ -1,6 +1,6 @@
 #pragma once
-// A meeting of all workers of a stage in shared memory. The last to arrive does what must be done once, then releases the
-// others. Nobody waits for the dead: when the launcher sets `abort`, everyone leaves.
+// A meeting of all workers of a stage in shared memory. The last to arrive does what must be done once, then releases
+// the others. Nobody waits for the dead: when the launcher sets `abort`, everyone leaves.
 
 #include <atomic>
 #include <cstdint>

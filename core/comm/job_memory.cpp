@@ -43,7 +43,8 @@ class Regions {
 UniqueFd JobMemory::create() {
   UniqueFd fd(::memfd_create("estrain", MFD_CLOEXEC));
   if (!fd) throw system_error("cannot create shared memory", errno);
-  if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes)) != 0) throw system_error("cannot size shared memory", errno);
+  if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes)) != 0)
+    throw system_error("cannot size shared memory", errno);
   return fd;
 }
 
@@ -158,7 +159,9 @@ std::string_view JobMemory::manifest() const {
   return {reinterpret_cast<const char*>(base_ + header().manifest), header().manifest_bytes};
 }
 
-std::byte* JobMemory::state(int copy) { return base_ + header().state + static_cast<uint64_t>(copy) * header().state_bytes; }
+std::byte* JobMemory::state(int copy) {
+  return base_ + header().state + static_cast<uint64_t>(copy) * header().state_bytes;
+}
 
 float* JobMemory::gradient_slot(int64_t slot) {
   return reinterpret_cast<float*>(base_ + header().gradients + static_cast<uint64_t>(slot) * header().gradient_bytes);
@@ -184,7 +187,8 @@ void JobMemory::release_gradient_slots(int64_t first) {
   const uint64_t offset = header().gradients + static_cast<uint64_t>(first) * header().gradient_bytes;
   const uint64_t end = header().gradients + static_cast<uint64_t>(header().ests) * header().gradient_bytes;
   if (offset < end) {
-    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(end - offset));
+    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                static_cast<off_t>(end - offset));
   }
 }
 

@@ -1,14 +1,15 @@
 #pragma once
 // The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
 //
-//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | record ring | evaluation results
+//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | record ring |
+//   evaluation results
 //
-// The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word, `committed`, makes the new copy
-// the state. So a worker may be killed at any instruction and the last committed step stands whole, and weights being read
-// by a backward pass are never the ones being written.
+// The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word, `committed`, makes the new
+// copy the state. So a worker may be killed at any instruction and the last committed step stands whole, and weights
+// being read by a backward pass are never the ones being written.
 //
-// Gradient slots hold the partial sums of the workers (reduction_tree.h): slot numbers are handed out per stage. There are N
-// of them, the most that any placement needs; memory is only taken by those that were ever written.
+// Gradient slots hold the partial sums of the workers (reduction_tree.h): slot numbers are handed out per stage. There
+// are N of them, the most that any placement needs; memory is only taken by those that were ever written.
 //
 // Concurrency: fields marked "layout" are written once, before `ready` is set. All others are atomics.
 
@@ -26,12 +27,12 @@ namespace estrain::comm {
 
 // What the process that built the model asks for. Sizes in bytes unless named otherwise.
 struct MemoryPlan {
-  std::string manifest;          // opaque text for whoever attaches later: the state's layout and facts of the job
-  uint64_t state_bytes = 0;      // of one copy
-  uint64_t gradient_bytes = 0;   // of one slot
-  int64_t ests = 0;              // N
-  int64_t parameters = 0;        // tensors that have gradients
-  int64_t digests = 0;           // per step record
+  std::string manifest;         // opaque text for whoever attaches later: the state's layout and facts of the job
+  uint64_t state_bytes = 0;     // of one copy
+  uint64_t gradient_bytes = 0;  // of one slot
+  int64_t ests = 0;             // N
+  int64_t parameters = 0;       // tensors that have gradients
+  int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
   int64_t ring_records = 0;
 };
@@ -57,20 +58,20 @@ struct MemoryHeader {
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.
   alignas(64) std::atomic<uint32_t> pause_request;
-  std::atomic<int64_t> stage_end;  // step after which the workers leave their loop; -1: not decided
-  std::atomic<int64_t> stopped_ns; // when the stage's last step was committed (monotonic)
-  std::atomic<uint32_t> abort;     // a worker died: leave at once
+  std::atomic<int64_t> stage_end;         // step after which the workers leave their loop; -1: not decided
+  std::atomic<int64_t> stopped_ns;        // when the stage's last step was committed (monotonic)
+  std::atomic<uint32_t> abort;            // a worker died: leave at once
   std::atomic<uint32_t> stage_started;    // workers that have begun their first mini-batch of the stage
   std::atomic<int64_t> stage_started_ns;  // when the last of them did (monotonic)
-  alignas(64) BarrierWords gathered;  // all partial sums of the step are written
-  alignas(64) BarrierWords summed;    // all gradients are summed, their norms known (only where norms are clipped)
-  alignas(64) BarrierWords finished;  // all pieces are updated
+  alignas(64) BarrierWords gathered;      // all partial sums of the step are written
+  alignas(64) BarrierWords summed;        // all gradients are summed, their norms known (only where norms are clipped)
+  alignas(64) BarrierWords finished;      // all pieces are updated
   alignas(64) BarrierWords evaluated;
   // Pieces of work are claimed one by one; cleared by whoever commits.
   alignas(64) std::atomic<uint32_t> next_sum;
   alignas(64) std::atomic<uint32_t> next_update;
-  // Step whose copy the scribe has yet to read, so that nobody may write that copy; -1: none. `releases` counts how often
-  // it let go: what writers sleep on.
+  // Step whose copy the scribe has yet to read, so that nobody may write that copy; -1: none. `releases` counts how
+  // often it let go: what writers sleep on.
   alignas(64) std::atomic<int64_t> held_step;
   std::atomic<uint32_t> releases;
   // The record ring: sequence numbers of records published and drained.
@@ -88,13 +89,14 @@ class JobMemory {
   JobMemory(const JobMemory&) = delete;
   JobMemory& operator=(const JobMemory&) = delete;
 
-  // The builder's: sizes the memory and maps it. State copies read as zero. Call set_ready() when the initial state is in.
+  // The builder's: sizes the memory and maps it. State copies read as zero. Call set_ready() when the initial state is
+  // in.
   void lay_out(const MemoryPlan& plan);
   void set_ready();
   // Before writing the copy of step `step`: sleeps while the scribe still reads what stands there. False on abort.
   bool wait_writable(int64_t step);
-  // Keeps the state of step `step`, the committed one, from being overwritten until the scribe has read it; first sleeps
-  // until an earlier hold is released. False on abort.
+  // Keeps the state of step `step`, the committed one, from being overwritten until the scribe has read it; first
+  // sleeps until an earlier hold is released. False on abort.
   bool hold(int64_t step);
   void release_hold();
 
@@ -114,8 +116,8 @@ class JobMemory {
   uint8_t* presence(int64_t slot);
   float* norms();  // [parameters]: of the summed gradients
   std::byte* record(uint32_t sequence);
-  float* evaluation_losses();      // [evaluation_samples]
-  int32_t* evaluation_correct();   // [evaluation_samples]
+  float* evaluation_losses();     // [evaluation_samples]
+  int32_t* evaluation_correct();  // [evaluation_samples]
 
   // Gives back the memory of gradient slots from `first` on.
   void release_gradient_slots(int64_t first);

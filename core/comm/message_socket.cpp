@@ -15,7 +15,8 @@ constexpr size_t kLargestMessage = 128 * 1024;
 
 std::pair<MessageSocket, MessageSocket> MessageSocket::pair() {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw system_error("cannot create a socket", errno);
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw system_error("cannot create a socket", errno);
   return {MessageSocket(UniqueFd(ends[0])), MessageSocket(UniqueFd(ends[1]))};
 }
 

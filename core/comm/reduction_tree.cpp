@@ -10,7 +10,9 @@ struct Node {
   int64_t lo, hi;
 };
 
-int64_t split(Node node) { return node.lo + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(node.hi - node.lo)) / 2); }
+int64_t split(Node node) {
+  return node.lo + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(node.hi - node.lo)) / 2);
+}
 
 // Whether left and right, neighbours, are the two children of one node of tree(0, ests).
 bool siblings(int64_t ests, Node left, Node right) {

@@ -14,7 +14,8 @@ uint64_t losses_bytes(int64_t ests) { return round_up(static_cast<uint64_t>(ests
 }  // namespace
 
 uint64_t record_bytes(int64_t ests, int64_t digests) {
-  return round_up(sizeof(RecordHead)) + losses_bytes(ests) + round_up(static_cast<uint64_t>(digests) * sizeof(uint64_t));
+  return round_up(sizeof(RecordHead)) + losses_bytes(ests) +
+         round_up(static_cast<uint64_t>(digests) * sizeof(uint64_t));
 }
 
 RecordView view_record(JobMemory& memory, uint32_t sequence) {

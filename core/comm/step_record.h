@@ -1,6 +1,6 @@
 #pragma once
-// One record of the ring in shared memory: what is known of a step, or of an evaluation, once it is committed. Workers add
-// their parts to the record under construction; the last one publishes it; the scribe drains it to the run's files.
+// One record of the ring in shared memory: what is known of a step, or of an evaluation, once it is committed. Workers
+// add their parts to the record under construction; the last one publishes it; the scribe drains it to the run's files.
 //
 // Digests are sums modulo 2^64 (kernels/digest.h), so workers add the parts of a tensor in any order.
 
@@ -15,12 +15,12 @@ enum class RecordKind : uint32_t { step, evaluation };
 
 struct RecordHead {
   RecordKind kind;
-  int64_t step;        // the state's step: 1 after the first update
-  int64_t epoch;       // that the step's samples belong to
-  int64_t time_ns;     // monotonic, at the commit
-  double lr;           // of the default parameter group
-  double loss;         // tree mean of the ESTs' losses; of an evaluation: mean over its predictions
-  double accuracy;     // evaluation only, 0 to 1
+  int64_t step;         // the state's step: 1 after the first update
+  int64_t epoch;        // that the step's samples belong to
+  int64_t time_ns;      // monotonic, at the commit
+  double lr;            // of the default parameter group
+  double loss;          // tree mean of the ESTs' losses; of an evaluation: mean over its predictions
+  double accuracy;      // evaluation only, 0 to 1
   int64_t predictions;  // evaluation only
 };
 
@@ -37,8 +37,8 @@ RecordView view_record(JobMemory& memory, uint32_t sequence);
 
 // The record that workers are adding to.
 RecordView pending_record(JobMemory& memory);
-// Makes the pending record visible to the scribe and clears the next one; sleeps while the ring is full. One caller at a
-// time. Returns false if the stage was aborted meanwhile.
+// Makes the pending record visible to the scribe and clears the next one; sleeps while the ring is full. One caller at
+// a time. Returns false if the stage was aborted meanwhile.
 bool publish_record(JobMemory& memory);
 
 }  // namespace estrain::comm

@@ -15,7 +15,9 @@ namespace {
 // VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE: as ATen calls it.
 constexpr int64_t kVectorMathMode = 0x2 | 0x00140000 | 0x00000100;
 
-void square_roots(float* roots, const float* values, size_t n) { vmsSqrt(static_cast<int>(n), values, roots, kVectorMathMode); }
+void square_roots(float* roots, const float* values, size_t n) {
+  vmsSqrt(static_cast<int>(n), values, roots, kVectorMathMode);
+}
 
 std::string cpuinfo_field(const std::string& field) {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -44,8 +46,8 @@ kernels::Isa aten_isa() {
 kernels::SquareRoots aten_square_roots() { return square_roots; }
 
 std::string describe_processor() {
-  return cpuinfo_field("vendor_id") + ", " + cpuinfo_field("model name") + ", family " + cpuinfo_field("cpu family") + " model " +
-         cpuinfo_field("model") + ", " + at::get_cpu_capability();
+  return cpuinfo_field("vendor_id") + ", " + cpuinfo_field("model name") + ", family " + cpuinfo_field("cpu family") +
+         " model " + cpuinfo_field("model") + ", " + at::get_cpu_capability();
 }
 
 }  // namespace estrain::device

@@ -33,8 +33,8 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     kernels::fold_scaled(out, operands.data(), left.size(), gradient, factor, n);
     return true;
   }
-  // Some EST did not reach the parameter: one addition at a time, from the innermost. `out` may be left[0]'s memory, which
-  // is read last, so a piece of scratch carries the sum until then.
+  // Some EST did not reach the parameter: one addition at a time, from the innermost. `out` may be left[0]'s memory,
+  // which is read last, so a piece of scratch carries the sum until then.
   std::array<float, 256> scratch;
   bool present = false;
   for (size_t begin = 0; begin == 0 || begin < n; begin += scratch.size()) {
@@ -42,7 +42,8 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     present = gradient != nullptr;
     if (present) kernels::scale(scratch.data(), gradient + begin, factor, size);
     for (size_t i = left.size(); i-- > 0;) {
-      present = add_partials({left[i].values + begin, left[i].present}, {scratch.data(), present}, scratch.data(), size);
+      present =
+          add_partials({left[i].values + begin, left[i].present}, {scratch.data(), present}, scratch.data(), size);
     }
     if (present) std::copy_n(scratch.data(), size, out + begin);
   }

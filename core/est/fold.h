@@ -7,16 +7,16 @@
 
 namespace estrain::est {
 
-// A partial sum of one parameter, or of a piece of it. Absent: no EST below it reached the parameter; it counts as +0 in a
-// sum with a present one, and two absent ones stay absent.
+// A partial sum of one parameter, or of a piece of it. Absent: no EST below it reached the parameter; it counts as +0
+// in a sum with a present one, and two absent ones stay absent.
 struct Partial {
   const float* values;
   bool present;
 };
 
-// left[0] + (left[1] + (… + (left[k-1] + gradient * factor))) over n elements, into `out` (which may be left[0].values, or
-// `gradient` where k = 0). `gradient` may be null: absent. Every operation rounds by itself. Returns whether the result is
-// present; if not, `out` is untouched.
+// left[0] + (left[1] + (… + (left[k-1] + gradient * factor))) over n elements, into `out` (which may be left[0].values,
+// or `gradient` where k = 0). `gradient` may be null: absent. Every operation rounds by itself. Returns whether the
+// result is present; if not, `out` is untouched.
 bool fold(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n);
 
 // left + right, the same way.

@@ -21,10 +21,13 @@ size_t generator_state_bytes() {
   return bytes;
 }
 
-void seeded_generator_state(uint64_t seed, std::byte* state) { write_state(at::detail::createCPUGenerator(seed), state); }
+void seeded_generator_state(uint64_t seed, std::byte* state) {
+  write_state(at::detail::createCPUGenerator(seed), state);
+}
 
 void switch_generator_in(const std::byte* state) {
-  const at::Tensor view = at::from_blob(const_cast<std::byte*>(state), {static_cast<int64_t>(generator_state_bytes())}, torch::kByte);
+  const at::Tensor view =
+      at::from_blob(const_cast<std::byte*>(state), {static_cast<int64_t>(generator_state_bytes())}, torch::kByte);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(view);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The random stream of an EST: the state of torch's default CPU generator, saved and restored at mini-batch boundaries so
-// that many ESTs take turns on one process (EasyScale section 3.2, context switching).
+// The random stream of an EST: the state of torch's default CPU generator, saved and restored at mini-batch boundaries
+// so that many ESTs take turns on one process (EasyScale section 3.2, context switching).
 
 #include <cstddef>
 #include <cstdint>

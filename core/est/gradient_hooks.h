@@ -1,9 +1,9 @@
 #pragma once
 // Takes each parameter's gradient the moment its backward pass has completed it, while it is in cache.
 //
-// A hook per parameter fires once per backward pass with the full sum, tied weights and repeated uses included. The gradient
-// is handed to the sink and then dropped, so `.grad` never outlives the hook: nothing is added to zeroed memory, and absent
-// stays different from zero.
+// A hook per parameter fires once per backward pass with the full sum, tied weights and repeated uses included. The
+// gradient is handed to the sink and then dropped, so `.grad` never outlives the hook: nothing is added to zeroed
+// memory, and absent stays different from zero.
 
 #include <torch/types.h>
 
@@ -13,7 +13,8 @@
 
 namespace estrain::est {
 
-// `gradient`: contiguous float32, of the parameter's shape, valid during the call; null: the backward pass did not reach it.
+// `gradient`: contiguous float32, of the parameter's shape, valid during the call; null: the backward pass did not
+// reach it.
 using GradientSink = std::function<void(size_t parameter, const float* gradient)>;
 
 class GradientHooks {

@@ -62,9 +62,12 @@ std::string read_line(int fd, int milliseconds, const std::string& run) {
     pollfd waiting{fd, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, milliseconds);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) throw Error::make(Fault::peer, "{}: the launcher did not answer in {} s", run, milliseconds / 1000.0);
+    if (ready == 0)
+      throw Error::make(Fault::peer, "{}: the launcher did not answer in {} s", run, milliseconds / 1000.0);
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
-    if (got <= 0) throw Error::make(Fault::peer, "{}: the launcher hung up without an answer", run).advise("see " + run + "/events.jsonl");
+    if (got <= 0)
+      throw Error::make(Fault::peer, "{}: the launcher hung up without an answer", run)
+          .advise("see " + run + "/events.jsonl");
     line.append(buffer.data(), static_cast<size_t>(got));
     if (line.back() == '\n') return line;
   }
@@ -81,7 +84,8 @@ ControlServer::ControlServer(const std::string& run) {
   const int bound = ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int failure = errno;
   ::umask(before);
-  if (bound != 0 || ::listen(listener_.get(), 16) != 0) throw system_error("cannot open the control socket in " + run, failure);
+  if (bound != 0 || ::listen(listener_.get(), 16) != 0)
+    throw system_error("cannot open the control socket in " + run, failure);
 }
 
 ControlServer::ControlServer(int listener, const std::map<ClientId, int>& clients) : listener_(listener) {
@@ -164,10 +168,12 @@ Json ask_launcher(const std::string& run, const Json& request, int milliseconds)
         .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
   }
   const std::string line = request.dump() + "\n";
-  if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) throw system_error("cannot reach the launcher of " + run, errno);
+  if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
+    throw system_error("cannot reach the launcher of " + run, errno);
   Json answer = parse_json(read_line(fd.get(), milliseconds, run), "answer of the launcher");
   if (!answer.value("ok", false)) {
-    throw Error(fault_from_name(answer.value("fault", "peer")), answer.value("error", "refused")).advise(answer.value("advice", ""));
+    throw Error(fault_from_name(answer.value("fault", "peer")), answer.value("error", "refused"))
+        .advise(answer.value("advice", ""));
   }
   return answer;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The control socket of a running job: RUN/control.sock, a Unix stream socket of mode 0600. A client sends one JSON object
-// on a line and gets one JSON object on a line back.
+// The control socket of a running job: RUN/control.sock, a Unix stream socket of mode 0600. A client sends one JSON
+// object on a line and gets one JSON object on a line back.
 //
 //   {"do": "status"} | {"do": "resize", "devices": "cpu,cpu"} | {"do": "stop"}
 //   -> {"ok": true, …} | {"ok": false, "fault": "usage", "error": "…", "advice": "…"}

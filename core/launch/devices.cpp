@@ -21,7 +21,8 @@ Error bad_list(std::string_view list, std::string_view why) {
 std::optional<int64_t> parse_count(std::string_view text) {
   int64_t count = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (failure != std::errc{} || end != text.data() + text.size() || count < 1 || count > kMostDevices) return std::nullopt;
+  if (failure != std::errc{} || end != text.data() + text.size() || count < 1 || count > kMostDevices)
+    return std::nullopt;
   return count;
 }
 
@@ -55,7 +56,9 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
         .advise("use cpu, cpu:avx512, cpu:avx2 or cpu:sse");
   }
   if (std::ranges::find(kinds, item) == std::end(kinds)) {
-    throw bad_list(list, item.empty() ? std::string("an empty name") : fmt::format("\"{}\" is no known device; known are {}", item, fmt::join(kinds, ", ")));
+    throw bad_list(list, item.empty()
+                             ? std::string("an empty name")
+                             : fmt::format("\"{}\" is no known device; known are {}", item, fmt::join(kinds, ", ")));
   }
   device.kind = item;
   devices.insert(devices.end(), static_cast<size_t>(repeats), device);
@@ -86,7 +89,8 @@ std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t est
   const auto named = std::ranges::count_if(devices, [](const Device& device) { return device.ests.has_value(); });
   if (named == 0) return plan::even_assignment(ests, static_cast<int64_t>(devices.size()));
   if (named != static_cast<int64_t>(devices.size())) {
-    throw Error(Fault::usage, "device list: some devices say how many ESTs they host and some do not").advise("write =K behind all of them or none");
+    throw Error(Fault::usage, "device list: some devices say how many ESTs they host and some do not")
+        .advise("write =K behind all of them or none");
   }
   std::vector<EstRange> ranges;
   int64_t next = 0;
@@ -108,7 +112,8 @@ void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
           .advise("use cpu, or a kind that this processor has");
     }
     if (!allow_mixed && device.kind != devices.front().kind) {
-      throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2", devices.front().kind, device.kind)
+      throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2",
+                        devices.front().kind, device.kind)
           .advise("use one kind, or accept other bits with --allow-mixed");
     }
   }
@@ -116,13 +121,16 @@ void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
 
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads) {
   const std::string count = std::to_string(threads);
-  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}};
+  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", count},
+                                                                  {"MKL_NUM_THREADS", count}};
   if (device.kind == "cpu:avx512") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}});
   } else if (device.kind == "cpu:avx2") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}});
   } else if (device.kind == "cpu:sse") {
-    environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}});
+    environment.insert(
+        environment.end(),
+        {{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}});
   }
   return environment;
 }

@@ -13,8 +13,8 @@
 namespace estrain::launch {
 
 struct Device {
-  std::string kind;              // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"
-  std::optional<int64_t> ests;   // how many ESTs it hosts, where the list says so ("cpu=3")
+  std::string kind;             // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"
+  std::optional<int64_t> ests;  // how many ESTs it hosts, where the list says so ("cpu=3")
 
   bool operator==(const Device&) const = default;
 };

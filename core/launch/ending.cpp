@@ -33,9 +33,14 @@ void Launcher::note_failure(const WorkerProcess& worker, const Error& error) {
     }
   }
   if (failure_) return;
-  failure_details_ = {{"worker", worker.id}, {"device", worker.device.kind}, {"ests", {worker.ests.begin.value, worker.ests.end.value}},
-                      {"fault", fault_name(error.fault())}, {"error", error.message()}, {"log", log}};
-  failure_ = error.within(fmt::format("worker {} (ESTs {} to {})", worker.id, worker.ests.begin, worker.ests.end.value - 1));
+  failure_details_ = {{"worker", worker.id},
+                      {"device", worker.device.kind},
+                      {"ests", {worker.ests.begin.value, worker.ests.end.value}},
+                      {"fault", fault_name(error.fault())},
+                      {"error", error.message()},
+                      {"log", log}};
+  failure_ =
+      error.within(fmt::format("worker {} (ESTs {} to {})", worker.id, worker.ests.begin, worker.ests.end.value - 1));
   phase_ = Phase::over;
 }
 
@@ -48,21 +53,30 @@ int Launcher::end() {
   if (ending_ == Ending::stopped) {
     const int64_t step = memory_ ? committed() : from_step_;
     directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
-    if (stop_client_) control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", last_saved_step_}});
+    if (stop_client_)
+      control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", last_saved_step_}});
     if (memory_ && last_saved_step_ != step) {
-      throw Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step, last_save_error_)
-          .advise(fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`", directory_.path()));
+      throw Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
+                        last_save_error_)
+          .advise(
+              fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
+                          directory_.path()));
     }
-    printer_.note(fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
+    printer_.note(
+        fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
     return exit_code(Fault::interrupted);
   }
   printer_.show(progress(), monotonic_ns());
   if (last_saved_step_ != committed()) {
-    throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}", committed(), last_save_error_)
-        .advise(fmt::format("make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks", directory_.path()));
+    throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
+                      committed(), last_save_error_)
+        .advise(fmt::format(
+            "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
+            directory_.path()));
   }
   directory_.log_event("finished", {{"step", committed()}});
-  printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", committed(), format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
+  printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", committed(),
+                            format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
   return 0;
 }
 
@@ -73,12 +87,14 @@ void Launcher::fail() {
     const std::string log = failure_details_.at("log");
     if (error.fault() == Fault::peer) {
       const auto text = read_file_if_present(log);
-      if (text && !text->empty()) error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8));
+      if (text && !text->empty())
+        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8));
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);
   }
   if (memory_ && last_saved_step_ >= 0) {
-    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", last_saved_step_, directory_.path());
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", last_saved_step_,
+                          directory_.path());
   }
   Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
   details["last_good_step"] = memory_ ? Json(committed()) : Json();

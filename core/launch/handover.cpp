@@ -61,7 +61,8 @@ void set_inherited(const std::vector<int>& descriptors, bool inherited) {
 }
 
 std::vector<int> descriptors_of(const Json& json) {
-  std::vector<int> all = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("listener"), json.at("scribe_socket")};
+  std::vector<int> all = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("listener"),
+                          json.at("scribe_socket")};
   for (const auto& [id, fd] : json.at("clients").items()) all.push_back(fd);
   for (const char* list : {"workers", "leaving"}) {
     for (const Json& worker : json.at(list)) all.push_back(worker.at("socket"));
@@ -110,7 +111,8 @@ Handover take_handover(int fd) {
   const UniqueFd note(fd);
   const off_t size = ::lseek(fd, 0, SEEK_END);
   std::string text(static_cast<size_t>(size < 0 ? 0 : size), '\0');
-  if (::pread(fd, text.data(), text.size(), 0) != size) throw system_error("cannot read the launcher's handover", errno);
+  if (::pread(fd, text.data(), text.size(), 0) != size)
+    throw system_error("cannot read the launcher's handover", errno);
   const Json json = parse_json(text, "the launcher's handover");
   set_inherited(descriptors_of(json), false);
   Handover handover;
@@ -120,7 +122,8 @@ Handover take_handover(int fd) {
   handover.workers_started = json.at("workers_started");
   handover.stage = json.at("stage");
   handover.started_ns = json.at("started_ns");
-  handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")), comm::MessageSocket(UniqueFd(json.at("scribe_socket")))};
+  handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
+                     comm::MessageSocket(UniqueFd(json.at("scribe_socket")))};
   handover.listener = json.at("listener");
   for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;
   for (const Json& worker : json.at("workers")) handover.workers.push_back(worker_from_json(worker));

@@ -1,6 +1,6 @@
 #pragma once
-// What a launcher tells itself across a re-exec. The process id stays, so Slurm and the shell see one job; children, sockets
-// and shared memory stay open; everything else is written down here.
+// What a launcher tells itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
+// sockets and shared memory stay open; everything else is written down here.
 
 #include <map>
 #include <optional>
@@ -14,12 +14,12 @@ namespace estrain::launch {
 
 // A resize that has been carried out but whose first step has not been seen yet.
 struct ResizeUnderWay {
-  std::optional<ClientId> client;  // waits for the answer
-  std::string before, after;       // device lists
-  int64_t step = 0;                // at which the workers stood still
+  std::optional<ClientId> client;                           // waits for the answer
+  std::string before, after;                                // device lists
+  int64_t step = 0;                                         // at which the workers stood still
   int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
-  double step_seconds_before = 0;  // mean step time before the request
-  double step_seconds_warming = 0; // and while the new workers warmed up
+  double step_seconds_before = 0;                           // mean step time before the request
+  double step_seconds_warming = 0;                          // and while the new workers warmed up
 };
 
 struct Handover {

@@ -42,7 +42,8 @@ Launcher::Launcher(LaunchPlan plan)
   state_.started_ns = monotonic_ns();
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
-    const WorkerStart start{state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0, i == 0 ? checkpoint_ : ""};
+    const WorkerStart start{state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0,
+                            i == 0 ? checkpoint_ : ""};
     state_.workers.push_back(start_worker(directory_, state_.shared, start));
     state_.workers.back().ests = ranges[i];
   }
@@ -91,8 +92,8 @@ std::vector<WorkerProcess*> Launcher::all_workers() {
   return all;
 }
 
-// One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls anew
-// and handles one worker's event at most.
+// One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls
+// anew and handles one worker's event at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {state_.scribe.socket.descriptor(), POLLIN, 0}};
   for (int fd : control_->descriptors()) polled.push_back({fd, POLLIN, 0});
@@ -157,9 +158,12 @@ void Launcher::request_pause() {
 void Launcher::on_worker_message(WorkerProcess& worker) {
   Json message;
   switch (worker.socket.receive(&message, 0)) {
-    case comm::MessageSocket::Received::nothing: return;
-    case comm::MessageSocket::Received::closed: return on_worker_end(worker);
-    case comm::MessageSocket::Received::message: break;
+    case comm::MessageSocket::Received::nothing:
+      return;
+    case comm::MessageSocket::Received::closed:
+      return on_worker_end(worker);
+    case comm::MessageSocket::Received::message:
+      break;
   }
   const std::string say = message.value("say", "");
   if (say == "ready") {
@@ -179,7 +183,8 @@ void Launcher::on_worker_message(WorkerProcess& worker) {
 
 void Launcher::on_worker_end(WorkerProcess& worker) {
   Json last_words;
-  if (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message && last_words.value("say", "") == "error") {
+  if (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message &&
+      last_words.value("say", "") == "error") {
     const Fault fault = static_cast<Fault>(last_words.value("fault", static_cast<int>(Fault::bug)));
     note_failure(worker, Error(fault, last_words.value("message", "")).advise(last_words.value("advice", "")));
     return;
@@ -192,8 +197,8 @@ void Launcher::on_worker_end(WorkerProcess& worker) {
   }
   const pid_t pid = worker.process.pid();
   const ChildEnd ended = worker.process.wait();
-  Error error = Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
-                            worker.device.kind, ended.text(), static_cast<double>(ended.peak_memory_bytes) / 1e6);
+  Error error = Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB",
+                            pid, worker.device.kind, ended.text(), static_cast<double>(ended.peak_memory_bytes) / 1e6);
   if (ended.signaled && ended.code == SIGKILL) {
     error = error.advise("a SIGKILL that nobody sent is often the kernel's out-of-memory killer: see `dmesg`");
   }
@@ -208,7 +213,9 @@ void Launcher::on_scribe_message(int milliseconds) {
     const ChildEnd ended = state_.scribe.process.wait();
     state_.scribe.socket.close();
     if (closing_scribe_ && !ended.signaled && ended.code == 0) return;
-    if (!failure_) failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, ended with {}", ended.text()).advise("see " + directory_.scribe_log());
+    if (!failure_)
+      failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, ended with {}", ended.text())
+                     .advise("see " + directory_.scribe_log());
     phase_ = Phase::over;
     return;
   }
@@ -220,13 +227,15 @@ void Launcher::on_scribe_message(int milliseconds) {
   } else if (say == "save_failed") {
     last_save_error_ = message.value("error", "");
     directory_.log_event("checkpoint_failed", message);
-    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
+    printer_.note(
+        fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
   } else if (say == "evaluated") {
     accuracy_ = message.value("accuracy", 0.0);
-    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)), 100 * *accuracy_,
-                              message.value("loss", 0.0)));
+    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)),
+                              100 * *accuracy_, message.value("loss", 0.0)));
   } else if (say == "error") {
-    failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", "")).advise(message.value("advice", ""));
+    failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
+                   .advise(message.value("advice", ""));
     phase_ = Phase::over;
   }
 }
@@ -273,9 +282,10 @@ void Launcher::begin_training() {
     memory_->hold(0);
     state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
   }
-  printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}", spec_.job.name,
-                            spec_.model.name, manifest_->parameter_count, spec_.job.ests, progress().devices,
-                            manifest_->total_steps - step, manifest_->total_steps, directory_.path()));
+  printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
+                            spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
+                            progress().devices, manifest_->total_steps - step, manifest_->total_steps,
+                            directory_.path()));
   phase_ = Phase::training;
   start_stage();
 }
@@ -288,11 +298,16 @@ void Launcher::start_stage() {
   for (size_t index = 0; index < state_.workers.size(); ++index) {
     WorkerProcess& worker = state_.workers[index];
     worker.left = false;
-    worker.socket.send({{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", state_.stage > 0 || !checkpoint_.empty()}});
+    worker.socket.send(
+        {{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", state_.stage > 0 || !checkpoint_.empty()}});
   }
   Json devices = Json::array();
   for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device.kind);
-  directory_.log_event("stage", {{"stage", state_.stage}, {"step", committed()}, {"workers", state_.workers.size()}, {"devices", devices}, {"ranges", ranges}});
+  directory_.log_event("stage", {{"stage", state_.stage},
+                                 {"step", committed()},
+                                 {"workers", state_.workers.size()},
+                                 {"devices", devices},
+                                 {"ranges", ranges}});
 }
 
 void Launcher::workers_left_loop() {
@@ -330,7 +345,8 @@ Progress Launcher::progress() {
   }
   const double per_step = step_seconds();
   if (per_step > 0) {
-    now.samples_per_second = static_cast<double>(manifest_->samples_per_epoch) / static_cast<double>(manifest_->batches_per_epoch) / per_step;
+    now.samples_per_second = static_cast<double>(manifest_->samples_per_epoch) /
+                             static_cast<double>(manifest_->batches_per_epoch) / per_step;
     now.seconds_left = per_step * static_cast<double>(now.total_steps - now.step);
   }
   return now;
@@ -338,21 +354,35 @@ Progress Launcher::progress() {
 
 Json Launcher::status() {
   static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "ending"};
-  Json json = {{"ok", true}, {"name", spec_.job.name}, {"model", spec_.model.name}, {"run", directory_.path()}, {"pid", ::getpid()},
-               {"state", names[static_cast<int>(phase_)]}, {"ests", spec_.job.ests}, {"stage", state_.stage},
+  Json json = {{"ok", true},
+               {"name", spec_.job.name},
+               {"model", spec_.model.name},
+               {"run", directory_.path()},
+               {"pid", ::getpid()},
+               {"state", names[static_cast<int>(phase_)]},
+               {"ests", spec_.job.ests},
+               {"stage", state_.stage},
                {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
   if (memory_) {
     const Progress now = progress();
-    json.update({{"step", now.step}, {"total_steps", now.total_steps}, {"epoch", now.epoch}, {"loss", now.loss}, {"lr", now.lr},
-                 {"samples_per_second", now.samples_per_second}, {"devices", now.devices}});
+    json.update({{"step", now.step},
+                 {"total_steps", now.total_steps},
+                 {"epoch", now.epoch},
+                 {"loss", now.loss},
+                 {"lr", now.lr},
+                 {"samples_per_second", now.samples_per_second},
+                 {"devices", now.devices}});
     if (now.accuracy) json["test_accuracy"] = *now.accuracy;
     if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
   }
   json["last_checkpoint_step"] = last_saved_step_ < 0 ? Json() : Json(last_saved_step_);
   json["workers"] = Json::array();
   for (const WorkerProcess& worker : state_.workers) {
-    json["workers"].push_back({{"id", worker.id}, {"pid", worker.process.pid()}, {"device", worker.device.kind},
-                               {"ests", {worker.ests.begin.value, worker.ests.end.value}}, {"log", directory_.worker_log(worker.id)}});
+    json["workers"].push_back({{"id", worker.id},
+                               {"pid", worker.process.pid()},
+                               {"device", worker.device.kind},
+                               {"ests", {worker.ests.begin.value, worker.ests.end.value}},
+                               {"log", directory_.worker_log(worker.id)}});
   }
   return json;
 }

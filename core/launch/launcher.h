@@ -1,6 +1,7 @@
 #pragma once
-// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, changes the set of devices
-// and ends the run. It neither links LibTorch nor touches the state: that lies in shared memory (core/comm/job_memory.h).
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, changes the set of
+// devices and ends the run. It neither links LibTorch nor touches the state: that lies in shared memory
+// (core/comm/job_memory.h).
 //
 //   starting --> training <--> warming --> pausing --> training …   (re-exec after each change of devices)
 //       |            |             |           |

@@ -10,8 +10,11 @@ std::string number(int64_t value) { return std::to_string(value); }
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
-  options.arguments = {own_executable(), "worker", "--run", run.path(), "--memory", number(shared.memory), "--doorbell",
-                       number(shared.doorbell), "--socket", number(theirs.descriptor())};
+  options.arguments = {own_executable(), "worker",
+                       "--run",          run.path(),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.doorbell),
+                       "--socket",       number(theirs.descriptor())};
   if (start.builds) options.arguments.emplace_back("--builds");
   if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
   options.environment = device_environment(start.device, start.threads);
@@ -28,8 +31,12 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
 ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step) {
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
-  options.arguments = {own_executable(), "scribe", "--run", run.path(), "--memory", number(shared.memory), "--doorbell",
-                       number(shared.doorbell), "--socket", number(theirs.descriptor()), "--from-step", number(from_step)};
+  options.arguments = {own_executable(), "scribe",
+                       "--run",          run.path(),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.doorbell),
+                       "--socket",       number(theirs.descriptor()),
+                       "--from-step",    number(from_step)};
   options.inherited = {shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
   options.output = run.scribe_log();
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed

@@ -1,5 +1,6 @@
 #pragma once
-// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of this program.
+// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of this
+// program.
 
 #include <string>
 #include <vector>
@@ -32,8 +33,8 @@ struct WorkerStart {
   int64_t id = 0;
   Device device;
   int64_t threads = 1;
-  bool builds = false;      // lays out the shared memory and fills in the state
-  std::string checkpoint;   // the builder starts from it; empty: from the job's seed
+  bool builds = false;     // lays out the shared memory and fills in the state
+  std::string checkpoint;  // the builder starts from it; empty: from the job's seed
 };
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);

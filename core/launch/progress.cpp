@@ -15,15 +15,17 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_progress(const Progress& progress) {
-  std::string line = fmt::format("step {}/{}  epoch {}  loss {:.4f}  {:.1f} samples/s  on {}", progress.step, progress.total_steps,
-                                 progress.epoch, progress.loss, progress.samples_per_second, progress.devices);
+  std::string line =
+      fmt::format("step {}/{}  epoch {}  loss {:.4f}  {:.1f} samples/s  on {}", progress.step, progress.total_steps,
+                  progress.epoch, progress.loss, progress.samples_per_second, progress.devices);
   if (progress.accuracy) line += fmt::format("  test accuracy {:.2f} %", 100 * *progress.accuracy);
   if (progress.seconds_left) line += fmt::format("  {} left", format_duration(*progress.seconds_left));
   return line;
 }
 
 ProgressPrinter::ProgressPrinter(double every_seconds)
-    : terminal_(::isatty(STDOUT_FILENO) == 1), period_ns_(static_cast<int64_t>(every_seconds * (terminal_ ? 1e9 : 1e10))) {}
+    : terminal_(::isatty(STDOUT_FILENO) == 1),
+      period_ns_(static_cast<int64_t>(every_seconds * (terminal_ ? 1e9 : 1e10))) {}
 
 void ProgressPrinter::clear_line() {
   if (line_open_) std::fputs("\r\033[K", stdout);

@@ -35,7 +35,8 @@ std::vector<int> match_devices(const std::vector<WorkerProcess>& present, const 
 void Launcher::begin_resize(ClientId client, const Json& request) {
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   if (phase_ == Phase::starting) throw Error(Fault::usage, "the job is still starting").advise("try again in a moment");
-  if (phase_ != Phase::training || state_.resize) throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
+  if (phase_ != Phase::training || state_.resize)
+    throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
   PendingResize resize;
   resize.client = client;
   resize.devices = parse_devices(request.value("devices", ""));
@@ -67,8 +68,11 @@ void Launcher::give_up_resize(const Error& error) {
     worker.process.signal(SIGKILL);
     if (worker.process.running()) worker.process.wait();
   }
-  directory_.log_event("resize_failed", {{"step", committed()}, {"devices", format_devices(pending_->devices)}, {"error", error.message()}});
-  const Error told = error.within("resize to " + format_devices(pending_->devices) + " given up, the job goes on as before");
+  directory_.log_event(
+      "resize_failed",
+      {{"step", committed()}, {"devices", format_devices(pending_->devices)}, {"error", error.message()}});
+  const Error told =
+      error.within("resize to " + format_devices(pending_->devices) + " given up, the job goes on as before");
   if (ending_ == Ending::none) printer_.note("warning: " + told.message());
   if (pending_->client) control_->reply(*pending_->client, error_answer(told));
   pending_.reset();
@@ -92,7 +96,9 @@ void Launcher::change_workers() {
   under_way.stopped_ns = memory_->header().stopped_ns.load();
   under_way.step_seconds_before = resize.step_seconds_before;
   const int64_t warming_steps = step - resize.requested_step;
-  if (warming_steps > 0) under_way.step_seconds_warming = seconds(under_way.stopped_ns - resize.requested_ns) / static_cast<double>(warming_steps);
+  if (warming_steps > 0)
+    under_way.step_seconds_warming =
+        seconds(under_way.stopped_ns - resize.requested_ns) / static_cast<double>(warming_steps);
 
   std::vector<WorkerProcess> next;
   size_t added = 0;
@@ -128,11 +134,14 @@ void Launcher::report_resize_if_begun() {
                           ? warming * std::max(0.0, 1 - done.step_seconds_before / done.step_seconds_warming)
                           : 0;
   const auto count = [](const std::string& list) { return 1 + std::ranges::count(list, ','); };
-  Json details = {{"step", done.step}, {"from", done.before}, {"to", done.after}, {"stood_still_seconds", stood_still},
+  Json details = {{"step", done.step},          {"from", done.before},
+                  {"to", done.after},           {"stood_still_seconds", stood_still},
                   {"warming_seconds", warming}, {"lost_while_warming_seconds", lost}};
   directory_.log_event("resize", details);
-  std::string line = fmt::format("step {}: {} -> {} workers, stood still {:.3f} s", done.step, count(done.before), count(done.after), stood_still);
-  if (count(done.after) > count(done.before)) line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
+  std::string line = fmt::format("step {}: {} -> {} workers, stood still {:.3f} s", done.step, count(done.before),
+                                 count(done.after), stood_still);
+  if (count(done.after) > count(done.before))
+    line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
   printer_.note(line);
   details["ok"] = true;
   details["message"] = line;

@@ -26,7 +26,8 @@ UniqueFd RunDirectory::lock(int milliseconds) const {
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (monotonic_ns() >= deadline) {
       const std::string owner = read_file(lock_path);
-      throw Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", path_, owner.empty() ? "" : " (process " + owner + ")")
+      throw Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", path_,
+                        owner.empty() ? "" : " (process " + owner + ")")
           .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

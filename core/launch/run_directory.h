@@ -22,9 +22,10 @@ class RunDirectory {
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }
 
-  bool has_run() const;   // whether a run was ever started here
-  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Waits up to
-  // `milliseconds` for a previous launcher's scribe to finish its last checkpoint. Throws Fault::usage if the lock is taken.
+  bool has_run() const;  // whether a run was ever started here
+  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Waits
+  // up to `milliseconds` for a previous launcher's scribe to finish its last checkpoint. Throws Fault::usage if the
+  // lock is taken.
   UniqueFd lock(int milliseconds) const;
   void write_spec(const spec::JobSpec& spec) const;
   spec::JobSpec read_spec() const;

@@ -26,7 +26,12 @@ std::vector<Json> json_lines(const std::string& path) {
 // Of a run that has no launcher.
 Json recorded_status(const RunDirectory& directory) {
   const spec::JobSpec spec = directory.read_spec();
-  Json status = {{"ok", true}, {"name", spec.job.name}, {"model", spec.model.name}, {"run", directory.path()}, {"state", "not running"}, {"ests", spec.job.ests}};
+  Json status = {{"ok", true},
+                 {"name", spec.job.name},
+                 {"model", spec.model.name},
+                 {"run", directory.path()},
+                 {"state", "not running"},
+                 {"ests", spec.job.ests}};
   for (const Json& event : json_lines(directory.events())) {
     const std::string name = event.value("event", "");
     if (name == "start") status["state"] = "not running";
@@ -36,7 +41,8 @@ Json recorded_status(const RunDirectory& directory) {
   }
   const std::vector<Json> metrics = json_lines(directory.path() + "/metrics.jsonl");
   for (auto line = metrics.rbegin(); line != metrics.rend(); ++line) {
-    if (line->contains("eval") && !status.contains("test_accuracy")) status["test_accuracy"] = line->at("eval").at("accuracy");
+    if (line->contains("eval") && !status.contains("test_accuracy"))
+      status["test_accuracy"] = line->at("eval").at("accuracy");
     if (!line->contains("loss")) continue;
     for (const char* key : {"step", "epoch", "loss", "lr"}) status[key] = line->at(key);
     break;
@@ -56,7 +62,9 @@ std::string text_or_dash(const Json& status, const char* key, const char* format
 
 Json run_status(const std::string& run) {
   const RunDirectory directory(run);
-  if (!directory.has_run()) throw Error::make(Fault::usage, "{}: no run there", run).advise("give the run directory that `estrain train` printed");
+  if (!directory.has_run())
+    throw Error::make(Fault::usage, "{}: no run there", run)
+        .advise("give the run directory that `estrain train` printed");
   if (!launcher_answers(run)) return recorded_status(directory);
   return ask_launcher(run, {{"do", "status"}}, kPatienceMs);
 }
@@ -72,29 +80,36 @@ std::vector<std::string> find_runs(const std::string& folder) {
 }
 
 std::string format_status(const Json& status) {
-  std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""), status.value("ests", INT64_C(0)), status.value("state", ""));
+  std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""),
+                                 status.value("ests", INT64_C(0)), status.value("state", ""));
   text += fmt::format("  run directory    {}\n", status.value("run", ""));
-  text += fmt::format("  step             {}{}\n", text_or_dash(status, "step", "{}"), status.contains("total_steps") ? " of " + text_or_dash(status, "total_steps", "{}") : "");
+  text += fmt::format("  step             {}{}\n", text_or_dash(status, "step", "{}"),
+                      status.contains("total_steps") ? " of " + text_or_dash(status, "total_steps", "{}") : "");
   text += fmt::format("  loss             {}\n", text_or_dash(status, "loss", "{:.4f}"));
   text += fmt::format("  test accuracy    {}\n", text_or_dash(status, "test_accuracy", "{:.4f}"));
   text += fmt::format("  last checkpoint  {}\n", text_or_dash(status, "last_checkpoint_step", "{}"));
   if (status.contains("error")) text += fmt::format("  error            {}\n", text_or_dash(status, "error", "{}"));
   if (!status.contains("workers")) return text;
   text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
-  if (status.contains("seconds_left")) text += fmt::format("  time left        {}\n", format_duration(status.at("seconds_left")));
+  if (status.contains("seconds_left"))
+    text += fmt::format("  time left        {}\n", format_duration(status.at("seconds_left")));
   text += "  worker  pid      device      ESTs\n";
   for (const Json& worker : status.at("workers")) {
-    text += fmt::format("  {:<7} {:<8} {:<11} {} to {}\n", worker.at("id").get<int64_t>(), worker.at("pid").get<int64_t>(), worker.at("device").get<std::string>(),
+    text += fmt::format("  {:<7} {:<8} {:<11} {} to {}\n", worker.at("id").get<int64_t>(),
+                        worker.at("pid").get<int64_t>(), worker.at("device").get<std::string>(),
                         worker.at("ests").at(0).get<int64_t>(), worker.at("ests").at(1).get<int64_t>() - 1);
   }
   return text;
 }
 
 std::string format_status_table(const std::vector<Json>& runs) {
-  std::string text = fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", "run", "state", "step", "loss", "samples/s", "devices");
+  std::string text = fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", "run", "state", "step", "loss",
+                                 "samples/s", "devices");
   for (const Json& status : runs) {
-    text += fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", status.value("run", ""), status.value("state", ""), text_or_dash(status, "step", "{}"),
-                        text_or_dash(status, "loss", "{:.4f}"), text_or_dash(status, "samples_per_second", "{:.1f}"), text_or_dash(status, "devices", "{}"));
+    text +=
+        fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", status.value("run", ""), status.value("state", ""),
+                    text_or_dash(status, "step", "{}"), text_or_dash(status, "loss", "{:.4f}"),
+                    text_or_dash(status, "samples_per_second", "{:.1f}"), text_or_dash(status, "devices", "{}"));
   }
   return text;
 }

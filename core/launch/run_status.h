@@ -8,14 +8,15 @@
 
 namespace estrain::launch {
 
-// Keys as the launcher's answer (control_socket.h): name, state, step, total_steps, loss, devices, workers, … A run without
-// a launcher has the state "finished", "stopped", "failed" or "not running". Throws Fault::usage if `run` holds no run.
+// Keys as the launcher's answer (control_socket.h): name, state, step, total_steps, loss, devices, workers, … A run
+// without a launcher has the state "finished", "stopped", "failed" or "not running". Throws Fault::usage if `run` holds
+// no run.
 Json run_status(const std::string& run);
 
 // The run directories below `folder`, by name.
 std::vector<std::string> find_runs(const std::string& folder);
 
-std::string format_status(const Json& status);                    // of one run, several lines
-std::string format_status_table(const std::vector<Json>& runs);   // a line each
+std::string format_status(const Json& status);                   // of one run, several lines
+std::string format_status_table(const std::vector<Json>& runs);  // a line each
 
 }  // namespace estrain::launch

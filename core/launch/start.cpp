@@ -17,23 +17,29 @@ constexpr int kPatienceWithLockMs = 30'000;
 spec::JobSpec read_spec(const StartRequest& request) {
   if (!request.spec_path.empty()) return spec::parse_file(request.spec_path, request.overrides);
   if (!request.resume || request.run.empty()) {
-    throw Error(Fault::usage, "no job spec given").advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
+    throw Error(Fault::usage, "no job spec given")
+        .advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
   }
   const RunDirectory directory(request.run);
-  if (!directory.has_run()) throw Error::make(Fault::usage, "{}: no run to resume there", request.run).advise("give the run directory that `estrain train` printed");
+  if (!directory.has_run())
+    throw Error::make(Fault::usage, "{}: no run to resume there", request.run)
+        .advise("give the run directory that `estrain train` printed");
   return spec::parse_file(directory.spec(), request.overrides);
 }
 
 void refuse_changed_spec(const RunDirectory& directory, const spec::JobSpec& spec) {
   const std::vector<std::string> changed = spec::changed_keys(directory.read_spec(), spec);
   if (changed.empty()) return;
-  throw Error::make(Fault::mismatch, "{}: the spec has changed since the run began: {}", directory.path(), fmt::join(changed, ", "))
-      .advise("resume with the values that the run began with (job.toml in its directory), or start a new run with --run");
+  throw Error::make(Fault::mismatch, "{}: the spec has changed since the run began: {}", directory.path(),
+                    fmt::join(changed, ", "))
+      .advise(
+          "resume with the values that the run began with (job.toml in its directory), or start a new run with --run");
 }
 
 void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec::JobSpec& spec) {
   if (file.meta().ests != spec.job.ests) {
-    throw Error::make(Fault::mismatch, "{}: made with {} ESTs, the job has {}", file.path(), file.meta().ests, spec.job.ests)
+    throw Error::make(Fault::mismatch, "{}: made with {} ESTs, the job has {}", file.path(), file.meta().ests,
+                      spec.job.ests)
         .advise("the number of ESTs is fixed for the life of a job");
   }
 }
@@ -41,11 +47,14 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
 void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   const checkpoint::NewestCheckpoint newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
   for (const checkpoint::SkippedCheckpoint& skipped : newest.skipped) {
-    fmt::print(stderr, "warning: {} is not valid ({}); falling back to the checkpoint before it\n", skipped.path, skipped.why);
-    directory.log_event("checkpoint_skipped", {{"step", skipped.step.value}, {"path", skipped.path}, {"why", skipped.why}});
+    fmt::print(stderr, "warning: {} is not valid ({}); falling back to the checkpoint before it\n", skipped.path,
+               skipped.why);
+    directory.log_event("checkpoint_skipped",
+                        {{"step", skipped.step.value}, {"path", skipped.path}, {"why", skipped.why}});
   }
   if (!newest.file) {
-    fmt::print(stderr, "{}: no valid checkpoint; starting over from step 0, which gives the same bits\n", directory.path());
+    fmt::print(stderr, "{}: no valid checkpoint; starting over from step 0, which gives the same bits\n",
+               directory.path());
     return;
   }
   refuse_other_checkpoint(*newest.file, plan.spec);
@@ -63,13 +72,16 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.allow_mixed = request.allow_mixed;
   check_devices(plan.devices, plan.allow_mixed);
   place_ests(plan.devices, plan.spec.job.ests);
-  plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run).lexically_normal().string();
+  plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run)
+                 .lexically_normal()
+                 .string();
   const RunDirectory directory(plan.run);
   const bool continues = directory.has_run();
   if (continues && !request.resume) {
     // Who is at work there is the better answer, if somebody is.
     directory.lock(0);
-    throw Error::make(Fault::usage, "{}: there is a run already", plan.run).advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
+    throw Error::make(Fault::usage, "{}: there is a run already", plan.run)
+        .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
   }
   plan.lock = directory.lock(request.resume ? kPatienceWithLockMs : 0);
   if (continues) {

@@ -1,6 +1,6 @@
 #pragma once
-// From what the user typed behind `estrain train` to a launch: spec read and checked, run directory made and locked, the
-// checkpoint to go on from chosen.
+// From what the user typed behind `estrain train` to a launch: spec read and checked, run directory made and locked,
+// the checkpoint to go on from chosen.
 
 #include <string>
 #include <vector>
@@ -18,8 +18,8 @@ struct StartRequest {
   bool allow_mixed = false;
 };
 
-// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed run's
-// spec has changed in what defines bits; Fault::io and corrupt from the run directory.
+// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed
+// run's spec has changed in what defines bits; Fault::io and corrupt from the run directory.
 LaunchPlan plan_launch(const StartRequest& request);
 
 }  // namespace estrain::launch

@@ -48,7 +48,8 @@ void write_at_end(int fd, std::string_view content, const std::string& path) {
 size_t kept_bytes(const std::string& path, const std::vector<std::string>& names, Step last) {
   const FingerprintReader reader(path);
   if (reader.names() != names) {
-    throw Error::make(Fault::mismatch, "{}: holds digests of other tensors than this job has", path).advise("start the run in a directory of its own");
+    throw Error::make(Fault::mismatch, "{}: holds digests of other tensors than this job has", path)
+        .advise("start the run in a directory of its own");
   }
   size_t records = 0;
   while (records < reader.size() && reader.step(records) <= last) ++records;
@@ -60,7 +61,8 @@ size_t kept_bytes(const std::string& path, const std::vector<std::string>& names
 FingerprintWriter::FingerprintWriter(std::string path, const std::vector<std::string>& names, Step last)
     : path_(std::move(path)), num_digests_(names.size()) {
   struct stat info {};
-  const bool present = ::stat(path_.c_str(), &info) == 0 && static_cast<size_t>(info.st_size) >= header_text(names).size();
+  const bool present =
+      ::stat(path_.c_str(), &info) == 0 && static_cast<size_t>(info.st_size) >= header_text(names).size();
   const size_t keep = present ? kept_bytes(path_, names, last) : 0;
   fd_ = open_file(path_, O_WRONLY | O_CREAT | O_APPEND);
   if (::ftruncate(fd_.get(), static_cast<off_t>(keep)) != 0) throw system_error("cannot shorten " + path_, errno);
@@ -89,12 +91,14 @@ FingerprintReader::FingerprintReader(const std::string& path) {
   base_ = static_cast<const std::byte*>(map);
   std::memcpy(&head, base_, sizeof head);
   records_at_ = sizeof head + head.names_bytes;
-  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0 || head.names_bytes > bytes_ - sizeof head || head.names_bytes % 8 != 0) {
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0 || head.names_bytes > bytes_ - sizeof head ||
+      head.names_bytes % 8 != 0) {
     ::munmap(map, bytes_);
     throw Error::make(Fault::corrupt, "{}: not a fingerprints file of this version, or damaged", path);
   }
   std::string_view text(reinterpret_cast<const char*>(base_ + sizeof head), head.names_bytes);
-  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) names_.emplace_back(text.substr(0, end));
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
+    names_.emplace_back(text.substr(0, end));
   if (names_.size() != head.num_names) {
     ::munmap(map, bytes_);
     throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path);
@@ -104,7 +108,9 @@ FingerprintReader::FingerprintReader(const std::string& path) {
 
 FingerprintReader::~FingerprintReader() { ::munmap(const_cast<std::byte*>(base_), bytes_); }
 
-const std::byte* FingerprintReader::record_at(size_t record) const { return base_ + records_at_ + record * record_bytes(names_.size()); }
+const std::byte* FingerprintReader::record_at(size_t record) const {
+  return base_ + records_at_ + record * record_bytes(names_.size());
+}
 
 Step FingerprintReader::step(size_t record) const {
   int64_t value = 0;

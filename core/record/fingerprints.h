@@ -1,6 +1,6 @@
 #pragma once
-// The file `fingerprints` of a run: one 64-bit digest (kernels/digest.h) per parameter with its optimizer slots, per buffer
-// and per EST's generator, for every step. The format is described in FORMAT.md.
+// The file `fingerprints` of a run: one 64-bit digest (kernels/digest.h) per parameter with its optimizer slots, per
+// buffer and per EST's generator, for every step. The format is described in FORMAT.md.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ namespace estrain::record {
 
 class FingerprintWriter {
  public:
-  // Opens the file for steps after `last`: what it holds beyond, a torn last record included, is dropped. A new file is made
-  // where there is none. Throws Fault::mismatch if the file is of other names, Fault::io.
+  // Opens the file for steps after `last`: what it holds beyond, a torn last record included, is dropped. A new file is
+  // made where there is none. Throws Fault::mismatch if the file is of other names, Fault::io.
   FingerprintWriter(std::string path, const std::vector<std::string>& names, Step last);
 
   // Appends in one write. Steps must follow each other.
@@ -38,10 +38,10 @@ class FingerprintReader {
   FingerprintReader& operator=(const FingerprintReader&) = delete;
 
   const std::vector<std::string>& names() const { return names_; }
-  size_t size() const { return num_records_; }                 // records
+  size_t size() const { return num_records_; }  // records
   Step step(size_t record) const;
   std::span<const uint64_t> digests(size_t record) const;
-  std::optional<size_t> find(Step step) const;                 // the record of a step
+  std::optional<size_t> find(Step step) const;  // the record of a step
 
  private:
   const std::byte* record_at(size_t record) const;

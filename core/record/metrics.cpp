@@ -34,13 +34,17 @@ Json to_json(const StepRecord& record) {
 
 Json to_json(const EvaluationRecord& evaluation) {
   return {{"step", evaluation.step.value},
-          {"eval", {{"loss", number(evaluation.loss)}, {"accuracy", evaluation.accuracy}, {"predictions", evaluation.predictions}}}};
+          {"eval",
+           {{"loss", number(evaluation.loss)},
+            {"accuracy", evaluation.accuracy},
+            {"predictions", evaluation.predictions}}}};
 }
 
 float float_from_bits(const std::string& text) {
   uint32_t bits = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (failure != std::errc{} || end != text.data() + text.size()) throw Error::make(Fault::corrupt, "\"{}\" are not the bits of a loss", text);
+  if (failure != std::errc{} || end != text.data() + text.size())
+    throw Error::make(Fault::corrupt, "\"{}\" are not the bits of a loss", text);
   return std::bit_cast<float>(bits);
 }
 
@@ -48,7 +52,8 @@ void read_line(const Json& line, Metrics& metrics) {
   if (line.contains("eval")) {
     const Json& eval = line.at("eval");
     const double loss = eval.at("loss").is_null() ? std::nan("") : eval.at("loss").get<double>();
-    metrics.evaluations.push_back({Step(line.at("step").get<int64_t>()), loss, eval.at("accuracy"), eval.at("predictions")});
+    metrics.evaluations.push_back(
+        {Step(line.at("step").get<int64_t>()), loss, eval.at("accuracy"), eval.at("predictions")});
     return;
   }
   StepRecord record;
@@ -95,7 +100,9 @@ void MetricsWriter::append(std::span<const StepRecord> records) {
   if (!text.empty()) append_to_file(path_, text);
 }
 
-void MetricsWriter::append(const EvaluationRecord& evaluation) { append_to_file(path_, to_json(evaluation).dump() + "\n"); }
+void MetricsWriter::append(const EvaluationRecord& evaluation) {
+  append_to_file(path_, to_json(evaluation).dump() + "\n");
+}
 
 Metrics read_metrics(const std::string& path) {
   Metrics metrics;

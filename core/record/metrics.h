@@ -1,6 +1,6 @@
 #pragma once
-// The file metrics.jsonl of a run: a line per step and per evaluation (FORMAT.md). Losses stand as numbers to read and as
-// exact bits to compare.
+// The file metrics.jsonl of a run: a line per step and per evaluation (FORMAT.md). Losses stand as numbers to read and
+// as exact bits to compare.
 
 #include <span>
 #include <string>

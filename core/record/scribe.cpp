@@ -47,9 +47,10 @@ class Saver {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in the
-  // saver's thread.
-  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied, std::function<void(Json)> done) {
+  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
+  // the saver's thread.
+  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
+            std::function<void(Json)> done) {
     wait();
     const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
@@ -69,7 +70,10 @@ class Saver {
       return {{"say", "save_failed"}, {"step", step}, {"error", error.message()}, {"advice", error.advice()}};
     }
     last_saved_ = step;
-    return {{"say", "saved"}, {"step", step}, {"seconds", seconds(monotonic_ns() - begin)}, {"bytes", manifest_.layout.bytes}};
+    return {{"say", "saved"},
+            {"step", step},
+            {"seconds", seconds(monotonic_ns() - begin)},
+            {"bytes", manifest_.layout.bytes}};
   }
 
   checkpoint::CheckpointMeta meta(int64_t step, double lr) const {
@@ -96,7 +100,8 @@ class Saver {
       if (line.is_object() && line.value("event", "") == "stage") stages.push_back(line);
     }
     if (!stages.empty()) {
-      for (const Json& device : stages.back().value("devices", Json::array())) meta.devices += (meta.devices.empty() ? "" : ",") + device.get<std::string>();
+      for (const Json& device : stages.back().value("devices", Json::array()))
+        meta.devices += (meta.devices.empty() ? "" : ",") + device.get<std::string>();
     }
     meta.stages = stages.dump();
   }
@@ -117,7 +122,8 @@ class Scribe {
         memory_(memory),
         manifest_(checkpoint::Manifest::from_json(memory.manifest())),
         fingerprints_(setup.spec.logging.fingerprints
-                          ? std::make_unique<FingerprintWriter>(setup.run + "/fingerprints", manifest_.digest_names, Step(setup.from_step))
+                          ? std::make_unique<FingerprintWriter>(setup.run + "/fingerprints", manifest_.digest_names,
+                                                                Step(setup.from_step))
                           : nullptr),
         metrics_(setup.run + "/metrics.jsonl", Step(setup.from_step)),
         saver_(setup.spec, setup.run, manifest_) {}
@@ -155,9 +161,13 @@ class Scribe {
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation{Step(view.head->step), view.head->loss, view.head->accuracy, view.head->predictions};
+      const EvaluationRecord evaluation{Step(view.head->step), view.head->loss, view.head->accuracy,
+                                        view.head->predictions};
       metrics_.append(evaluation);
-      tell({{"say", "evaluated"}, {"step", evaluation.step.value}, {"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}});
+      tell({{"say", "evaluated"},
+            {"step", evaluation.step.value},
+            {"loss", evaluation.loss},
+            {"accuracy", evaluation.accuracy}});
     }
     write_steps(steps);
     header.drained.store(published);
@@ -173,7 +183,8 @@ class Scribe {
     record.est_losses.assign(view.est_losses, view.est_losses + memory_.header().ests);
     for (int64_t i = 0; i < memory_.header().digests; ++i) record.digests.push_back(view.digests[i].load());
     const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
-    const double samples = static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
+    const double samples =
+        static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
     record.samples_per_second = step_seconds > 0 ? samples / step_seconds : 0;
     last_time_ns_ = view.head->time_ns;
     return record;
@@ -191,7 +202,9 @@ class Scribe {
     const int64_t held = memory_.header().held_step.load();
     if (held < 0) return;
     if (held == saver_.last_saved()) return memory_.release_hold();
-    saver_.save(memory_.state(static_cast<int>(held & 1)), held, lr_, [this] { memory_.release_hold(); }, [this](const Json& done) { tell(done); });
+    saver_.save(
+        memory_.state(static_cast<int>(held & 1)), held, lr_, [this] { memory_.release_hold(); },
+        [this](const Json& done) { tell(done); });
   }
 
   // The committed state, while no worker can be writing the other copy's successor: all are idle or dead.
@@ -200,21 +213,24 @@ class Scribe {
     if (memory_.header().held_step.load() >= 0) save_held_state();
     saver_.wait();
     if (step == saver_.last_saved()) return;
-    saver_.save(memory_.state(static_cast<int>(step & 1)), step, lr_, [] {}, [this](const Json& done) { tell(done); });
+    saver_.save(
+        memory_.state(static_cast<int>(step & 1)), step, lr_, [] {}, [this](const Json& done) { tell(done); });
   }
 
   // False: it is time to end.
   bool obey() {
     Json message;
     switch (setup_.launcher.receive(&message, 0)) {
-      case comm::MessageSocket::Received::nothing: return true;
+      case comm::MessageSocket::Received::nothing:
+        return true;
       case comm::MessageSocket::Received::closed:
         wait_for_dead_workers();
         drain();
         save_committed_state();
         saver_.wait();
         return false;
-      case comm::MessageSocket::Received::message: break;
+      case comm::MessageSocket::Received::message:
+        break;
     }
     if (message.value("do", "") == "finish") {
       saver_.wait();

@@ -1,13 +1,14 @@
 #pragma once
 // The scribe: the one process of a run that writes its records and checkpoints, so that workers only compute.
 //
-// It drains step records from the ring in shared memory into metrics.jsonl and fingerprints, and writes checkpoints of the
-// committed copy in a thread of its own: it copies the held state out (training goes on meanwhile), lets go, then writes.
-// It knows the state by its layout alone and links no LibTorch. It is not killed with the launcher: when the launcher is
-// gone it saves the committed state and ends, holding the run directory's lock until then.
+// It drains step records from the ring in shared memory into metrics.jsonl and fingerprints, and writes checkpoints of
+// the committed copy in a thread of its own: it copies the held state out (training goes on meanwhile), lets go, then
+// writes. It knows the state by its layout alone and links no LibTorch. It is not killed with the launcher: when the
+// launcher is gone it saves the committed state and ends, holding the run directory's lock until then.
 //
 //   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
-//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n} | {"say": "save_failed", "step": t, "error": …}
+//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n} | {"say": "save_failed", "step": t,
+//   "error": …}
 //                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
 
 #include <string>

@@ -12,9 +12,9 @@ struct StepRecord {
   Step step;    // 1 after the first update
   Epoch epoch;  // that its samples belong to
   double lr = 0;
-  float loss = 0;                  // tree mean of the ESTs' losses
-  std::vector<float> est_losses;   // by virtual rank
-  std::vector<uint64_t> digests;   // in the order of the fingerprints file's names
+  float loss = 0;                 // tree mean of the ESTs' losses
+  std::vector<float> est_losses;  // by virtual rank
+  std::vector<uint64_t> digests;  // in the order of the fingerprints file's names
   double samples_per_second = 0;
 };
 

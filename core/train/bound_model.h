@@ -1,8 +1,9 @@
 #pragma once
-// The model's tensors bound to memory: parameters are views of the shared state, buffers of a small area of this process.
+// The model's tensors bound to memory: parameters are views of the shared state, buffers of a small area of this
+// process.
 //
-// All parameters are views of one storage, whose base is switched between the two copies of the state: changing the step
-// costs one pointer, whatever the number of parameters.
+// All parameters are views of one storage, whose base is switched between the two copies of the state: changing the
+// step costs one pointer, whatever the number of parameters.
 
 #include <c10/core/Storage.h>
 

@@ -33,7 +33,8 @@ GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const Stag
 }
 
 est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin) const {
-  return {memory_.gradient_slot(slot) + job_.gradient_offset(parameter) + begin, memory_.presence(slot)[parameter] != 0};
+  return {memory_.gradient_slot(slot) + job_.gradient_offset(parameter) + begin,
+          memory_.presence(slot)[parameter] != 0};
 }
 
 void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
@@ -42,21 +43,24 @@ void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient
   std::array<est::Partial, kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
   float* out = memory_.gradient_slot(target) + job_.gradient_offset(parameter);
-  const bool present = est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, job_.elements(parameter));
+  const bool present =
+      est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, job_.elements(parameter));
   memory_.presence(target)[parameter] = present ? 1 : 0;
 }
 
-const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n, float* scratch) const {
+const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n,
+                                          float* scratch) const {
   const auto [depth, merges] = fold_.arrivals.back();
   if (merges == 0 && factor_ == 1.0f) return last == nullptr ? nullptr : last + begin;
   std::array<est::Partial, kDeepestStack> left;
-  for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(own_first_slot_ + depth - merges + i, parameter, begin);
+  for (int i = 0; i < merges; ++i)
+    left[static_cast<size_t>(i)] = partial(own_first_slot_ + depth - merges + i, parameter, begin);
   const float* gradient = last == nullptr ? nullptr : last + begin;
   return est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, scratch, n) ? scratch : nullptr;
 }
 
-// Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for what it computes;
-// only sums are written, sources are read where they lie.
+// Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for what it
+// computes; only sums are written, sources are read where they lie.
 const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float* scratch) const {
   std::array<est::Partial, kDeepestStack> stack;
   size_t height = 0;

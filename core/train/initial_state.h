@@ -5,8 +5,8 @@
 
 namespace estrain::train {
 
-// Step 0: parameters and buffers as the model drew them, or from the spec's model.init file; optimizer slots zero; EST r's
-// generator seeded with seed + r. The job must have been built with `draw_weights`, and not bound to memory yet.
+// Step 0: parameters and buffers as the model drew them, or from the spec's model.init file; optimizer slots zero; EST
+// r's generator seeded with seed + r. The job must have been built with `draw_weights`, and not bound to memory yet.
 // Throws Fault::mismatch or Fault::corrupt for an unfit file.
 void write_first_state(Job& job, std::byte* state);
 

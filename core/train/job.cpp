@@ -17,9 +17,12 @@ constexpr int64_t kRingRecords = 512;
 
 model::DataShape model_shape(const data::SampleShape& shape) {
   switch (shape.kind) {
-    case data::SampleShape::Kind::image: return model::ImageShape{shape.channels, shape.height, shape.width};
-    case data::SampleShape::Kind::vector: return model::VectorShape{shape.length};
-    case data::SampleShape::Kind::tokens: return model::TokenShape{shape.length};
+    case data::SampleShape::Kind::image:
+      return model::ImageShape{shape.channels, shape.height, shape.width};
+    case data::SampleShape::Kind::vector:
+      return model::VectorShape{shape.length};
+    case data::SampleShape::Kind::tokens:
+      return model::TokenShape{shape.length};
   }
   throw Error(Fault::bug, "unknown kind of sample");
 }
@@ -31,11 +34,16 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draw_weights) {
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
   switch (tensor.scalar_type()) {
-    case torch::kFloat: return DType::f32;
-    case torch::kDouble: return DType::f64;
-    case torch::kLong: return DType::i64;
-    case torch::kByte: return DType::u8;
-    default: throw Error::make(Fault::spec, "buffer {} has a type that a checkpoint cannot hold", name);
+    case torch::kFloat:
+      return DType::f32;
+    case torch::kDouble:
+      return DType::f64;
+    case torch::kLong:
+      return DType::i64;
+    case torch::kByte:
+      return DType::u8;
+    default:
+      throw Error::make(Fault::spec, "buffer {} has a type that a checkpoint cannot hold", name);
   }
 }
 
@@ -43,8 +51,9 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 
 Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights) : spec_(spec), data_(data) {
   const data::Dataset& train = *data.train;
-  sampler_ = std::make_unique<data::Sampler>(data::Sampler::Options{
-      train.size(), spec.job.ests, spec.data.batch, spec.data.shuffle, spec.data.drop_last, static_cast<uint64_t>(spec.job.seed)});
+  sampler_ = std::make_unique<data::Sampler>(data::Sampler::Options{train.size(), spec.job.ests, spec.data.batch,
+                                                                    spec.data.shuffle, spec.data.drop_last,
+                                                                    static_cast<uint64_t>(spec.job.seed)});
   model::Initializer init = initializer(spec, draw_weights);
   const int64_t classes = spec.model.classes.value_or(train.classes());
   model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
@@ -52,8 +61,10 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);
   const optim::Arithmetic arithmetic{device::aten_isa(), device::aten_square_roots()};
-  optimizer_ = std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names), arithmetic);
-  for (const optim::GroupSettings& group : optimizer_->groups().groups) schedules_.emplace_back(spec.schedule, group.lr);
+  optimizer_ =
+      std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names), arithmetic);
+  for (const optim::GroupSettings& group : optimizer_->groups().groups)
+    schedules_.emplace_back(spec.schedule, group.lr);
   lay_out(named);
   lay_out_optimizer(names);
   lay_out_ests();
@@ -86,7 +97,8 @@ void Job::lay_out_optimizer(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     slots_at_.emplace_back();
     for (std::string_view slot : optimizer_->slots(i)) {
-      const size_t index = layout.append(Role::optimizer, names[i], std::string(slot), DType::f32, parameters_[i].sizes().vec());
+      const size_t index =
+          layout.append(Role::optimizer, names[i], std::string(slot), DType::f32, parameters_[i].sizes().vec());
       slots_at_.back().push_back(layout.tensors[index].offset);
     }
     const size_t index = layout.append(Role::optimizer, names[i], std::string(optim::step_slot), DType::i64, {});
@@ -99,7 +111,8 @@ void Job::lay_out_ests() {
   const int64_t state_bytes = static_cast<int64_t>(est::generator_state_bytes());
   for (int64_t rank = 0; rank < spec_.job.ests; ++rank) {
     const std::string name = std::to_string(rank);
-    generators_at_.push_back(layout.tensors[layout.append(Role::est, name, "generator", DType::u8, {state_bytes})].offset);
+    generators_at_.push_back(
+        layout.tensors[layout.append(Role::est, name, "generator", DType::u8, {state_bytes})].offset);
     losses_at_.push_back(layout.tensors[layout.append(Role::est, name, "loss", DType::f32, {})].offset);
     manifest_.digest_names.push_back("est/" + name + "/generator");
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What a worker knows of its job whatever the stage: data, model, optimizer, and where each of their tensors lies in the
-// shared state.
+// What a worker knows of its job whatever the stage: data, model, optimizer, and where each of their tensors lies in
+// the shared state.
 
 #include <memory>
 #include <string>
@@ -49,7 +49,9 @@ class Job {
   size_t num_slots(size_t i) const { return slots_at_[i].size(); }
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
   std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
-  float* last_loss(std::byte* base, int64_t rank) const { return at<float>(base, losses_at_[static_cast<size_t>(rank)]); }
+  float* last_loss(std::byte* base, int64_t rank) const {
+    return at<float>(base, losses_at_[static_cast<size_t>(rank)]);
+  }
   std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
   size_t buffers_bytes() const { return buffers_bytes_; }
   // Of buffer i from the start of all buffers.

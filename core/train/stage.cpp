@@ -44,7 +44,8 @@ Stage::Stage(Workplace& place, StageOrder order)
       order_(std::move(order)),
       gradients_(job_, memory_, order_),
       updater_(job_, memory_, gradients_, order_),
-      loader_(*job_.data().train, job_.sampler(), order_.own(), job_.sampler().cursor_at(Step(memory_.header().committed.load())),
+      loader_(*job_.data().train, job_.sampler(), order_.own(),
+              job_.sampler().cursor_at(Step(memory_.header().committed.load())),
               loader_options(job_, memory_.header().committed.load())),
       gathered_(memory_.header().gathered, memory_.header().abort, order_.workers(), spins(order_)),
       summed_(memory_.header().summed, memory_.header().abort, order_.workers(), spins(order_)),
@@ -96,16 +97,19 @@ void Stage::run_est(size_t arrival, int64_t step) {
   const torch::Tensor loss = job_.model().loss(as_tensors(batch));
   const bool last = arrival + 1 == static_cast<size_t>(order_.own().size());
   if (last && updater_.in_hooks()) {
-    place_.hooks.backward(loss, [&](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
+    place_.hooks.backward(
+        loss, [&](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
   } else {
-    place_.hooks.backward(loss, [&](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); });
+    place_.hooks.backward(
+        loss, [&](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); });
   }
   comm::RecordView record = comm::pending_record(memory_);
   record.est_losses[rank] = loss.item<float>();
   *job_.last_loss(new_state, rank) = record.est_losses[rank];
   est::switch_generator_out(job_.generator(new_state, rank));
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
-  record.digests[num_tensors + static_cast<size_t>(rank)].store(kernels::digest(job_.generator(new_state, rank), est::generator_state_bytes()));
+  record.digests[num_tensors + static_cast<size_t>(rank)].store(
+      kernels::digest(job_.generator(new_state, rank), est::generator_state_bytes()));
   if (rank != 0) return;
   place_.model.store_buffers(new_state);  // rank 0's are everyone's at the next step
   for (size_t i = 0; i < job_.buffers().size(); ++i) {
@@ -130,14 +134,16 @@ void Stage::commit(int64_t step) {
   if (!comm::publish_record(memory_)) return;
   header.committed.store(step + 1);
   if (job_.saves_after(step + 1)) memory_.hold(step + 1);
-  if (job_.saves_after(step + 1) || header.published.load() - header.drained.load() > header.ring_records / 2) ring_doorbell();
+  if (job_.saves_after(step + 1) || header.published.load() - header.drained.load() > header.ring_records / 2)
+    ring_doorbell();
   if (header.pause_request.load() != 0) {
     header.stopped_ns.store(monotonic_ns());
     header.stage_end.store(step + 1);
   }
 }
 
-// Each worker takes every W-th batch of the test set; results lie by sample, so their sum does not depend on who did what.
+// Each worker takes every W-th batch of the test set; results lie by sample, so their sum does not depend on who did
+// what.
 bool Stage::evaluate(int64_t step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(memory_.state(static_cast<int>(step & 1)));

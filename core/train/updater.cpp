@@ -12,8 +12,8 @@
 namespace estrain::train {
 namespace {
 
-constexpr size_t kChunk = 2048;            // floats; a chunk of gradient, parameter and slots stays in the first-level cache
-constexpr size_t kPiece = 64 * kChunk;     // floats claimed at once
+constexpr size_t kChunk = 2048;  // floats; a chunk of gradient, parameter and slots stays in the first-level cache
+constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
 
 }  // namespace
 
@@ -27,7 +27,8 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
   cut_pieces();
 }
 
-// Last parameters first: theirs are the partial sums written last, on the way back from the backward pass still in cache.
+// Last parameters first: theirs are the partial sums written last, on the way back from the backward pass still in
+// cache.
 void Updater::cut_pieces() {
   for (size_t i = job_.parameters().size(); i-- > 0;) {
     const size_t elements = job_.elements(i);
@@ -116,7 +117,8 @@ void Updater::sum_whole(size_t parameter) {
 // torch.nn.utils.clip_grad_norm_, operation by operation.
 float Updater::clip_factor() const {
   std::vector<float> norms;
-  std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms), [](float norm) { return norm >= 0 || norm != norm; });
+  std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms),
+               [](float norm) { return norm >= 0 || norm != norm; });
   if (norms.empty()) return 1;
   const torch::Tensor stacked = torch::tensor(norms);
   const torch::Tensor total = at::linalg_vector_norm(stacked, 2);

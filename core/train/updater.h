@@ -2,7 +2,8 @@
 // From the gradients of a step to its new parameters: sums, clips, updates, digests, piece by piece.
 //
 // New values are written to the copy of the next step. Three ways, the same bits:
-//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it, while
+//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
+//  while
 //    that gradient is in cache (the weights that the backward pass still reads are the old copy's);
 //  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
@@ -20,7 +21,8 @@ class Updater {
  public:
   Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order);
 
-  // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes (update_all).
+  // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes
+  // (update_all).
   bool in_hooks() const { return in_hooks_; }
 
   void begin_step(int64_t step);

@@ -28,7 +28,8 @@ StageOrder parse_order(const Json& message) {
   StageOrder order;
   order.worker = WorkerRank(message.at("index").get<int64_t>());
   order.restarted = message.at("restarted");
-  for (const Json& range : message.at("ranges")) order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
+  for (const Json& range : message.at("ranges"))
+    order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
   return order;
 }
 

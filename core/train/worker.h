@@ -1,8 +1,10 @@
 #pragma once
-// A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs stages.
+// A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
+// stages.
 //
 //   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool} | {"do": "leave"}
-//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool} | {"say": "error", "fault": …, "message": …}
+//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool} | {"say": "error", "fault": …, "message":
+//   …}
 
 #include <future>
 #include <string>

@@ -86,6 +86,28 @@ TEST_CASE("hundreds of tensors and ESTs") {
   CHECK(read.words == state.words);
 }
 
+TEST_CASE("a state of many megabytes, in tensors of odd sizes") {
+  const ScratchFolder folder;
+  StateLayout layout;
+  layout.append(Role::parameter, "a", "", DType::f32, {2500001});
+  layout.append(Role::parameter, "b", "", DType::u8, {4194303});
+  layout.append(Role::parameter, "c", "", DType::f64, {1024, 1025});
+  layout.append(Role::parameter, "d", "", DType::u8, {3});
+  layout.append(Role::parameter, "e", "", DType::f32, {1048576});
+  const State state = filled(layout);
+  write_checkpoint(folder / "a.h5", layout, state.bytes(), sample_meta());
+  const CheckpointFile file = CheckpointFile::open(folder / "a.h5");
+  file.verify();
+  State read(layout);
+  file.read_state(layout, read.bytes());
+  CHECK(read.words == state.words);
+  for (size_t i = 0; i < layout.tensors.size(); ++i)
+    CHECK(file.digest(i) == kernels::digest(state.bytes() + layout.tensors[i].offset, layout.tensors[i].bytes()));
+  std::vector<double> c(1024 * 1025);
+  h5::File::open(folder / "a.h5").root().dataset("model/c").read(h5::Type::f64, c.data());
+  CHECK(std::memcmp(c.data(), state.bytes() + layout.tensors[2].offset, c.size() * 8) == 0);
+}
+
 TEST_CASE("a file is read by plain HDF5: datasets, a hard link, attributes") {
   const ScratchFolder folder;
   const State state = filled(small_layout());
