@@ -10,12 +10,14 @@ namespace estrain::kernels::ESTRAIN_ISA {
 struct Whole {
   static inline Floats read(const float* from) { return load(from); }
   static inline void write(float* to, Floats x) { store(to, x); }
+  static inline void write_past_caches(float* to, Floats x) { stream(to, x); }
   static inline Floats keep(Floats x) { return x; }
 };
 struct Tail {
   size_t n;
   inline Floats read(const float* from) const { return load(from, n); }
   inline void write(float* to, Floats x) const { store(to, x, n); }
+  inline void write_past_caches(float* to, Floats x) const { store(to, x, n); }
   inline Floats keep(Floats x) const { return first(x, n); }  // zero where the array has ended
 };
 

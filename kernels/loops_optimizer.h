@@ -5,8 +5,27 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
+template <bool past_caches, typename Part>
+static inline void put(Part part, float* to, Floats x) {
+  if (past_caches) {
+    part.write_past_caches(to, x);
+  } else {
+    part.write(to, x);
+  }
+}
+
+static inline bool on_vector_boundary(const float* address) {
+  return reinterpret_cast<uintptr_t>(address) % (width * sizeof(float)) == 0;
+}
+
+// Whether the new values may go past the caches: only whole, aligned vectors can.
+static inline bool may_stream(const OptimizerPiece& piece) {
+  return piece.stream && piece.first_word % width == 0 && on_vector_boundary(piece.new_parameter) &&
+         on_vector_boundary(piece.new_slots[0]);
+}
+
 // Applies rule(parameter, gradient, momentum buffer) to a piece, in place on registers, and digests what it writes.
-template <bool has_buffer, typename Rule>
+template <bool has_buffer, bool past_caches, typename Rule>
 static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
   const Floats factor = broadcast(gradient_factor);
   OptimizerDigest digest = {};
@@ -17,16 +36,23 @@ static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_
       const Floats gradient = part.read(piece.gradient + i) * factor;
       Floats buffer = has_buffer ? part.read(piece.slots[0] + i) : Floats{};
       rule(parameter, gradient, buffer);
-      part.write(piece.new_parameter + i, parameter);
+      put<past_caches>(part, piece.new_parameter + i, parameter);
       parameter_words = add_weighted(parameter_words, part.keep(parameter), table + (i - begin));
       if (!has_buffer) return;
-      part.write(piece.new_slots[0] + i, buffer);
+      put<past_caches>(part, piece.new_slots[0] + i, buffer);
       buffer_words = add_weighted(buffer_words, part.keep(buffer), table + (i - begin));
     });
     digest.parameter += total(parameter_words) * key;
     digest.slots[0] += total(buffer_words) * key;
   });
+  if (past_caches) fence();
   return digest;
+}
+
+template <bool has_buffer, typename Rule>
+static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
+  return may_stream(piece) ? sweep<has_buffer, true>(piece, gradient_factor, rule)
+                           : sweep<has_buffer, false>(piece, gradient_factor, rule);
 }
 
 static OptimizerDigest sgd(const SgdScalars& scalars, const OptimizerPiece& piece) {

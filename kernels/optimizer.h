@@ -24,6 +24,9 @@ struct OptimizerPiece {
   float* new_parameter = nullptr;              // may be `parameter`
   const float* slots[2] = {nullptr, nullptr};  // sgd with momentum: momentum_buffer. adam: exp_avg, exp_avg_sq
   float* new_slots[2] = {nullptr, nullptr};    // may be `slots`
+  // Write new values past the caches where that is possible: quicker for a state larger than they are, since memory is
+  // not read before it is written; slower for one that fits. The same bits. (Sgd; adam reads its new values again.)
+  bool stream = false;
 };
 
 // digest() of the new values, each with the piece's first_word. Pieces of a tensor add up, mod 2^64.

@@ -14,6 +14,9 @@ static constexpr size_t width = 8;
 static inline Floats broadcast(float x) { return _mm256_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
+// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+static inline void stream(float* to, Floats x) { _mm256_stream_ps(to, x); }
+static inline void fence() { _mm_sfence(); }
 
 alignas(64) static constexpr int32_t lane_masks[2 * width] = {-1, -1, -1, -1, -1, -1, -1, -1};
 static inline __m256i lane_mask(size_t n) {

@@ -14,6 +14,9 @@ static constexpr size_t width = 16;
 static inline Floats broadcast(float x) { return _mm512_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
+// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+static inline void stream(float* to, Floats x) { _mm512_stream_ps(to, x); }
+static inline void fence() { _mm_sfence(); }
 
 static inline __mmask16 lane_mask(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 static inline Floats load(const float* from, size_t n) { return _mm512_maskz_loadu_ps(lane_mask(n), from); }

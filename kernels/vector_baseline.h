@@ -14,6 +14,9 @@ static constexpr size_t width = 4;
 static inline Floats broadcast(float x) { return _mm_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm_storeu_ps(to, x); }
+// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+static inline void stream(float* to, Floats x) { _mm_stream_ps(to, x); }
+static inline void fence() { _mm_sfence(); }
 
 // The first `n` < width lanes; the others are +0 or left alone.
 static inline Floats load(const float* from, size_t n) {

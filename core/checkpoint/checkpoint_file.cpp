@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -110,40 +109,48 @@ CheckpointFile CheckpointFile::open(const std::string& path) {
   return file;
 }
 
-void CheckpointFile::read_checked(const std::vector<size_t>& tensors, const std::vector<std::byte*>& out) const {
-  with_context(path_, [&] {
-    std::vector<ElementRange> ranges;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      ranges.push_back({offsets_[tensors[i]], layout_.tensors[tensors[i]].bytes(), out[i]});
-    const std::vector<uint64_t> digests = read_elements(fd_.get(), ranges);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (digests[i] != digests_[tensors[i]])
-        throw Error::make(Fault::corrupt, "{}: its elements are damaged: their digest differs",
-                          layout_.tensors[tensors[i]].path());
-  });
+std::vector<uint64_t> CheckpointFile::read_present(const std::vector<Wanted>& wanted) const {
+  std::vector<ElementRange> ranges;
+  for (const Wanted& each : wanted)
+    ranges.push_back({offsets_[each.tensor], layout_.tensors[each.tensor].bytes(), each.out});
+  return with_context(path_, [&] { return read_elements(fd_.get(), ranges); });
+}
+
+void CheckpointFile::read_checked(const std::vector<Wanted>& wanted) const {
+  const std::vector<uint64_t> digests = read_present(wanted);
+  for (size_t i = 0; i < wanted.size(); ++i) require_digest(wanted[i].tensor, digests[i]);
+}
+
+void CheckpointFile::require_digest(size_t tensor, uint64_t present) const {
+  if (present != digests_[tensor])
+    throw Error::make(Fault::corrupt, "{}: {}: its elements are damaged: their digest differs", path_,
+                      layout_.tensors[tensor].path());
+}
+
+std::vector<uint64_t> CheckpointFile::present_digests() const {
+  std::vector<Wanted> all;
+  for (size_t i = 0; i < layout_.tensors.size(); ++i) all.push_back({i, nullptr});
+  return read_present(all);
 }
 
 void CheckpointFile::verify() const {
-  std::vector<size_t> all(layout_.tensors.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  read_checked(all, std::vector<std::byte*>(all.size(), nullptr));
+  const std::vector<uint64_t> present = present_digests();
+  for (size_t i = 0; i < present.size(); ++i) require_digest(i, present[i]);
 }
 
-void CheckpointFile::read(size_t tensor, std::byte* out) const { read_checked({tensor}, {out}); }
+void CheckpointFile::read(size_t tensor, std::byte* out) const { read_checked({{tensor, out}}); }
+
+void CheckpointFile::read_unchecked(size_t tensor, std::byte* out) const { read_present({{tensor, out}}); }
 
 void CheckpointFile::read_state(const StateLayout& layout, std::byte* state, Part part) const {
-  const StateLayout wanted = take(part, layout);
-  with_context(path_, [&] { require_same_arrays(forms_of(wanted), forms_of(take(part, layout_))); });
+  const StateLayout wanted_part = take(part, layout);
+  with_context(path_, [&] { require_same_arrays(forms_of(wanted_part), forms_of(take(part, layout_))); });
   std::map<std::string, uint64_t> offsets;
-  for (const StateTensor& tensor : wanted.tensors) offsets.emplace(tensor.path(), tensor.offset);
-  std::vector<size_t> tensors;
-  std::vector<std::byte*> out;
-  for (size_t i = 0; i < layout_.tensors.size(); ++i) {
-    if (!belongs(layout_.tensors[i].role, part)) continue;
-    tensors.push_back(i);
-    out.push_back(state + offsets.at(layout_.tensors[i].path()));
-  }
-  read_checked(tensors, out);
+  for (const StateTensor& tensor : wanted_part.tensors) offsets.emplace(tensor.path(), tensor.offset);
+  std::vector<Wanted> wanted;
+  for (size_t i = 0; i < layout_.tensors.size(); ++i)
+    if (belongs(layout_.tensors[i].role, part)) wanted.push_back({i, state + offsets.at(layout_.tensors[i].path())});
+  read_checked(wanted);
 }
 
 bool is_checkpoint(const std::string& path) {

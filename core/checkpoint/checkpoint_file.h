@@ -40,14 +40,18 @@ class CheckpointFile {
   const CheckpointMeta& meta() const { return meta_; }
   // The tensors in the file's order (that of writing within each role); offsets are those of a copy laid out so.
   const StateLayout& layout() const { return layout_; }
-  // Of the elements of layout().tensors[tensor].
+  // Of the elements of layout().tensors[tensor], as it was written.
   uint64_t digest(size_t tensor) const { return digests_[tensor]; }
+  // Of all tensors' elements as they are in the file now, damaged or not.
+  std::vector<uint64_t> present_digests() const;
 
   // Checks the elements of all tensors.
   void verify() const;
 
   // Reads the elements of layout().tensors[tensor] into `out` and checks them.
   void read(size_t tensor, std::byte* out) const;
+  // The same without the check: to see what became of a damaged tensor.
+  void read_unchecked(size_t tensor, std::byte* out) const;
 
   // Reads a part of the state into a copy laid out as `layout` says (64-byte aligned), strictly: of this part the file
   // holds exactly the layout's tensors and ties. The copy is usable only if this returns.
@@ -55,7 +59,14 @@ class CheckpointFile {
 
  private:
   CheckpointFile() = default;
-  void read_checked(const std::vector<size_t>& tensors, const std::vector<std::byte*>& out) const;
+  // What to read of one tensor; `out` may be nullptr: digest it only.
+  struct Wanted {
+    size_t tensor;
+    std::byte* out;
+  };
+  std::vector<uint64_t> read_present(const std::vector<Wanted>& wanted) const;
+  void read_checked(const std::vector<Wanted>& wanted) const;
+  void require_digest(size_t tensor, uint64_t present) const;
 
   std::string path_;
   UniqueFd fd_;  // a file that is pruned meanwhile stays readable

@@ -30,7 +30,8 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failure))
     names.push_back(entry.path().filename().string());
-  if (failure) throw system_error("cannot list " + folder, failure.value());
+  if (failure && failure != std::errc::no_such_file_or_directory)
+    throw system_error("cannot list " + folder, failure.value());
   return names;
 }
 
@@ -58,8 +59,6 @@ CheckpointFile open_verified(const std::string& path, Step step) {
 
 }  // namespace
 
-CheckpointDirectory::CheckpointDirectory(std::string path) : path_(std::move(path)) { make_folders(path_); }
-
 std::string CheckpointDirectory::path_of(Step step) const { return path_ + "/" + file_name(step); }
 
 std::vector<Step> CheckpointDirectory::steps() const {
@@ -71,6 +70,7 @@ std::vector<Step> CheckpointDirectory::steps() const {
 }
 
 void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) const {
+  make_folders(path_);
   write_checkpoint(path_of(meta.step), layout, state, meta);
   point_latest_at(meta.step);
 }

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -27,8 +28,8 @@ struct NewestCheckpoint {
 
 class CheckpointDirectory {
  public:
-  // Makes the folder if need be.
-  explicit CheckpointDirectory(std::string path);
+  // The folder is made when something is published; until then it may be absent.
+  explicit CheckpointDirectory(std::string path) : path_(std::move(path)) {}
 
   std::string path_of(Step step) const;
   // Published steps, ascending; the files may be damaged.

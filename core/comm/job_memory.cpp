@@ -66,6 +66,7 @@ void JobMemory::map(uint64_t bytes) {
   }
   base_ = static_cast<std::byte*>(address);
   mapped_ = bytes;
+  ::madvise(base_, mapped_, MADV_HUGEPAGE);  // a wish: fewer page faults and misses where the system grants it
 }
 
 void JobMemory::lay_out(const MemoryPlan& plan) {

@@ -121,8 +121,9 @@ void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
 
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads) {
   const std::string count = std::to_string(threads);
-  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", count},
-                                                                  {"MKL_NUM_THREADS", count}};
+  // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
+  std::vector<std::pair<std::string, std::string>> environment = {
+      {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   if (device.kind == "cpu:avx512") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}});
   } else if (device.kind == "cpu:avx2") {

@@ -45,6 +45,7 @@ void Launcher::note_failure(const WorkerProcess& worker, const Error& error) {
 }
 
 int Launcher::end() {
+  if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
   if (failure_ || stop_at_once_) kill_workers();
   if (memory_) save_last_state();
   if (!failure_) dismiss_workers();
@@ -54,8 +55,8 @@ int Launcher::end() {
     const int64_t step = memory_ ? committed() : from_step_;
     directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
     if (stop_client_)
-      control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", last_saved_step_}});
-    if (memory_ && last_saved_step_ != step) {
+      control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
+    if (memory_ && state_.last_saved_step != step) {
       throw Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
                         last_save_error_)
           .advise(
@@ -67,7 +68,7 @@ int Launcher::end() {
     return exit_code(Fault::interrupted);
   }
   printer_.show(progress(), monotonic_ns());
-  if (last_saved_step_ != committed()) {
+  if (state_.last_saved_step != committed()) {
     throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
                       committed(), last_save_error_)
         .advise(fmt::format(
@@ -92,8 +93,8 @@ void Launcher::fail() {
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);
   }
-  if (memory_ && last_saved_step_ >= 0) {
-    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", last_saved_step_,
+  if (memory_ && state_.last_saved_step >= 0) {
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", state_.last_saved_step,
                           directory_.path());
   }
   Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
@@ -106,11 +107,11 @@ void Launcher::fail() {
 // Has the scribe write the committed state, and waits for it.
 void Launcher::save_last_state() {
   const int64_t step = committed();
-  if (last_saved_step_ == step || !state_.scribe.socket) return;
+  if (state_.last_saved_step == step || !state_.scribe.socket) return;
   memory_->hold(step);
   last_save_error_.clear();
   if (!state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}})) return;
-  while (last_saved_step_ != step && last_save_error_.empty() && state_.scribe.socket) {
+  while (state_.last_saved_step != step && last_save_error_.empty() && state_.scribe.socket) {
     on_scribe_message(-1);
   }
 }

@@ -79,6 +79,7 @@ Json to_json(const Handover& handover) {
                {"workers_started", handover.workers_started},
                {"stage", handover.stage},
                {"started_ns", handover.started_ns},
+               {"last_saved_step", handover.last_saved_step},
                {"scribe_pid", handover.scribe.process.pid()},
                {"scribe_socket", handover.scribe.socket.descriptor()},
                {"listener", handover.listener},
@@ -88,6 +89,7 @@ Json to_json(const Handover& handover) {
   for (const auto& [id, fd] : handover.clients) json["clients"][std::to_string(id)] = fd;
   for (const WorkerProcess& worker : handover.workers) json["workers"].push_back(to_json(worker));
   for (const WorkerProcess& worker : handover.leaving) json["leaving"].push_back(to_json(worker));
+  if (handover.accuracy) json["accuracy"] = *handover.accuracy;
   if (handover.resize) json["resize"] = to_json(*handover.resize);
   return json;
 }
@@ -122,6 +124,8 @@ Handover take_handover(int fd) {
   handover.workers_started = json.at("workers_started");
   handover.stage = json.at("stage");
   handover.started_ns = json.at("started_ns");
+  handover.last_saved_step = json.at("last_saved_step");
+  if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
                      comm::MessageSocket(UniqueFd(json.at("scribe_socket")))};
   handover.listener = json.at("listener");

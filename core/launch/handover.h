@@ -29,6 +29,8 @@ struct Handover {
   int64_t workers_started = 0;
   int64_t stage = 0;
   int64_t started_ns = 0;
+  int64_t last_saved_step = -1;    // -1: no checkpoint of this run's yet
+  std::optional<double> accuracy;  // of the last evaluation
   std::vector<WorkerProcess> workers;
   std::vector<WorkerProcess> leaving;  // told to leave, not reaped yet
   ScribeProcess scribe;

@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
+#include "core/spec/enum_names.h"
 
 namespace estrain::launch {
 namespace {
@@ -33,6 +34,7 @@ Launcher::Launcher(LaunchPlan plan)
       doorbell_(new_doorbell()),
       lock_(std::move(plan.lock)),
       checkpoint_(std::move(plan.checkpoint)),
+      checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
       from_step_(plan.from_step),
       printer_(spec_.logging.every_seconds) {
   block_signals();
@@ -222,7 +224,7 @@ void Launcher::on_scribe_message(int milliseconds) {
   const std::string say = message.value("say", "");
   message.erase("say");
   if (say == "saved") {
-    last_saved_step_ = message.value("step", INT64_C(-1));
+    state_.last_saved_step = message.value("step", INT64_C(-1));
     directory_.log_event("checkpoint", message);
   } else if (say == "save_failed") {
     last_save_error_ = message.value("error", "");
@@ -230,9 +232,9 @@ void Launcher::on_scribe_message(int milliseconds) {
     printer_.note(
         fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
   } else if (say == "evaluated") {
-    accuracy_ = message.value("accuracy", 0.0);
+    state_.accuracy = message.value("accuracy", 0.0);
     printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)),
-                              100 * *accuracy_, message.value("loss", 0.0)));
+                              100 * *state_.accuracy, message.value("loss", 0.0)));
   } else if (say == "error") {
     failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
                    .advise(message.value("advice", ""));
@@ -286,6 +288,12 @@ void Launcher::begin_training() {
                             spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
                             progress().devices, manifest_->total_steps - step, manifest_->total_steps,
                             directory_.path()));
+  if (!checkpoint_cpu_.empty() && checkpoint_cpu_ != manifest_->processor) {
+    printer_.note(
+        fmt::format("warning: the checkpoint was made on another kind of processor ({}) than this one ({}); at {} the "
+                    "bits may differ from here on",
+                    checkpoint_cpu_, manifest_->processor, spec::to_string(spec_.job.determinism)));
+  }
   phase_ = Phase::training;
   start_stage();
 }
@@ -331,7 +339,7 @@ Progress Launcher::progress() {
   now.step = committed();
   now.total_steps = manifest_->total_steps;
   now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
-  now.accuracy = accuracy_;
+  now.accuracy = state_.accuracy;
   std::vector<Device> devices;
   for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device);
   now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
@@ -375,7 +383,7 @@ Json Launcher::status() {
     if (now.accuracy) json["test_accuracy"] = *now.accuracy;
     if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
   }
-  json["last_checkpoint_step"] = last_saved_step_ < 0 ? Json() : Json(last_saved_step_);
+  json["last_checkpoint_step"] = state_.last_saved_step < 0 ? Json() : Json(state_.last_saved_step);
   json["workers"] = Json::array();
   for (const WorkerProcess& worker : state_.workers) {
     json["workers"].push_back({{"id", worker.id},

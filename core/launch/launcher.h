@@ -32,7 +32,8 @@ struct LaunchPlan {
   spec::JobSpec spec;
   std::vector<Device> devices;
   bool allow_mixed = false;
-  std::string checkpoint;  // to go on from; empty: from the seed
+  std::string checkpoint;      // to go on from; empty: from the seed
+  std::string checkpoint_cpu;  // the processor it was made on
   int64_t from_step = 0;
   UniqueFd lock;
 };
@@ -80,6 +81,7 @@ class Launcher {
   void give_up_resize(const Error& error);
   void change_workers();
   void report_resize_if_begun();
+  void release_unused_slots();
 
   // ending.cpp
   int end();
@@ -102,6 +104,7 @@ class Launcher {
   Handover state_;
   UniqueFd memory_fd_, doorbell_, lock_, signals_;
   std::string checkpoint_;  // the builder's
+  std::string checkpoint_cpu_;
   int64_t from_step_ = 0;
   std::unique_ptr<comm::JobMemory> memory_;
   std::optional<checkpoint::Manifest> manifest_;
@@ -116,11 +119,9 @@ class Launcher {
   std::optional<Error> failure_;
   Json failure_details_;
   bool closing_scribe_ = false;  // it was told to finish
-  int64_t last_saved_step_ = -1;
   std::string last_save_error_;
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
-  std::optional<double> accuracy_;
 };
 
 }  // namespace estrain::launch

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "core/base/clock.h"
+#include "core/comm/reduction_tree.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -124,6 +125,15 @@ void Launcher::change_workers() {
   rate_from_step_ = step;
 }
 
+// Gradient slots beyond those that the stage's workers fold into give their memory back.
+void Launcher::release_unused_slots() {
+  int64_t used = 0;
+  for (const WorkerProcess& worker : state_.workers) {
+    used += comm::plan_fold(comm::SumOrder::tree, spec_.job.ests, worker.ests).buffers;
+  }
+  memory_->release_gradient_slots(used);
+}
+
 void Launcher::report_resize_if_begun() {
   const comm::MemoryHeader& header = memory_->header();
   if (header.stage_started.load() < state_.workers.size()) return;
@@ -147,6 +157,7 @@ void Launcher::report_resize_if_begun() {
   details["message"] = line;
   if (done.client) control_->reply(*done.client, details);
   state_.resize.reset();
+  release_unused_slots();
   rate_from_ns_ = header.stage_started_ns.load();
   rate_from_step_ = done.step;
 }

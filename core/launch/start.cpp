@@ -59,6 +59,7 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   }
   refuse_other_checkpoint(*newest.file, plan.spec);
   plan.checkpoint = newest.file->path();
+  plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
 }
 

@@ -21,9 +21,10 @@ void AppendedFile::append(std::string_view content) {
     const ssize_t written = ::pwrite(fd_.get(), content.data(), content.size(), static_cast<off_t>(end));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      const int reason = errno;
-      if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) size_ = end;  // a torn record, which readers tolerate
-      throw system_error("cannot write " + path_, reason);
+      const Error refused = system_error("cannot write " + path_, errno);
+      // If even this fails a torn record stays at the end until the next append overwrites it.
+      [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
+      throw refused;
     }
     end += static_cast<uint64_t>(written);
     content.remove_prefix(static_cast<size_t>(written));

@@ -1,6 +1,8 @@
 #pragma once
 // The file `fingerprints` of a run: one 64-bit digest (kernels/digest.h) per parameter with its optimizer slots, per
-// buffer and per EST's generator, for every step. The format is described in FORMAT.md.
+// buffer and per EST's generator, for every step. Described in FORMAT.md.
+//
+// Every record carries a check, so that a damaged record is not taken for a difference between runs.
 
 #include <cstdint>
 #include <optional>
@@ -9,43 +11,47 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/base/unique_fd.h"
+#include "core/record/appended_file.h"
 #include "core/record/step_record.h"
 
 namespace estrain::record {
 
 class FingerprintWriter {
  public:
-  // Opens the file for steps after `last`: what it holds beyond, a torn last record included, is dropped. A new file is
-  // made where there is none. Throws Fault::mismatch if the file is of other names, Fault::io.
-  FingerprintWriter(std::string path, const std::vector<std::string>& names, Step last);
+  // Opens the file for steps after `last`: what it holds beyond, a torn or damaged tail included, is dropped. A new
+  // file is made where there is none. Throws Fault::mismatch if the file is of other names, Fault::corrupt, Fault::io.
+  FingerprintWriter(const std::string& path, const std::vector<std::string>& names, Step last);
 
-  // Appends in one write. Steps must follow each other.
+  // Adds all records in one write, or none (Fault::io). Steps must rise.
   void append(std::span<const StepRecord> records);
 
  private:
-  std::string path_;
   size_t num_digests_;
-  UniqueFd fd_;
+  Step last_;
+  AppendedFile file_;
 };
 
 class FingerprintReader {
  public:
-  // Maps the file. A torn last record is left out. Throws Fault::io, Fault::corrupt.
+  // Maps the file as it is now; a torn or damaged tail is left out. Throws Fault::io, Fault::corrupt.
   explicit FingerprintReader(const std::string& path);
   ~FingerprintReader();
   FingerprintReader(const FingerprintReader&) = delete;
   FingerprintReader& operator=(const FingerprintReader&) = delete;
 
+  const std::string& path() const { return path_; }
   const std::vector<std::string>& names() const { return names_; }
   size_t size() const { return num_records_; }  // records
   Step step(size_t record) const;
   std::span<const uint64_t> digests(size_t record) const;
+  bool intact(size_t record) const;             // its check fits
   std::optional<size_t> find(Step step) const;  // the record of a step
 
  private:
-  const std::byte* record_at(size_t record) const;
+  const uint64_t* words(size_t record) const;
+  void read_names();
 
+  std::string path_;
   const std::byte* base_ = nullptr;
   size_t bytes_ = 0, records_at_ = 0, num_records_ = 0;
   std::vector<std::string> names_;

@@ -6,20 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "core/record/appended_file.h"
 #include "core/record/step_record.h"
 
 namespace estrain::record {
 
 class MetricsWriter {
  public:
-  // Opens the file for steps after `last`; lines beyond and a torn last line are dropped. Throws Fault::io.
-  MetricsWriter(std::string path, Step last);
+  // Opens the file for steps after `last`; lines beyond and a torn last line are dropped. Throws Fault::io,
+  // Fault::corrupt.
+  MetricsWriter(const std::string& path, Step last);
 
+  // Adds all lines in one write, or none (Fault::io).
   void append(std::span<const StepRecord> records);
   void append(const EvaluationRecord& evaluation);
 
  private:
-  std::string path_;
+  AppendedFile file_;
 };
 
 struct Metrics {

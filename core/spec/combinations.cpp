@@ -5,6 +5,7 @@
 
 #include "core/spec/checks.h"
 #include "core/spec/enum_names.h"
+#include "core/spec/keys.h"
 
 namespace estrain::spec {
 namespace {
@@ -25,6 +26,10 @@ class Combinations {
   using Keys = std::initializer_list<std::string_view>;
 
   bool given(std::string_view key) const { return document_.find(key) != nullptr; }
+  // A resolved spec gives every key; those at their default say nothing.
+  bool differs_from_default(std::string_view key) const {
+    return find_key(key)->write(spec_) != find_key(key)->write(JobSpec{});
+  }
   // Complains at the first of `keys` that was given, under its name.
   void require(bool fine, Keys keys, std::string what_is_wrong);
 
@@ -118,7 +123,7 @@ void Combinations::images() {
   const bool vectors = is_synthetic() && data.shape.size() != 3;
   for (const std::string_view key :
        {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
-    require(!vectors || !given(key), {key, "data.shape", "data.format"},
+    require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
             "needs images: data.shape = [channels, height, width]");
   }
   if (vectors) return;

@@ -31,7 +31,7 @@ void Findings::throw_if_any() {
     lines.push_back(fmt::format("{}: {}: {}", finding.at.text(), finding.key, finding.text));
   }
   throw Error(Fault::spec, fmt::format("{}", fmt::join(lines, "\n")))
-      .advise("`estrain train --help-spec` lists every key with its type, range and default");
+      .advise("`estrain train --keys` lists every key with its type, range and default");
 }
 
 }  // namespace estrain::spec

@@ -15,6 +15,9 @@ namespace {
 constexpr size_t kChunk = 2048;  // floats; a chunk of gradient, parameter and slots stays in the first-level cache
 constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
 
+// Bytes of one copy of the state above which new values are written past the caches.
+constexpr uint64_t kLargeState = 24 << 20;
+
 }  // namespace
 
 Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order)
@@ -79,6 +82,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
       continue;
     }
     chunk.gradient_factor = factor_;
+    chunk.stream = job_.layout().bytes > kLargeState;
     chunk.parameter = job_.parameter(old_state_, i) + begin;
     chunk.new_parameter = job_.parameter(new_state_, i) + begin;
     for (size_t k = 0; k < job_.num_slots(i); ++k) {

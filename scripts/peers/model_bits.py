@@ -16,19 +16,15 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest.mock
 
 import numpy
 import torch
 import torch.nn.functional as F
-import torchvision
-from torch import nn
+
+import twins
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
-import gpt  # noqa: E402
-import lenet  # noqa: E402
 import load_checkpoint  # noqa: E402
-import mlp  # noqa: E402
 
 DTYPES = {"Float": numpy.float32, "Long": numpy.int64, "Byte": numpy.uint8}
 
@@ -59,26 +55,8 @@ CASES = {
 }
 
 
-def torchvision_model(name, channels, classes, **options):
-    """torchvision's model, built with a first convolution for `channels`, so that all draws fit."""
-    class Conv2d(nn.Conv2d):
-        def __init__(self, inputs, *args, **kwargs):
-            super().__init__(channels if inputs == 3 else inputs, *args, **kwargs)
-
-    with unittest.mock.patch.object(nn, "Conv2d", Conv2d):
-        return getattr(torchvision.models, name)(weights=None, num_classes=classes, **options)
-
-
 def twin(case):
-    options = dict(case["model"])
-    name, shape, classes = options.pop("name"), case["shape"], case["classes"]
-    if name == "mlp":
-        return mlp.MLP(int(numpy.prod(shape)), classes, **options)
-    if name == "lenet":
-        return lenet.LeNet(*shape, classes)
-    if name == "gpt":
-        return gpt.GPT(vocabulary=classes, **options)
-    return torchvision_model(name, shape[0], classes, **options)
+    return twins.twin(shape=case["shape"], classes=case["classes"], **case["model"])
 
 
 def read_dump(path):

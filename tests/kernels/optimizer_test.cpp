@@ -201,3 +201,25 @@ TEST_CASE("a first momentum buffer is written without being read") {
     CHECK(test::first_difference(to.slots[0], gradient) == 37);
   }
 }
+
+TEST_CASE("writing past the caches gives the same bits, aligned or not, whatever the tail") {
+  for (const Sgd& sgd : sgd_settings()) {
+    for (size_t n : {size_t{1}, size_t{16}, size_t{1000}, size_t{2048}, size_t{4099}}) {
+      for (size_t shift : {size_t{0}, size_t{3}}) {
+        const State from = random_state(n, shift);
+        const Floats gradient = test::normal_floats(n, 1, 4, shift);
+        State cached = random_state(n, shift), streamed = random_state(n, shift);
+        OptimizerPiece piece = piece_of(from, cached, gradient, 0, n);
+        const OptimizerDigest expected = update(sgd, piece, best_isa());
+        piece = piece_of(from, streamed, gradient, 0, n);
+        piece.stream = true;
+        const OptimizerDigest digest = update(sgd, piece, best_isa());
+        CHECK(digest.combined() == expected.combined());
+        for (size_t i = 0; i < n; ++i) {
+          REQUIRE(test::bits(streamed.parameter[i]) == test::bits(cached.parameter[i]));
+          if (sgd.momentum != 0) REQUIRE(test::bits(streamed.slots[0][i]) == test::bits(cached.slots[0][i]));
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,62 @@
+#include "core/launch/replay.h"
+
+#include <filesystem>
+
+#include "core/base/child_process.h"
+#include "core/base/files.h"
+#include "core/checkpoint/directory.h"
+#include "core/launch/run_directory.h"
+
+namespace estrain::launch {
+namespace {
+
+// The device list of the stage that `run` was in after `step`.
+std::string devices_at(const RunDirectory& directory, Step step) {
+  std::string devices = "1";
+  const std::string events = read_file_if_present(directory.events()).value_or("");
+  for (size_t begin = 0, end; (end = events.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const Json line = Json::parse(events.substr(begin, end - begin), nullptr, false);
+    if (!line.is_object() || line.value("event", "") != "stage" || line.value("step", INT64_C(0)) > step.value)
+      continue;
+    devices.clear();
+    for (size_t i = 0; i < line.at("devices").size(); ++i) {
+      const Json& range = line.at("ranges").at(i);
+      devices += fmt::format("{}{}={}", i > 0 ? "," : "", line.at("devices").at(i).get<std::string>(),
+                             range.at(1).get<int64_t>() - range.at(0).get<int64_t>());
+    }
+  }
+  return devices;
+}
+
+}  // namespace
+
+void replay(const std::string& run, Step from, Step to, const std::string& folder) {
+  const RunDirectory original(run), copy(folder);
+  const std::string source = checkpoint::CheckpointDirectory(original.checkpoints()).path_of(from);
+  if (!std::filesystem::exists(source)) {
+    throw Error::make(Fault::usage, "{}: no checkpoint of step {} to replay from", run, from)
+        .advise("keep more of them: checkpoint.every and checkpoint.keep");
+  }
+  make_folders(copy.checkpoints());
+  std::filesystem::copy_file(original.spec(), copy.spec());
+  std::filesystem::copy_file(source, checkpoint::CheckpointDirectory(copy.checkpoints()).path_of(from));
+  ChildOptions options;
+  options.arguments = {own_executable(),
+                       "train",
+                       "--resume",
+                       "--run",
+                       folder,
+                       "--set",
+                       fmt::format("train.steps={}", to),
+                       "--devices",
+                       devices_at(original, from),
+                       "--allow-mixed"};
+  options.output = folder + "/replay.log";
+  const ChildEnd end = ChildProcess::start(options).wait();
+  if (end.signaled || end.code != 0) {
+    throw Error::make(Fault::peer, "replay of {} from step {} to {} ended with {}", run, from, to, end.text())
+        .advise("see " + options.output);
+  }
+}
+
+}  // namespace estrain::launch

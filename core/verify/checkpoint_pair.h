@@ -1,0 +1,41 @@
+#pragma once
+// Two checkpoints, tensor by tensor; one checkpoint and a record of the same state.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/checkpoint_file.h"
+#include "core/record/fingerprints.h"
+#include "core/verify/comparison.h"
+
+namespace estrain::verify {
+
+// Digests of a checkpoint's elements as they are on disk now; each file is read once.
+class PresentDigests {
+ public:
+  const std::vector<uint64_t>& of(const checkpoint::CheckpointFile& file);
+  // Tensors whose elements are not what was written, by path.
+  std::vector<std::string> damaged(const checkpoint::CheckpointFile& file);
+
+ private:
+  std::map<std::string, std::vector<uint64_t>> by_path_;
+};
+
+// Names of tensors that only one of the two has, or that differ in type or shape: "only A has /model/x".
+std::vector<std::string> layout_differences(const checkpoint::CheckpointFile& a, const checkpoint::CheckpointFile& b);
+
+// Tensors that both have in the same form and that differ, in the order of `a`.
+std::vector<TensorDifference> tensor_differences(const checkpoint::CheckpointFile& a,
+                                                 const checkpoint::CheckpointFile& b, PresentDigests& present);
+
+// Attributes that are part of the state and differ: "lr is 0.1 in A, 0.2 in B".
+std::vector<std::string> attribute_differences(const checkpoint::CheckpointMeta& a,
+                                               const checkpoint::CheckpointMeta& b);
+
+// Names of the record whose digests the checkpoint's present elements do not give.
+std::vector<std::string> unlike_record(const checkpoint::CheckpointFile& file, PresentDigests& present,
+                                       const record::FingerprintReader& fingerprints, size_t record);
+
+}  // namespace estrain::verify

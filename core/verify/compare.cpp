@@ -1,0 +1,230 @@
+#include "core/verify/compare.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "core/spec/parse.h"
+#include "core/verify/change_log.h"
+#include "core/verify/checkpoint_pair.h"
+#include "core/verify/step_search.h"
+
+namespace estrain::verify {
+namespace {
+
+using checkpoint::CheckpointFile;
+using Pair = std::pair<const CheckpointFile*, const CheckpointFile*>;
+
+bool earlier(const Difference& a, const Difference& b) {
+  return std::tie(a.step, a.evidence) < std::tie(b.step, b.evidence);
+}
+
+SideSummary summarize(const Subject& subject) {
+  SideSummary side;
+  side.path = subject.path;
+  side.is_run = subject.is_run;
+  side.steps = static_cast<int64_t>(subject.metrics.steps.size());
+  if (side.steps > 0) {
+    side.first = subject.metrics.steps.front().step;
+    side.last = subject.metrics.steps.back().step;
+  }
+  side.unreadable = subject.unreadable;
+  side.stages = subject.stages;
+  if (!subject.checkpoints.empty()) side.processor = subject.checkpoints.rbegin()->second.meta().cpu;
+  return side;
+}
+
+std::vector<std::string> names_of_one_only(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::string> remarks;
+  const auto list = [&](const char* side, const std::vector<std::string>& of, const std::vector<std::string>& other) {
+    for (const std::string& name : of)
+      if (std::find(other.begin(), other.end(), name) == other.end())
+        remarks.push_back(fmt::format("only {} has {}", side, name));
+  };
+  list("A", a, b);
+  list("B", b, a);
+  if (remarks.empty()) remarks.push_back("their tensors are in another order");
+  return remarks;
+}
+
+class Search {
+ public:
+  Search(const Subject& a, const Subject& b) : a_(a), b_(b) {}
+
+  Comparison run() {
+    result_.a = summarize(a_);
+    result_.b = summarize(b_);
+    if (a_.spec && b_.spec) result_.spec_keys = spec::changed_keys(*a_.spec, *b_.spec);
+    search_steps();
+    search_checkpoints();
+    search_own_records();
+    require_something_compared();
+    result_.changes = change_log_difference(a_.changes, b_.changes, last_compared());
+    if (result_.difference) describe(*result_.difference);
+    return std::move(result_);
+  }
+
+ private:
+  void consider(std::optional<Difference> candidate) {
+    if (candidate && (!result_.difference || earlier(*candidate, *result_.difference)))
+      result_.difference = std::move(candidate);
+  }
+  // Whether a difference at this point would come before what was found so far.
+  bool of_interest(Step step) const { return !result_.difference || step <= result_.difference->step; }
+
+  bool both_recorded() const { return a_.fingerprints && b_.fingerprints; }
+
+  void search_steps() {
+    const CommonSteps common = common_steps(a_.metrics, b_.metrics);
+    result_.steps = common.count;
+    result_.first = common.first;
+    result_.last = common.last;
+    if (common.count > 0) {
+      const size_t ests_a = a_.metrics.steps.front().est_losses.size();
+      const size_t ests_b = b_.metrics.steps.front().est_losses.size();
+      result_.ests = static_cast<int64_t>(std::min(ests_a, ests_b));
+      if (ests_a != ests_b)
+        consider(Difference{
+            common.first, Evidence::tensors, {}, {}, {}, {fmt::format("A has {} ESTs, B has {}", ests_a, ests_b)}});
+      consider(first_loss_difference(a_.metrics, b_.metrics));
+    }
+    if (both_recorded()) search_records();
+  }
+
+  void search_records() {
+    if (a_.fingerprints->size() == 0 || b_.fingerprints->size() == 0) return;
+    const std::vector<std::string>&names_a = a_.fingerprints->names(), &names_b = b_.fingerprints->names();
+    if (names_a != names_b) {
+      const Step first = std::max(a_.fingerprints->step(0), b_.fingerprints->step(0));
+      consider(Difference{first, Evidence::tensors, {}, {}, {}, names_of_one_only(names_a, names_b)});
+      return;
+    }
+    result_.digests = static_cast<int64_t>(names_a.size());
+    consider(first_record_difference(*a_.fingerprints, *b_.fingerprints));
+  }
+
+  // Of one step, or the two checkpoints that were given.
+  std::vector<Pair> checkpoint_pairs() const {
+    std::vector<Pair> pairs;
+    if (!a_.is_run && !b_.is_run) {
+      pairs.emplace_back(&a_.checkpoints.begin()->second, &b_.checkpoints.begin()->second);
+      return pairs;
+    }
+    for (const auto& [step, file] : a_.checkpoints)
+      if (const auto other = b_.checkpoints.find(step); other != b_.checkpoints.end())
+        pairs.emplace_back(&file, &other->second);
+    return pairs;
+  }
+
+  void search_checkpoints() {
+    for (const auto& [a, b] : checkpoint_pairs()) {
+      const Step step = a->meta().step;
+      if (!of_interest(step)) return;
+      compared_something_ = true;
+      std::optional<Difference> found = compare_pair(*a, *b);
+      if (found)
+        consider(std::move(found));
+      else
+        result_.checkpoints.push_back(step);
+    }
+  }
+
+  std::optional<Difference> compare_pair(const CheckpointFile& a, const CheckpointFile& b) {
+    Difference difference{a.meta().step, Evidence::checkpoint, {}, {}, {}, layout_differences(a, b)};
+    if (!difference.remarks.empty()) {
+      difference.evidence = Evidence::tensors;
+      return difference;
+    }
+    difference.remarks = attribute_differences(a.meta(), b.meta());
+    difference.tensors = tensor_differences(a, b, present_);
+    if (difference.tensors.empty() && difference.remarks.empty()) return std::nullopt;
+    return difference;
+  }
+
+  void search_own_records() {
+    search_own_records("A", a_, "B", b_);
+    search_own_records("B", b_, "A", a_);
+    std::sort(result_.recorded.begin(), result_.recorded.end());
+    result_.recorded.erase(std::unique(result_.recorded.begin(), result_.recorded.end()), result_.recorded.end());
+  }
+
+  // Each checkpoint of `side` with what it recorded, or the other one did where it did not.
+  void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other) {
+    for (const auto& [step, file] : subject.checkpoints) {
+      if (!of_interest(step)) continue;
+      const bool own = has_record(subject, step);
+      if (!own && !has_record(other, step)) continue;
+      const record::FingerprintReader& fingerprints = own ? *subject.fingerprints : *other.fingerprints;
+      std::vector<std::string> names = unlike_record(file, present_, fingerprints, *fingerprints.find(step));
+      compared_something_ = true;
+      if (names.empty()) {
+        result_.recorded.push_back(step);
+        continue;
+      }
+      const std::string remark = fmt::format("the checkpoint of {} is not the state that {} recorded at step {}: {}",
+                                             side, own ? side : other_side, step, change_of(file));
+      consider(Difference{step, Evidence::own_record, {}, std::move(names), {}, {}});
+      if (result_.difference->step == step) result_.difference->remarks.push_back(remark);
+    }
+  }
+
+  static bool has_record(const Subject& subject, Step step) {
+    return subject.fingerprints && subject.fingerprints->find(step).has_value();
+  }
+
+  std::string change_of(const CheckpointFile& file) {
+    const std::vector<std::string> damaged = present_.damaged(file);
+    if (damaged.empty()) return "it was changed and sealed again, or written wrongly";
+    return fmt::format("{} of its tensors changed in the file after it was written, first {}", damaged.size(),
+                       damaged.front());
+  }
+
+  void require_something_compared() const {
+    if (result_.steps > 0 || compared_something_ || result_.difference) return;
+    throw Error::make(Fault::mismatch, "{} and {} have no step in common to compare", a_.path, b_.path)
+        .advise("compare runs that overlap, or checkpoints of the same step");
+  }
+
+  Step last_compared() const {
+    Step last = result_.last;
+    for (const std::vector<Step>* compared : {&result_.checkpoints, &result_.recorded})
+      if (!compared->empty()) last = std::max(last, compared->back());
+    return result_.difference ? std::max(last, result_.difference->step) : last;
+  }
+
+  // What else is known of the state in which the difference shows.
+  void describe(Difference& difference) {
+    for (const Step step : result_.checkpoints)
+      if (step < difference.step) result_.replay_from = step;
+    if (difference.evidence == Evidence::tensors) return;
+    add_digests(difference);
+    const auto of_a = a_.checkpoints.find(difference.step), of_b = b_.checkpoints.find(difference.step);
+    if (difference.tensors.empty() && of_a != a_.checkpoints.end() && of_b != b_.checkpoints.end())
+      difference.tensors = tensor_differences(of_a->second, of_b->second, present_);
+  }
+
+  void add_digests(Difference& difference) const {
+    if (!difference.digests.empty() || result_.digests == 0) return;
+    const auto of_a = a_.fingerprints->find(difference.step), of_b = b_.fingerprints->find(difference.step);
+    if (!of_a || !of_b) return;
+    const auto digests_a = a_.fingerprints->digests(*of_a), digests_b = b_.fingerprints->digests(*of_b);
+    for (size_t i = 0; i < digests_a.size(); ++i)
+      if (digests_a[i] != digests_b[i]) difference.digests.push_back(a_.fingerprints->names()[i]);
+  }
+
+  const Subject &a_, &b_;
+  Comparison result_;
+  PresentDigests present_;
+  bool compared_something_ = false;
+};
+
+}  // namespace
+
+Comparison compare(const Subject& a, const Subject& b) { return Search(a, b).run(); }
+
+Comparison compare(const std::string& a, const std::string& b) { return compare(open_subject(a), open_subject(b)); }
+
+}  // namespace estrain::verify

@@ -1,0 +1,65 @@
+#pragma once
+// What a comparison found: equal over so many steps, or the first thing that differs.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/verify/element.h"
+#include "core/verify/subject.h"
+
+namespace estrain::verify {
+
+// Where the first difference shows. Within a step in this order: losses are computed from the state before the step,
+// the record is taken of the state after it, the checkpoint holds that state.
+enum class Evidence {
+  tensors,     // the two do not have the same tensors or ESTs
+  loss,        // of an EST, at a step
+  record,      // digests in the fingerprints, of the state after a step
+  checkpoint,  // checkpoints of both
+  own_record,  // a checkpoint is not the state that was recorded at its step
+};
+
+struct LossDifference {
+  VirtualRank est;
+  float a, b;
+};
+
+struct Difference {
+  Step step;
+  Evidence evidence;
+  std::vector<LossDifference> losses;     // of this step, by virtual rank
+  std::vector<std::string> digests;       // names whose digests differ after this step, in the model's order
+  std::vector<TensorDifference> tensors;  // element by element, where both have a checkpoint of this step
+  std::vector<std::string> remarks;       // sentences: which checkpoint is not what its run recorded, …
+};
+
+// What is known of one side, for the report.
+struct SideSummary {
+  std::string path;
+  bool is_run = false;
+  int64_t steps = 0;  // recorded
+  Step first, last;
+  std::vector<UnreadableCheckpoint> unreadable;
+  std::vector<Stage> stages;
+  std::string processor;  // from its checkpoints; empty if there is none
+};
+
+struct Comparison {
+  SideSummary a, b;
+  std::vector<std::string> spec_keys;  // that differ and define the bits: the two are not expected to agree
+  std::string changes;                 // how the change logs differ; empty if they do not
+  int64_t steps = 0;                   // in common
+  Step first, last;                    // of them
+  int64_t ests = 0;                    // whose losses were compared at every step
+  int64_t digests = 0;                 // compared at every step; 0: one side recorded none
+  std::vector<Step> checkpoints;       // of both, compared tensor by tensor and equal
+  std::vector<Step> recorded;          // checkpoints of either found to be what was recorded at their step
+  std::optional<Difference> difference;
+  std::optional<Step> replay_from;  // the last checkpoint before the difference that both have and that is equal
+
+  bool identical() const { return !difference; }
+};
+
+}  // namespace estrain::verify

@@ -1,0 +1,39 @@
+#include "core/verify/recorded_digests.h"
+
+#include <array>
+
+#include "kernels/optimizer.h"
+
+namespace estrain::verify {
+namespace {
+
+using checkpoint::Role;
+using checkpoint::StateTensor;
+
+constexpr const char* update_count = "step";  // the slot that is no tensor of the optimizer's arithmetic
+
+struct Parts {
+  kernels::OptimizerDigest digest;
+  size_t slots = 0;
+};
+
+}  // namespace
+
+std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& layout,
+                                                 const std::vector<uint64_t>& digests) {
+  std::map<std::string, Parts> parameters;
+  std::map<std::string, uint64_t> found;
+  for (size_t i = 0; i < layout.tensors.size(); ++i) {
+    const StateTensor& tensor = layout.tensors[i];
+    if (tensor.role == Role::parameter) parameters[tensor.name].digest.parameter = digests[i];
+    if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
+    if (tensor.role == Role::est && tensor.slot == "generator") found["est/" + tensor.name + "/generator"] = digests[i];
+    if (tensor.role != Role::optimizer || tensor.slot == update_count) continue;
+    Parts& parts = parameters[tensor.name];
+    if (parts.slots < std::size(parts.digest.slots)) parts.digest.slots[parts.slots++] = digests[i];
+  }
+  for (const auto& [name, parts] : parameters) found[name] = parts.digest.combined();
+  return found;
+}
+
+}  // namespace estrain::verify

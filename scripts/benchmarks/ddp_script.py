@@ -1,0 +1,130 @@
+"""What torchrun runs: a model of examples/ or torchvision under DistributedDataParallel on the CPU, on batches made in
+advance. Rank by rank it takes orders from the socket `--control`; without one it makes a step, says so and ends."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from multiprocessing.connection import Client
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+DISTINCT_BATCHES = 8
+
+
+def build_model(case):
+    options, shape = case["model"], case["shape"]
+    if options["name"] == "gpt":
+        from gpt import GPT
+
+        return GPT(case["classes"], options["context"], options["layers"], options["heads"], options["width"])
+    if options["name"] == "lenet":
+        from lenet import LeNet
+
+        return LeNet(*shape, classes=case["classes"])
+    import torchvision
+
+    return getattr(torchvision.models, options["name"])(num_classes=case["classes"])
+
+
+def make_batch(case):
+    size, classes = case["batch"], case["classes"]
+    if not case["shape"]:
+        text = torch.randint(classes, (size, case["model"]["context"] + 1))
+        return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    return torch.randn(size, *case["shape"]), torch.randint(classes, (size,))
+
+
+class Loop:
+    def __init__(self, case):
+        torch.manual_seed(0)
+        self.accumulate = case["accumulate"]
+        self.batches = [make_batch(case) for _ in range(DISTINCT_BATCHES)]
+        self.model = DistributedDataParallel(build_model(case))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.next = 0
+
+    def mini_batch(self):
+        inputs, targets = self.batches[self.next % DISTINCT_BATCHES]
+        self.next += 1
+        output = self.model(inputs)
+        loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
+        (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+
+    def step(self):
+        self.optimizer.zero_grad()
+        for i in range(self.accumulate):
+            last = i + 1 == self.accumulate
+            with contextlib.nullcontext() if last else self.model.no_sync():
+                self.mini_batch()
+        self.optimizer.step()
+
+    def state(self):
+        return {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict(), "next": self.next}
+
+    def load(self, path):
+        state = torch.load(path)
+        self.model.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.next = state["next"]
+
+
+def timed(loop, warm, steps):
+    for _ in range(warm):
+        loop.step()
+    begin = time.perf_counter()
+    for _ in range(steps):
+        loop.step()
+    return time.perf_counter() - begin
+
+
+def obey(loop, control):
+    connection = Client(control, "AF_UNIX")
+    connection.send(os.getpid())
+    with contextlib.suppress(EOFError):
+        while True:
+            verb, *arguments = connection.recv()
+            if verb == "run":
+                connection.send(timed(loop, *arguments))
+            elif verb == "save and leave":  # answers when the last step ended
+                loop.step()
+                last = time.monotonic()
+                if dist.get_rank() == 0:
+                    torch.save(loop.state(), arguments[0])
+                dist.barrier()
+                connection.send(last)
+                return
+            elif verb == "first step":  # answers when it began and when it ended
+                begin = time.monotonic()
+                loop.step()
+                connection.send((begin, time.monotonic()))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case")
+    parser.add_argument("--control")
+    parser.add_argument("--load")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    loop = Loop(json.loads(arguments.case))
+    if arguments.load:
+        loop.load(arguments.load)
+    if arguments.control:
+        obey(loop, arguments.control)
+        dist.destroy_process_group()
+        return
+    loop.step()
+    print("stepped", flush=True)
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,70 @@
+"""A program with its descendants: stopped, continued, ended and weighed together."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def children_of():
+    """{pid: pids of its children} of all processes."""
+    tree = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        tree.setdefault(int(fields[1]), []).append(int(entry.name))
+    return tree
+
+
+def with_descendants(pid):
+    tree, found = children_of(), [pid]
+    for process in found:
+        found += tree.get(process, [])
+    return found
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_tree(process):
+    """Ends a Popen and all that it started, at once."""
+    pids = with_descendants(process.pid) if process.poll() is None else []
+    signal_all(pids, signal.SIGKILL)
+    process.wait()
+
+
+def wait_until(condition, what, seconds=120.0, process=None):
+    """Looks every 2 ms until `condition()` gives something true, and returns it."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        if process is not None and process.poll() is not None:
+            raise RuntimeError(f"ended with code {process.returncode} before {what}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {what} within {seconds} s")
+        time.sleep(0.002)
+    return result
+
+
+def pss_bytes(pids):
+    """Memory of these processes together, what they share counted once."""
+    total = 0
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+    return total
+
+
+def threads_of(pid):
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))

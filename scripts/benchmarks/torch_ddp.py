@@ -1,0 +1,52 @@
+"""PyTorch DistributedDataParallel under torchrun (ddp_script.py), asked for so many steps at a time."""
+
+import os
+import subprocess
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+from process_tree import end_tree
+
+SCRIPT = Path(__file__).with_name("ddp_script.py")
+# What a worker of estrain asks of malloc.
+TUNED_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647", "MALLOC_TOP_PAD_": "67108864"}
+START_SECONDS = 180
+
+
+class TorchDdp:
+    def __init__(self, bench, case, ranks=1, accumulate=1, tuned=False, options=()):
+        folder = bench.new_folder()
+        self.log = folder / "log"
+        self.listener = Listener(str(folder / "socket"), "AF_UNIX", backlog=64)
+        self.listener._listener._socket.settimeout(START_SECONDS)
+        command = [bench.torchrun, "--standalone", "--nproc-per-node", str(ranks), SCRIPT]
+        command += [case.to_json(accumulate), "--control", folder / "socket", *options]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"} | (TUNED_MALLOC if tuned else {})
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        self.ranks = ranks
+        self.connections = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end_tree(self.process)
+        self.listener.close()
+
+    def wait_until_ready(self):
+        """All ranks have their model and wait for orders."""
+        try:
+            self.connections = [self.listener.accept() for _ in range(self.ranks)]
+            self.pids = [connection.recv() for connection in self.connections]
+        except (TimeoutError, EOFError):
+            raise RuntimeError(f"torchrun did not start:\n{self.log.read_text()}") from None
+
+    def order(self, message):
+        for connection in self.connections:
+            connection.send(message)
+        return [connection.recv() for connection in self.connections]
+
+    def run(self, warm, steps):
+        """Returns the seconds of the slowest rank for `steps` steps after `warm` others."""
+        return max(self.order(("run", warm, steps)))

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Compares runs of estrain with PyTorch's DistributedDataParallel, bit for bit: the losses of every EST at every step,
+learning rates, evaluations, and of every checkpoint the parameters, buffers, optimizer state and generators.
+
+    python scripts/peers/ddp_bits.py BUILD_FOLDER [--only PATTERN]      the jobs of ddp_jobs.py, on several device sets
+    python scripts/peers/ddp_bits.py --run RUN_DIR...                   runs that are there already
+
+After the jobs some are repeated in PyTorch with a mistake made on purpose, which must come out as different. Exit code
+1 where a bit differs or a mistake stays unseen.
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import ddp_jobs
+import run_record
+
+HERE = pathlib.Path(__file__).resolve().parent
+# job, what ddp_replay.py does wrongly on it, and text that one of the differences must have
+MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), ("lenet-momentum", "shuffle", "loss"),
+            ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss")]
+
+
+def train(estrain, name, job, folder):
+    """Runs the job on each of its device sets; returns the run directories."""
+    spec = folder / f"{name}.toml"
+    head = "" if "seed" in job.spec else "job.seed = 5\n"
+    spec.write_text((head + job.spec).replace("@", str(folder)))
+    runs = [folder / f"{name}.{i}" for i in range(len(job.devices))]
+
+    def start(run, devices):
+        result = subprocess.run([estrain, "train", spec, "--run", run, "--devices", devices], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+        if result.returncode:
+            raise SystemExit(f"{name} on {devices}: estrain train ended with {result.returncode}:\n{result.stdout}")
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(start, runs, job.devices))
+    return runs
+
+
+def replay(entries, folder):
+    """Repeats runs with DDP; entries and the report that comes back are ddp_replay.py's."""
+    plan, report = folder / "plan.json", folder / "report.json"
+    plan.write_text(json.dumps([{"runs": [str(run) for run in runs], "break": mistake} for runs, mistake in entries]))
+    ranks = max(run_record.Run(runs[0]).spec["job"]["ests"] for runs, _ in entries)
+    subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+                    f"--nproc-per-node={ranks}", HERE / "ddp_replay.py", plan, report],
+                   env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
+    return json.loads(report.read_text())
+
+
+def print_result(name, num_runs, result):
+    head = f"{name:20} {num_runs} runs, {result['ranks']} ranks, {result['steps']:3} steps, {result['compared']:5} compared"
+    found = result["differences"]
+    print(f"{head}: {'DIFFERENT' if found else 'equal'}", *found[:8], sep="\n    ")
+    if len(found) > 8:
+        print(f"    and {len(found) - 8} more")
+
+
+def check_mistakes(mistakes, results):
+    """Prints and returns how many stayed unseen."""
+    unseen = 0
+    for (name, mistake, expected), result in zip(mistakes, results):
+        seen = any(expected in text for text in result["differences"])
+        unseen += not seen
+        print(f"{name:20} with a wrong {mistake}: {'seen' if seen else 'NOT SEEN'}")
+    return unseen
+
+
+def compare_jobs(build, pattern):
+    names = fnmatch.filter(ddp_jobs.JOBS, pattern)
+    estrain = pathlib.Path(build).resolve() / "estrain"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        ddp_jobs.write_data(folder)
+        runs = {name: train(estrain, name, ddp_jobs.JOBS[name], folder) for name in names}
+        mistakes = [mistake for mistake in MISTAKES if mistake[0] in names]
+        report = replay([(runs[name], None) for name in names] + [(runs[m[0]], m[1]) for m in mistakes], folder)
+    for name, result in zip(names, report):
+        print_result(name, len(runs[name]), result)
+    different = sum(bool(result["differences"]) for result in report[:len(names)])
+    unseen = check_mistakes(mistakes, report[len(names):])
+    print(f"{len(names) - different} of {len(names)} jobs ({sum(map(len, runs.values()))} runs) equal to DDP; "
+          f"{len(mistakes) - unseen} of {len(mistakes)} mistakes seen")
+    return bool(names) and not different and not unseen
+
+
+def compare_runs(runs):
+    with tempfile.TemporaryDirectory() as folder:
+        report = replay([([run], None) for run in map(pathlib.Path.resolve, runs)], pathlib.Path(folder))
+    for run, result in zip(runs, report):
+        print_result(run.name, 1, result)
+    return not any(result["differences"] for result in report)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", metavar="BUILD_FOLDER", nargs="?")
+    parser.add_argument("--only", default="*", metavar="PATTERN")
+    parser.add_argument("--run", nargs="+", type=pathlib.Path, metavar="RUN_DIR")
+    arguments = parser.parse_args()
+    if bool(arguments.build) == bool(arguments.run):
+        parser.error("give either BUILD_FOLDER or --run")
+    equal = compare_runs(arguments.run) if arguments.run else compare_jobs(arguments.build, arguments.only)
+    sys.exit(0 if equal else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The jobs of ddp_bits.py and their made-up data: small, but together they use all that takes part in the bits."""
+
+import struct
+from typing import NamedTuple
+
+import h5py
+import numpy
+import torch
+
+import twins
+
+import load_checkpoint  # examples/, which twins puts on the path
+
+
+class Job(NamedTuple):
+    devices: tuple  # device sets; each is a run
+    spec: str       # @ stands for the folder with the data and all runs
+
+
+COMMON = "job.seed = 5\n"
+GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
+       'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
+COLOUR = 'format = "hdf5", path = "@/colour.h5", test_path = "@/colour-test.h5"'
+FLOAT = 'format = "hdf5", path = "@/float.h5"'
+TEXT = 'format = "text", path = "@/text"'
+NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
+           '{ match = ["position.*"], lr = 3e-4 }]'
+
+# 90 grey images, 26 coloured ones, 2591 bytes of text to train on.
+JOBS = {
+    # 45 samples an epoch and EST: the sixth batch is short
+    "lenet-momentum": Job(("1", "2"), f"""
+job.ests = 2
+model.name = "lenet"
+data = {{ {GREY}, batch = 8, mean = [0.3], std = [0.2] }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ epochs = 4, eval_batch = 7 }}
+checkpoint.every = 7
+"""),
+    # goes on from what lenet-momentum has learnt, with 90 images on 4 ESTs: two are taken twice
+    "lenet-adamw-4": Job(("1", "cpu=3,cpu=1"), f"""
+job.ests = 4
+model = {{ name = "lenet", init = "@/lenet-momentum.0/checkpoints/latest" }}
+data = {{ {GREY}, batch = 6, drop_last = true }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+schedule = {{ name = "cosine", unit = "step", warmup = 5, period = 10, eta_min = 1e-4 }}
+train = {{ epochs = 6, clip_grad_norm = 0.4 }}
+"""),
+    "lenet-transforms": Job(("2",), f"""
+job.ests = 2
+model.name = "lenet"
+data = {{ {GREY}, batch = 4, channels = 3, resize = [20, 23], pad = 2, mean = [0.4, 0.5, 0.6], std = [0.1, 0.2, 0.3] }}
+optimizer = {{ name = "sgd", lr = 0.02 }}
+train.steps = 5
+"""),
+    "mlp-adam-3": Job(("1", "3"), f"""
+job.ests = 3
+model = {{ name = "mlp", hidden = [50, 30], dropout = 0.2 }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "adam", lr = 0.002, weight_decay = 0.01, betas = [0.8, 0.99] }}
+schedule = {{ name = "step", period = 2, gamma = 0.7 }}
+train = {{ epochs = 5, label_smoothing = 0.1 }}
+"""),
+    "mlp-dampening-5": Job(("1", "cpu=4,cpu=1"), f"""
+job.ests = 5
+model = {{ name = "mlp", hidden = [40] }}
+data = {{ {GREY}, batch = 5, shuffle = false }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.8, dampening = 0.1, weight_decay = 1e-3 }}
+schedule = {{ name = "linear", unit = "step", period = 6, start_factor = 1.0, end_factor = 0.1 }}
+train.steps = 9
+"""),
+    "mlp-clip-8": Job(("1", "cpu=1,cpu=5,cpu=2"), f"""
+job.ests = 8
+model = {{ name = "mlp", hidden = [], classes = 12 }}
+data = {{ {GREY}, batch = 4 }}
+optimizer = {{ name = "sgd", lr = 0.1 }}
+train = {{ steps = 8, clip_grad_norm = 0.2, label_smoothing = 0.05 }}
+"""),
+    "mlp-alone": Job(("1",), f"""
+job.ests = 1
+model = {{ name = "mlp", dropout = 0.5 }}
+data = {{ {GREY}, batch = 16 }}
+optimizer = {{ name = "adamw", weight_decay = 0.1 }}
+train.steps = 8
+"""),
+    # weights and statistics from a file of load_checkpoint.save
+    "resnet18-nesterov": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "resnet18", init = "@/resnet18.h5" }}
+data = {{ {COLOUR}, batch = 2, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
+optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
+train = {{ steps = 4, eval_every = 4, eval_batch = 5 }}
+"""),
+    "vgg11": Job(("2",), f"""
+job.ests = 2
+model.name = "vgg11"
+data = {{ {FLOAT}, batch = 2 }}
+optimizer = {{ name = "sgd", lr = 0.01 }}
+train.steps = 2
+"""),
+    "gpt": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropout = 0.1 }}
+data = {{ {TEXT}, batch = 5 }}
+optimizer = {{ name = "adamw", lr = 0.003, weight_decay = 0.1, betas = [0.9, 0.95], {NO_DECAY} }}
+schedule = {{ name = "cosine", unit = "step", warmup = 3, period = 20 }}
+train = {{ epochs = 2, clip_grad_norm = 1.0 }}
+"""),
+    "gpt-4": Job(("1", "cpu=1,cpu=3", "4"), f"""
+job.ests = 4
+model = {{ name = "gpt", context = 24, width = 32, layers = 1, heads = 2 }}
+data = {{ {TEXT}, batch = 4 }}
+optimizer = {{ name = "adamw", lr = 0.003, {NO_DECAY} }}
+train = {{ epochs = 2, clip_grad_norm = 0.5, label_smoothing = 0.1 }}
+"""),
+    "gpt-untied-threads": Job(("2",), f"""
+job = {{ ests = 2, threads = 2, seed = 5 }}
+model = {{ name = "gpt", context = 24, width = 64, layers = 1, heads = 2, tied = false }}
+data = {{ {TEXT}, batch = 8 }}
+optimizer = {{ name = "adam", lr = 0.001 }}
+train.steps = 4
+"""),
+}
+
+
+def write_data(folder):
+    """Everything that the specs' paths name, but for runs."""
+    draw = numpy.random.default_rng(1)
+    write_idx(folder, "grey", draw, 90)
+    write_idx(folder, "grey-test", draw, 30)
+    for name, count in ("colour", 26), ("colour-test", 11):
+        write_hdf5(folder / f"{name}.h5", draw.integers(0, 256, (count, 3, 32, 32), numpy.uint8), draw)
+    write_hdf5(folder / "float.h5", draw.standard_normal((8, 1, 32, 32), numpy.float32), draw)
+    words = [draw.bytes(int(draw.integers(1, 7))) for _ in range(40)]
+    (folder / "text").write_bytes(b" ".join(words[draw.integers(0, 40)] for _ in range(2000))[:2879])
+    torch.manual_seed(123)
+    model = twins.twin("resnet18", [3, 32, 32], 10)
+    with torch.no_grad():
+        model(torch.randn(4, 3, 32, 32))  # statistics that no model begins with
+    load_checkpoint.save(model, folder / "resnet18.h5")
+
+
+def write_idx(folder, name, draw, count):
+    """Images with a bright square that depends on the label."""
+    labels = numpy.arange(count, dtype=numpy.uint8) % 10
+    images = draw.integers(0, 128, (count, 28, 28), numpy.uint8)
+    for image, label in zip(images, labels):
+        row, column = divmod(int(label), 4)
+        image[9 * row:9 * row + 7, 7 * column:7 * column + 7] += 100
+    (folder / f"{name}.images").write_bytes(struct.pack(">4i", 0x803, count, 28, 28) + images.tobytes())
+    (folder / f"{name}.labels").write_bytes(struct.pack(">2i", 0x801, count) + labels.tobytes())
+
+
+def write_hdf5(path, images, draw):
+    with h5py.File(path, "w") as file:
+        file["images"] = images
+        file["labels"] = numpy.append(draw.integers(0, 10, len(images) - 1), 9)

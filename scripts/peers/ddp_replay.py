@@ -1,0 +1,284 @@
+"""Repeats runs of estrain with PyTorch's DistributedDataParallel and compares every bit. The program of one rank:
+
+    torchrun --nproc-per-node RANKS ddp_replay.py PLAN.json REPORT.json
+
+PLAN: a list of {"runs": [RUN_DIR, ...], "break": NAME or null}; the runs of an entry are one job on several device
+sets. It is trained once, as a PyTorch user would: a process per virtual rank, DistributedSampler, DataLoader,
+torch.optim, clip_grad_norm_, lr_scheduler; RANKS must be the largest number of ESTs of all jobs, ranks beyond a job's
+number wait. "break" is one of BREAKS: something done wrongly on purpose, which the comparison has to find.
+REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
+"""
+
+import fnmatch
+import itertools
+import json
+import os
+import pathlib
+import sys
+
+import numpy
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader, DistributedSampler
+
+import run_data
+import twins
+from run_record import Run
+
+import load_checkpoint  # examples/, which twins puts on the path
+
+BREAKS = ("order", "seed", "shuffle", "scale", "lr")
+MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (), "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+OPTIMIZER_KEYS = {"sgd": ("lr", "momentum", "dampening", "weight_decay", "nesterov"),
+                  "adam": ("lr", "betas", "eps", "weight_decay"), "adamw": ("lr", "betas", "eps", "weight_decay")}
+GROUP_KEYS = ("lr", "weight_decay", "momentum")
+
+
+def make_model(spec, data):
+    keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
+    options = {key: spec["model"][key] for key in keys if key in spec["model"]}
+    return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)
+
+
+def make_optimizer(spec, model):
+    section = spec["optimizer"]
+    groups = [dict(params=[])]
+    groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group}) for group in section["groups"]]
+    for name, parameter in model.named_parameters():
+        matches = (i for i, group in enumerate(section["groups"], 1)
+                   if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
+        groups[next(matches, 0)]["params"].append(parameter)
+    options = {key: section[key] for key in OPTIMIZER_KEYS[section["name"]] if key in section}
+    return OPTIMIZERS[section["name"]](groups, **options)
+
+
+def make_scheduler(spec, optimizer):
+    section = spec["schedule"]
+    if not section.get("warmup"):
+        return main_scheduler(section, optimizer)
+    warmup = lr_scheduler.LinearLR(optimizer, section["warmup_start"], 1.0, section["warmup"])
+    return lr_scheduler.SequentialLR(optimizer, [warmup, main_scheduler(section, optimizer)], [section["warmup"]])
+
+
+def main_scheduler(section, optimizer):
+    if section["name"] == "step":
+        return lr_scheduler.StepLR(optimizer, section["period"], section["gamma"])
+    if section["name"] == "cosine":
+        return lr_scheduler.CosineAnnealingLR(optimizer, section["period"], section["eta_min"])
+    if section["name"] == "linear":
+        return lr_scheduler.LinearLR(optimizer, section["start_factor"], section["end_factor"], section["period"])
+    return lr_scheduler.ConstantLR(optimizer, factor=1, total_iters=0)
+
+
+def tree_sum(parts):
+    """core/comm/reduction_tree.h: the first m parts and the rest, each summed likewise; m is the largest power of two below their number."""
+    if len(parts) == 1:
+        return parts[0]
+    half = 1 << (len(parts) - 1).bit_length() - 1
+    return tree_sum(parts[:half]) + tree_sum(parts[half:])
+
+
+def sum_from_the_right(parts):
+    return parts[0] if len(parts) == 1 else parts[0] + sum_from_the_right(parts[1:])
+
+
+def gathering_hook(add, scale):
+    """A DDP communication hook: all ranks' buckets times `scale`, summed by `add`."""
+    def hook(group, bucket):
+        parts = [torch.empty_like(bucket.buffer()) for _ in range(group.size())]
+        work = dist.all_gather(parts, bucket.buffer(), group=group, async_op=True)
+        return work.get_future().then(lambda _: add([part * scale for part in parts]))
+    return hook
+
+
+class Differences:
+    """Compares bits, counts, and keeps what differs in words: the first step of each thing."""
+
+    def __init__(self):
+        self.compared, self.found = 0, {}
+
+    def compare(self, what, step, ours, theirs):
+        """ours: estrain's array or number; theirs: PyTorch's."""
+        self.compared += 1
+        a, b = numpy.asarray(ours), numpy.asarray(theirs)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            self.note(what, f"{a.dtype} {list(a.shape)} at step {step}, in PyTorch {b.dtype} {list(b.shape)}")
+        elif a.tobytes() != b.tobytes():
+            self.note(what, f"first at step {step}: {different_elements(a, b)}")
+
+    def compare_names(self, what, ours, theirs):
+        self.compared += 1
+        if set(ours) != set(theirs):
+            self.note(what, f"only in estrain {sorted(set(ours) - set(theirs))[:3]}, "
+                            f"only in PyTorch {sorted(set(theirs) - set(ours))[:3]}")
+
+    def note(self, what, text):
+        self.found.setdefault(what, f"{what}: {text}")
+
+
+def different_elements(a, b):
+    raw = [numpy.frombuffer(x.tobytes(), numpy.uint8).reshape(-1, x.itemsize) for x in (a, b)]
+    different = numpy.flatnonzero((raw[0] != raw[1]).any(axis=1))
+    i = different[0]
+    return f"{len(different)} of {a.size} differ, the first {a.ravel()[i]!r}, in PyTorch {b.ravel()[i]!r}"
+
+
+class Replay:
+    """One rank's part of one job."""
+
+    def __init__(self, runs, breaks, group):
+        self.runs, self.spec, self.breaks = runs, runs[0].spec, breaks
+        self.rank, self.ests = group.rank(), self.spec["job"]["ests"]
+        self.differences = Differences()
+        torch.set_num_threads(self.spec["job"]["threads"])
+        self.train, self.test = run_data.open_data(self.spec)
+        model = self.first_model()
+        self.model = DistributedDataParallel(model, process_group=group)
+        if self.ests > 2 or breaks in ("order", "scale"):
+            self.model.register_comm_hook(group, gathering_hook(
+                sum_from_the_right if breaks == "order" else tree_sum, 1 / (self.ests + (breaks == "scale"))))
+        self.optimizer = make_optimizer(self.spec, model)
+        if breaks == "lr":
+            for group_ in self.optimizer.param_groups:
+                group_["lr"] = float(numpy.nextafter(group_["lr"], 1))
+        self.scheduler = make_scheduler(self.spec, self.optimizer)
+        torch.manual_seed(self.spec["job"]["seed"] + self.rank + (breaks == "seed"))
+
+    def first_model(self):
+        """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
+        torch.manual_seed(self.spec["job"]["seed"])
+        model = make_model(self.spec, self.train)
+        if self.spec["model"].get("init"):
+            load_checkpoint.load(model, self.spec["model"]["init"])
+        first = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+        load_checkpoint.load(model, self.runs[0].checkpoints[0])
+        for name, value in model.state_dict().items():
+            self.differences.compare(f"initial {name}", 0, value.numpy(), first[name])
+        return model
+
+    def run(self):
+        section = self.spec["data"]
+        sampler = DistributedSampler(self.train, self.ests, self.rank, shuffle=section["shuffle"],
+                                     seed=self.spec["job"]["seed"] + (self.breaks == "shuffle"))
+        loader = DataLoader(self.train, section["batch"], sampler=sampler, drop_last=section["drop_last"],
+                            generator=torch.Generator())
+        step, last = 0, len(self.runs[0].steps)
+        for epoch in itertools.count():
+            sampler.set_epoch(epoch)
+            for batch, target in loader:
+                step += 1
+                self.step(step, batch, target)
+                if step == last:
+                    return
+            if self.spec["schedule"].get("unit") == "epoch":
+                self.scheduler.step()
+
+    def step(self, step, batch, target):
+        lr = self.optimizer.param_groups[0]["lr"]
+        self.optimizer.zero_grad()
+        loss = self.loss(self.model(batch), target)
+        loss.backward()
+        if self.spec["train"]["clip_grad_norm"]:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
+        self.optimizer.step()
+        if self.spec["schedule"].get("unit") == "step":
+            self.scheduler.step()
+        self.compare_step(step, loss.item(), lr)
+
+    def loss(self, logits, target):
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
+                               label_smoothing=self.spec["train"]["label_smoothing"])
+
+    def compare_step(self, step, loss, lr):
+        state = evaluation = None
+        for run in self.runs:
+            bits = numpy.uint32(int(run.steps[step]["est_loss_bits"][self.rank], 16)).view(numpy.float32)
+            self.compare(run, f"loss of EST {self.rank}", step, bits, numpy.float32(loss))
+            if self.rank == 0:
+                self.compare(run, "lr", step, run.steps[step]["lr"], lr)
+            if self.rank == 0 and step in run.evaluations:
+                evaluation = evaluation or self.evaluate()
+                for key, value in evaluation.items():
+                    self.compare(run, f"evaluation's {key}", step, run.evaluations[step][key], value)
+            if step in run.checkpoints:
+                state = state or self.state(step)
+                self.compare_state(run, step, state, loss)
+
+    def compare(self, run, what, step, ours, theirs):
+        self.differences.compare(f"{run.directory.name}: {what}", step, ours, theirs)
+
+    def compare_state(self, run, step, state, loss):
+        arrays = run.arrays(step)
+        if self.rank == 0:
+            shared = {path for path in arrays if not path.startswith("ests/")}
+            self.differences.compare_names(f"{run.directory.name}: names", shared, state["shared"])
+            for path in sorted(shared & state["shared"].keys()):
+                self.compare(run, path, step, arrays[path], state["shared"][path])
+        est = {f"ests/{self.rank}/generator": state["generator"], f"ests/{self.rank}/loss": numpy.float32(loss)}
+        for path, value in est.items():
+            self.compare(run, path, step, arrays[path], value)
+
+    def state(self, step):
+        """As a checkpoint has it. A parameter's number of updates is also kept where torch.optim needs none."""
+        module = self.model.module
+        shared = {f"model/{name}": value.detach().numpy()
+                  for name, value in module.named_parameters(remove_duplicate=False)}
+        shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers()}
+        for name, parameter in module.named_parameters():
+            slots = {"step": step} | self.optimizer.state[parameter]
+            shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
+                       for slot, value in slots.items() if value is not None}
+        return {"shared": shared, "generator": torch.get_rng_state().numpy().copy()}
+
+    def evaluate(self):
+        module, generator = self.model.module, torch.get_rng_state()
+        module.eval()
+        total, correct, predictions = 0.0, 0, 0
+        with torch.no_grad():
+            for batch, target in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
+                logits, flat = module(batch), target.view(-1)
+                logits = logits.view(-1, logits.shape[-1])
+                losses = F.cross_entropy(logits, flat, reduction="none").view(len(target), -1).mean(1)
+                for value in losses.tolist():
+                    total += value
+                correct += int((logits.argmax(1) == flat).sum())
+                predictions += flat.numel()
+        module.train()
+        assert torch.equal(generator, torch.get_rng_state())
+        return {"loss": total / len(self.test), "accuracy": correct / predictions, "predictions": predictions}
+
+
+def gather_report(replay, group):
+    own = [replay.differences.compared, list(replay.differences.found.values())]
+    parts = [None] * group.size()
+    dist.all_gather_object(parts, own, group=group)
+    return {"ranks": group.size(), "steps": len(replay.runs[0].steps), "compared": sum(part[0] for part in parts),
+            "differences": [text for part in parts for text in part[1]]}
+
+
+def main():
+    plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    dist.init_process_group("gloo")
+    groups, report = {}, []
+    for entry in plan:
+        runs = [Run(directory) for directory in entry["runs"]]
+        ests = runs[0].spec["job"]["ests"]
+        group = groups.setdefault(ests, None) or dist.new_group(range(ests))
+        groups[ests] = group
+        if dist.get_rank() < ests:
+            replay = Replay(runs, entry["break"], group)
+            replay.run()
+            report.append(gather_report(replay, group))
+            del replay
+    if dist.get_rank() == 0:
+        pathlib.Path(sys.argv[2]).write_text(json.dumps(report))
+    dist.barrier()
+    sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+main()

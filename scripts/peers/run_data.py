@@ -1,0 +1,106 @@
+"""The data sets of a job spec as PyTorch datasets, read anew from what core/data/*.h say about the formats.
+
+No random crops and flips: the random numbers of estrain's augmentation are its own.
+"""
+
+import gzip
+import pathlib
+
+import h5py
+import numpy
+import torch
+import torch.nn.functional as F
+from torch.utils.data import Dataset
+
+
+class Images(Dataset):
+    """classes, shape of a sample; items are (image, label)."""
+
+    def __init__(self, pixels, labels, section, classes=None):
+        if section["crop"] or section["flip"]:
+            raise SystemExit("data.crop and data.flip cannot be repeated in Python")
+        self.pixels = torch.from_numpy(pixels if pixels.ndim == 4 else pixels[:, None])
+        self.labels = torch.from_numpy(labels.astype(numpy.int64))
+        self.section = section
+        self.classes = classes or int(self.labels.max()) + 1
+        self.shape = list(self[0][0].shape)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        image, section = self.pixels[i], self.section
+        if image.dtype == torch.uint8:
+            image = image.float().div(255)
+        image = image.expand(section.get("channels", -1), -1, -1)
+        if section["resize"]:
+            image = F.interpolate(image[None], section["resize"], mode="bilinear", align_corners=False)[0]
+        image = F.pad(image, [section["pad"]] * 4)
+        if section["mean"]:
+            image = image.sub(torch.tensor(section["mean"])[:, None, None])
+        if section["std"]:
+            image = image.div(torch.tensor(section["std"])[:, None, None])
+        return image, self.labels[i]
+
+
+class Text(Dataset):
+    """Items are (tokens, next tokens)."""
+    classes, shape = 256, []
+
+    def __init__(self, data, context):
+        self.data = torch.from_numpy(numpy.frombuffer(data, numpy.uint8).astype(numpy.int64))
+        self.context = context
+
+    def __len__(self):
+        return (len(self.data) - 1) // self.context
+
+    def __getitem__(self, i):
+        window = self.data[i * self.context:(i + 1) * self.context + 1]
+        return window[:-1], window[1:]
+
+
+def open_data(spec):
+    """The training and the test set (None where there is none) of a resolved spec."""
+    section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")
+    if section["format"] == "text":
+        return open_text(section, context)
+    readers = {"idx": read_idx_pair, "hdf5": read_hdf5_pair}
+    if section["format"] not in readers:
+        raise SystemExit(f"data.format = \"{section['format']}\" cannot be repeated in Python")
+    train, test = readers[section["format"]](section)
+    train = Images(*train, section, classes)
+    return train, Images(*test, section, train.classes) if test else None
+
+
+def open_text(section, context):
+    data = pathlib.Path(section["path"]).read_bytes()
+    if section.get("test_path"):
+        return Text(data, context), Text(pathlib.Path(section["test_path"]).read_bytes(), context)
+    split = len(data) - int(len(data) * section["holdout"])
+    return Text(data[:split], context), Text(data[split:], context) if split < len(data) else None
+
+
+def read_hdf5_pair(section):
+    def read(path):
+        with h5py.File(path) as file:
+            return file["images"][()], file["labels"][()]
+    return read(section["path"]), read(section["test_path"]) if section.get("test_path") else None
+
+
+def read_idx_pair(section):
+    if section.get("images"):
+        has_test = section.get("test_images")
+        return (read_idx(section["images"]), read_idx(section["labels"])), (
+            (read_idx(section["test_images"]), read_idx(section["test_labels"])) if has_test else None)
+    folder = pathlib.Path(section["path"])
+    return [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1")]
+            for part in ("train", "t10k")]
+
+
+def read_idx(path):
+    path = pathlib.Path(path)
+    if not path.exists():
+        path = pathlib.Path(f"{path}.gz")
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    sizes = numpy.frombuffer(data, ">i4", count=data[3], offset=4)
+    return numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * data[3]).reshape(sizes).copy()

@@ -1,0 +1,63 @@
+#pragma once
+// Running the estrain program as a user does. What goes wrong in the harness itself (a time-out) is thrown, so that the
+// test case fails with the command's words.
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/base/json.h"
+
+namespace estrain::testing {
+
+using Words = std::vector<std::string>;
+
+struct Ended {
+  int code = -1;          // exit status; 128 + the signal's number where a signal ended it
+  std::string text;       // stdout and stderr
+  bool says(std::string_view words) const { return text.find(words) != std::string::npos; }
+  std::string shown() const;  // for messages
+};
+
+// A command in the background; killed when the object goes.
+class Command {
+ public:
+  struct Options {
+    bool survives_file_limit = false;  // a write beyond RLIMIT_FSIZE is an error, as on a full disk, and no signal
+  };
+  explicit Command(const Words& arguments) : Command(arguments, Options{}) {}
+  Command(const Words& arguments, Options options);
+  Command(Command&& other) noexcept = default;
+  ~Command();
+
+  pid_t pid() const { return process_.pid(); }
+  void signal(int number) const { process_.signal(number); }
+  bool ended_within(int milliseconds);  // false: it still runs
+  Ended wait(int seconds = 120);        // throws, and kills, if it takes longer
+  std::string text() const;             // so far
+
+ private:
+  std::string output_;
+  ChildProcess process_;
+  Ended ended_;
+};
+
+Ended estrain(const Words& arguments);  // to its end
+
+// Asks again and again until `holds` does. Throws naming `what` after `seconds`.
+void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds = 60);
+
+// Processes, from /proc. A zombie counts as ended.
+struct ProcessInfo {
+  pid_t pid = 0, parent = 0;
+  std::vector<std::string> arguments;
+  bool is(std::string_view verb) const { return arguments.size() > 1 && arguments[1] == verb; }
+};
+std::vector<ProcessInfo> processes();
+bool process_lives(pid_t pid);
+
+}  // namespace estrain::testing

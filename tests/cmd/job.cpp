@@ -1,0 +1,67 @@
+#include "job.h"
+
+#include <stdexcept>
+
+#include "core/launch/control_socket.h"
+
+namespace estrain::testing {
+namespace {
+
+constexpr int kPatienceMs = 10'000;
+
+Words join(Words first, const Words& more) {
+  first.insert(first.end(), more.begin(), more.end());
+  return first;
+}
+
+}  // namespace
+
+Job::Job(std::string run, const Words& arguments, Command::Options options)
+    : run_(std::move(run)), launcher_(arguments, options) {}
+
+Job::Job(std::string spec, std::string run, const Words& more, Command::Options options)
+    : Job(run, join({"train", std::move(spec), "--run", run}, more), options) {}
+
+Job Job::resumed(const std::string& run, const Words& more) {
+  return Job(run, join({"train", "--resume", "--run", run}, more), Command::Options{});
+}
+
+Json Job::status() {
+  if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
+  try {
+    return launch::ask_launcher(run_, {{"do", "status"}}, kPatienceMs);
+  } catch (const Error&) {
+    return Json::object();  // not listening yet, or in the middle of a re-exec
+  }
+}
+
+int64_t Job::step() { return status().value("step", INT64_C(-1)); }
+
+void Job::reach(int64_t wanted) {
+  wait_until("step " + std::to_string(wanted), [&] { return step() >= wanted; });
+}
+
+std::vector<pid_t> Job::workers() {
+  std::vector<pid_t> pids;
+  wait_until("the list of workers", [&] {
+    const Json now = status();
+    for (const Json& worker : now.value("workers", Json::array())) pids.push_back(worker.at("pid").get<pid_t>());
+    return !pids.empty();
+  });
+  return pids;
+}
+
+std::vector<ProcessInfo> Job::children() const {
+  std::vector<ProcessInfo> mine;
+  for (ProcessInfo& process : processes())
+    if (process.parent == pid()) mine.push_back(std::move(process));
+  return mine;
+}
+
+pid_t Job::scribe() const {
+  for (const ProcessInfo& child : children())
+    if (child.is("scribe")) return child.pid;
+  throw std::runtime_error("the job has no scribe");
+}
+
+}  // namespace estrain::testing

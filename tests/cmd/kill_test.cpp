@@ -1,0 +1,127 @@
+// Processes that are killed: nothing is left behind, nothing committed is lost, and the message names who died of what.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+// Resumes for some more steps and compares with a run that nobody disturbed.
+void check_goes_on(const ScratchFolder& folder, const std::string& spec, const std::string& run) {
+  const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 8);
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--devices", "2", "--set", steps});
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const std::string whole = folder / "whole";
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
+  CHECK(difference(run, whole).text == "");
+}
+
+bool anyone_left(const std::string& run) {
+  const std::vector<ProcessInfo> all = processes();
+  return std::ranges::any_of(all, [&](const ProcessInfo& process) {
+    return std::ranges::find(process.arguments, run) != process.arguments.end();
+  });
+}
+
+void check_killed_launcher(bool after_resize) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2"});
+  job.reach(10);
+  if (after_resize) REQUIRE(job.resize("3").code == 0);
+  job.reach(job.step() + 5);
+  const std::vector<pid_t> workers = job.workers();
+  REQUIRE(workers.size() == (after_resize ? 3 : 2));
+  const int64_t seen = job.step();
+  const int64_t begin = monotonic_ns();
+  job.launcher().signal(SIGKILL);
+  CHECK(job.launcher().wait().code == 128 + SIGKILL);
+  wait_until("the workers' end", [&] { return std::ranges::none_of(workers, process_lives); });
+  CHECK(seconds(monotonic_ns() - begin) < 1.0);
+  wait_until("the end of everybody else", [&] { return !anyone_left(run); });
+  const std::vector<int64_t> saved = checkpoint_steps(run);
+  CHECK(saved.back() >= seen);
+  CHECK(metric_steps(run).back() >= saved.back());
+  check_goes_on(folder, spec, run);
+}
+
+TEST_CASE("the launcher is killed: workers gone within a second, the committed step saved, resume leaves no trace") {
+  check_killed_launcher(false);
+}
+
+TEST_CASE("the launcher is killed after a resize: the same") { check_killed_launcher(true); }
+
+void check_killed_worker(const std::string& devices, size_t index) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", devices});
+  job.reach(10);
+  const std::vector<pid_t> workers = job.workers();
+  ::kill(workers.at(index), SIGKILL);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("estrain: worker " + std::to_string(index)));
+  CHECK(ended.says("process " + std::to_string(workers[index])));
+  CHECK(ended.says("SIGKILL"));
+  CHECK(ended.says("memory"));
+  CHECK(ended.says(" MB"));
+  CHECK(ended.says(run + "/worker-" + std::to_string(index) + ".log"));
+  const int64_t last = checkpoint_steps(run).back();
+  CHECK(last >= 10);
+  CHECK(ended.says("last good step: " + std::to_string(last)));
+  CHECK_FALSE(anyone_left(run));
+  const std::vector<Json> failures = events(run, "failed");
+  REQUIRE(failures.size() == 1);
+  CHECK(failures[0].at("worker") == index);
+  CHECK(failures[0].at("last_good_step") == last);
+  const Ended status = estrain({"status", run, "--json"});
+  CHECK(parse_json(status.text, "status").at("state") == "failed");
+  check_goes_on(folder, spec, run);
+}
+
+TEST_CASE("the only worker is killed") { check_killed_worker("1", 0); }
+TEST_CASE("the first of two workers is killed: it is named") { check_killed_worker("2", 0); }
+TEST_CASE("the last of three workers is killed: it is named") { check_killed_worker("3", 2); }
+
+TEST_CASE("a worker dies of another signal: it is named") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "2"});
+  job.reach(3);
+  ::kill(job.workers().at(1), SIGSEGV);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("worker 1"));
+  CHECK(ended.says("SIGSEGV"));
+}
+
+TEST_CASE("the scribe is killed: the run fails, says so, and can be resumed") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2", "--set", "checkpoint.every=10"});
+  wait_until("a checkpoint", [&] {
+    job.status();  // throws if the job has ended
+    return ::access((run + "/events.jsonl").c_str(), F_OK) == 0 && events(run, "checkpoint").size() >= 3;
+  });
+  ::kill(job.scribe(), SIGKILL);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("scribe"));
+  CHECK(ended.says("SIGKILL"));
+  CHECK_FALSE(anyone_left(run));
+  check_goes_on(folder, spec, run);
+}
+
+}  // namespace
+}  // namespace estrain::testing

@@ -1,0 +1,72 @@
+// Placement leaves no bits: however the ESTs are spread over workers, every digest, every EST's loss and the final
+// checkpoint are the same.
+
+#include <doctest/doctest.h>
+
+#include "command.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+// Of 8 ESTs: even and uneven, subtrees of the reduction tree and ranges across them, one worker for each.
+const Words kPlacements = {"2", "3", "4", "5", "8", "cpu=1,cpu=7", "cpu=7,cpu=1", "cpu=3,cpu=3,cpu=2", "cpu=1,cpu=6,cpu=1"};
+const Words kFewPlacements = {"cpu=3,cpu=3,cpu=2", "8"};
+
+// Returns the run directory.
+std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
+                     const Words& more = {}) {
+  static int runs = 0;
+  const std::string run = folder / ("run-" + std::to_string(runs++));
+  Words arguments = {"train", spec, "--run", run, "--devices", devices};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Ended ended = estrain(arguments);
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
+
+void check_same_on_all(const std::string& text, const Words& placements, const ScratchFolder& folder) {
+  const std::string spec = folder.write("job.toml", text);
+  const std::string alone = train_on(folder, spec, "1");
+  REQUIRE(metric_steps(alone).size() >= 5);
+  CHECK(fingerprint_steps(alone) == metric_steps(alone));
+  for (const std::string& devices : placements) {
+    CAPTURE(devices);
+    CHECK(difference(alone, train_on(folder, spec, devices)).text == "");
+  }
+}
+
+TEST_CASE("mlp with dropout, AdamW, groups, clipping, a warm-up and short batches: no trace of nine placements") {
+  const ScratchFolder folder;
+  check_same_on_all(mlp_job(), kPlacements, folder);
+}
+
+TEST_CASE("gpt with dropout, AdamW, clipping and a cosine: no trace of nine placements") {
+  const ScratchFolder folder;
+  check_same_on_all(gpt_job(folder.write("book.txt", some_text(1600))), kPlacements, folder);
+}
+
+TEST_CASE("lenet with augmentation and momentum, not clipped: no trace of nine placements") {
+  const ScratchFolder folder;
+  check_same_on_all(lenet_job(), kPlacements, folder);
+}
+
+TEST_CASE("resnet18 with batch norm's buffers and augmentation: no trace of the placement") {
+  const ScratchFolder folder;
+  check_same_on_all(resnet18_job(), kFewPlacements, folder);
+}
+
+TEST_CASE("at D0 the sums go left to right: repeatable on one placement, other bits on another") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const Words d0 = {"--set", "job.determinism=D0"};
+  const std::string two = train_on(folder, spec, "2", d0);
+  CHECK(difference(two, train_on(folder, spec, "2", d0)).none());
+  CHECK_FALSE(difference(two, train_on(folder, spec, "cpu=3,cpu=5", d0)).none());
+  CHECK_FALSE(difference(two, train_on(folder, spec, "2")).none());
+}
+
+}  // namespace
+}  // namespace estrain::testing

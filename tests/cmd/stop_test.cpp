@@ -1,0 +1,120 @@
+// Stopping and going on, again and again within one epoch: exit code 75 each time and no trace in the bits.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+void check_stopped(Job& job) {
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 75);
+  CHECK(ended.says("train --resume --run"));
+  CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+}
+
+void check_chain(const std::string& text) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", text), run = folder / "run";
+  int64_t step = 0;
+  const auto go_on = [&](Job job, auto&& end) {
+    job.reach(step + 7);
+    end(job);
+    check_stopped(job);
+    REQUIRE(metric_steps(run).back() > step);
+    step = metric_steps(run).back();
+    CHECK(metric_steps(run) == first_steps(step));
+    CHECK(fingerprint_steps(run) == first_steps(step));
+  };
+  go_on(Job(spec, run, {"--devices", "2"}), [](Job& job) { job.launcher().signal(SIGTERM); });
+  go_on(Job::resumed(run, {"--devices", "3"}), [](Job& job) { job.launcher().signal(SIGINT); });
+  go_on(Job::resumed(run, {"--devices", "1"}), [](Job& job) { job.launcher().signal(SIGUSR1); });
+  go_on(Job::resumed(run, {"--devices", "cpu=1,cpu=3,cpu=1"}), [](Job& job) {
+    const Ended stop = job.stop();
+    INFO(stop.shown());
+    CHECK(stop.code == 0);
+    CHECK(stop.says("stopped at step"));
+  });
+  const std::string last = "train.steps=" + std::to_string(step + 9);
+  const Ended finished = estrain({"train", "--resume", "--run", run, "--devices", "4", "--set", last});
+  INFO(finished.shown());
+  REQUIRE(finished.code == 0);
+  for (const Json& line : events(run, "stage")) CHECK(line.at("stage") == 0);
+  CHECK(metric_steps(run) == first_steps(step + 9));
+
+  const std::string whole = folder / "whole";
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", last}).code == 0);
+  CHECK(difference(run, whole).text == "");
+}
+
+TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: no trace (augmentation, momentum)") {
+  check_chain(long_image_job());
+}
+
+TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: no trace (dropout, AdamW, clipping)") {
+  std::string text = long_job();
+  text.replace(text.find("ests = 6"), 8, "ests = 5");
+  check_chain(text);
+}
+
+TEST_CASE("resume of a finished job does nothing; with more steps it goes on") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job()), run = folder / "run", whole = folder / "whole";
+  REQUIRE(estrain({"train", spec, "--run", run, "--set", "train.steps=8"}).code == 0);
+  const std::vector<int64_t> saved = checkpoint_steps(run);
+  const Ended again = estrain({"train", "--resume", "--run", run});
+  INFO(again.shown());
+  CHECK(again.code == 0);
+  CHECK(metric_steps(run) == first_steps(8));
+  CHECK(checkpoint_steps(run) == saved);
+  const Ended more = estrain({"train", spec, "--resume", "--run", run, "--devices", "3"});  // the file says 13
+  INFO(more.shown());
+  CHECK(more.code == 0);
+  REQUIRE(estrain({"train", spec, "--run", whole}).code == 0);
+  const Difference found = difference(run, whole);
+  // The first run also evaluated at its own last step; everything else is equal.
+  CHECK(checkpoint_difference(latest_checkpoint(run), latest_checkpoint(whole)) == "");
+  CHECK(fingerprint_steps(run) == first_steps(13));
+  CHECK(found.first_step >= 8);
+}
+
+TEST_CASE("a stop while the job starts, and a second signal, end it with exit code 75") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  Job starting(spec, folder / "starting");
+  wait_until("the control socket", [&] { return !starting.status().empty(); });
+  starting.launcher().signal(SIGTERM);
+  const Ended early = starting.launcher().wait();
+  INFO(early.shown());
+  CHECK(early.code == 75);
+
+  Job twice(spec, folder / "twice");
+  twice.reach(5);
+  twice.launcher().signal(SIGTERM);
+  twice.launcher().signal(SIGTERM);
+  const Ended ended = twice.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 75);
+  CHECK(checkpoint_steps(twice.run()).back() >= 5);
+}
+
+TEST_CASE("at D0 a resume leaves its trace") {
+  const ScratchFolder folder;
+  const Words d0 = {"--set", "job.determinism=D0"};
+  const std::string spec = folder.write("job.toml", mlp_job()), run = folder / "run", whole = folder / "whole";
+  REQUIRE(estrain({"train", spec, "--run", run, "--set", "job.determinism=D0", "--set", "train.steps=6"}).code == 0);
+  const Ended resumed = estrain({"train", spec, "--resume", "--run", run, "--set", "job.determinism=D0"});
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", "job.determinism=D0"}).code == 0);
+  CHECK(difference(run, whole).first_step == 7);
+}
+
+}  // namespace
+}  // namespace estrain::testing

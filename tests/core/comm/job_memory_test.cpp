@@ -1,0 +1,204 @@
+#include "core/comm/job_memory.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "core/comm/step_record.h"
+
+namespace estrain::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+MemoryPlan small_plan() {
+  MemoryPlan plan;
+  plan.manifest = "the manifest";
+  plan.state_bytes = 5000;
+  plan.gradient_bytes = 4100;
+  plan.ests = 3;
+  plan.parameters = 7;
+  plan.digests = 9;
+  plan.evaluation_samples = 11;
+  plan.ring_records = 4;
+  return plan;
+}
+
+// A memory that is laid out and ready, with the mapping of the process that did it.
+struct Built {
+  UniqueFd fd = JobMemory::create();
+  JobMemory memory{fd.get()};
+  Built() {
+    memory.lay_out(small_plan());
+    memory.set_ready();
+  }
+};
+
+template <typename T>
+bool done(std::future<T>& future) {
+  return future.wait_for(50ms) == std::future_status::ready;
+}
+
+TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap") {
+  Built built;
+  const MemoryHeader& h = built.memory.header();
+  const std::pair<uint64_t, uint64_t> regions[] = {{0, sizeof(MemoryHeader)},
+                                                   {h.manifest, 12},
+                                                   {h.state, 2 * 5000},
+                                                   {h.gradients, 3 * 4100},
+                                                   {h.presence, 3 * 7},
+                                                   {h.norms, 7 * 4},
+                                                   {h.ring, 4 * record_bytes(3, 9)},
+                                                   {h.evaluation, 11 * (4 + 4)}};
+  uint64_t end = 0;
+  for (const auto& [begin, bytes] : regions) {
+    CHECK(begin % 4096 == 0);
+    CHECK(begin >= end);
+    end = begin + bytes;
+  }
+  CHECK(end <= h.total_bytes);
+  struct stat info {};
+  REQUIRE(::fstat(built.fd.get(), &info) == 0);
+  CHECK(static_cast<uint64_t>(info.st_size) == h.total_bytes);
+}
+
+TEST_CASE("state copies, slots and records start at whole cache lines, within their regions") {
+  Built built;
+  JobMemory& memory = built.memory;
+  const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  for (const int copy : {0, 1}) CHECK(address(memory.state(copy)) % 64 == 0);
+  CHECK(memory.state(1) - memory.state(0) >= 5000);
+  for (int64_t slot = 0; slot < 3; ++slot) CHECK(address(memory.gradient_slot(slot)) % 64 == 0);
+  CHECK(address(memory.gradient_slot(1)) - address(memory.gradient_slot(0)) >= 4100);
+  CHECK(address(memory.presence(2)) - address(memory.presence(0)) == 14);
+  for (uint32_t sequence = 0; sequence < 4; ++sequence) CHECK(address(memory.record(sequence)) % 64 == 0);
+  CHECK(memory.record(4) == memory.record(0));
+  CHECK(address(memory.evaluation_correct()) - address(memory.evaluation_losses()) == 44);
+}
+
+TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {
+  Built built;
+  JobMemory& memory = built.memory;
+  for (int i = 0; i < 5000; ++i) REQUIRE(memory.state(1)[i] == std::byte{0});
+  for (const int64_t step : {0, 1, 2, 101}) {
+    memory.header().committed.store(step);
+    CHECK(memory.committed_state() == memory.state(static_cast<int>(step % 2)));
+  }
+}
+
+TEST_CASE("every mapping sees the same memory") {
+  Built built;
+  JobMemory other(built.fd.get());
+  CHECK(other.manifest() == "the manifest");
+  built.memory.gradient_slot(2)[1024] = 2.5f;
+  CHECK(other.gradient_slot(2)[1024] == 2.5f);
+  other.evaluation_correct()[10] = 7;
+  CHECK(built.memory.evaluation_correct()[10] == 7);
+}
+
+TEST_CASE("who maps the memory early waits until it is ready") {
+  const UniqueFd fd = JobMemory::create();
+  JobMemory early(fd.get());
+  CHECK_FALSE(early.wait_ready(0));
+  CHECK_FALSE(early.wait_ready(30));
+  auto waiting = std::async(std::launch::async, [&] { return early.wait_ready(20'000); });
+  CHECK_FALSE(done(waiting));
+  JobMemory builder(fd.get());
+  builder.lay_out(small_plan());
+  CHECK_FALSE(done(waiting));
+  builder.set_ready();
+  CHECK(waiting.get());
+  CHECK(early.manifest() == "the manifest");
+  early.state(1)[4999] = std::byte{9};
+  CHECK(builder.state(1)[4999] == std::byte{9});
+}
+
+TEST_CASE("a held copy is not writable until it is released; the other one is") {
+  Built built;
+  JobMemory& memory = built.memory;
+  CHECK(memory.wait_writable(6));
+  REQUIRE(memory.hold(4));
+  CHECK(memory.header().held_step.load() == 4);
+  CHECK(memory.wait_writable(5));
+  auto writable = std::async(std::launch::async, [&] { return memory.wait_writable(6); });
+  CHECK_FALSE(done(writable));
+  memory.release_hold();
+  CHECK(writable.get());
+  CHECK(memory.header().held_step.load() == -1);
+}
+
+TEST_CASE("a second hold waits for the first to be released; the same step may be held again") {
+  Built built;
+  JobMemory& memory = built.memory;
+  REQUIRE(memory.hold(4));
+  CHECK(memory.hold(4));
+  auto second = std::async(std::launch::async, [&] { return memory.hold(5); });
+  CHECK_FALSE(done(second));
+  CHECK(memory.header().held_step.load() == 4);
+  memory.release_hold();
+  CHECK(second.get());
+  CHECK(memory.header().held_step.load() == 5);
+}
+
+TEST_CASE("an abort lets go of everyone who waits for a hold") {
+  Built built;
+  JobMemory& memory = built.memory;
+  REQUIRE(memory.hold(4));
+  auto writable = std::async(std::launch::async, [&] { return memory.wait_writable(6); });
+  auto second = std::async(std::launch::async, [&] { return memory.hold(5); });
+  CHECK_FALSE(done(writable));
+  memory.header().abort.store(1);
+  CHECK_FALSE(writable.get());
+  CHECK_FALSE(second.get());
+  CHECK(memory.header().held_step.load() == 4);
+}
+
+TEST_CASE("opening a stage clears what steers one, and nothing else") {
+  Built built;
+  MemoryHeader& h = built.memory.header();
+  h.committed.store(8);
+  h.published.store(3);
+  h.held_step.store(8);
+  h.pause_request.store(1);
+  h.stage_end.store(8);
+  h.abort.store(1);
+  h.stage_started.store(2);
+  h.gathered.arrived.store(1);
+  h.next_sum.store(5);
+  h.next_update.store(6);
+  built.memory.open_stage();
+  CHECK(h.pause_request.load() == 0);
+  CHECK(h.stage_end.load() == -1);
+  CHECK(h.abort.load() == 0);
+  CHECK(h.stage_started.load() == 0);
+  CHECK(h.gathered.arrived.load() == 0);
+  CHECK(h.next_sum.load() == 0);
+  CHECK(h.next_update.load() == 0);
+  CHECK(h.committed.load() == 8);
+  CHECK(h.published.load() == 3);
+  CHECK(h.held_step.load() == 8);
+}
+
+TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
+  Built built;
+  const auto allocated = [&] {
+    struct stat info {};
+    ::fstat(built.fd.get(), &info);
+    return info.st_blocks;
+  };
+  for (int64_t slot = 0; slot < 3; ++slot) std::fill_n(built.memory.gradient_slot(slot), 1025, 1.0f);
+  const auto before = allocated();
+  built.memory.release_gradient_slots(1);
+  CHECK(allocated() == before - 2 * 2 * 4096 / 512);  // two slots of two pages each
+  CHECK(built.memory.gradient_slot(0)[1024] == 1.0f);
+  CHECK(built.memory.gradient_slot(1)[0] == 0.0f);
+  CHECK(built.memory.gradient_slot(2)[1024] == 0.0f);
+  built.memory.release_gradient_slots(3);  // nothing stands there
+  CHECK(built.memory.gradient_slot(0)[0] == 1.0f);
+}
+
+}  // namespace
+}  // namespace estrain::comm

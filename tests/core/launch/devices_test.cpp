@@ -1,0 +1,135 @@
+#include "core/launch/devices.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/error_of.h"
+
+namespace estrain::launch {
+namespace {
+
+using Devices = std::vector<Device>;
+
+TEST_CASE("a number means so many plain CPU workers") {
+  CHECK(parse_devices("1") == Devices{{"cpu", {}}});
+  CHECK(parse_devices("3") == Devices{{"cpu", {}}, {"cpu", {}}, {"cpu", {}}});
+  CHECK(parse_devices("4096").size() == 4096);
+}
+
+TEST_CASE("lists name kinds, repeat them and say how many ESTs each hosts") {
+  CHECK(parse_devices("cpu") == Devices{{"cpu", {}}});
+  CHECK(parse_devices("cpu,cpu:avx2") == Devices{{"cpu", {}}, {"cpu:avx2", {}}});
+  CHECK(parse_devices("cpu*2,cpu:sse") == Devices{{"cpu", {}}, {"cpu", {}}, {"cpu:sse", {}}});
+  CHECK(parse_devices("cpu=3,cpu=5") == Devices{{"cpu", 3}, {"cpu", 5}});
+  CHECK(parse_devices("cpu:avx512=3*2") == Devices{{"cpu:avx512", 3}, {"cpu:avx512", 3}});
+}
+
+TEST_CASE("what is wrong with a list is said, with the list") {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"", "an empty name"},
+      {"cpu,", "an empty name"},
+      {",cpu", "an empty name"},
+      {"=3", "an empty name"},
+      {"0", "\"0\" is no known device"},
+      {"-1", "\"-1\" is no known device"},
+      {"4097", "\"4097\" is no known device"},
+      {"2.5", "\"2.5\" is no known device"},
+      {"99999999999999999999", "is no known device"},
+      {"gpu", "\"gpu\" is no known device; known are cpu, cpu:avx512, cpu:avx2, cpu:sse"},
+      {"cpu cpu", "\"cpu cpu\" is no known device"},
+      {"cpu:", "\"cpu:\" is no known device"},
+      {"CPU", "\"CPU\" is no known device"},
+      {"cpu*", "\"cpu*\" does not repeat a device 1 to 4096 times"},
+      {"cpu*0", "\"cpu*0\" does not repeat"},
+      {"cpu*4097", "\"cpu*4097\" does not repeat"},
+      {"cpu*2=3", "\"cpu*2=3\" does not repeat"},
+      {"cpu=", "\"cpu=\" does not name a number of ESTs"},
+      {"cpu=0", "\"cpu=0\" does not name a number of ESTs"},
+      {"cpu=two", "\"cpu=two\" does not name a number of ESTs"},
+  };
+  for (const auto& [list, what] : wrong) {
+    CAPTURE(list);
+    const Error error = error_of([&] { parse_devices(list); });
+    CHECK(error.fault() == Fault::usage);
+    CHECK(error.message().starts_with("device list \"" + std::string(list) + "\": "));
+    CHECK(error.message().find(what) != std::string::npos);
+    CHECK_FALSE(error.advice().empty());
+  }
+}
+
+TEST_CASE("GPUs are refused by name") {
+  const Error error = error_of([] { parse_devices("cpu,cuda:0"); });
+  CHECK(error.fault() == Fault::device);
+  CHECK(error.message() == "device \"cuda:0\": this version runs CPU workers only");
+}
+
+TEST_CASE("a list is printed by its kinds") {
+  CHECK(format_devices(parse_devices("2")) == "cpu,cpu");
+  CHECK(format_devices(parse_devices("cpu:avx2*2,cpu")) == "cpu:avx2,cpu:avx2,cpu");
+  CHECK(format_devices({}).empty());
+}
+
+std::vector<std::pair<int64_t, int64_t>> placed(std::string_view list, int64_t ests) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const EstRange& range : place_ests(parse_devices(list), ests))
+    ranges.emplace_back(range.begin.value, range.end.value);
+  return ranges;
+}
+
+TEST_CASE("ESTs are placed evenly, or as the list says") {
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  CHECK(placed("3", 8) == Ranges{{0, 3}, {3, 6}, {6, 8}});
+  CHECK(placed("cpu=1,cpu=7", 8) == Ranges{{0, 1}, {1, 8}});
+  CHECK(placed("cpu=2*4", 8) == Ranges{{0, 2}, {2, 4}, {4, 6}, {6, 8}});
+}
+
+TEST_CASE("placements that do not work out are refused") {
+  CHECK(error_of([] { placed("5", 4); }).fault() == Fault::infeasible);
+  CHECK(error_of([] { placed("cpu,cpu=3", 4); }).fault() == Fault::usage);
+  for (const char* list : {"cpu=3", "cpu=3,cpu=2"}) {
+    const Error error = error_of([&] { placed(list, 4); });
+    CHECK(error.fault() == Fault::infeasible);
+    CHECK(error.advice() == "make the numbers behind = add up to job.ests");
+  }
+}
+
+TEST_CASE("kinds are not mixed unless asked to") {
+  check_devices(parse_devices("cpu,cpu"), false);
+  check_devices(parse_devices("cpu,cpu:sse"), true);
+  const Error error = error_of([] { check_devices(parse_devices("cpu,cpu:sse"), false); });
+  CHECK(error.fault() == Fault::infeasible);
+  CHECK(error.message() == "devices of different kinds (cpu and cpu:sse) give different bits below D2");
+}
+
+TEST_CASE("a kind that the processor cannot be is refused, and only that") {
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+  const auto check = [] { check_devices(parse_devices("cpu:avx512"), false); };
+  if (avx512) {
+    CHECK_NOTHROW(check());
+  } else {
+    CHECK(error_of(check).fault() == Fault::device);
+  }
+}
+
+TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {
+  const auto environment = [](const char* kind) {
+    const auto pairs = device_environment({kind, {}}, 3);
+    return std::map<std::string, std::string>(pairs.begin(), pairs.end());
+  };
+  std::map<std::string, std::string> expected = {{"OMP_NUM_THREADS", "3"}, {"MKL_NUM_THREADS", "3"}};
+  CHECK(environment("cpu") == expected);
+  expected["ATEN_CPU_CAPABILITY"] = "avx2";
+  expected["ONEDNN_MAX_CPU_ISA"] = "AVX2";
+  CHECK(environment("cpu:avx2") == expected);
+  expected["ATEN_CPU_CAPABILITY"] = "avx512";
+  expected["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE";
+  CHECK(environment("cpu:avx512") == expected);
+  expected["ATEN_CPU_CAPABILITY"] = "default";
+  expected["ONEDNN_MAX_CPU_ISA"] = "SSE41";
+  expected["MKL_CBWR"] = "COMPATIBLE";
+  CHECK(environment("cpu:sse") == expected);
+}
+
+}  // namespace
+}  // namespace estrain::launch

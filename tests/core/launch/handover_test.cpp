@@ -1,0 +1,154 @@
+#include "core/launch/handover.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/base/files.h"
+#include "core/comm/job_memory.h"
+#include "tests/scratch_folder.h"
+
+// The launcher re-execs itself as `<program> train --handover FD`. This test program does the same with itself: its
+// re-exec'd self is recognised by those arguments before any test runs, takes the handover, and writes down what it was
+// given.
+
+namespace estrain::launch {
+namespace {
+
+ChildProcess sleeper() {
+  ChildOptions options;
+  options.arguments = {"/bin/sleep", "60"};
+  return ChildProcess::start(options);
+}
+
+WorkerProcess worker(int64_t id, const char* kind, int64_t begin, int64_t end, comm::MessageSocket socket) {
+  WorkerProcess made;
+  made.id = id;
+  made.device = {kind, {}};
+  made.ests = {VirtualRank(begin), VirtualRank(end)};
+  made.process = sleeper();
+  made.socket = std::move(socket);
+  return made;
+}
+
+Json describe(const std::vector<WorkerProcess>& workers) {
+  Json all = Json::array();
+  for (const WorkerProcess& one : workers) {
+    all.push_back({one.id, one.device.kind, one.ests.begin.value, one.ests.end.value, one.process.pid()});
+  }
+  return all;
+}
+
+Json describe(const Handover& handover) {
+  Json clients = Json::array();
+  for (const auto& [id, fd] : handover.clients) clients.push_back({id, fd});
+  Json json = {{"run", handover.run},
+               {"allow_mixed", handover.allow_mixed},
+               {"shared", {handover.shared.memory, handover.shared.doorbell, handover.shared.lock}},
+               {"workers_started", handover.workers_started},
+               {"stage", handover.stage},
+               {"started_ns", handover.started_ns},
+               {"scribe", handover.scribe.process.pid()},
+               {"workers", describe(handover.workers)},
+               {"leaving", describe(handover.leaving)},
+               {"listener", handover.listener},
+               {"clients", clients}};
+  if (handover.resize) {
+    const ResizeUnderWay& resize = *handover.resize;
+    json["resize"] = {resize.client.value_or(-1), resize.before,    resize.after,      resize.step,
+                      resize.requested_ns,        resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
+                      resize.step_seconds_warming};
+  }
+  return json;
+}
+
+// The re-exec'd self: reports through the first worker's socket, and shows that all that it was given works.
+[[noreturn]] void be_the_successor(int fd) {
+  Handover handover = take_handover(fd);
+  Json report = describe(handover);
+  report["note_open"] = ::fcntl(fd, F_GETFD) != -1;
+  report["close_on_exec"] = Json::array();
+  for (const int kept : {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.listener,
+                         handover.workers[0].socket.descriptor(), handover.scribe.socket.descriptor()}) {
+    report["close_on_exec"].push_back(::fcntl(kept, F_GETFD) == FD_CLOEXEC);
+  }
+  report["pid"] = ::getpid();
+  for (WorkerProcess& one : handover.workers) one.process.signal(SIGTERM);
+  for (WorkerProcess& one : handover.leaving) one.process.signal(SIGTERM);
+  handover.scribe.process.signal(SIGTERM);
+  report["ends"] = Json::array();
+  for (WorkerProcess& one : handover.workers) report["ends"].push_back(one.process.wait().text());
+  for (WorkerProcess& one : handover.leaving) report["ends"].push_back(one.process.wait().text());
+  report["ends"].push_back(handover.scribe.process.wait().text());
+  ::_exit(handover.workers[0].socket.send(report) ? 0 : 1);
+}
+
+// glibc hands main's arguments to constructors too.
+[[gnu::constructor]] void recognise_successor(int argc, char** argv, char**) {
+  if (argc == 4 && std::string_view(argv[2]) == "--handover") be_the_successor(std::atoi(argv[3]));
+}
+
+// A launcher with three workers, one of them leaving, a scribe, and a client that waits for its resize. Never returns.
+[[noreturn]] void be_the_launcher(const ScratchFolder& folder, comm::MessageSocket report_to, bool with_resize) {
+  Handover handover;
+  handover.run = folder.path();
+  handover.allow_mixed = with_resize;
+  const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
+                 lock = open_file(folder / "lock", O_RDWR | O_CREAT);
+  handover.shared = {memory.get(), doorbell.get(), lock.get()};
+  handover.workers_started = 3;
+  handover.stage = 2;
+  handover.started_ns = INT64_C(1) << 60;
+  auto other_end = comm::MessageSocket::pair(), third = comm::MessageSocket::pair(),
+       scribe = comm::MessageSocket::pair();
+  handover.workers.push_back(worker(0, "cpu", 0, 3, std::move(report_to)));
+  handover.workers.push_back(worker(2, "cpu:avx2", 3, 8, std::move(other_end.first)));
+  handover.leaving.push_back(worker(1, "cpu", 3, 8, std::move(third.first)));
+  handover.scribe = {sleeper(), std::move(scribe.first)};
+  const ControlServer control(folder.path());
+  handover.listener = control.listener();
+  handover.clients = {{5, doorbell.get()}};
+  if (with_resize) handover.resize = ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25};
+  write_file_atomically(folder / "before", describe(handover).dump());
+  reexec(handover);
+  ::_exit(99);
+}
+
+Json hand_over(bool with_resize) {
+  const ScratchFolder folder;
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  const pid_t launcher = ::fork();
+  if (launcher == 0) be_the_launcher(folder, std::move(theirs), with_resize);
+  theirs.close();
+  Json after;
+  REQUIRE(ours.receive(&after, 20'000) == comm::MessageSocket::Received::message);
+  int status = 0;
+  REQUIRE(::waitpid(launcher, &status, 0) == launcher);
+  CHECK(status == 0);
+  CHECK(after.at("pid") == launcher);
+  CHECK_FALSE(after.at("note_open").get<bool>());
+  for (const Json& closes : after.at("close_on_exec")) CHECK(closes.get<bool>());
+  CHECK(after.at("ends").size() == 4);
+  for (const Json& end : after.at("ends")) CHECK(end == "SIGTERM (signal 15)");
+  const Json before = parse_json(read_file(folder / "before"), "before");
+  for (const auto& [key, value] : before.items()) {
+    CAPTURE(key);
+    CHECK(after.at(key) == value);
+  }
+  return after;
+}
+
+TEST_CASE("a re-exec'd launcher has the same number, children, descriptors and words") {
+  const Json after = hand_over(true);
+  CHECK(after.at("resize").at(0) == 5);
+}
+
+TEST_CASE("without a resize under way there is none afterwards") { CHECK_FALSE(hand_over(false).contains("resize")); }
+
+}  // namespace
+}  // namespace estrain::launch

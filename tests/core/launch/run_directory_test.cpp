@@ -1,0 +1,108 @@
+#include "core/launch/run_directory.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::launch {
+namespace {
+
+TEST_CASE("a run directory is one launcher's at a time") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "deep/run");
+  UniqueFd lock = run.lock(0);
+  CHECK(read_file(run.path() + "/lock") == std::to_string(::getpid()));
+  const Error error = error_of([&] { run.lock(0); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message() == run.path() + ": another launcher is at work on this run directory (process " +
+                               std::to_string(::getpid()) + ")");
+  lock.reset();
+  CHECK_NOTHROW(run.lock(0));
+}
+
+TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a child's") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  UniqueFd lock = run.lock(0);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    char byte = 0;
+    ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));
+  }
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  lock.reset();
+  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(20'000); });
+  CHECK(waiting.wait_for(std::chrono::milliseconds(60)) == std::future_status::timeout);
+  writer.reset();
+  ::waitpid(child, nullptr, 0);
+  CHECK(static_cast<bool>(waiting.get()));
+}
+
+TEST_CASE("waiting for a lock has a limit") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0);
+  const int64_t begin = monotonic_ns();
+  CHECK(error_of([&] { run.lock(100); }).fault() == Fault::usage);
+  CHECK(seconds(monotonic_ns() - begin) >= 0.1);
+}
+
+TEST_CASE("a folder that cannot be made is an error that names it") {
+  const ScratchFolder folder;
+  write_file_atomically(folder / "file", "");
+  const Error error = error_of([&] { RunDirectory(folder / "file/run").lock(0); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message().find(folder / "file/run") != std::string::npos);
+}
+
+TEST_CASE("there is a run once there is a spec, which is read as it was written") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  make_folders(run.path());
+  CHECK_FALSE(run.has_run());
+  spec::JobSpec spec;
+  spec.job.name = "a name";
+  spec.job.ests = 6;
+  spec.model.name = "mlp";
+  spec.train.steps = 10;
+  run.write_spec(spec);
+  CHECK(run.has_run());
+  CHECK(run.read_spec().job == spec.job);
+  CHECK(run.read_spec().train.steps == 10);
+}
+
+TEST_CASE("events are lines with their time and name in front") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  run.log_event("stage", {{"step", 5}});
+  run.log_event("finished", Json::object());
+  const std::string text = read_file(run.events());
+  const size_t second = text.find('\n') + 1;
+  const Json first = parse_json(text.substr(0, second), "events");
+  CHECK(first.begin().key() == "time");
+  CHECK(first.at("event") == "stage");
+  CHECK(first.at("step") == 5);
+  CHECK(parse_json(text.substr(second), "events").at("event") == "finished");
+  CHECK(text.back() == '\n');
+}
+
+TEST_CASE("where things lie") {
+  const RunDirectory run("/runs/a");
+  CHECK(run.spec() == "/runs/a/job.toml");
+  CHECK(run.checkpoints() == "/runs/a/checkpoints");
+  CHECK(run.worker_log(12) == "/runs/a/worker-12.log");
+}
+
+}  // namespace
+}  // namespace estrain::launch

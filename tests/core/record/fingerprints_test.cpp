@@ -1,0 +1,153 @@
+#include "core/record/fingerprints.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/core/record/error_of.h"
+#include "tests/core/record/sample_records.h"
+#include "tests/core/record/scratch_folder.h"
+
+namespace estrain::record {
+namespace {
+
+const std::vector<std::string> names = {"fc.weight", "bn.running_mean", "est/0/generator"};
+
+std::vector<int64_t> steps_in(const std::string& path) {
+  const FingerprintReader reader(path);
+  std::vector<int64_t> steps;
+  for (size_t i = 0; i < reader.size(); ++i) steps.push_back(reader.step(i).value);
+  return steps;
+}
+
+std::vector<int64_t> counting(int64_t first, int64_t last) {
+  std::vector<int64_t> steps;
+  for (int64_t step = first; step <= last; ++step) steps.push_back(step);
+  return steps;
+}
+
+void write(const std::string& path, int64_t first, int64_t last) {
+  FingerprintWriter(path, names, Step(first - 1)).append(sample_records(first, last));
+}
+
+TEST_CASE("what is written is read, at random and in order") {
+  const ScratchFolder folder;
+  {
+    FingerprintWriter writer(folder / "f", names, Step(0));
+    writer.append(sample_records(1, 5));
+    writer.append({});
+    writer.append(sample_records(6, 6));
+  }
+  const FingerprintReader reader(folder / "f");
+  CHECK(reader.names() == names);
+  REQUIRE(reader.size() == 6);
+  for (int64_t step = 1; step <= 6; ++step) {
+    const std::optional<size_t> at = reader.find(Step(step));
+    REQUIRE(at.has_value());
+    CHECK(reader.step(*at) == Step(step));
+    const auto digests = reader.digests(*at);
+    CHECK(std::vector<uint64_t>(digests.begin(), digests.end()) == sample_record(step).digests);
+    CHECK(reader.intact(*at));
+  }
+  CHECK_FALSE(reader.find(Step(0)).has_value());
+  CHECK_FALSE(reader.find(Step(7)).has_value());
+}
+
+TEST_CASE("a resumed run drops what is behind its checkpoint and goes on") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 9);
+  write(folder / "f", 7, 12);
+  CHECK(steps_in(folder / "f") == counting(1, 12));
+  FingerprintWriter(folder / "f", names, Step(0));
+  CHECK(steps_in(folder / "f").empty());
+}
+
+TEST_CASE("cut short at any byte: whole records stay, and the writer goes on behind them") {
+  const ScratchFolder folder;
+  write(folder / "whole", 1, 4);
+  const std::string whole = bytes_of(folder / "whole");
+  const size_t header = whole.size() - 4 * 40;
+  for (size_t length = 0; length <= whole.size(); ++length) {
+    CAPTURE(length);
+    replace_bytes(folder / "f", whole.substr(0, length));
+    if (length >= header) CHECK(steps_in(folder / "f") == counting(1, static_cast<int64_t>((length - header) / 40)));
+    write(folder / "f", 3, 5);
+    const std::vector<int64_t> steps = steps_in(folder / "f");
+    REQUIRE(steps.size() >= 3);
+    CHECK(std::vector<int64_t>(steps.end() - 3, steps.end()) == counting(3, 5));
+  }
+}
+
+TEST_CASE("a damaged record is known, at the end it does not count") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 4);
+  const std::string whole = bytes_of(folder / "f");
+  for (size_t back = 1; back <= 40; ++back) {
+    std::string bytes = whole;
+    bytes[bytes.size() - back] ^= 8;
+    replace_bytes(folder / "f", bytes);
+    CHECK(steps_in(folder / "f") == counting(1, 3));
+    bytes = whole;
+    bytes[bytes.size() - 80 - back] ^= 8;
+    replace_bytes(folder / "f", bytes);
+    const FingerprintReader reader(folder / "f");
+    CHECK(reader.size() == 4);
+    CHECK_FALSE(reader.intact(1));
+  }
+  replace_bytes(folder / "f", whole + std::string(40, '\0'));
+  CHECK(steps_in(folder / "f") == counting(1, 4));
+}
+
+TEST_CASE("another job's file, and one that is no fingerprints file, are refused") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 2);
+  const Error error = error_of([&] { FingerprintWriter(folder / "f", {"fc.weight", "fc.bias"}, Step(2)); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(steps_in(folder / "f") == counting(1, 2));
+  replace_bytes(folder / "g", std::string(100, 'x'));
+  CHECK(error_of([&] { FingerprintReader reader(folder / "g"); }).fault() == Fault::corrupt);
+  CHECK(error_of([&] { FingerprintWriter(folder / "g", names, Step(0)); }).fault() == Fault::corrupt);
+  CHECK(error_of([&] { FingerprintReader reader(folder / "absent"); }).fault() == Fault::io);
+}
+
+TEST_CASE("steps that do not rise or digests that do not fit are a bug") {
+  const ScratchFolder folder;
+  FingerprintWriter writer(folder / "f", names, Step(0));
+  writer.append(sample_records(1, 2));
+  CHECK(error_of([&] { writer.append(sample_records(2, 2)); }).fault() == Fault::bug);
+  CHECK(error_of([&] { writer.append(sample_records(3, 3, 2)); }).fault() == Fault::bug);
+}
+
+// In a child, for the limit on file sizes is a property of the process.
+TEST_CASE("a full disk costs the records that did not fit, nothing else") {
+  const ScratchFolder folder;
+  FingerprintWriter writer(folder / "f", names, Step(0));
+  writer.append(sample_records(1, 2));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const auto room = static_cast<rlim_t>(bytes_of(folder / "f").size() + 50);
+    const rlimit tight = {room, RLIM_INFINITY}, free = {RLIM_INFINITY, RLIM_INFINITY};
+    int outcome = 1;
+    ::setrlimit(RLIMIT_FSIZE, &tight);
+    try {
+      writer.append(sample_records(3, 4));
+    } catch (const Error& error) {
+      outcome = error.fault() == Fault::io && steps_in(folder / "f") == counting(1, 2) ? 0 : 2;
+    }
+    ::setrlimit(RLIMIT_FSIZE, &free);
+    writer.append(sample_records(5, 6));
+    if (steps_in(folder / "f") != std::vector<int64_t>{1, 2, 5, 6}) outcome = 3;
+    ::_exit(outcome);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+}  // namespace estrain::record
