@@ -159,7 +159,7 @@ class Search {
       if (!own && !has_record(other, step)) continue;
       const record::FingerprintReader& fingerprints = own ? *subject.fingerprints : *other.fingerprints;
       std::vector<std::string> names = unlike_record(file, present_, fingerprints, *fingerprints.find(step));
-      compared_something_ = true;
+      compared_something_ = compared_something_ || !own;
       if (names.empty()) {
         result_.recorded.push_back(step);
         continue;

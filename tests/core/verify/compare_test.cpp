@@ -242,7 +242,7 @@ TEST_CASE("two checkpoints, and a run with a checkpoint") {
 TEST_CASE("specs and change logs that differ are said up front") {
   const TwoRuns runs;
   FakeRun{}.write(runs.a);
-  FakeRun{.spec = "[job]\nname = \"fake\"\nests = 2\nseed = 5\n",
+  FakeRun{.spec = fake_spec(5),
           .changes = "{\"time\":\"t\",\"step\":3,\"lr\":0.5}\n{\"time\":\"t\",\"step\":99,\"lr\":0.1}\n"}
       .write(runs.b);
   const Comparison comparison = compare(runs.a, runs.b);

@@ -96,6 +96,12 @@ void write_text(const std::string& path, const std::string& text) { std::ofstrea
 
 }  // namespace
 
+std::string fake_spec(int64_t seed) {
+  return "[job]\nname = \"fake\"\nests = 2\nseed = " + std::to_string(seed) +
+         "\n[model]\nname = \"mlp\"\n[data]\nformat = \"synthetic\"\n[optimizer]\nname = \"sgd\"\n[train]\nsteps = "
+         "20\n";
+}
+
 std::byte* FakeState::bytes(const std::string& path) {
   for (const StateTensor& tensor : layout.tensors)
     if (tensor.path() == path) return reinterpret_cast<std::byte*>(words.data()) + tensor.offset;

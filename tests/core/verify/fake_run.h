@@ -18,17 +18,19 @@ struct FakeState {
   float& f32(const std::string& path, size_t index);
 };
 
+std::string fake_spec(int64_t seed);
+
 struct FakeRun {
   int64_t first_step = 0, steps = 20;  // from the state at first_step to the one at steps
   int64_t checkpoint_every = 10;       // also at first_step
   int64_t ests = 2;
   bool fingerprints = true;
-  std::string spec = "[job]\nname = \"fake\"\nests = 2\n";
-  std::string events;
-  std::string changes;
+  std::string spec = fake_spec(0);
+  std::string events = "";
+  std::string changes = "";
   // Called with every step's state before it is recorded, and with its losses.
-  std::function<void(int64_t step, FakeState& state)> disturb;
-  std::function<void(int64_t step, std::vector<float>& losses)> disturb_losses;
+  std::function<void(int64_t step, FakeState& state)> disturb = nullptr;
+  std::function<void(int64_t step, std::vector<float>& losses)> disturb_losses = nullptr;
 
   void write(const std::string& folder) const;
 };

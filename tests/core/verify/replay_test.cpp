@@ -68,7 +68,10 @@ TEST_CASE("a fault that does not repeat is told from a systematic difference") {
   CHECK(systematic.tensors[0].first.distance == 1u);
   CHECK(to_json(systematic).at("repeats") == "difference");
 
-  const Subject other = recorded.replay("other", {.disturb = nudge(14)});
+  const auto elsewhere = [](int64_t step, FakeState& state) {
+    if (step == 15) state.f32("/model/fc.weight", 0) = 0.25f;
+  };
+  const Subject other = recorded.replay("other", {.disturb = elsewhere});
   CHECK(judge_replay(plan, a, b, other, other).repeats == Repeats::neither);
   CHECK(judge_replay(plan, a, a, clean_a, clean_b).repeats == Repeats::both);
 }

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cmd/commands.h"
+#include "core/launch/replay.h"
+#include "core/verify/compare.h"
+#include "core/verify/replay.h"
+#include "core/verify/report.h"
+
+namespace estrain::cmd {
+namespace {
+
+constexpr int kDiffers = 3;
+
+struct Arguments {
+  std::string a, b;
+  bool replay = false, json = false;
+};
+
+// A folder for replays that goes with the command.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "estrain-replay-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw system_error("cannot make a folder for the replays: " + path_, errno);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string inside(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+
+ private:
+  std::string path_;
+};
+
+// Runs the stretch before the difference again as either run was placed, and says what that tells.
+verify::ReplayVerdict replay_both(const Arguments& arguments, const verify::ReplayPlan& plan) {
+  const ScratchFolder scratch;
+  launch::replay(arguments.a, plan.from, plan.to, scratch.inside("a"));
+  launch::replay(arguments.b, plan.from, plan.to, scratch.inside("b"));
+  return verify::judge_replay(plan, verify::open_subject(arguments.a), verify::open_subject(arguments.b),
+                              verify::open_subject(scratch.inside("a")), verify::open_subject(scratch.inside("b")));
+}
+
+int compare(const Arguments& arguments) {
+  const verify::Comparison comparison = verify::compare(arguments.a, arguments.b);
+  Json json = verify::to_json(comparison);
+  std::string text = verify::to_text(comparison);
+  if (arguments.replay && !comparison.identical()) {
+    if (const auto plan = verify::plan_replay(comparison, verify::open_subject(arguments.a))) {
+      const verify::ReplayVerdict verdict = replay_both(arguments, *plan);
+      json["replay"] = verify::to_json(verdict);
+      text += verify::to_text(verdict);
+    } else {
+      text += "no replay: the runs have no equal checkpoint before the difference\n";
+    }
+  }
+  fmt::print("{}", arguments.json ? json.dump() + "\n" : text);
+  return comparison.identical() ? 0 : kDiffers;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("verify", "Compare two runs, or two checkpoints, bit for bit");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("A", arguments->a, "Run directory or checkpoint")->required();
+  verb->add_option("B", arguments->b, "Run directory or checkpoint")->required();
+  verb->add_flag("--replay", arguments->replay,
+                 "Where they differ, run from the last equal checkpoint again: names the element, and tells a flipped "
+                 "bit from a systematic difference");
+  verb->add_flag("--json", arguments->json, "Print the findings as JSON");
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return compare(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,181 @@
+// Checkpoints of a run: which ones stay, and what happens where one cannot be written or is damaged.
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/files.h"
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("`keep` newest checkpoints and that of step 0 stay, each whole, and `latest` points to the newest") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run";
+  const Ended ended = estrain({"train", folder.write("job.toml", mlp_job()), "--run", run, "--set",
+                               "checkpoint.every=2", "--set", "checkpoint.keep=2"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(checkpoint_steps(run) == std::vector<int64_t>{0, 12, 13});
+  CHECK(fs::path(latest_checkpoint(run)).filename() == "step-000000013.h5");
+  CHECK(std::distance(fs::directory_iterator(run + "/checkpoints"), fs::directory_iterator()) == 4);
+}
+
+TEST_CASE("a resize and a stop write checkpoints of their steps") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.keep=10"});
+  job.reach(5);
+  REQUIRE(job.resize("2").code == 0);
+  job.reach(job.step() + 5);
+  REQUIRE(job.stop().code == 0);
+  job.launcher().wait();
+  const int64_t resized = events(job.run(), "resize").at(0).at("step");
+  CHECK(checkpoint_steps(job.run()) == std::vector<int64_t>{0, resized, metric_steps(job.run()).back()});
+}
+
+// A run of 13 steps with checkpoints at 5, 10 and 13.
+std::string finished_run(const ScratchFolder& folder) {
+  const std::string run = folder / "run";
+  const Ended ended = estrain(
+      {"train", folder.write("job.toml", mlp_job()), "--run", run, "--set", "checkpoint.every=5", "--devices", "2"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  REQUIRE(checkpoint_steps(run) == std::vector<int64_t>{0, 5, 10, 13});
+  return run;
+}
+
+void flip_a_bit(const std::string& path, double place) {
+  std::string bytes = read_file(path);
+  char& byte = bytes[static_cast<size_t>(place * static_cast<double>(bytes.size()))];
+  byte = static_cast<char>(byte ^ 4);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+void check_falls_back(const std::string& run, const std::string& damaged, const std::string& whole) {
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--devices", "3"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  CHECK(resumed.says(damaged));
+  CHECK(resumed.says("falling back"));
+  CHECK(metric_steps(run) == first_steps(13));
+  CHECK(difference(run, whole).text == "");
+}
+
+TEST_CASE("damaged checkpoints are told and skipped, and the bits come out the same") {
+  const ScratchFolder folder;
+  const std::string run = finished_run(folder), whole = folder / "whole";
+  fs::copy(run, whole, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const std::string last = run + "/checkpoints/step-000000013.h5", middle = run + "/checkpoints/step-000000010.h5";
+  SUBCASE("the newest is truncated") {
+    fs::resize_file(last, fs::file_size(last) / 2);
+    check_falls_back(run, last, whole);
+  }
+  SUBCASE("the newest is empty") {
+    fs::resize_file(last, 0);
+    check_falls_back(run, last, whole);
+  }
+  SUBCASE("the newest lacks its last byte") {
+    fs::resize_file(last, fs::file_size(last) - 1);
+    check_falls_back(run, last, whole);
+  }
+  SUBCASE("a bit is flipped at the front") {
+    flip_a_bit(last, 0.01);
+    check_falls_back(run, last, whole);
+  }
+  SUBCASE("a bit is flipped in the middle, and the one before it is cut short") {
+    flip_a_bit(last, 0.6);
+    fs::resize_file(middle, 1000);
+    check_falls_back(run, last, whole);
+  }
+  SUBCASE("all are damaged: it starts over") {
+    for (const auto& entry : fs::directory_iterator(run + "/checkpoints"))
+      if (!entry.is_symlink()) flip_a_bit(entry.path().string(), 0.3);
+    const Ended resumed = estrain({"train", "--resume", "--run", run});
+    INFO(resumed.shown());
+    CHECK(resumed.code == 0);
+    CHECK(resumed.says("starting over from step 0"));
+    CHECK(difference(run, whole).text == "");
+  }
+}
+
+void limit_files(pid_t pid, rlim_t bytes) {
+  rlimit limit{};
+  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) == 0);
+  limit.rlim_cur = bytes;
+  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, &limit, nullptr) == 0);
+}
+
+TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, and a stop says what happened") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.every=5"},
+          {.survives_file_limit = true});
+  wait_until("two checkpoints", [&] {
+    job.status();
+    return job.step() > 0 && events(job.run(), "checkpoint").size() >= 2;
+  });
+  const std::vector<int64_t> before = checkpoint_steps(job.run());
+  limit_files(job.scribe(), 500'000);  // more than the records take, less than a checkpoint
+  wait_until("a checkpoint that fails", [&] {
+    job.status();
+    return !events(job.run(), "checkpoint_failed").empty();
+  });
+  CHECK(job.launcher().text().find("warning: no checkpoint at step") != std::string::npos);
+  job.reach(job.step() + 5);
+  CHECK(checkpoint_steps(job.run()).back() >= before.back());
+  const std::vector<int64_t> left = checkpoint_steps(job.run());
+  SUBCASE("still none at the stop") {
+    const Ended stop = job.stop();
+    INFO(stop.shown());
+    CHECK(stop.code != 0);
+    CHECK(stop.says("could not be written"));
+    const Ended train = job.launcher().wait();
+    INFO(train.shown());
+    CHECK(train.code == 1);
+    CHECK(train.says("could not be written"));
+    CHECK(train.says("--resume"));
+    CHECK(checkpoint_steps(job.run()) == left);
+  }
+  SUBCASE("there is room again at the stop") {
+    limit_files(job.scribe(), RLIM_INFINITY);
+    CHECK(job.stop().code == 0);
+    CHECK(job.launcher().wait().code == 75);
+    CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+  }
+  for (const auto& entry : fs::directory_iterator(job.run() + "/checkpoints"))
+    CHECK(entry.path().extension() != ".tmp");
+}
+
+TEST_CASE("a checkpoint of another model or another number of ESTs is refused by name") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run", other = folder / "other";
+  const std::string spec = folder.write("job.toml", mlp_job());
+  REQUIRE(estrain({"train", spec, "--run", run, "--set", "train.steps=3"}).code == 0);
+  const auto plant = [&](const std::string& setting) {
+    fs::remove_all(other);
+    REQUIRE(estrain({"train", spec, "--run", other, "--set", "train.steps=4", "--set", setting}).code == 0);
+    fs::copy_file(other + "/checkpoints/step-000000004.h5", run + "/checkpoints/step-000000004.h5",
+                  fs::copy_options::overwrite_existing);
+    const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=5"});
+    CHECK(resumed.code == 1);
+    CHECK(resumed.says("step-000000004.h5"));
+    return resumed;
+  };
+  const Ended model = plant("model.hidden=[48, 16]");
+  INFO(model.shown());
+  CHECK(model.says("shape"));
+  const Ended ests = plant("job.ests=4");
+  INFO(ests.shown());
+  CHECK(ests.says("made with 4 ESTs, the job has 8"));
+}
+
+}  // namespace
+}  // namespace estrain::testing
