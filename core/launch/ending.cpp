@@ -45,29 +45,15 @@ void Launcher::note_failure(const WorkerProcess& worker, const Error& error) {
 }
 
 int Launcher::end() {
+  if (memory_ && !first_step_seen_) note_first_step();
   if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
   if (failure_ || stop_at_once_) kill_workers();
   if (memory_) save_last_state();
   if (!failure_) dismiss_workers();
   close_scribe();
   if (failure_) fail();
-  if (ending_ == Ending::stopped) {
-    const int64_t step = memory_ ? committed() : from_step_;
-    directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
-    if (stop_client_)
-      control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
-    if (memory_ && state_.last_saved_step != step) {
-      throw Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
-                        last_save_error_)
-          .advise(
-              fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
-                          directory_.path()));
-    }
-    printer_.note(
-        fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
-    return exit_code(Fault::interrupted);
-  }
-  printer_.show(progress(), monotonic_ns());
+  if (ending_ == Ending::stopped) return report_stop();
+  printer_.note(format_progress(progress()));
   if (state_.last_saved_step != committed()) {
     throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
                       committed(), last_save_error_)
@@ -79,6 +65,26 @@ int Launcher::end() {
   printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", committed(),
                             format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
   return 0;
+}
+
+int Launcher::report_stop() {
+  const int64_t step = memory_ ? committed() : from_step_;
+  directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
+  if (memory_ && state_.last_saved_step != step) {
+    const Error error =
+        Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
+                    last_save_error_)
+            .advise(
+                fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
+                            directory_.path()));
+    if (stop_client_) control_->reply(*stop_client_, error_answer(error));
+    throw error;
+  }
+  if (stop_client_)
+    control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
+  printer_.note(
+      fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
+  return exit_code(Fault::interrupted);
 }
 
 void Launcher::fail() {
@@ -94,8 +100,8 @@ void Launcher::fail() {
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);
   }
   if (memory_ && state_.last_saved_step >= 0) {
-    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`", state_.last_saved_step,
-                          directory_.path());
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
+                          state_.last_saved_step, directory_.path());
   }
   Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
   details["last_good_step"] = memory_ ? Json(committed()) : Json();

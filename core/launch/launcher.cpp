@@ -61,7 +61,8 @@ Launcher::Launcher(Handover handover)
       memory_fd_(state_.shared.memory),
       doorbell_(state_.shared.doorbell),
       lock_(state_.shared.lock),
-      printer_(spec_.logging.every_seconds) {
+      printer_(spec_.logging.every_seconds),
+      first_step_seen_(true) {
   block_signals();
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
@@ -243,8 +244,8 @@ void Launcher::on_scribe_message(int milliseconds) {
 }
 
 void Launcher::on_request(ClientId client, const Json& request) {
-  const std::string verb = request.value("do", "");
   try {
+    const std::string verb = request.value("do", "");
     if (verb == "status") {
       control_->reply(client, status());
     } else if (verb == "resize") {
@@ -258,14 +259,27 @@ void Launcher::on_request(ClientId client, const Json& request) {
     }
   } catch (const Error& error) {
     control_->reply(client, error_answer(error));
+  } catch (const nlohmann::json::exception& error) {
+    control_->reply(client, error_answer(Error::make(Fault::usage, "not a request: {}", error.what())));
   }
 }
 
 void Launcher::tick() {
   if (state_.resize) report_resize_if_begun();
+  if (phase_ == Phase::training && !first_step_seen_) note_first_step();
   if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
   const int64_t now = monotonic_ns();
-  if (printer_.due(now)) printer_.show(progress(), now);
+  if (printer_.due(now) && committed() > rate_from_step_) printer_.show(progress(), now);
+}
+
+// How long the user waited from the start of this process to the end of the first step.
+void Launcher::note_first_step() {
+  const uint32_t published = memory_->header().published.load();
+  if (published == 0) return;
+  first_step_seen_ = true;
+  if (published >= memory_->header().ring_records) return;  // its record has been overwritten
+  const comm::RecordHead& first = *comm::view_record(*memory_, 0).head;
+  directory_.log_event("first_step", {{"step", first.step}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
 }
 
 void Launcher::attach_memory() {
@@ -286,8 +300,8 @@ void Launcher::begin_training() {
   }
   printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
                             spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
-                            progress().devices, manifest_->total_steps - step, manifest_->total_steps,
-                            directory_.path()));
+                            progress().devices, std::max<int64_t>(0, manifest_->total_steps - step),
+                            manifest_->total_steps, directory_.path()));
   if (!checkpoint_cpu_.empty() && checkpoint_cpu_ != manifest_->processor) {
     printer_.note(
         fmt::format("warning: the checkpoint was made on another kind of processor ({}) than this one ({}); at {} the "

@@ -70,6 +70,7 @@ class Launcher {
   void on_request(ClientId client, const Json& request);
   void tick();
   void attach_memory();
+  void note_first_step();
   void begin_training();
   void workers_left_loop();
   void request_stop(std::string why);
@@ -85,6 +86,7 @@ class Launcher {
 
   // ending.cpp
   int end();
+  int report_stop();
   [[noreturn]] void fail();
   void note_failure(const WorkerProcess& worker, const Error& error);
   void save_last_state();
@@ -118,6 +120,7 @@ class Launcher {
   std::optional<PendingResize> pending_;
   std::optional<Error> failure_;
   Json failure_details_;
+  bool first_step_seen_ = false;
   bool closing_scribe_ = false;  // it was told to finish
   std::string last_save_error_;
   // for rates: when and where the stage began, and the last sample of the loop

@@ -15,7 +15,12 @@ namespace {
 constexpr int kPatienceWithLockMs = 30'000;
 
 spec::JobSpec read_spec(const StartRequest& request) {
-  if (!request.spec_path.empty()) return spec::parse_file(request.spec_path, request.overrides);
+  if (!request.spec_path.empty()) {
+    if (!std::filesystem::exists(request.spec_path)) {
+      throw Error::make(Fault::usage, "{}: no such job spec", request.spec_path).advise("configs/ holds ready ones");
+    }
+    return spec::parse_file(request.spec_path, request.overrides);
+  }
   if (!request.resume || request.run.empty()) {
     throw Error(Fault::usage, "no job spec given")
         .advise("estrain train SPEC.toml, or estrain train --resume --run DIR");

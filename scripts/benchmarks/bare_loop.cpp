@@ -4,8 +4,8 @@
 // usage: bare_loop CASE.json
 // CASE: {"model": {"name", "layers", "heads", "width", "context"}, "shape": [channels, height, width] or [] for text,
 //        "classes", "batch", "accumulate": mini-batches of a step}
-// Prints a line when it is ready. Each line "WARM STEPS" on stdin runs so many steps, of which the last STEPS are timed,
-// and prints their seconds. Ends with stdin.
+// Prints a line when it is ready. Each line "WARM STEPS" on stdin runs so many steps, of which the last STEPS are
+// timed, and prints their seconds. Ends with stdin.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>

@@ -41,12 +41,17 @@ def matches(name, patterns):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures estrain side by side with PyTorch and with a bare LibTorch loop.")
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="rows whose name contains it, or matches it as a glob; may be repeated")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures estrain side by side with PyTorch and with a bare LibTorch loop.",
+    )
+    only = "rows whose name contains it, or matches it as a glob; may be repeated"
+    parser.add_argument("--only", action="append", metavar="PATTERN", help=only)
     parser.add_argument("--json", metavar="FILE", help="write the rows there")
     parser.add_argument("--quick", action="store_true", help="few, short rounds: whether it works, not what it gives")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and how each is measured")
-    parser.add_argument("--markdown", metavar="FILE", help="print a table for README from what --json wrote; measures nothing")
+    markdown = "print a table for README from what --json wrote; measures nothing"
+    parser.add_argument("--markdown", metavar="FILE", help=markdown)
     parser.add_argument("--build", default="build", help="build folder (default: build)")
     return parser.parse_args()
 
@@ -93,7 +98,8 @@ def main():
     if arguments.json:
         Path(arguments.json).write_text(json.dumps([row.to_json() for row in rows], indent=1) + "\n")
     missed = [row.figure.name for row in rows if not row.met]
-    print(f"\n{len(rows)} figures in {time.monotonic() - begin:.0f} s: {len(rows) - len(missed)} met, {len(missed)} missed")
+    seconds = time.monotonic() - begin
+    print(f"\n{len(rows)} figures in {seconds:.0f} s: {len(rows) - len(missed)} met, {len(missed)} missed")
     for name in failed:
         print(f"not measured, the attempt failed: {name}")
     return 1 if failed else 0

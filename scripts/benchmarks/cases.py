@@ -49,9 +49,8 @@ class Case:
         model = {"name": self.model}
         if not self.shape:
             model |= {"layers": self.layers, "width": self.width, "heads": self.heads, "context": self.context}
-        return json.dumps(
-            {"model": model, "shape": list(self.shape), "classes": self.classes, "batch": self.batch, "accumulate": accumulate}
-        )
+        data = {"shape": list(self.shape), "classes": self.classes, "batch": self.batch}
+        return json.dumps({"model": model, "accumulate": accumulate} | data)
 
 
 def resnet18(pixels, batch):

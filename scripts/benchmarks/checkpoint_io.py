@@ -14,7 +14,8 @@ MEGABYTES = 500
 HOW = "{} 500 MB {}; alternating in one folder, median of the ratios of the rounds, spread is their middle half"
 WRITE = HOW.format("speed of writing a checkpoint of", "of state (synced, renamed, folder synced) over that of {}")
 READ = HOW.format(
-    "speed of reading and checking a checkpoint of", "of state that is not in the page cache over that of dd bs=4M to /dev/null"
+    "speed of reading and checking a checkpoint of",
+    "of state that is not in the page cache over that of dd bs=4M to /dev/null",
 )
 WHILE_WRITING = (
     "time of the steps while a checkpoint of 500 MB is written over that of the others; mlp of 62 million parameters, "
@@ -85,7 +86,8 @@ def measure_write(bench):
     torch_script = folder / "torch_save.py"
     torch_script.write_text(TORCH_SCRIPT)
     python = bench.torchrun.with_name("python")
-    with Served([program, MEGABYTES, ours]) as checkpoint, Served([python, torch_script, MEGABYTES, theirs]) as torch_save:
+    torch_command = [python, torch_script, MEGABYTES, theirs]
+    with Served([program, MEGABYTES, ours]) as checkpoint, Served(torch_command) as torch_save:
 
         def write_plain():
             plain.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from estrain_job import EstrainJob
 from paired_rounds import run_rounds
 from torch_ddp import TorchDdp
 
-WARM_STEPS = 2  # of each turn, not timed
+WARM_STEPS = 1  # of each turn, not timed
 FIRST_STEPS = 6  # of a contestant, before anything is timed
 
 

@@ -36,7 +36,11 @@ class EstrainJob:
     def wait_for_step(self, step):
         metrics = self.run / "metrics.jsonl"
         try:
-            wait_until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= step, f"step {step}", process=self.process)
+            wait_until(
+                lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= step,
+                f"step {step}",
+                process=self.process,
+            )
         except RuntimeError as error:
             raise RuntimeError(f"estrain {error}:\n{self.log.read_text()}") from None
 
@@ -57,7 +61,8 @@ class EstrainJob:
         """{step: seconds} of the whole run, the first step left out."""
         text = (self.run / "metrics.jsonl").read_text()
         lines = map(json.loads, text[: text.rfind("\n") + 1].splitlines())
-        return {line["step"]: self.samples_per_step / line["samples_per_s"] for line in lines if line["samples_per_s"] > 0}
+        rates = {line["step"]: line["samples_per_s"] for line in lines}
+        return {step: self.samples_per_step / rate for step, rate in rates.items() if rate > 0}
 
     def pause(self):
         signal_all(with_descendants(self.process.pid), signal.SIGSTOP)
@@ -87,7 +92,8 @@ class EstrainJob:
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
     def worker_pids(self):
-        return [pid for pid in with_descendants(self.process.pid) if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        pids = with_descendants(self.process.pid)
+        return [pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def resize(self, devices):
         command = [self.bench.estrain, "resize", self.run, "--devices", devices, "--json"]

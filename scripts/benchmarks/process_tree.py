@@ -54,15 +54,19 @@ def wait_until(condition, what, seconds=120.0, process=None):
     return result
 
 
-def pss_bytes(pids):
-    """Memory of these processes together, what they share counted once."""
+MEMORY = ("Pss_Anon:", "Pss_Shmem:")
+
+
+def memory_of(pids):
+    """Bytes that these processes hold together, what they share counted once; without the pages of program files, which
+    every other process of the host may share too."""
     total = 0
     for pid in pids:
         try:
             text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
             continue
-        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(MEMORY))
     return total
 
 

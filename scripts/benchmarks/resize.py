@@ -18,9 +18,9 @@ HOW_STILL = (
     + "; median, spread is the middle half"
 )
 HOW_COST = (
-    "seconds without a step plus throughput lost while warming (in seconds) when a running job with 4 ESTs goes from {} to "
-    "{} workers" + BOTH_WAYS + ", over those of torchrun from the last step of a DDP job, through torch.save, start and "
-    "torch.load, to the first step with the other number of ranks; alternating, median"
+    "seconds without a step plus throughput lost while warming (in seconds) when a running job with 4 ESTs goes from "
+    "{} to {} workers" + BOTH_WAYS + ", over those of torchrun from the last step of a DDP job, through torch.save, "
+    "start and torch.load, to the first step with the other number of ranks; alternating, median"
 )
 
 
@@ -65,7 +65,7 @@ def name_of(case, direction, what):
 def measure(bench, case):
     still, cost = {"shrink": [], "grow": []}, {"shrink": [], "grow": []}
     restart = {"shrink": [], "grow": []}
-    for _ in range(bench.rounds(5, 2)):
+    for _ in range(bench.rounds(4, 1)):
         with EstrainJob(bench, case, ESTS, "2") as job:
             job.wait_for_step(STEPS_BEFORE)
             for direction, (_, after) in WORKERS.items():
@@ -77,9 +77,11 @@ def measure(bench, case):
     results = {}
     for direction in WORKERS:
         over = [ours / theirs for ours, theirs in zip(cost[direction], restart[direction])]
-        note = f"seconds: estrain {statistics.median(cost[direction]):.3f}, torchrun {statistics.median(restart[direction]):.2f}"
+        ours, theirs = statistics.median(cost[direction]), statistics.median(restart[direction])
+        note = f"seconds: estrain {ours:.3f}, torchrun {theirs:.2f}"
         results[name_of(case, direction, "cost")] = Measured.of(over, note=note)
-        results[name_of(case, direction, "still")] = Measured.of(still[direction], note=f"worst {max(still[direction]):.3f}")
+        note = f"worst {max(still[direction]):.3f}"
+        results[name_of(case, direction, "still")] = Measured.of(still[direction], note=note)
     return results
 
 

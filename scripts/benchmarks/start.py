@@ -38,7 +38,10 @@ def torchrun_seconds(bench, case):
 
 
 def measure(bench, case):
-    contestants = {"estrain": lambda: first_step_seconds(bench, case), "torchrun": lambda: torchrun_seconds(bench, case)}
+    contestants = {
+        "estrain": lambda: first_step_seconds(bench, case),
+        "torchrun": lambda: torchrun_seconds(bench, case),
+    }
     seconds = run_rounds(contestants, bench.rounds(5, 2))
     note = "seconds: " + ", ".join(f"{name} {statistics.median(values):.2f}" for name, values in seconds.items())
     return {f"start/{case.model}": Measured.of(ratios(seconds["estrain"], seconds["torchrun"]), note=note)}

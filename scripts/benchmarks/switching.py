@@ -20,7 +20,7 @@ def name_of(case, ests):
 
 
 def measure(bench, case, ests):
-    seconds = contest(bench, case, ests, 1, bench.rounds(15, 5), bench.rounds(0.5, 0.3), opponents=("bare",))
+    seconds = contest(bench, case, ests, 1, bench.rounds(13, 5), bench.rounds(0.5, 0.3), opponents=("bare",))
     percent = [100 * (ratio - 1) for ratio in ratios(seconds["estrain"], seconds["bare"])]
     low, high = median_interval(percent)
     note = ", ".join(f"{name} {statistics.median(values) * 1e3 / ests:.3f}" for name, values in seconds.items())

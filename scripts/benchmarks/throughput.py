@@ -18,8 +18,8 @@ OPPONENTS = {
     "bare": "a C++ LibTorch loop of forward, backward, torch::optim::SGD with the same thresholds",
 }
 MEASURED = (
-    "samples/s of estrain over those of {opponent}, {place}, 1 thread, random data in memory; long-lived processes take "
-    "turns; median of the ratios of the rounds, spread is their middle half"
+    "samples/s of estrain over those of {opponent}, {place}, 1 thread, random data in memory; long-lived processes "
+    "take turns; median of the ratios of the rounds, spread is their middle half"
 )
 PLACE = {
     (1, 1): "1 EST on 1 worker against 1 process",
@@ -33,8 +33,8 @@ def name_of(case, ests, workers, opponent):
 
 
 def targets(case, workers, over_ddp, over_bare):
-    """Of the ratios to each opponent. Where the rule is "1.1x DDP or 0.97x the bare loop, whichever is lower", the lower
-    of both is told in terms of each opponent, by this very measurement."""
+    """Of the ratios to each opponent. Where the rule is "1.1x DDP or 0.97x the bare loop, whichever is lower", the
+    lower of both is told in terms of each opponent, by this very measurement."""
     bare_by_ddp = over_ddp / over_bare  # samples/s of the bare loop over DDP's
     if workers > 1:
         lower = {"ddp": OVER_DDP, "tuned ddp": OVER_DDP, "bare": OVER_DDP / bare_by_ddp}
@@ -47,15 +47,16 @@ def targets(case, workers, over_ddp, over_bare):
 
 
 def measure(bench, case, ests, workers):
-    seconds = contest(bench, case, ests, workers, bench.rounds(7, 3), bench.rounds(0.8, 0.3))
+    seconds = contest(bench, case, ests, workers, bench.rounds(7, 3), bench.rounds(0.7, 0.3))
     over = {opponent: ratios(seconds[opponent], seconds["estrain"]) for opponent in OPPONENTS}
     medians = {opponent: statistics.median(values) for opponent, values in over.items()}
     target = targets(case, workers, medians["ddp"], medians["bare"])
     if target["tuned ddp"] is None:
         target["tuned ddp"] = min(OVER_DDP, OVER_BARE * medians["tuned ddp"] / medians["bare"])
     milliseconds = ", ".join(f"{name} {statistics.median(values) * 1e3:.2f}" for name, values in seconds.items())
+    note = f"ms a step: {milliseconds}"
     return {
-        name_of(case, ests, workers, opponent): Measured.of(over[opponent], target[opponent], f"ms a step: {milliseconds}")
+        name_of(case, ests, workers, opponent): Measured.of(over[opponent], target[opponent], note)
         for opponent in OPPONENTS
     }
 

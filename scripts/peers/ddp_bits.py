@@ -25,14 +25,14 @@ import run_record
 HERE = pathlib.Path(__file__).resolve().parent
 # job, what ddp_replay.py does wrongly on it, and text that one of the differences must have
 MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), ("lenet-momentum", "shuffle", "loss"),
-            ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss")]
+            ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss"),
+            ("gpt-untied-threads", "threads", "model/")]
 
 
 def train(estrain, name, job, folder):
     """Runs the job on each of its device sets; returns the run directories."""
     spec = folder / f"{name}.toml"
-    head = "" if "seed" in job.spec else "job.seed = 5\n"
-    spec.write_text((head + job.spec).replace("@", str(folder)))
+    spec.write_text((ddp_jobs.SEED + job.spec).replace("@", str(folder)))
     runs = [folder / f"{name}.{i}" for i in range(len(job.devices))]
 
     def start(run, devices):
@@ -49,7 +49,7 @@ def train(estrain, name, job, folder):
 def replay(entries, folder):
     """Repeats runs with DDP; entries and the report that comes back are ddp_replay.py's."""
     plan, report = folder / "plan.json", folder / "report.json"
-    plan.write_text(json.dumps([{"runs": [str(run) for run in runs], "break": mistake} for runs, mistake in entries]))
+    plan.write_text(json.dumps([{"runs": [str(run) for run in runs], "mistake": mistake} for runs, mistake in entries]))
     ranks = max(run_record.Run(runs[0]).spec["job"]["ests"] for runs, _ in entries)
     subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
                     f"--nproc-per-node={ranks}", HERE / "ddp_replay.py", plan, report],
@@ -58,9 +58,9 @@ def replay(entries, folder):
 
 
 def print_result(name, num_runs, result):
-    head = f"{name:20} {num_runs} runs, {result['ranks']} ranks, {result['steps']:3} steps, {result['compared']:5} compared"
     found = result["differences"]
-    print(f"{head}: {'DIFFERENT' if found else 'equal'}", *found[:8], sep="\n    ")
+    print(f"{name:20} {num_runs} runs, {result['ranks']} ranks, {result['steps']:3} steps, {result['compared']:5} compared: "
+          f"{'DIFFERENT' if found else 'equal'}", *found[:8], sep="\n    ")
     if len(found) > 8:
         print(f"    and {len(found) - 8} more")
 

@@ -17,7 +17,7 @@ class Job(NamedTuple):
     spec: str       # @ stands for the folder with the data and all runs
 
 
-COMMON = "job.seed = 5\n"
+SEED = "job.seed = 5\n"  # of all jobs
 GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
        'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
 COLOUR = 'format = "hdf5", path = "@/colour.h5", test_path = "@/colour-test.h5"'
@@ -114,7 +114,8 @@ optimizer = {{ name = "adamw", lr = 0.003, {NO_DECAY} }}
 train = {{ epochs = 2, clip_grad_norm = 0.5, label_smoothing = 0.1 }}
 """),
     "gpt-untied-threads": Job(("2",), f"""
-job = {{ ests = 2, threads = 2, seed = 5 }}
+job.ests = 2
+job.threads = 2
 model = {{ name = "gpt", context = 24, width = 64, layers = 1, heads = 2, tied = false }}
 data = {{ {TEXT}, batch = 8 }}
 optimizer = {{ name = "adam", lr = 0.001 }}

@@ -2,17 +2,17 @@
 
     torchrun --nproc-per-node RANKS ddp_replay.py PLAN.json REPORT.json
 
-PLAN: a list of {"runs": [RUN_DIR, ...], "break": NAME or null}; the runs of an entry are one job on several device
+PLAN: a list of {"runs": [RUN_DIR, ...], "mistake": NAME or null}; the runs of an entry are one job on several device
 sets. It is trained once, as a PyTorch user would: a process per virtual rank, DistributedSampler, DataLoader,
 torch.optim, clip_grad_norm_, lr_scheduler; RANKS must be the largest number of ESTs of all jobs, ranks beyond a job's
-number wait. "break" is one of BREAKS: something done wrongly on purpose, which the comparison has to find.
+number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, which the comparison has to find.
 REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
 """
 
 import fnmatch
+import functools
 import itertools
 import json
-import os
 import pathlib
 import sys
 
@@ -30,8 +30,9 @@ from run_record import Run
 
 import load_checkpoint  # examples/, which twins puts on the path
 
-BREAKS = ("order", "seed", "shuffle", "scale", "lr")
-MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (), "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}
+MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads")
+MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
+              "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}  # others: dropout
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 OPTIMIZER_KEYS = {"sgd": ("lr", "momentum", "dampening", "weight_decay", "nesterov"),
                   "adam": ("lr", "betas", "eps", "weight_decay"), "adamw": ("lr", "betas", "eps", "weight_decay")}
@@ -47,7 +48,8 @@ def make_model(spec, data):
 def make_optimizer(spec, model):
     section = spec["optimizer"]
     groups = [dict(params=[])]
-    groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group}) for group in section["groups"]]
+    groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group})
+               for group in section["groups"]]
     for name, parameter in model.named_parameters():
         matches = (i for i, group in enumerate(section["groups"], 1)
                    if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
@@ -75,7 +77,7 @@ def main_scheduler(section, optimizer):
 
 
 def tree_sum(parts):
-    """core/comm/reduction_tree.h: the first m parts and the rest, each summed likewise; m is the largest power of two below their number."""
+    """The first m parts plus the rest, each summed likewise; m: the largest power of two below their number."""
     if len(parts) == 1:
         return parts[0]
     half = 1 << (len(parts) - 1).bit_length() - 1
@@ -130,23 +132,23 @@ def different_elements(a, b):
 class Replay:
     """One rank's part of one job."""
 
-    def __init__(self, runs, breaks, group):
-        self.runs, self.spec, self.breaks = runs, runs[0].spec, breaks
+    def __init__(self, runs, mistake, group):
+        assert mistake is None or mistake in MISTAKES, mistake
+        self.runs, self.spec, self.mistake = runs, runs[0].spec, mistake
         self.rank, self.ests = group.rank(), self.spec["job"]["ests"]
         self.differences = Differences()
-        torch.set_num_threads(self.spec["job"]["threads"])
+        torch.set_num_threads(1 if mistake == "threads" else self.spec["job"]["threads"])
         self.train, self.test = run_data.open_data(self.spec)
         model = self.first_model()
         self.model = DistributedDataParallel(model, process_group=group)
-        if self.ests > 2 or breaks in ("order", "scale"):
+        if self.ests > 2 or mistake in ("order", "scale"):
             self.model.register_comm_hook(group, gathering_hook(
-                sum_from_the_right if breaks == "order" else tree_sum, 1 / (self.ests + (breaks == "scale"))))
+                sum_from_the_right if mistake == "order" else tree_sum, 1 / (self.ests + (mistake == "scale"))))
         self.optimizer = make_optimizer(self.spec, model)
-        if breaks == "lr":
-            for group_ in self.optimizer.param_groups:
-                group_["lr"] = float(numpy.nextafter(group_["lr"], 1))
+        if mistake == "lr":
+            self.optimizer.param_groups[0]["lr"] = float(numpy.nextafter(self.optimizer.param_groups[0]["lr"], 1))
         self.scheduler = make_scheduler(self.spec, self.optimizer)
-        torch.manual_seed(self.spec["job"]["seed"] + self.rank + (breaks == "seed"))
+        torch.manual_seed(self.spec["job"]["seed"] + self.rank + (mistake == "seed"))
 
     def first_model(self):
         """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
@@ -163,7 +165,7 @@ class Replay:
     def run(self):
         section = self.spec["data"]
         sampler = DistributedSampler(self.train, self.ests, self.rank, shuffle=section["shuffle"],
-                                     seed=self.spec["job"]["seed"] + (self.breaks == "shuffle"))
+                                     seed=self.spec["job"]["seed"] + (self.mistake == "shuffle"))
         loader = DataLoader(self.train, section["batch"], sampler=sampler, drop_last=section["drop_last"],
                             generator=torch.Generator())
         step, last = 0, len(self.runs[0].steps)
@@ -263,21 +265,20 @@ def gather_report(replay, group):
 def main():
     plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
     dist.init_process_group("gloo")
-    groups, report = {}, []
+    make_group = functools.cache(lambda ranks: dist.new_group(range(ranks)))
+    report = []
     for entry in plan:
         runs = [Run(directory) for directory in entry["runs"]]
         ests = runs[0].spec["job"]["ests"]
-        group = groups.setdefault(ests, None) or dist.new_group(range(ests))
-        groups[ests] = group
+        group = make_group(ests)
         if dist.get_rank() < ests:
-            replay = Replay(runs, entry["break"], group)
+            replay = Replay(runs, entry["mistake"], group)
             replay.run()
             report.append(gather_report(replay, group))
             del replay
     if dist.get_rank() == 0:
         pathlib.Path(sys.argv[2]).write_text(json.dumps(report))
     dist.barrier()
-    sys.stdout.flush()
     dist.destroy_process_group()
 
 

@@ -2,7 +2,7 @@
 """Compares every model of estrain with its Python twin, bit for bit: initial weights, losses, gradients, batch-norm
 statistics and the generator's state after two training passes, and evaluation.
 
-usage: model_bits.py MODEL_DUMP [--only PATTERN]      (in a venv with torch, torchvision, numpy, h5py)
+usage: model_bits.py MODEL_DUMP [--only PATTERN...]      (in a venv with torch, torchvision, numpy, h5py)
        model_bits.py --golden
 
 MODEL_DUMP is the program built from scripts/peers/model_dump.cpp. Exit code 1 where a bit differs. --golden prints the
@@ -192,14 +192,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", metavar="MODEL_DUMP", nargs="?")
     parser.add_argument("--golden", action="store_true")
-    parser.add_argument("--only", default="*", metavar="PATTERN")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN")
     arguments = parser.parse_args()
     if arguments.golden:
         return print_golden()
     if not arguments.program:
         parser.error("MODEL_DUMP is missing")
     torch.set_num_threads(1)
-    names = fnmatch.filter(CASES, arguments.only)
+    names = [name for name in CASES if any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.only)]
     num_different = 0
     for name in names:
         dump = dump_of(arguments.program, CASES[name])

@@ -73,6 +73,7 @@ void check_falls_back(const std::string& run, const std::string& damaged, const 
 TEST_CASE("damaged checkpoints are told and skipped, and the bits come out the same") {
   const ScratchFolder folder;
   const std::string run = finished_run(folder), whole = folder / "whole";
+  fs::remove(run + "/control.sock");  // cannot be copied
   fs::copy(run, whole, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   const std::string last = run + "/checkpoints/step-000000013.h5", middle = run + "/checkpoints/step-000000010.h5";
   SUBCASE("the newest is truncated") {
@@ -152,6 +153,27 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
   }
   for (const auto& entry : fs::directory_iterator(job.run() + "/checkpoints"))
     CHECK(entry.path().extension() != ".tmp");
+}
+
+TEST_CASE("no room for the records: the run fails, says which file, and goes on from its last checkpoint") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
+  Job job(spec, run, {"--set", "checkpoint.every=5"}, {.survives_file_limit = true});
+  wait_until("two checkpoints", [&] {
+    job.status();
+    return job.step() > 0 && events(run, "checkpoint").size() >= 2;
+  });
+  limit_files(job.scribe(), 100);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("cannot write " + run + "/"));
+  const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5);
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", steps});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
+  CHECK(difference(run, whole).text == "");
 }
 
 TEST_CASE("a checkpoint of another model or another number of ESTs is refused by name") {

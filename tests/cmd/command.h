@@ -17,8 +17,8 @@ namespace estrain::testing {
 using Words = std::vector<std::string>;
 
 struct Ended {
-  int code = -1;          // exit status; 128 + the signal's number where a signal ended it
-  std::string text;       // stdout and stderr
+  int code = -1;     // exit status; 128 + the signal's number where a signal ended it
+  std::string text;  // stdout and stderr
   bool says(std::string_view words) const { return text.find(words) != std::string::npos; }
   std::string shown() const;  // for messages
 };

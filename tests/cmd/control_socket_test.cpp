@@ -64,7 +64,8 @@ TEST_CASE("the socket is its owner's alone; idle, garbled and impatient clients 
     REQUIRE(::send(client.get(), words, std::strlen(words), MSG_NOSIGNAL) > 0);
     CHECK(::recv(client.get(), answer, sizeof answer, 0) <= 0);
   }
-  for (const char* words : {"{\"do\": 7}\n", "{\"do\": \"dance\"}\n", "{}\n", "{\"do\": \"resize\", \"devices\": 3}\n"}) {
+  for (const char* words :
+       {"{\"do\": 7}\n", "{\"do\": \"dance\"}\n", "{}\n", "{\"do\": \"resize\", \"devices\": 3}\n"}) {
     CAPTURE(words);
     const UniqueFd client = connect_to(job.run());
     REQUIRE(::send(client.get(), words, std::strlen(words), MSG_NOSIGNAL) > 0);

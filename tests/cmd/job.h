@@ -29,7 +29,7 @@ class Job {
   Ended resize(const std::string& devices) const { return estrain({"resize", run_, "--devices", devices}); }
   Ended stop() const { return estrain({"stop", run_}); }  // as the user sees it; train itself: launcher().wait()
 
-  std::vector<pid_t> workers();     // of the stage under way, by worker index
+  std::vector<pid_t> workers();               // of the stage under way, by worker index
   std::vector<ProcessInfo> children() const;  // workers that are warming up and the scribe, too
   pid_t scribe() const;
 

@@ -60,6 +60,44 @@ TEST_CASE("the launcher is killed: workers gone within a second, the committed s
 
 TEST_CASE("the launcher is killed after a resize: the same") { check_killed_launcher(true); }
 
+TEST_CASE("the launcher is killed while a resize warms up a worker: that one goes, too") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run";
+  Job job(folder.write("job.toml", long_job()), run);
+  job.reach(5);
+  Command resize({"resize", run, "--devices", "2"});
+  wait_until("an added worker", [&] { return job.children().size() == 3; });  // with the first one and the scribe
+  const std::vector<ProcessInfo> children = job.children();
+  const int64_t begin = monotonic_ns();
+  job.launcher().signal(SIGKILL);
+  job.launcher().wait();
+  wait_until("the workers' end", [&] {
+    return std::ranges::none_of(children,
+                                [](const auto& child) { return child.is("worker") && process_lives(child.pid); });
+  });
+  CHECK(seconds(monotonic_ns() - begin) < 1.0);
+  const Ended refused = resize.wait();
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  wait_until("the end of everybody else", [&] { return !anyone_left(run); });
+  CHECK(checkpoint_steps(run).back() >= 5);
+}
+
+TEST_CASE("a resume right after the launcher was killed waits for the last checkpoint") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
+  Job job(spec, run, {"--devices", "2"});
+  job.reach(20);
+  job.launcher().signal(SIGKILL);
+  const std::string steps = "train.steps=400";
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--devices", "3", "--set", steps});
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  CHECK(events(run, "start").at(1).at("step") >= 20);
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
+  CHECK(difference(run, whole).text == "");
+}
+
 void check_killed_worker(const std::string& devices, size_t index) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";

@@ -11,7 +11,8 @@ namespace estrain::testing {
 namespace {
 
 // Of 8 ESTs: even and uneven, subtrees of the reduction tree and ranges across them, one worker for each.
-const Words kPlacements = {"2", "3", "4", "5", "8", "cpu=1,cpu=7", "cpu=7,cpu=1", "cpu=3,cpu=3,cpu=2", "cpu=1,cpu=6,cpu=1"};
+const Words kPlacements = {
+    "2", "3", "4", "5", "8", "cpu=1,cpu=7", "cpu=7,cpu=1", "cpu=3,cpu=3,cpu=2", "cpu=1,cpu=6,cpu=1"};
 const Words kFewPlacements = {"cpu=3,cpu=3,cpu=2", "8"};
 
 // Returns the run directory.

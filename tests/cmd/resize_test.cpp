@@ -142,6 +142,20 @@ TEST_CASE("an added worker that dies while it warms up: the job goes on with the
   CHECK(difference(job.run(), undisturbed(folder, spec, last)).text == "");
 }
 
+TEST_CASE("a stop while a worker warms up: the resize is given up, the stop is carried out") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run");
+  job.reach(5);
+  Command resize({"resize", job.run(), "--devices", "2"});
+  wait_until("the resize", [&] { return job.status().value("state", "") == "warming"; });
+  stop_and_count(job);
+  const Ended refused = resize.wait();
+  INFO(refused.shown());
+  CHECK(refused.code == 75);
+  CHECK(refused.says("given up"));
+  CHECK(refused.says("being stopped"));
+}
+
 TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothing") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run");

@@ -13,7 +13,7 @@ namespace estrain::testing {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Difference {
-  std::string text;           // empty: none
+  std::string text;             // empty: none
   int64_t first_step = kNever;  // whose losses or digests differ first
 
   bool none() const { return text.empty(); }

@@ -56,6 +56,18 @@ void answer_with_echo(ControlServer& server, ClientId client, const Json& reques
   server.reply(client, {{"ok", true}, {"heard", request}});
 }
 
+// Serves until somebody has asked for something, and leaves it without an answer.
+ClientId wait_for_request(ControlServer& server) {
+  for (;;) {
+    for (const int fd : server.descriptors()) {
+      ClientId asking = 0;
+      pollfd polled{fd, POLLIN, 0};
+      if (::poll(&polled, 1, 5) == 1) server.serve(fd, [&](ClientId client, const Json&) { asking = client; });
+      if (asking != 0) return asking;
+    }
+  }
+}
+
 // A client that may misbehave: a plain connection.
 UniqueFd connect_plainly(const std::string& run) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -135,9 +147,7 @@ TEST_CASE("a launcher that does not answer in time, or hangs up, is told apart f
   auto asking = std::async(std::launch::async, [&] {
     return error_of([&] { ask_launcher(run.path(), {{"do", "status"}}, 10'000); });
   });
-  pollfd waiting{server->listener(), POLLIN, 0};
-  REQUIRE(::poll(&waiting, 1, 10'000) == 1);
-  server->serve(server->listener(), nullptr);
+  REQUIRE(wait_for_request(*server) != 0);
   server.reset();
   const Error error = asking.get();
   CHECK(error.fault() == Fault::peer);
@@ -201,13 +211,7 @@ TEST_CASE("a server that takes over listener and clients answers those that were
   const ScratchFolder run;
   auto first = std::make_unique<ControlServer>(run.path());
   auto asking = std::async(std::launch::async, [&] { return ask_launcher(run.path(), {{"do", "resize"}}, 10'000); });
-  ClientId waiting = 0;
-  while (waiting == 0) {
-    for (const int fd : first->descriptors()) {
-      pollfd polled{fd, POLLIN, 0};
-      if (::poll(&polled, 1, 5) == 1) first->serve(fd, [&](ClientId client, const Json&) { waiting = client; });
-    }
-  }
+  const ClientId waiting = wait_for_request(*first);
   std::map<ClientId, int> copies;  // what an exec keeps open
   for (const auto& [id, fd] : first->clients()) copies[id] = ::dup(fd);
   const int listener = ::fcntl(first->listener(), F_DUPFD_CLOEXEC, 0);

@@ -53,6 +53,8 @@ Json describe(const Handover& handover) {
                {"workers_started", handover.workers_started},
                {"stage", handover.stage},
                {"started_ns", handover.started_ns},
+               {"last_saved_step", handover.last_saved_step},
+               {"accuracy", handover.accuracy.value_or(-1)},
                {"scribe", handover.scribe.process.pid()},
                {"workers", describe(handover.workers)},
                {"leaving", describe(handover.leaving)},
@@ -113,6 +115,8 @@ Json describe(const Handover& handover) {
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
+  if (with_resize) handover.last_saved_step = 70;
+  if (with_resize) handover.accuracy = 0.875;
   if (with_resize) handover.resize = ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25};
   write_file_atomically(folder / "before", describe(handover).dump());
   reexec(handover);

@@ -1,0 +1,160 @@
+// What a user can get wrong before a job runs: each has its exit code and a message to act on, and nothing is lost.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "core/base/files.h"
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string what;
+  Words arguments;  // behind `train SPEC --run RUN`
+  int code;
+  Words says;
+};
+
+void check_refused(const Case& bad, const Ended& ended) {
+  CAPTURE(bad.what);
+  INFO(ended.shown());
+  CHECK(ended.code == bad.code);
+  for (const std::string& words : bad.says) CHECK(ended.says(words));
+}
+
+TEST_CASE("what --set and --devices get wrong") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Case cases[] = {
+      {"unknown key", {"--set", "data.batchh=4"}, 2, {"data.batchh", "data.batch"}},
+      {"unknown table", {"--set", "optimiser.lr=4"}, 2, {"optimiser", "optimizer"}},
+      {"wrong type", {"--set", "data.batch=\"four\""}, 2, {"data.batch", "integer"}},
+      {"no value", {"--set", "data.batch"}, 2, {"data.batch"}},
+      {"no ESTs", {"--set", "job.ests=0"}, 2, {"job.ests", "1"}},
+      {"unknown model", {"--set", "model.name=lenett"}, 2, {"lenett", "lenet"}},
+      {"more workers than ESTs", {"--devices", "9"}, 2, {"9", "8"}},
+      {"ESTs that do not add up", {"--devices", "cpu=4,cpu=5"}, 2, {"hosts 9 ESTs, the job has 8"}},
+      {"unknown device", {"--devices", "cpuu"}, 2, {"\"cpuu\" is no known device", "cpu:avx2"}},
+      {"mixed kinds", {"--devices", "cpu,cpu:avx2"}, 2, {"different kinds", "--allow-mixed"}},
+      {"D2", {"--set", "job.determinism=D2"}, 2, {"D2"}},
+      {"portable kernels", {"--set", "job.kernels=portable"}, 2, {"portable"}},
+      {"unknown option", {"--devicess", "2"}, 2, {"--devicess"}},
+  };
+  for (const Case& bad : cases) {
+    Words arguments = {"train", spec, "--run", folder / "run"};
+    arguments.insert(arguments.end(), bad.arguments.begin(), bad.arguments.end());
+    check_refused(bad, estrain(arguments));
+    CHECK_FALSE(fs::exists(folder / "run/job.toml"));
+  }
+}
+
+TEST_CASE("a spec file that is wrong is told by line and column") {
+  const ScratchFolder folder;
+  const std::string syntax = folder.write("syntax.toml", "[job]\nname = \n");
+  check_refused({"syntax", {}, 2, {syntax + ":2"}}, estrain({"train", syntax, "--run", folder / "run"}));
+  const std::string key = folder.write("key.toml", "[job]\nests = 2\nsteps = 4\n[model]\nname = \"mlp\"\n");
+  check_refused({"key", {}, 2, {key + ":3:1", "job.steps"}}, estrain({"train", key, "--run", folder / "run"}));
+  check_refused({"no file", {}, 1, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
+  check_refused({"no spec", {}, 2, {"no job spec given"}}, estrain({"train"}));
+  check_refused({"no verb", {}, 2, {"subcommand"}}, estrain({}));
+  check_refused({"verb", {}, 2, {}}, estrain({"trane"}));
+}
+
+std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
+  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dims.size())};
+  for (uint32_t dim : dims)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(dim >> shift));
+  return bytes + values;
+}
+
+// A lenet on 16 images of 28 x 28 from files.
+std::string idx_job(const std::string& images, const std::string& labels) {
+  return R"([job]
+ests = 2
+[model]
+name = "lenet"
+classes = 10
+[data]
+format = "idx"
+batch = 2
+images = ")" +
+         images + "\"\nlabels = \"" + labels + "\"\n[train]\nsteps = 3\n";
+}
+
+TEST_CASE("data files that are missing, cut short or do not fit") {
+  const ScratchFolder folder;
+  std::string wrong_label(16, '\1');
+  wrong_label[11] = '\12';
+  const std::string images = folder.write("images", idx({16, 28, 28}, std::string(16 * 28 * 28, 'x')));
+  const std::string cut = folder.write("cut", idx({16, 28, 28}, std::string(15 * 28 * 28, 'x')));
+  const std::string small = folder.write("small", idx({16, 8, 8}, std::string(16 * 8 * 8, 'x')));
+  const std::string labels = folder.write("labels", idx({16}, std::string(16, '\1')));
+  const std::string few = folder.write("few", idx({15}, std::string(15, '\1')));
+  const std::string wrong = folder.write("wrong", idx({16}, wrong_label));
+  int runs = 0;
+  const auto train = [&](const std::string& image_file, const std::string& label_file) {
+    return estrain({"train", folder.write("job.toml", idx_job(image_file, label_file)), "--devices", "2", "--run",
+                    folder / ("run-" + std::to_string(runs++))});
+  };
+  check_refused({"fine", {}, 0, {"done: 3 steps"}}, train(images, labels));
+  check_refused({"missing", {}, 1, {folder / "nowhere"}}, train(folder / "nowhere", labels));
+  check_refused({"cut short", {}, 1, {cut}}, train(cut, labels));
+  check_refused({"fewer labels", {}, 1, {"15", "16"}}, train(images, few));
+  check_refused({"label out of range", {}, 1, {wrong, "10"}}, train(images, wrong));
+  check_refused({"image too small", {}, 2, {"lenet", "8"}}, train(small, labels));
+}
+
+TEST_CASE("a run directory that cannot be written") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job()), file = folder.write("file", "");
+  check_refused({"below a file", {}, 1, {file}}, estrain({"train", spec, "--run", file + "/run"}));
+  check_refused({"a device", {}, 1, {"/dev/null"}}, estrain({"train", spec, "--run", "/dev/null/run"}));
+}
+
+TEST_CASE("run directories that are in use, not fresh, or no run") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", empty = folder / "empty";
+  fs::create_directory(empty);
+  Job job(spec, run);
+  job.reach(3);
+  const Words in_use = {run, "another launcher is at work", std::to_string(job.pid())};
+  check_refused({"second launcher", {}, 2, in_use}, estrain({"train", spec, "--run", run}));
+  const std::string before = read_file(run + "/job.toml");
+  check_refused({"another job there", {}, 2, in_use},
+                estrain({"train", folder.write("other.toml", mlp_job()), "--run", run}));
+  CHECK(read_file(run + "/job.toml") == before);
+  job.reach(job.step() + 3);
+  REQUIRE(job.stop().code == 0);
+  REQUIRE(job.launcher().wait().code == 75);
+  const std::vector<int64_t> steps = metric_steps(run);
+
+  check_refused({"not fresh", {}, 2, {run, "there is a run already", "--resume"}},
+                estrain({"train", spec, "--run", run}));
+  check_refused({"changed key", {}, 1, {"data.batch"}},
+                estrain({"train", "--resume", "--run", run, "--set", "data.batch=16"}));
+  check_refused({"changed keys", {}, 1, {"job.ests", "optimizer.lr"}},
+                estrain({"train", spec, "--resume", "--run", run, "--set", "optimizer.lr=0.5", "--set", "job.ests=3"}));
+  CHECK(read_file(run + "/job.toml") == before);
+  CHECK(metric_steps(run) == steps);
+  for (const std::string& nowhere : {run, empty, folder / "nowhere"}) {
+    check_refused({"resize " + nowhere, {}, 2, {nowhere, "no job is running there"}},
+                  estrain({"resize", nowhere, "--devices", "2"}));
+    check_refused({"stop " + nowhere, {}, 2, {nowhere, "no job is running there"}}, estrain({"stop", nowhere}));
+  }
+  check_refused({"resume nothing", {}, 2, {empty, "no run to resume there"}},
+                estrain({"train", "--resume", "--run", empty}));
+  check_refused({"status of nothing", {}, 2, {empty, "no run there"}}, estrain({"status", empty}));
+  const Ended status = estrain({"status", run, "--json"});
+  const Json json = parse_json(status.text, "status");
+  CHECK(json.at("state") == "stopped");
+  CHECK(json.at("step") == steps.back());
+}
+
+}  // namespace
+}  // namespace estrain::testing
