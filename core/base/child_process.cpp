@@ -135,9 +135,12 @@ std::string signal_name(int number) {
 
 std::string own_executable() {
   std::error_code failure;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", failure);
+  std::string path = std::filesystem::read_symlink("/proc/self/exe", failure).string();
   if (failure) throw system_error("cannot read /proc/self/exe", failure.value());
-  return path.string();
+  // What the kernel says of a program whose file was replaced while it runs; the new one stands in its place.
+  constexpr std::string_view deleted = " (deleted)";
+  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
+  return path;
 }
 
 }  // namespace estrain

@@ -15,9 +15,9 @@ MINI_BATCHES = 48  # of estrain before it is weighed: the allocator has seen as 
 STEPS = 3  # of DDP
 
 HOW = (
-    "resnet18 32x32, batch 8; highest sum of Pss_Anon and Pss_Shmem (smaps_rollup: what processes share is counted once, "
-    "pages of program files not at all) among samples taken while it steps, of all processes of estrain (launcher, "
-    "recorder, worker), "
+    "resnet18 32x32, batch 8; highest sum of Pss_Anon and Pss_Shmem (smaps_rollup: what processes share is counted "
+    "once, pages of program files not at all) among samples taken while it steps, of all processes of estrain "
+    "(launcher, recorder, worker), "
 )
 HOW_MANY = HOW + "with 16 ESTs minus that with 1 EST, in copies of the gradient (44.7 MB), to a tenth of one"
 HOW_DDP = HOW + "with k ESTs on 1 worker, over that of the k processes of DDP (torchrun itself left out)"

@@ -59,8 +59,9 @@ def replay(entries, folder):
 
 def print_result(name, num_runs, result):
     found = result["differences"]
-    print(f"{name:20} {num_runs} runs, {result['ranks']} ranks, {result['steps']:3} steps, {result['compared']:5} compared: "
-          f"{'DIFFERENT' if found else 'equal'}", *found[:8], sep="\n    ")
+    verdict = "DIFFERENT" if found else "equal"
+    print(f"{name:20} {num_runs} runs, {result['ranks']} ranks, {result['steps']:3} steps, "
+          f"{result['compared']:4} compared: {verdict}", *found[:8], sep="\n    ")
     if len(found) > 8:
         print(f"    and {len(found) - 8} more")
 

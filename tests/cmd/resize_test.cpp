@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <random>
 
@@ -32,6 +33,17 @@ int64_t stop_and_count(Job& job) {
   INFO(train.shown());
   CHECK(train.code == 75);
   return metric_steps(job.run()).back();
+}
+
+// Waits for a worker that is none of `before`.
+pid_t added_worker(const Job& job, const std::vector<pid_t>& before) {
+  pid_t added = 0;
+  wait_until("an added worker", [&] {
+    for (const ProcessInfo& child : job.children())
+      if (child.is("worker") && std::ranges::find(before, child.pid) == before.end()) added = child.pid;
+    return added != 0;
+  });
+  return added;
 }
 
 class Schedule {
@@ -116,15 +128,8 @@ TEST_CASE("an added worker that dies while it warms up: the job goes on with the
   Job job(spec, folder / "run");
   job.reach(5);
   const std::vector<pid_t> before = job.workers();
-  REQUIRE(before.size() == 1);
   Command resize({"resize", job.run(), "--devices", "3"});
-  pid_t victim = 0;
-  wait_until("an added worker", [&] {
-    for (const ProcessInfo& child : job.children())
-      if (child.is("worker") && child.pid != before[0]) victim = child.pid;
-    return victim != 0;
-  });
-  ::kill(victim, SIGKILL);
+  ::kill(added_worker(job, before), SIGKILL);
   const Ended refused = resize.wait();
   INFO(refused.shown());
   CHECK(refused.code == 1);
@@ -142,12 +147,18 @@ TEST_CASE("an added worker that dies while it warms up: the job goes on with the
   CHECK(difference(job.run(), undisturbed(folder, spec, last)).text == "");
 }
 
-TEST_CASE("a stop while a worker warms up: the resize is given up, the stop is carried out") {
+TEST_CASE(
+    "a second resize and a stop while a worker warms up: the former is refused, the latter gives the first resize up") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run");
   job.reach(5);
+  const std::vector<pid_t> before = job.workers();
   Command resize({"resize", job.run(), "--devices", "2"});
-  wait_until("the resize", [&] { return job.status().value("state", "") == "warming"; });
+  ::kill(added_worker(job, before), SIGSTOP);  // so that it does not become ready
+  const Ended second = job.resize("3");
+  INFO(second.shown());
+  CHECK(second.code == 2);
+  CHECK(second.says("another resize is under way"));
   stop_and_count(job);
   const Ended refused = resize.wait();
   INFO(refused.shown());
