@@ -60,7 +60,7 @@ TEST_CASE("a spec file that is wrong is told by line and column") {
   check_refused({"syntax", {}, 2, {syntax + ":2"}}, estrain({"train", syntax, "--run", folder / "run"}));
   const std::string key = folder.write("key.toml", "[job]\nests = 2\nsteps = 4\n[model]\nname = \"mlp\"\n");
   check_refused({"key", {}, 2, {key + ":3:1", "job.steps"}}, estrain({"train", key, "--run", folder / "run"}));
-  check_refused({"no file", {}, 1, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
+  check_refused({"no file", {}, 2, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
   check_refused({"no spec", {}, 2, {"no job spec given"}}, estrain({"train"}));
   check_refused({"no verb", {}, 2, {"subcommand"}}, estrain({}));
   check_refused({"verb", {}, 2, {}}, estrain({"trane"}));

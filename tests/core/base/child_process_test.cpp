@@ -102,7 +102,7 @@ TEST_CASE("signals that the parent blocks are not blocked in the child") {
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  ChildProcess child = ChildProcess::start(shell("sleep 60"));
+  ChildProcess child = ChildProcess::start(shell("exec sleep 60"));
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   child.signal(SIGTERM);
   ChildEnd end;
@@ -125,7 +125,7 @@ TEST_CASE("a program that cannot be executed is an error of the parent, and leav
 }
 
 TEST_CASE("the descriptor becomes readable when the child ends, and waiting has a limit") {
-  ChildProcess child = ChildProcess::start(shell("sleep 60"));
+  ChildProcess child = ChildProcess::start(shell("exec sleep 60"));
   pollfd waiting{child.descriptor(), POLLIN, 0};
   CHECK(::poll(&waiting, 1, 0) == 0);
   CHECK_FALSE(child.wait_for(10));
@@ -140,7 +140,7 @@ TEST_CASE("the descriptor becomes readable when the child ends, and waiting has 
 }
 
 TEST_CASE("a running child can be taken up by its number") {
-  ChildProcess first = ChildProcess::start(shell("sleep 60"));
+  ChildProcess first = ChildProcess::start(shell("exec sleep 60"));
   ChildProcess second = ChildProcess::adopt(first.pid());
   CHECK((::fcntl(second.descriptor(), F_GETFD) & FD_CLOEXEC) != 0);
   second.signal(SIGTERM);
