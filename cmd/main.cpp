@@ -20,9 +20,7 @@ int report(const estrain::Error& error) {
   return estrain::exit_code(error.fault());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were."};
   app.set_version_flag("--version", "estrain " ESTRAIN_VERSION);
   app.require_subcommand(1);
@@ -36,9 +34,17 @@ int main(int argc, char** argv) {
   for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(kFooter);
   try {
     app.parse(argc, argv);
-    return chosen();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : estrain::exit_code(estrain::Fault::usage);
+  }
+  return chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
   } catch (const estrain::Error& error) {
     return report(error);
   } catch (const std::exception& error) {

@@ -122,7 +122,7 @@ FileBytes FileBytes::map(const std::string& path) {
 }
 
 FileBytes FileBytes::open(const std::string& path) {
-  const FileBytes raw = map(path);
+  FileBytes raw = map(path);
   if (!path.ends_with(".gz")) return raw;
   ::madvise(const_cast<std::byte*>(raw.data()), raw.size(), MADV_SEQUENTIAL);
   return Gunzip(path, raw.bytes).run();

@@ -132,7 +132,7 @@ void ReadAhead::fill(const Piece& piece) const {
   }
 }
 
-void ReadAhead::finish(const Piece& piece, std::exception_ptr failure) {
+void ReadAhead::finish(const Piece& piece, const std::exception_ptr& failure) {
   std::lock_guard lock(mutex_);
   Slot& slot = *piece.slot;
   slot.finished += piece.count;

@@ -72,7 +72,7 @@ class ReadAhead {
   std::optional<Piece> claim();
   bool may_claim();
   void open_slot();
-  void finish(const Piece& piece, std::exception_ptr failure);
+  void finish(const Piece& piece, const std::exception_ptr& failure);
   void fill(const Piece& piece) const;
 
   const Dataset& dataset_;

@@ -78,10 +78,11 @@ int Launcher::report_stop() {
                 fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
                             directory_.path()));
     if (stop_client_) control_->reply(*stop_client_, error_answer(error));
-    throw error;
+    throw Error(error);
   }
-  if (stop_client_)
+  if (stop_client_) {
     control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
+  }
   printer_.note(
       fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
   return exit_code(Fault::interrupted);

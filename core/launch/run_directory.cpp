@@ -43,7 +43,7 @@ void RunDirectory::write_spec(const spec::JobSpec& job) const { write_file_atomi
 
 spec::JobSpec RunDirectory::read_spec() const { return spec::parse_file(spec()); }
 
-void RunDirectory::log_event(std::string_view name, Json details) const {
+void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};
   line.update(details);
   append_to_file(events(), line.dump() + "\n");

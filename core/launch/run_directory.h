@@ -31,7 +31,7 @@ class RunDirectory {
   spec::JobSpec read_spec() const;
 
   // Appends {"time": …, "event": name, …} to events.jsonl.
-  void log_event(std::string_view name, Json details) const;
+  void log_event(std::string_view name, const Json& details) const;
 
  private:
   std::string path_;

@@ -24,7 +24,7 @@ void AppendedFile::append(std::string_view content) {
       const Error refused = system_error("cannot write " + path_, errno);
       // If even this fails a torn record stays at the end until the next append overwrites it.
       [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
-      throw refused;
+      throw Error(refused);
     }
     end += static_cast<uint64_t>(written);
     content.remove_prefix(static_cast<size_t>(written));

@@ -100,12 +100,11 @@ FingerprintReader::FingerprintReader(const std::string& path) : path_(path) {
   base_ = static_cast<const std::byte*>(map);
   try {
     read_names();
+    find_records();
   } catch (...) {
     ::munmap(map, bytes_);
     throw;
   }
-  num_records_ = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
-  while (num_records_ > 0 && !intact(num_records_ - 1)) --num_records_;
 }
 
 FingerprintReader::~FingerprintReader() { ::munmap(const_cast<std::byte*>(base_), bytes_); }
@@ -122,6 +121,16 @@ void FingerprintReader::read_names() {
   for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
     names_.emplace_back(text.substr(0, end));
   if (names_.size() != head.num_names) throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
+}
+
+// A power cut leaves the tail torn, zero or stale; it does not leave many records of which none is right.
+void FingerprintReader::find_records() {
+  const size_t whole = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
+  num_records_ = whole;
+  while (num_records_ > 0 && !intact(num_records_ - 1)) --num_records_;
+  if (num_records_ == 0 && whole > 1 && step(0) != Step(0))
+    throw Error::make(Fault::corrupt, "{}: none of its records fits its check", path_)
+        .advise("it is damaged, or another version wrote it; without it only losses and checkpoints can be compared");
 }
 
 const uint64_t* FingerprintReader::words(size_t record) const {

@@ -50,6 +50,7 @@ class FingerprintReader {
  private:
   const uint64_t* words(size_t record) const;
   void read_names();
+  void find_records();
 
   std::string path_;
   const std::byte* base_ = nullptr;

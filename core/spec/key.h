@@ -59,14 +59,14 @@ struct Key {
   Key below(int64_t bound) const {
     return with([&](Key& key) { key.rule.range.high = bound, key.rule.range.high_open = true; });
   }
-  Key choices(std::vector<std::string> words) const {
-    return with([&](Key& key) { key.rule.choices = std::move(words); });
+  Key choices(const std::vector<std::string>& words) const {
+    return with([&](Key& key) { key.rule.choices = words; });
   }
-  Key words(std::vector<std::pair<std::string, int64_t>> numbers) const {
-    return with([&](Key& key) { key.rule.words = std::move(numbers); });
+  Key words(const std::vector<std::pair<std::string, int64_t>>& numbers) const {
+    return with([&](Key& key) { key.rule.words = numbers; });
   }
-  Key numbers(std::vector<int64_t> allowed) const {
-    return with([&](Key& key) { key.rule.numbers = std::move(allowed); });
+  Key numbers(const std::vector<int64_t>& allowed) const {
+    return with([&](Key& key) { key.rule.numbers = allowed; });
   }
   Key lengths(std::initializer_list<size_t> allowed) const {
     return with([&](Key& key) { key.rule.lengths = allowed; });
@@ -87,14 +87,14 @@ struct Key {
   Key must_be_given() const {
     return with([](Key& key) { key.required = true; });
   }
-  Key unset(std::string meaning_of_absence) const {
-    return with([&](Key& key) { key.when_not_set = std::move(meaning_of_absence); });
+  Key unset(const std::string& meaning_of_absence) const {
+    return with([&](Key& key) { key.when_not_set = meaning_of_absence; });
   }
-  Key only(std::string selector, std::vector<std::string> values) const {
-    return with([&](Key& key) { key.conditions.push_back({std::move(selector), std::move(values)}); });
+  Key only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](Key& key) { key.conditions.push_back({selector, values}); });
   }
-  Key means(std::string sentence) const {
-    return with([&](Key& key) { key.meaning = std::move(sentence); });
+  Key means(const std::string& sentence) const {
+    return with([&](Key& key) { key.meaning = sentence; });
   }
 
  private:

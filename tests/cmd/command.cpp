@@ -53,11 +53,14 @@ Command::Command(const Words& arguments, Options options)
     : output_(fresh_output_file()), process_(start(arguments, options, output_)) {}
 
 Command::~Command() {
-  if (process_.running()) {
-    process_.signal(SIGKILL);
-    process_.wait();
-  }
+  kill();
   if (!output_.empty()) ::unlink(output_.c_str());
+}
+
+void Command::kill() {
+  if (!process_.running()) return;
+  process_.signal(SIGKILL);
+  process_.wait();
 }
 
 std::string Command::text() const { return read_file(output_); }
@@ -72,8 +75,7 @@ bool Command::ended_within(int milliseconds) {
 
 Ended Command::wait(int seconds) {
   if (ended_within(seconds * 1000)) return ended_;
-  process_.signal(SIGKILL);
-  process_.wait();
+  kill();
   throw std::runtime_error("a command did not end in " + std::to_string(seconds) + " s; it said:\n" + text());
 }
 

@@ -36,6 +36,7 @@ class Command {
 
   pid_t pid() const { return process_.pid(); }
   void signal(int number) const { process_.signal(number); }
+  void kill();                          // and reap; no effect once it has ended
   bool ended_within(int milliseconds);  // false: it still runs
   Ended wait(int seconds = 120);        // throws, and kills, if it takes longer
   std::string text() const;             // so far

@@ -1,5 +1,7 @@
 #include "job.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <stdexcept>
 
 #include "core/launch/control_socket.h"
@@ -24,6 +26,15 @@ Job::Job(std::string spec, std::string run, const Words& more, Command::Options 
 
 Job Job::resumed(const std::string& run, const Words& more) {
   return Job(run, join({"train", "--resume", "--run", run}, more), Command::Options{});
+}
+
+Job::~Job() {
+  launcher_.kill();
+  try {
+    wait_until("the end of everybody in the run", [this] { return !anyone_left(run_); });
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", run_, error.what());
+  }
 }
 
 Json Job::status() {
@@ -62,6 +73,13 @@ pid_t Job::scribe() const {
   for (const ProcessInfo& child : children())
     if (child.is("scribe")) return child.pid;
   throw std::runtime_error("the job has no scribe");
+}
+
+bool anyone_left(const std::string& run) {
+  const std::vector<ProcessInfo> all = processes();
+  return std::ranges::any_of(all, [&](const ProcessInfo& process) {
+    return std::ranges::find(process.arguments, run) != process.arguments.end();
+  });
 }
 
 }  // namespace estrain::testing

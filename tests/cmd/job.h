@@ -15,6 +15,9 @@ class Job {
   Job(std::string spec, std::string run, const Words& more = {}, Command::Options options = {});
   // `estrain train --resume --run RUN …more`.
   static Job resumed(const std::string& run, const Words& more = {});
+  // Kills it if it still runs, and waits until its scribe has written what it had to.
+  ~Job();
+  Job(const Job&) = delete;
 
   const std::string& run() const { return run_; }
   Command& launcher() { return launcher_; }
@@ -39,5 +42,8 @@ class Job {
   std::string run_;
   Command launcher_;
 };
+
+// Whether a process of the run lives.
+bool anyone_left(const std::string& run);
 
 }  // namespace estrain::testing

@@ -25,13 +25,6 @@ void check_goes_on(const ScratchFolder& folder, const std::string& spec, const s
   CHECK(difference(run, whole).text == "");
 }
 
-bool anyone_left(const std::string& run) {
-  const std::vector<ProcessInfo> all = processes();
-  return std::ranges::any_of(all, [&](const ProcessInfo& process) {
-    return std::ranges::find(process.arguments, run) != process.arguments.end();
-  });
-}
-
 void check_killed_launcher(bool after_resize) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";

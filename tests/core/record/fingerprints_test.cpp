@@ -101,6 +101,18 @@ TEST_CASE("a damaged record is known, at the end it does not count") {
   CHECK(steps_in(folder / "f") == counting(1, 4));
 }
 
+TEST_CASE("records of which none is right are no empty file") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 3);
+  std::string bytes = bytes_of(folder / "f");
+  const size_t header = bytes.size() - 3 * 40;
+  for (size_t i = 0; i < 3; ++i) bytes[header + i * 40 + 20] ^= 1;
+  replace_bytes(folder / "f", bytes);
+  CHECK(error_of([&] { FingerprintReader reader(folder / "f"); }).fault() == Fault::corrupt);
+  replace_bytes(folder / "f", bytes.substr(0, header) + std::string(3 * 40, '\0'));
+  CHECK(steps_in(folder / "f").empty());
+}
+
 TEST_CASE("another job's file, and one that is no fingerprints file, are refused") {
   const ScratchFolder folder;
   write(folder / "f", 1, 2);
