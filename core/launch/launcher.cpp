@@ -69,7 +69,7 @@ Launcher::Launcher(Handover handover)
   phase_ = Phase::training;
 }
 
-Launcher::~Launcher() = default;
+Launcher::~Launcher() { ::unlink((directory_.path() + "/control.sock").c_str()); }
 
 int Launcher::run() {
   while (phase_ != Phase::over) wait_for_events();

@@ -46,7 +46,11 @@ spec::JobSpec RunDirectory::read_spec() const { return spec::parse_file(spec());
 void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};
   line.update(details);
-  append_to_file(events(), line.dump() + "\n");
+  try {
+    append_to_file(events(), line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: an event is not recorded: {}\n", error.message());
+  }
 }
 
 }  // namespace estrain::launch

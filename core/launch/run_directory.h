@@ -30,7 +30,8 @@ class RunDirectory {
   void write_spec(const spec::JobSpec& spec) const;
   spec::JobSpec read_spec() const;
 
-  // Appends {"time": …, "event": name, …} to events.jsonl.
+  // Appends {"time": …, "event": name, …} to events.jsonl. Where that fails (a full disk) a warning is printed: a job
+  // does not end for want of a line in its history.
   void log_event(std::string_view name, const Json& details) const;
 
  private:

@@ -142,7 +142,8 @@ def measure_while_writing(bench):
         if step == 0 or len(cycle) < every:
             continue
         during, elapsed = [], 0.0
-        while elapsed < writing and len(during) < len(cycle) - 4:
+        # `writing` leaves out copying the state, which the step behind the next one waits for.
+        while (elapsed < writing or len(during) < 2) and len(during) < len(cycle) - 4:
             during.append(cycle[len(during)])
             elapsed += during[-1]
         rest = cycle[len(during) + 1 :]

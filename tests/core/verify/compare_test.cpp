@@ -85,6 +85,22 @@ TEST_CASE("runs of different length are compared over the common part, and it sa
   CHECK(contains(to_text(comparison), "A has 30 steps, B 25: compared the 25 in common"));
 }
 
+TEST_CASE("a run that began at a later step is compared from there on") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{.first_step = 5, .steps = 18}.write(runs.b);
+  for (const auto& [a, b] : {std::pair(runs.a, runs.b), std::pair(runs.b, runs.a)}) {
+    const Comparison comparison = compare(a, b);
+    CHECK(comparison.identical());
+    CHECK(comparison.steps == 13);
+    CHECK(comparison.first == Step(6));
+    CHECK(comparison.last == Step(18));
+  }
+  FakeRun{.first_step = 5, .disturb = nudge(17, "/model/fc.bias", 0)}.write(runs.folder / "c");
+  CHECK(compare(runs.a, runs.folder / "c").difference->step == Step(17));
+  CHECK(compare(runs.folder / "c", runs.a).difference->step == Step(17));
+}
+
 TEST_CASE("a parameter off by one ulp at one step is named exactly from the checkpoint of that step") {
   const TwoRuns runs;
   FakeRun{.events = stage_line(0, {"cpu"})}.write(runs.a);
