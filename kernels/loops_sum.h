@@ -17,9 +17,16 @@ static uint64_t digest_words(const void* words, size_t n, uint64_t first_word) {
   return sum;
 }
 
+// A tensor of a MiB and more goes past the caches where it can: its sum is not read again before the next backward
+// pass, and memory need not be read before it is written.
 static void scale(float* dst, const float* src, float factor, size_t n) {
   const Floats factors = broadcast(factor);
-  for_vectors(0, n, [&](size_t i, auto part) { part.write(dst + i, part.read(src + i) * factors); });
+  if (n < (1u << 18) || reinterpret_cast<uintptr_t>(dst) % (width * sizeof(float)) != 0 || dst == src) {
+    for_vectors(0, n, [&](size_t i, auto part) { part.write(dst + i, part.read(src + i) * factors); });
+    return;
+  }
+  for_vectors(0, n, [&](size_t i, auto part) { part.write_past_caches(dst + i, part.read(src + i) * factors); });
+  fence();
 }
 
 static void add(float* dst, const float* a, const float* b, size_t n) {

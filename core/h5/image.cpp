@@ -8,9 +8,6 @@
 namespace estrain::h5 {
 namespace {
 
-constexpr hsize_t alignment = 64;
-constexpr hsize_t aligned_from = 2048;  // bytes of an allocation; aligning small ones costs time and space
-
 Handle creation_plan(const ImageOptions& options) {
   Handle plan(check(H5Pcreate(H5P_FILE_CREATE), Fault::bug, "file creation properties"), H5Pclose);
   check(H5Pset_userblock(plan.get(), options.user_block), Fault::bug, "user block");
@@ -25,7 +22,6 @@ Image Image::create(const ImageOptions& options) {
   quiet();
   auto store = std::make_unique<Store>();
   const Handle access = image_access_plan(store.get());
-  H5Pset_alignment(access.get(), aligned_from, alignment);
   H5Pset_meta_block_size(access.get(), options.metadata_block);
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18);
   const Handle creation = creation_plan(options);

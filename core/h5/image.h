@@ -11,8 +11,8 @@
 //   image.finish();                       // objects of the image must be gone by now
 //   image.read(0, buffer, size)           // of the structure; copy it to the file, and write "w" at `at`
 //
-// Datasets of 2 KiB and more start at multiples of 64 bytes. Their elements must not be read or written through HDF5:
-// it would see zeros.
+// Datasets made one after the other lie one behind the other, without gaps. Their elements must not be read or written
+// through HDF5: it would see zeros.
 
 #include <memory>
 

@@ -36,6 +36,18 @@ Floats guarded(size_t n, size_t shift) {
 
 }  // namespace
 
+TEST_CASE("scale of a large array, which goes past the caches, rounds the same") {
+  const size_t n = (1u << 18) + 37;
+  for (size_t shift : {size_t{0}, size_t{3}, size_t{16}}) {
+    const Floats a = test::wild_floats(n, 1, shift);
+    for (Isa isa : test::isas()) {
+      Floats out = guarded(n, shift);
+      scale(out.data(), a.data(), 0.3f, n, isa);
+      REQUIRE_ELEMENTS(out, n, a[i] * 0.3f);
+    }
+  }
+}
+
 TEST_CASE("scale and add round once per operation, on floats of every kind") {
   for_shapes([](size_t n, size_t shift, Isa isa) {
     const Floats a = test::wild_floats(n, 1, shift), b = test::wild_floats(n, 2, shift);
