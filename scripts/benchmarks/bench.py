@@ -56,7 +56,11 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def measure(bench, groups, patterns):
+def write_json(path, rows):
+    Path(path).write_text(json.dumps([row.to_json() for row in rows], indent=1) + "\n")
+
+
+def measure(bench, groups, patterns, json_path):
     rows, failed = [], []
     print(heading())
     for group in groups:
@@ -72,6 +76,8 @@ def measure(bench, groups, patterns):
         for figure in wanted:
             rows.append(Row(figure, results[figure.name]))
             print(as_text(rows[-1]), flush=True)
+        if json_path:
+            write_json(json_path, rows)  # after each group: a bench that is cut short keeps what it measured
     return rows, failed
 
 
@@ -92,11 +98,9 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=build))
     begin = time.monotonic()
     try:
-        rows, failed = measure(Bench(build, arguments.quick, folder), groups, arguments.only)
+        rows, failed = measure(Bench(build, arguments.quick, folder), groups, arguments.only, arguments.json)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps([row.to_json() for row in rows], indent=1) + "\n")
     missed = [row.figure.name for row in rows if not row.met]
     seconds = time.monotonic() - begin
     print(f"\n{len(rows)} figures in {seconds:.0f} s: {len(rows) - len(missed)} met, {len(missed)} missed")
