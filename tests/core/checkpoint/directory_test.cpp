@@ -7,9 +7,9 @@
 
 #include <csignal>
 
-#include "tests/core/checkpoint/error_of.h"
 #include "tests/core/checkpoint/sample_state.h"
-#include "tests/core/checkpoint/scratch_folder.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::checkpoint {
 namespace {

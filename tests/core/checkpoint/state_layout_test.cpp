@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/core/checkpoint/error_of.h"
 #include "tests/core/checkpoint/sample_state.h"
+#include "tests/error_of.h"
 
 namespace estrain::checkpoint {
 namespace {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "core/h5/file.h"
-#include "tests/core/h5/error_of.h"
-#include "tests/core/h5/scratch_file.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::h5 {
 namespace {
@@ -50,9 +50,10 @@ void write_foreign(const std::string& path) {
 }
 
 TEST_CASE("chunked, compressed and foreign-endian datasets are read with conversion and have no offset") {
-  const ScratchFile scratch("foreign.h5");
-  write_foreign(scratch.path());
-  const File file = File::open(scratch.path());
+  const ScratchFolder folder;
+  const std::string path = folder / "foreign.h5";
+  write_foreign(path);
+  const File file = File::open(path);
   for (const char* name : {"zipped", "swapped"}) {
     CAPTURE(name);
     const Dataset dataset = file.root().dataset(name);
@@ -68,9 +69,10 @@ TEST_CASE("chunked, compressed and foreign-endian datasets are read with convers
 }
 
 TEST_CASE("what is no number is refused; fixed strings and small integers are read as attributes") {
-  const ScratchFile scratch("foreign.h5");
-  write_foreign(scratch.path());
-  const File file = File::open(scratch.path());
+  const ScratchFolder folder;
+  const std::string path = folder / "foreign.h5";
+  write_foreign(path);
+  const File file = File::open(path);
   const Dataset words = file.root().dataset("words");
   CHECK(words.type() == Type::other);
   CHECK_FALSE(words.numeric());
@@ -82,9 +84,10 @@ TEST_CASE("what is no number is refused; fixed strings and small integers are re
 }
 
 TEST_CASE("children of a file with no creation order come by name, and a dangling link is neither group nor dataset") {
-  const ScratchFile scratch("foreign.h5");
-  write_foreign(scratch.path());
-  const File file = File::open(scratch.path());
+  const ScratchFolder folder;
+  const std::string path = folder / "foreign.h5";
+  write_foreign(path);
+  const File file = File::open(path);
   const std::vector<Child> children = file.root().children();
   REQUIRE(children.size() == 4);
   CHECK(children[0].name == "dangling");

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/h5/file.h"
-#include "tests/core/h5/error_of.h"
-#include "tests/core/h5/scratch_file.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::h5 {
 namespace {
@@ -48,10 +48,11 @@ TEST_CASE("a finished image with its elements filled in is an HDF5 file") {
   std::vector<float> weight(3000, 0.5f);
   std::memcpy(bytes.data() + built.bias, bias, sizeof bias);
   std::memcpy(bytes.data() + built.weight, weight.data(), 12000);
-  const ScratchFile scratch("image.h5");
-  std::ofstream(scratch.path(), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const ScratchFolder folder;
+  const std::string path = folder / "image.h5";
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 
-  const File file = File::open(scratch.path());
+  const File file = File::open(path);
   std::vector<float> read(3000);
   file.root().dataset("model/tied").read(Type::f32, read.data());
   CHECK(read == weight);

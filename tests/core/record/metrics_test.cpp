@@ -9,9 +9,9 @@
 
 #include "core/base/json.h"
 #include "core/record/metrics_line.h"
-#include "tests/core/record/error_of.h"
 #include "tests/core/record/sample_records.h"
-#include "tests/core/record/scratch_folder.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::record {
 namespace {

@@ -8,9 +8,9 @@
 #include "core/checkpoint/directory.h"
 #include "core/h5/file.h"
 #include "core/verify/report.h"
-#include "tests/core/verify/error_of.h"
 #include "tests/core/verify/fake_run.h"
-#include "tests/core/verify/scratch_folder.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::verify {
 namespace {

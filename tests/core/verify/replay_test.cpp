@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "core/verify/compare.h"
-#include "tests/core/verify/error_of.h"
 #include "tests/core/verify/fake_run.h"
-#include "tests/core/verify/scratch_folder.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::verify {
 namespace {
