@@ -96,6 +96,8 @@ class Launcher {
 
   std::vector<WorkerProcess*> all_workers();
   void start_stage();
+
+  // launcher_status.cpp
   Progress progress();
   Json status();
   double step_seconds() const;

@@ -1,0 +1,79 @@
+// What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/comm/step_record.h"
+#include "core/launch/launcher.h"
+
+namespace estrain::launch {
+
+double Launcher::step_seconds() const {
+  const int64_t steps = committed() - rate_from_step_;
+  return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
+}
+
+Progress Launcher::progress() {
+  Progress now;
+  now.step = committed();
+  now.total_steps = manifest_->total_steps;
+  now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
+  now.accuracy = state_.accuracy;
+  std::vector<Device> devices;
+  for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device);
+  now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
+  const uint32_t published = memory_->header().published.load();
+  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
+    const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
+    if (head.kind != comm::RecordKind::step) continue;
+    now.loss = head.loss;
+    now.lr = head.lr;
+    break;
+  }
+  const double per_step = step_seconds();
+  if (per_step > 0) {
+    now.samples_per_second = static_cast<double>(manifest_->samples_per_epoch) /
+                             static_cast<double>(manifest_->batches_per_epoch) / per_step;
+    now.seconds_left = per_step * static_cast<double>(now.total_steps - now.step);
+  }
+  return now;
+}
+
+Json Launcher::status() {
+  static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "ending"};
+  Json json = {{"ok", true},
+               {"name", spec_.job.name},
+               {"model", spec_.model.name},
+               {"run", directory_.path()},
+               {"pid", ::getpid()},
+               {"state", names[static_cast<int>(phase_)]},
+               {"ests", spec_.job.ests},
+               {"stage", state_.stage},
+               {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
+  if (memory_) {
+    const Progress now = progress();
+    json.update({{"step", now.step},
+                 {"total_steps", now.total_steps},
+                 {"epoch", now.epoch},
+                 {"loss", now.loss},
+                 {"lr", now.lr},
+                 {"samples_per_second", now.samples_per_second},
+                 {"devices", now.devices}});
+    if (now.accuracy) json["test_accuracy"] = *now.accuracy;
+    if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
+  }
+  json["last_checkpoint_step"] = state_.last_saved_step < 0 ? Json() : Json(state_.last_saved_step);
+  json["workers"] = Json::array();
+  for (const WorkerProcess& worker : state_.workers) {
+    json["workers"].push_back({{"id", worker.id},
+                               {"pid", worker.process.pid()},
+                               {"device", worker.device.kind},
+                               {"ests", {worker.ests.begin.value, worker.ests.end.value}},
+                               {"log", directory_.worker_log(worker.id)}});
+  }
+  return json;
+}
+
+}  // namespace estrain::launch
