@@ -3,8 +3,8 @@
 namespace estrain::kernels {
 
 Isa best_isa() {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (!avx2) return Isa::baseline;
+  if (!__builtin_cpu_supports("fma")) return Isa::baseline;
+  if (!__builtin_cpu_supports("avx2")) return Isa::fma128;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return avx512 ? Isa::avx512 : Isa::avx2;
@@ -14,6 +14,8 @@ const char* isa_name(Isa isa) {
   switch (isa) {
     case Isa::baseline:
       return "baseline";
+    case Isa::fma128:
+      return "fma128";
     case Isa::avx2:
       return "avx2";
     case Isa::avx512:

@@ -1,7 +1,8 @@
 #pragma once
-// Walking over arrays in vectors. Included once by each variant_<isa>.cpp, after its vectors and with ESTRAIN_ISA
-// defined.
+// Walking over arrays in vectors, in code compiled per instruction set: ESTRAIN_ISA is its name, ESTRAIN_VECTORS the
+// header of its vectors.
 
+#include ESTRAIN_VECTORS
 #include "kernels/digest_weights.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

@@ -1,7 +1,7 @@
 #include "kernels/variants.h"
-#include "kernels/vector_avx2.h"
 
 #define ESTRAIN_ISA avx2
+#define ESTRAIN_VECTORS "kernels/vector_avx2.h"
 #include "kernels/loops_optimizer.h"
 #include "kernels/loops_sum.h"
 

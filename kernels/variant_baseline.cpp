@@ -1,7 +1,7 @@
 #include "kernels/variants.h"
-#include "kernels/vector_baseline.h"
 
 #define ESTRAIN_ISA baseline
+#define ESTRAIN_VECTORS "kernels/vector_baseline.h"
 #include "kernels/loops_optimizer.h"
 #include "kernels/loops_sum.h"
 

@@ -8,6 +8,8 @@ const Variant& variant(Isa isa) {
       return variant_avx512;
     case Isa::avx2:
       return variant_avx2;
+    case Isa::fma128:
+      return variant_fma128;
     case Isa::baseline:
       break;
   }

@@ -37,7 +37,7 @@ struct Variant {
   SquareRoots square_roots;
 };
 
-extern const Variant variant_baseline, variant_avx2, variant_avx512;
+extern const Variant variant_baseline, variant_fma128, variant_avx2, variant_avx512;
 
 // The caller asks for no more than best_isa().
 const Variant& variant(Isa isa);

@@ -28,6 +28,7 @@ static inline Floats first(Floats x, size_t n) { return _mm256_and_ps(x, _mm256_
 
 static inline Floats square_root(Floats x) { return _mm256_sqrt_ps(x); }
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+static inline Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 
 static inline Words no_words() { return _mm256_setzero_si256(); }
 static inline Words add_weighted(Words sum, Floats values, const uint32_t* weights) {

@@ -25,6 +25,7 @@ static inline Floats first(Floats x, size_t n) { return _mm512_maskz_mov_ps(lane
 
 static inline Floats square_root(Floats x) { return _mm512_sqrt_ps(x); }
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+static inline Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 
 static inline Words no_words() { return _mm512_setzero_si512(); }
 static inline Words add_weighted(Words sum, Floats values, const uint32_t* weights) {

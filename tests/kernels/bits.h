@@ -15,7 +15,7 @@ namespace estrain::kernels::test {
 
 // The variants that this machine can run.
 inline std::vector<Isa> isas() {
-  std::vector<Isa> all = {Isa::baseline, Isa::avx2, Isa::avx512};
+  std::vector<Isa> all = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
   all.resize(static_cast<size_t>(best_isa()) + 1);
   return all;
 }
