@@ -2,19 +2,14 @@
 
 #include "core/train/worker.h"
 
-#include <dlfcn.h>
-#include <malloc.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/base/child_process.h"
+#include "cmd/worker_library.h"
 #include "core/data/dataset.h"
 #include "core/launch/run_directory.h"
 
@@ -27,31 +22,7 @@ struct Arguments {
   bool builds = false;
 };
 
-// Freed tensors stay with the process: page faults of memory that malloc maps and trims cost up to a third of a step.
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_MAX, 0);
-  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
-  ::mallopt(M_TOP_PAD, 64 << 20);
-}
-
 using RunWorker = void (*)(train::WorkerSetup*);
-
-RunWorker load_worker_library() {
-  const std::string path = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
-        .advise("run scripts/setup and scripts/build");
-  }
-  void* symbol = ::dlsym(library, "estrain_run_worker");
-  if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
-  return reinterpret_cast<RunWorker>(symbol);
-}
-
-[[noreturn]] void leave(int code) {
-  std::fflush(nullptr);
-  ::_exit(code);  // LibTorch's destructors take longer than they are worth
-}
 
 int work(const Arguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
@@ -67,7 +38,7 @@ int work(const Arguments& arguments) {
     setup.doorbell = arguments.doorbell;
     setup.builds = arguments.builds;
     setup.checkpoint = arguments.checkpoint;
-    load_worker_library()(&setup);
+    reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker"))(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
     setup.launcher.send({{"say", "error"},

@@ -39,6 +39,10 @@ AdamScalars scalars_of(const Adam& adam, float gradient_factor, SquareRoots defa
           .square_roots = adam.square_roots ? adam.square_roots : default_roots};
 }
 
+const Variant& variant_for(const OptimizerPiece& piece, Isa isa) {
+  return piece.portable && isa == Isa::baseline ? variant_portable : variant(isa);
+}
+
 }  // namespace
 
 uint64_t OptimizerDigest::combined() const {
@@ -46,11 +50,12 @@ uint64_t OptimizerDigest::combined() const {
 }
 
 OptimizerDigest update(const Sgd& sgd, const OptimizerPiece& piece, Isa isa) {
-  return variant(isa).sgd(scalars_of(sgd, piece.gradient_factor), piece);
+  return variant_for(piece, isa).sgd(scalars_of(sgd, piece.gradient_factor), piece);
 }
 
 OptimizerDigest update(const Adam& adam, const OptimizerPiece& piece, Isa isa) {
-  return variant(isa).adam(scalars_of(adam, piece.gradient_factor, variant(isa).square_roots), piece);
+  const Variant& loops = variant_for(piece, isa);
+  return loops.adam(scalars_of(adam, piece.gradient_factor, loops.square_roots), piece);
 }
 
 }  // namespace estrain::kernels

@@ -6,7 +6,8 @@
 // The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
 // combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are.
 // Isa::avx2 and Isa::avx512 give the same bits, those of ATen's AVX2 and AVX-512 builds; Isa::baseline those of its
-// default build. Each element depends on its own inputs only: how a tensor is cut into pieces leaves no trace.
+// default build, unless OptimizerPiece::portable. Each element depends on its own inputs only: how a tensor is cut into
+// pieces leaves no trace.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,9 @@ struct OptimizerPiece {
   // Write new values past the caches where that is possible: quicker for a state larger than they are, since memory is
   // not read before it is written; slower for one that fits. The same bits. (Sgd; adam reads its new values again.)
   bool stream = false;
+  // Isa::baseline rounds multiply-adds once too, in emulation: the same bits on every instruction set, if square_roots
+  // is null.
+  bool portable = false;
 };
 
 // digest() of the new values, each with the piece's first_word. Pieces of a tensor add up, mod 2^64.

@@ -39,6 +39,9 @@ struct Variant {
 
 extern const Variant variant_baseline, variant_fma128, variant_avx2, variant_avx512;
 
+// Runs where variant_baseline does and gives the bits of the others.
+extern const Variant variant_portable;
+
 // The caller asks for no more than best_isa().
 const Variant& variant(Isa isa);
 

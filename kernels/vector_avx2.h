@@ -43,4 +43,56 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3];
 }
 
+// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+static inline Floats load_quads(const float* from, int64_t stride) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1);
+}
+static inline Floats unpack_low(Floats a, Floats b) { return _mm256_unpacklo_ps(a, b); }       // a0 b0 a1 b1
+static inline Floats unpack_high(Floats a, Floats b) { return _mm256_unpackhi_ps(a, b); }      // a2 b2 a3 b3
+static inline Floats low_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0x44); }   // a0 a1 b0 b1
+static inline Floats high_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0xEE); }  // a2 a3 b2 b3
+
+// Turns rows into columns: lane j of row i becomes lane i of row j.
+static inline void transpose(Floats (&rows)[width]) {
+  Floats pairs[width], quads[width];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    quads[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+    quads[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xEE);
+    quads[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+    quads[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_permute2f128_ps(quads[i], quads[4 + i], 0x20);
+    rows[4 + i] = _mm256_permute2f128_ps(quads[i], quads[4 + i], 0x31);
+  }
+}
+
+static inline Words multiply_low_halves(Words a, Words b) { return _mm256_mul_epu32(a, b); }
+
+// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+static inline Floats even_lanes(Floats a, Floats b) {
+  const __m256 mixed = _mm256_shuffle_ps(a, b, 0x88);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xD8));
+}
+static inline Floats odd_lanes(Floats a, Floats b) {
+  const __m256 mixed = _mm256_shuffle_ps(a, b, 0xDD);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xD8));
+}
+static inline Floats first_turns(Floats a, Floats b) {
+  return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
+}
+static inline Floats last_turns(Floats a, Floats b) {
+  return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31);
+}
+
+static inline Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+static inline Floats greater(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+
 }  // namespace estrain::kernels::avx2

@@ -40,4 +40,74 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
 }
 
+// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+static inline Floats load_quads(const float* from, int64_t stride) {
+  Floats x = _mm512_castps128_ps512(_mm_loadu_ps(from));
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(from + stride), 1);
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(from + 2 * stride), 2);
+  return _mm512_insertf32x4(x, _mm_loadu_ps(from + 3 * stride), 3);
+}
+static inline Floats unpack_low(Floats a, Floats b) { return _mm512_unpacklo_ps(a, b); }       // a0 b0 a1 b1
+static inline Floats unpack_high(Floats a, Floats b) { return _mm512_unpackhi_ps(a, b); }      // a2 b2 a3 b3
+static inline Floats low_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0x44); }   // a0 a1 b0 b1
+static inline Floats high_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0xEE); }  // a2 a3 b2 b3
+
+// Turns rows into columns: lane j of row i becomes lane i of row j.
+static inline void transpose(Floats (&rows)[width]) {
+  Floats a[width], b[width];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {  // pairs of rows
+    a[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+    a[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {  // four rows: each 128-bit part is four rows' part of one column
+    b[i] = _mm512_shuffle_ps(a[i], a[i + 2], 0x44);
+    b[i + 1] = _mm512_shuffle_ps(a[i], a[i + 2], 0xEE);
+    b[i + 2] = _mm512_shuffle_ps(a[i + 1], a[i + 3], 0x44);
+    b[i + 3] = _mm512_shuffle_ps(a[i + 1], a[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {  // eight rows
+    a[i] = _mm512_shuffle_f32x4(b[i], b[4 + i], 0x88);
+    a[4 + i] = _mm512_shuffle_f32x4(b[i], b[4 + i], 0xDD);
+    a[8 + i] = _mm512_shuffle_f32x4(b[8 + i], b[12 + i], 0x88);
+    a[12 + i] = _mm512_shuffle_f32x4(b[8 + i], b[12 + i], 0xDD);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm512_shuffle_f32x4(a[i], a[8 + i], 0x88);
+    rows[4 + i] = _mm512_shuffle_f32x4(a[4 + i], a[12 + i], 0x88);
+    rows[8 + i] = _mm512_shuffle_f32x4(a[i], a[8 + i], 0xDD);
+    rows[12 + i] = _mm512_shuffle_f32x4(a[4 + i], a[12 + i], 0xDD);
+  }
+}
+
+// y * 2^k, k an integer: one rounding.
+#define ESTRAIN_SCALES_BY_POWERS
+static inline Floats scaled_by_power(Floats y, Floats k) { return _mm512_scalef_ps(y, k); }
+
+static inline Words multiply_low_halves(Words a, Words b) { return _mm512_mul_epu32(a, b); }
+
+// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+static inline Floats even_lanes(Floats a, Floats b) {
+  const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return _mm512_permutex2var_ps(a, lanes, b);
+}
+static inline Floats odd_lanes(Floats a, Floats b) {
+  const __m512i lanes = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return _mm512_permutex2var_ps(a, lanes, b);
+}
+static inline Floats first_turns(Floats a, Floats b) {
+  const __m512i lanes = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return _mm512_permutex2var_ps(a, lanes, b);
+}
+static inline Floats last_turns(Floats a, Floats b) {
+  const __m512i lanes = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return _mm512_permutex2var_ps(a, lanes, b);
+}
+
+static inline Floats lesser(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+static inline Floats greater(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+
 }  // namespace estrain::kernels::avx512

@@ -78,4 +78,27 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1];
 }
 
+// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+static inline Floats load_quads(const float* from, int64_t) { return _mm_loadu_ps(from); }
+static inline Floats unpack_low(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }       // a0 b0 a1 b1
+static inline Floats unpack_high(Floats a, Floats b) { return _mm_unpackhi_ps(a, b); }      // a2 b2 a3 b3
+static inline Floats low_pairs(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0x44); }   // a0 a1 b0 b1
+static inline Floats high_pairs(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0xEE); }  // a2 a3 b2 b3
+
+// Turns rows into columns: lane j of row i becomes lane i of row j.
+static inline void transpose(Floats (&rows)[width]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
+
+// The 64-bit products of the low 32 bits of each 64-bit lane.
+static inline Words multiply_low_halves(Words a, Words b) { return _mm_mul_epu32(a, b); }
+
+// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+static inline Floats even_lanes(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0x88); }
+static inline Floats odd_lanes(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0xDD); }
+static inline Floats first_turns(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }
+static inline Floats last_turns(Floats a, Floats b) { return _mm_unpackhi_ps(a, b); }
+
+// a < b ? a : b and a > b ? a : b: b if one is NaN or both are zeros.
+static inline Floats lesser(Floats a, Floats b) { return _mm_min_ps(a, b); }
+static inline Floats greater(Floats a, Floats b) { return _mm_max_ps(a, b); }
+
 }  // namespace estrain::kernels::baseline

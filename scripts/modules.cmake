@@ -7,10 +7,10 @@ set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
 set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized -Wno-uninitialized)
 
-# estrain_module(FOLDER [TORCH] [PER_ISA] [DEPENDS folder...] [LIBRARIES target...])
+# estrain_module(FOLDER [TORCH] [PER_ISA subfolder] [DEPENDS folder...] [LIBRARIES target...])
 # One folder = one static library of all its .cpp files, which links (and may include) only its DEPENDS.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
-# PER_ISA: every source is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
+# PER_ISA: every source of that subfolder is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
 define_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH BRIEF_DOCS "target that owns the LibTorch header" FULL_DOCS "")
 
@@ -40,7 +40,7 @@ function(estrain_use_torch TARGET)
 endfunction()
 
 function(estrain_module FOLDER)
-  cmake_parse_arguments(M "TORCH;PER_ISA" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(M "TORCH" "PER_ISA" "DEPENDS;LIBRARIES" ${ARGN})
   if(M_TORCH AND NOT ESTRAIN_TORCH)
     return()
   endif()
@@ -52,15 +52,14 @@ function(estrain_module FOLDER)
     list(APPEND links ${dependency_name})
   endforeach()
   if(M_PER_ISA)
-    set(objects)
+    file(GLOB isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/${M_PER_ISA}/*.cpp)
     foreach(isa ${ESTRAIN_ISAS})
-      add_library(${name}_${isa} OBJECT ${sources})
+      add_library(${name}_${isa} OBJECT ${isa_sources})
       target_link_libraries(${name}_${isa} PUBLIC estrain_options)
       target_compile_options(${name}_${isa} PRIVATE ${ESTRAIN_FLAGS_${isa}})
       target_compile_definitions(${name}_${isa} PRIVATE ESTRAIN_ISA=${isa} ESTRAIN_VECTORS="kernels/vector_${isa}.h")
-      list(APPEND objects $<TARGET_OBJECTS:${name}_${isa}>)
+      list(APPEND sources $<TARGET_OBJECTS:${name}_${isa}>)
     endforeach()
-    set(sources ${objects})
   endif()
   if(sources)
     add_library(${name} STATIC ${sources})

@@ -4,6 +4,7 @@
 #include <ATen/Version.h>
 #include <ATen/native/DispatchStub.h>
 
+#include <algorithm>
 #include <fstream>
 
 // MKL's vector library, exported by libtorch_cpu. Its header is not in the wheel.
@@ -41,6 +42,11 @@ kernels::Isa aten_isa() {
   if (capability == "AVX512") return kernels::Isa::avx512;
   if (capability == "AVX2") return kernels::Isa::avx2;
   return kernels::Isa::baseline;
+}
+
+kernels::Isa portable_isa() {
+  const kernels::Isa aten = aten_isa();
+  return aten == kernels::Isa::baseline ? std::min(kernels::best_isa(), kernels::Isa::fma128) : aten;
 }
 
 kernels::SquareRoots aten_square_roots() { return square_roots; }

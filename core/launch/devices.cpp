@@ -114,7 +114,7 @@ void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
     if (!allow_mixed && device.kind != devices.front().kind) {
       throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2",
                         devices.front().kind, device.kind)
-          .advise("use one kind, or accept other bits with --allow-mixed");
+          .advise("use one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
     }
   }
 }

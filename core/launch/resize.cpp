@@ -41,7 +41,7 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   PendingResize resize;
   resize.client = client;
   resize.devices = parse_devices(request.value("devices", ""));
-  check_devices(resize.devices, state_.allow_mixed);
+  check_devices(resize.devices, state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2);
   place_ests(resize.devices, spec_.job.ests);
   resize.requested_ns = monotonic_ns();
   resize.requested_step = committed();

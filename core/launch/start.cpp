@@ -6,6 +6,8 @@
 
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
+#include "core/launch/operator_probe.h"
+#include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 
 namespace estrain::launch {
@@ -49,6 +51,23 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
   }
 }
 
+// What "auto" means for this run: what it was decided to mean when the run began, else what trying it shows.
+void decide_determinism(const RunDirectory& directory, LaunchPlan& plan) {
+  spec::JobSection& job = plan.spec.job;
+  if (directory.has_run()) {
+    const spec::JobSection begun = directory.read_spec().job;
+    job.determinism = begun.determinism;
+    job.kernels = begun.kernels;
+  }
+  if (job.determinism != spec::Determinism::automatic) return;
+  const Verdict verdict = choose_determinism(probe_operators(plan.spec, plan.devices.front(), true));
+  job.determinism = verdict.determinism;
+  job.kernels = verdict.kernels;
+  const std::string chosen(spec::to_string(verdict.determinism));
+  directory.log_event("determinism", {{"chosen", chosen}, {"reason", verdict.reason}});
+  fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);
+}
+
 void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   const checkpoint::NewestCheckpoint newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
   for (const checkpoint::SkippedCheckpoint& skipped : newest.skipped) {
@@ -73,10 +92,11 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
 LaunchPlan plan_launch(const StartRequest& request) {
   LaunchPlan plan;
   plan.spec = read_spec(request);
-  spec::refuse_unavailable(plan.spec);
   plan.devices = parse_devices(request.devices.empty() ? plan.spec.resources.devices : request.devices);
   plan.allow_mixed = request.allow_mixed;
-  check_devices(plan.devices, plan.allow_mixed);
+  const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
+  const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
+  check_devices(plan.devices, plan.allow_mixed || any_kind || undecided);
   place_ests(plan.devices, plan.spec.job.ests);
   plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run)
                  .lexically_normal()
@@ -90,6 +110,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
         .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
   }
   plan.lock = directory.lock(request.resume ? kPatienceWithLockMs : 0);
+  if (undecided) decide_determinism(directory, plan);
+  check_devices(plan.devices, plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2);
   if (continues) {
     refuse_changed_spec(directory, plan.spec);
     choose_checkpoint(directory, plan);

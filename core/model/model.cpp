@@ -23,6 +23,8 @@ class EvaluationMode {
   bool was_training_;
 };
 
+thread_local std::string_view block_under_way;
+
 // Appends to `into` what is met for the first time, and to `aliases` what is not.
 void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
                std::vector<std::pair<std::string, torch::Tensor>>& into, std::vector<NamedTensors::Alias>& aliases) {
@@ -51,9 +53,15 @@ Evaluation Model::evaluate(const Batch& batch) {
 
 torch::Tensor Model::forward(const torch::Tensor& input) const {
   torch::Tensor x = input;
-  for (const Block& block : blocks_) x = block.forward(x);
+  for (const Block& block : blocks_) {
+    block_under_way = block.name;
+    x = block.forward(x);
+  }
+  block_under_way = {};
   return x;
 }
+
+std::string_view current_block() { return block_under_way; }
 
 void Model::add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run) {
   blocks_.push_back({std::move(name), std::move(run)});

@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,7 @@ class Model : public torch::nn::Module {
 
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // All blocks one after another: the model's output for an input, in the current mode.
+  // All blocks one after another: the model's output for an input, in the current mode. current_block() follows.
   torch::Tensor forward(const torch::Tensor& input) const;
 
  protected:
@@ -68,6 +69,9 @@ class Model : public torch::nn::Module {
 
   std::vector<Block> blocks_;
 };
+
+// The name of the block whose forward pass this thread is in; empty outside of them.
+std::string_view current_block();
 
 // The state of a module by name. A tensor that stands under several names (tied weights) is listed once, under the
 // first, as in Python's model.parameters(); its other names are aliases.

@@ -23,7 +23,9 @@ std::vector<std::string_view> Optimizer::slots(size_t parameter) const {
 }
 
 kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_before, double lr,
-                                           const kernels::OptimizerPiece& piece) const {
+                                           const kernels::OptimizerPiece& elements) const {
+  kernels::OptimizerPiece piece = elements;
+  piece.portable = arithmetic_.portable;
   const GroupSettings& group = groups_.settings(parameter);
   if (section_.name == OptimizerKind::sgd) {
     const kernels::Sgd sgd = {.lr = lr,

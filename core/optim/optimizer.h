@@ -21,6 +21,7 @@ inline constexpr std::string_view step_slot = "step";
 struct Arithmetic {
   kernels::Isa isa = kernels::best_isa();       // fused multiply-adds or not (kernels/isa.h)
   kernels::SquareRoots square_roots = nullptr;  // Adam's: ATen's, or null for IEEE's (kernels/optimizer.h)
+  bool portable = false;                        // the same bits on every instruction set (kernels/optimizer.h)
 };
 
 class Optimizer {

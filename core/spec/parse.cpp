@@ -90,21 +90,12 @@ JobSpec parse_text(std::string_view toml, const std::string& source_name, const 
   check_belonging(spec, document, findings);
   check_combinations(spec, document, findings);
   findings.throw_if_any();
+  if (spec.job.determinism == Determinism::d2) spec.job.kernels = Kernels::portable;
   return spec;
 }
 
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides) {
   return parse_text(read_file(path), path, overrides);
-}
-
-void refuse_unavailable(const JobSpec& spec) {
-  const auto refuse = [](std::string_view setting, std::string_view advice) {
-    throw Error::make(Fault::spec, "{} needs the portable kernels, which this version does not have", setting)
-        .advise(std::string(advice));
-  };
-  if (spec.job.kernels == Kernels::portable) refuse("job.kernels = \"portable\"", "use job.kernels = \"torch\"");
-  if (spec.job.determinism == Determinism::d2) refuse("job.determinism = \"D2\"", "use \"D1\"");
-  if (spec.job.determinism == Determinism::automatic) refuse("job.determinism = \"auto\"", "use \"D1\"");
 }
 
 }  // namespace estrain::spec

@@ -23,9 +23,6 @@ JobSpec parse_file(const std::string& path, const std::vector<std::string>& over
 JobSpec parse_text(std::string_view toml, const std::string& source_name,
                    const std::vector<std::string>& overrides = {});
 
-// Throws Fault::spec for what the spec may say but this version cannot do: D2, auto and portable kernels.
-void refuse_unavailable(const JobSpec& spec);
-
 // The resolved spec: every key with its value, such that parse_text(to_toml(spec)) == spec for every spec that
 // parse_text gave. Keys that belong to another model, optimizer, format or schedule do not appear; keys that are not
 // set stand in comments. What a run directory keeps.

@@ -32,6 +32,12 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draw_weights) {
   return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
 }
 
+// torch.optim's bits on this kind of device, or the same bits on every kind.
+optim::Arithmetic arithmetic_of(spec::Kernels kernels) {
+  if (kernels == spec::Kernels::portable) return {device::portable_isa(), nullptr, true};
+  return {device::aten_isa(), device::aten_square_roots()};
+}
+
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
   switch (tensor.scalar_type()) {
     case torch::kFloat:
@@ -60,9 +66,8 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   const model::NamedTensors named = model::named_tensors(*model_);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);
-  const optim::Arithmetic arithmetic{device::aten_isa(), device::aten_square_roots()};
-  optimizer_ =
-      std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names), arithmetic);
+  optimizer_ = std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names),
+                                                  arithmetic_of(spec.job.kernels));
   for (const optim::GroupSettings& group : optimizer_->groups().groups)
     schedules_.emplace_back(spec.schedule, group.lr);
   lay_out(named);

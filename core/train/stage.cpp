@@ -8,8 +8,10 @@
 #include "core/base/clock.h"
 #include "core/data/evaluation.h"
 #include "core/est/generator.h"
+#include "core/operators/random_stream.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/initial_state.h"
+#include "core/train/operator_scan.h"
 #include "kernels/digest.h"
 
 namespace estrain::train {
@@ -88,6 +90,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
   const data::Batch batch = loader_.next();
   const int64_t rank = batch.rank().value;
   est::switch_generator_in(job_.generator(old_state, rank));
+  operators::begin_random_stream(seed(), static_cast<uint32_t>(rank), static_cast<uint64_t>(step));
   place_.model.load_buffers(old_state);
   if (!begun_) {
     begun_ = true;
@@ -147,6 +150,7 @@ void Stage::commit(int64_t step) {
 bool Stage::evaluate(int64_t step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(memory_.state(static_cast<int>(step & 1)));
+  operators::begin_random_stream(seed(), operators::evaluation_stream, static_cast<uint64_t>(step));
   data::EvaluationOptions options;
   options.batch = job_.spec().train.eval_batch;
   options.first = order_.worker.value;
@@ -192,15 +196,15 @@ void Stage::ring_doorbell() const {
   [[maybe_unused]] const ssize_t rung = ::write(place_.doorbell, &one, sizeof one);
 }
 
+uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed); }
+
 void warm_up(Workplace& place) {
   Job& job = place.job;
+  operators::begin_random_stream(0, operators::warming_stream, 0);
   const std::byte* state = place.memory.committed_state();
   place.model.read_parameters_of(place.memory.header().committed.load());
   place.model.load_buffers(state);
-  data::LoaderOptions options = loader_options(job, 0);
-  options.steps = 1;
-  data::Loader loader(*job.data().train, job.sampler(), {VirtualRank(0), VirtualRank(1)}, data::Cursor{}, options);
-  const data::Batch batch = loader.next();
+  const data::Batch batch = first_batch(job);
   place.hooks.backward(job.model().loss(as_tensors(batch)), [](size_t, const float*) {});
 }
 

@@ -46,6 +46,7 @@ class Stage {
   bool evaluate(int64_t step);
   void publish_evaluation(int64_t step);
   void ring_doorbell() const;
+  uint64_t seed() const;
 
   Workplace& place_;
   Job& job_;

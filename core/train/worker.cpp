@@ -3,11 +3,13 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/device/cpu.h"
 #include "core/train/initial_state.h"
+#include "core/train/operator_scan.h"
 #include "core/train/stage.h"
 
 namespace estrain::train {
@@ -33,6 +35,13 @@ StageOrder parse_order(const Json& message) {
   return order;
 }
 
+// D2 is refused before training starts where an operator's bits would depend on the device.
+void check_operators(Workplace& place, const operators::PortableOperators& portable) {
+  place.model.read_parameters_of(place.memory.header().committed.load());
+  place.model.load_buffers(place.memory.committed_state());
+  refuse_uncovered(scan_operators(place.job, place.hooks, first_batch(place.job), portable));
+}
+
 void obey(Workplace& place, comm::MessageSocket& launcher) {
   Json message;
   while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
@@ -48,6 +57,8 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
 
 void run_worker(WorkerSetup& setup) {
   device::configure_cpu(setup.spec.job.threads);
+  std::optional<operators::PortableOperators> portable;
+  if (setup.spec.job.kernels == spec::Kernels::portable) portable.emplace();
   comm::JobMemory memory(setup.memory);
   const data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();
@@ -62,6 +73,7 @@ void run_worker(WorkerSetup& setup) {
   est::GradientHooks hooks(job.parameters());
   Workplace place{job, memory, model, hooks, setup.doorbell};
   job.model().train();
+  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) check_operators(place, *portable);
   if (memory.header().stage_started.load() > 0) warm_up(place);  // joins a running job
   setup.launcher.send({{"say", "ready"}});
   obey(place, setup.launcher);

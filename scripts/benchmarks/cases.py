@@ -21,8 +21,8 @@ class Case:
     context: int = 0
     hidden: tuple[int, ...] = ()  # of an mlp
 
-    def spec(self, folder, ests, steps, sections=""):
-        """A spec for estrain, written to `folder`. `sections`: further TOML behind it."""
+    def spec(self, folder, ests, steps, sections="", job=""):
+        """A spec for estrain, written to `folder`. `sections`: further TOML behind it; `job`: more keys of [job]."""
         if self.shape:
             model = f'name = "{self.model}"\nclasses = {self.classes}\n'
             if self.hidden:
@@ -38,7 +38,7 @@ class Case:
             data = f'format = "text"\npath = "{text}"\n'
         path = folder / "job.toml"
         path.write_text(
-            f'[job]\nname = "bench"\nests = {ests}\n\n[model]\n{model}\n[data]\n{data}batch = {self.batch}\n'
+            f'[job]\nname = "bench"\nests = {ests}\n{job}\n[model]\n{model}\n[data]\n{data}batch = {self.batch}\n'
             f"drop_last = true\n\n"
             f'[optimizer]\nname = "sgd"\nlr = 0.01\nmomentum = 0.9\n\n[train]\nsteps = {steps}\neval_every = "never"\n'
             + sections
@@ -59,6 +59,10 @@ def resnet18(pixels, batch):
 
 def lenet(batch):
     return Case(f"lenet-b{batch}", "lenet", batch, shape=(1, 28, 28))
+
+
+def mlp(batch, *hidden):
+    return Case(f"mlp-{'-'.join(map(str, hidden))}-b{batch}", "mlp", batch, shape=(1, 28, 28), hidden=hidden)
 
 
 def gpt(width, layers, context, batch):

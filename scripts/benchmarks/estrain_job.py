@@ -14,11 +14,11 @@ FOREVER = 1_000_000_000
 class EstrainJob:
     """Runs until close(), or to the end of its `steps`."""
 
-    def __init__(self, bench, case, ests=1, devices="1", steps=FOREVER, sections=""):
+    def __init__(self, bench, case, ests=1, devices="1", steps=FOREVER, sections="", job=""):
         folder = bench.new_folder()
         self.bench, self.run = bench, folder / "run"
         self.samples_per_step = case.batch * ests
-        spec = case.spec(folder, ests, steps, sections)
+        spec = case.spec(folder, ests, steps, sections, job)
         self.log = folder / "log"
         self.started = time.monotonic()
         with open(self.log, "w") as log:

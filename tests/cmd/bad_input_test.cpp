@@ -42,8 +42,7 @@ TEST_CASE("what --set and --devices get wrong") {
       {"ESTs that do not add up", {"--devices", "cpu=4,cpu=5"}, 2, {"hosts 9 ESTs, the job has 8"}},
       {"unknown device", {"--devices", "cpuu"}, 2, {"\"cpuu\" is no known device", "cpu:avx2"}},
       {"mixed kinds", {"--devices", "cpu,cpu:avx2"}, 2, {"different kinds", "--allow-mixed"}},
-      {"D2", {"--set", "job.determinism=D2"}, 2, {"D2"}},
-      {"portable kernels", {"--set", "job.kernels=portable"}, 2, {"portable"}},
+      {"D2 on LibTorch", {"--set", "job.determinism=D2", "--set", "job.kernels=torch"}, 2, {"job.kernels", "D2"}},
       {"unknown option", {"--devicess", "2"}, 2, {"--devicess"}},
   };
   for (const Case& bad : cases) {

@@ -202,6 +202,36 @@ TEST_CASE("a first momentum buffer is written without being read") {
   }
 }
 
+TEST_CASE("a portable update has the same bits on every instruction set") {
+  const size_t n = 3001;
+  const auto check = [&](const auto& optimizer) {
+    for (bool wild : {false, true}) {
+      const State from =
+          wild ? State{test::wild_floats(n, 5), {test::wild_floats(n, 6), test::wild_floats(n, 7)}} : random_state(n);
+      const Floats gradient = wild ? test::wild_floats(n, 8) : test::normal_floats(n, 0.5f, 4);
+      State expected = from;
+      for (size_t i = 0; i < n; ++i) {
+        reference(optimizer, Isa::avx512, 0.7f, gradient[i], expected.parameter[i], expected.slots[0][i],
+                  expected.slots[1][i]);
+      }
+      for (Isa isa : test::isas()) {
+        CAPTURE(isa_name(isa));
+        State actual = from;
+        OptimizerPiece piece = piece_of(from, actual, gradient, 0, n);
+        piece.gradient_factor = 0.7f;
+        piece.portable = true;
+        const OptimizerDigest out = update(optimizer, piece, isa);
+        if (!wild) CHECK(out.parameter == digest(actual.parameter.data(), 4 * n));
+        CHECK(test::first_difference(actual.parameter, expected.parameter) == n);
+        CHECK(test::first_difference(actual.slots[0], expected.slots[0]) == n);
+        CHECK(test::first_difference(actual.slots[1], expected.slots[1]) == n);
+      }
+    }
+  };
+  for (const Sgd& sgd : sgd_settings()) check(sgd);
+  for (const Adam& adam : adam_settings()) check(adam);
+}
+
 TEST_CASE("writing past the caches gives the same bits, aligned or not, whatever the tail") {
   for (const Sgd& sgd : sgd_settings()) {
     for (size_t n : {size_t{1}, size_t{16}, size_t{1000}, size_t{2048}, size_t{4099}}) {

@@ -64,7 +64,7 @@ class Draw {
     job.seed = integer(0, int64_t{1} << 62);
     job.ests = integer(1, 65536);
     job.determinism = word<Determinism>();
-    job.kernels = word<Kernels>();
+    job.kernels = job.determinism == Determinism::d2 ? Kernels::portable : word<Kernels>();
     job.threads = integer(1, 8);
   }
 

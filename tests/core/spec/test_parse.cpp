@@ -216,26 +216,15 @@ TEST_CASE("relative paths start from the folder of the spec, those of overrides 
   fs::remove_all(folder);
 }
 
-TEST_CASE("what this version does not have is refused with a sentence") {
-  const auto refusal = [](const std::string& job) {
-    const JobSpec spec = parse_with("[job]\n" + job);
-    try {
-      refuse_unavailable(spec);
-    } catch (const Error& error) {
-      CHECK(error.fault() == Fault::spec);
-      CHECK(error.advice().rfind("use ", 0) == 0);
-      return error.message();
-    }
-    return std::string();
-  };
-  CHECK(refusal("determinism = \"D2\"") ==
-        "job.determinism = \"D2\" needs the portable kernels, which this version does not have");
-  CHECK(refusal("determinism = \"auto\"") ==
-        "job.determinism = \"auto\" needs the portable kernels, which this version does not have");
-  CHECK(refusal("kernels = \"portable\"") ==
-        "job.kernels = \"portable\" needs the portable kernels, which this version does not have");
-  CHECK(refusal("determinism = \"D1\"") == "");
-  CHECK(refusal("determinism = \"D0\"") == "");
+TEST_CASE("D2 brings the portable kernels, and no others") {
+  const auto kernels = [](const std::string& job) { return parse_with("[job]\n" + job).job.kernels; };
+  CHECK(kernels("determinism = \"D2\"") == Kernels::portable);
+  CHECK(kernels("determinism = \"D2\"\nkernels = \"portable\"") == Kernels::portable);
+  CHECK(kernels("determinism = \"D1\"\nkernels = \"portable\"") == Kernels::portable);
+  CHECK(kernels("determinism = \"D1\"") == Kernels::torch);
+  CHECK(kernels("determinism = \"auto\"") == Kernels::torch);
+  const auto contradiction = [&] { kernels("determinism = \"D2\"\nkernels = \"torch\""); };
+  CHECK_THROWS_WITH_AS(contradiction(), doctest::Contains("job.kernels: D2 needs the portable kernels"), Error);
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+#include "cmd/worker_library.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "core/base/child_process.h"
+#include "core/base/error.h"
+
+namespace estrain::cmd {
+
+void* worker_library_function(const char* name) {
+  const std::string path = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
+        .advise("run scripts/setup and scripts/build");
+  }
+  void* symbol = ::dlsym(library, name);
+  if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
+  return symbol;
+}
+
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
+  ::mallopt(M_TOP_PAD, 64 << 20);
+}
+
+void leave(int code) {
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace estrain::cmd

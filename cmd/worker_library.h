@@ -1,0 +1,15 @@
+#pragma once
+// The library that holds all that needs LibTorch, loaded by the processes that train or try a model.
+
+namespace estrain::cmd {
+
+// Its function `name`. Throws Fault::io where the library cannot be loaded.
+void* worker_library_function(const char* name);
+
+// Freed tensors stay with the process: page faults of memory that malloc maps and trims cost up to a third of a step.
+void keep_freed_memory();
+
+// Ends the process without LibTorch's destructors, which take longer than they are worth.
+[[noreturn]] void leave(int code);
+
+}  // namespace estrain::cmd

@@ -1,0 +1,194 @@
+#include "core/operators/scan.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace estrain::operators {
+namespace {
+
+struct Call {
+  std::string name;
+  std::string layer;
+  std::string type;           // of a floating-point input that the portable kernels do not take
+  bool inside_known = false;  // inside an operator that has been judged as a whole
+  bool judged = false;
+  bool is_operator = false;  // else a step of autograd's engine
+  bool is_backward = false;  // which begins a node of the backward pass
+  bool has_parts = false;
+};
+
+class Scanner {
+ public:
+  explicit Scanner(const ScanOptions& options) : options_(options) {}
+
+  void begin(const at::RecordFunction& function);
+  void end();
+  std::vector<OperatorUse> uses() const;
+
+ private:
+  void note(const Call& call, Coverage coverage);
+  std::string layer_of(const at::RecordFunction& function);
+
+  const ScanOptions& options_;
+  std::vector<Call> open_;
+  std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and type
+  std::unordered_map<int64_t, std::string> forward_layers_;           // of autograd's sequence numbers
+  std::vector<std::string> backward_layers_;
+};
+
+thread_local Scanner* scanner = nullptr;
+
+std::string full_name(const at::RecordFunction& function) {
+  const auto name = function.operator_name();
+  return name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
+}
+
+// Some calls are recorded without their inputs, and asking for them throws: the kernel itself will look at their types.
+c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& function) {
+  try {
+    return function.inputs();
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
+// A floating-point type other than float32 among the inputs.
+std::string foreign_type(const at::RecordFunction& function) {
+  for (const c10::IValue& input : inputs_if_recorded(function)) {
+    if (!input.isTensor() || !input.toTensor().defined()) continue;
+    const at::ScalarType type = input.toTensor().scalar_type();
+    if ((at::isFloatingType(type) && type != at::kFloat) || at::isComplexType(type)) return at::toString(type);
+  }
+  return "";
+}
+
+bool has_cpu_kernel(const at::RecordFunction& function) {
+  const auto found = c10::Dispatcher::singleton().findOp(*function.operator_name());
+  return found && found->hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+std::string Scanner::layer_of(const at::RecordFunction& function) {
+  if (!backward_layers_.empty()) return backward_layers_.back();
+  std::string layer(options_.layer ? options_.layer() : std::string_view());
+  if (function.seqNr() >= 0 && !layer.empty()) forward_layers_.insert_or_assign(function.seqNr(), layer);
+  return layer;
+}
+
+void Scanner::begin(const at::RecordFunction& function) {
+  Call call;
+  call.is_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+  call.is_operator = function.operator_name().has_value();
+  if (call.is_backward) {
+    const auto forward = forward_layers_.find(function.seqNr());
+    backward_layers_.push_back(forward == forward_layers_.end() ? "" : forward->second);
+  }
+  if (call.is_backward || !call.is_operator) {
+    open_.push_back(std::move(call));
+    return;
+  }
+  call.name = full_name(function);
+  call.layer = layer_of(function);
+  call.inside_known = !open_.empty() && (open_.back().inside_known || open_.back().judged);
+  if (!open_.empty()) open_.back().has_parts = true;
+  const bool replaced = options_.replaced->contains(call.name);
+  if (replaced) call.type = foreign_type(function);
+  if (!call.inside_known) {
+    if (replaced) {
+      note(call, call.type.empty() ? Coverage::replaced : Coverage::uncovered);
+      call.judged = true;
+    } else if (is_exact(call.name)) {
+      note(call, Coverage::exact);
+      call.judged = true;
+    } else if (has_cpu_kernel(function)) {
+      note(call, Coverage::uncovered);
+      call.judged = true;
+    }
+  }
+  open_.push_back(std::move(call));
+}
+
+void Scanner::end() {
+  const Call call = std::move(open_.back());
+  open_.pop_back();
+  if (call.is_backward) backward_layers_.pop_back();
+  if (call.is_operator && !call.judged && !call.inside_known && !call.has_parts) {
+    note(call, Coverage::uncovered);
+  }
+}
+
+void Scanner::note(const Call& call, Coverage coverage) {
+  OperatorUse& use = found_[{call.name, call.type}];
+  use.name = call.name;
+  use.type = call.type;
+  use.coverage = coverage;
+  use.calls += 1;
+  if (!call.layer.empty() && std::ranges::find(use.layers, call.layer) == use.layers.end())
+    use.layers.push_back(call.layer);
+}
+
+std::vector<OperatorUse> Scanner::uses() const {
+  std::vector<OperatorUse> all;
+  for (const auto& [key, use] : found_) all.push_back(use);
+  std::ranges::stable_sort(all, [](const OperatorUse& a, const OperatorUse& b) {
+    return (a.coverage == Coverage::uncovered) > (b.coverage == Coverage::uncovered);
+  });
+  return all;
+}
+
+std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
+  if (scanner != nullptr) scanner->begin(function);
+  return nullptr;
+}
+
+void on_end(const at::RecordFunction&, at::ObserverContext*) {
+  if (scanner != nullptr) scanner->end();
+}
+
+// The observer of this thread, for as long as it lives.
+class Observing {
+ public:
+  explicit Observing(Scanner& with) {
+    scanner = &with;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_begin, on_end)
+                                             .needsInputs(true)
+                                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  }
+  ~Observing() {
+    at::removeCallback(handle_);
+    scanner = nullptr;
+  }
+  Observing(const Observing&) = delete;
+  Observing& operator=(const Observing&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+}  // namespace
+
+const char* to_string(Coverage coverage) {
+  switch (coverage) {
+    case Coverage::replaced:
+      return "replaced";
+    case Coverage::exact:
+      return "exact";
+    case Coverage::uncovered:
+      break;
+  }
+  return "not covered";
+}
+
+std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work) {
+  Scanner found(options);
+  {
+    const Observing observing(found);
+    work();
+  }
+  return found.uses();
+}
+
+}  // namespace estrain::operators

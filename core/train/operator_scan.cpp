@@ -1,0 +1,43 @@
+#include "core/train/operator_scan.h"
+
+#include <fmt/ranges.h>
+
+#include "core/base/error.h"
+#include "core/data/loader.h"
+#include "core/operators/random_stream.h"
+#include "core/train/batch_tensors.h"
+
+namespace estrain::train {
+
+data::Batch first_batch(const Job& job) {
+  data::LoaderOptions options;
+  options.seed = static_cast<uint64_t>(job.spec().job.seed);
+  options.prefetch = 1;
+  options.steps = 1;
+  data::Loader loader(*job.data().train, job.sampler(), {VirtualRank(0), VirtualRank(1)}, data::Cursor{}, options);
+  return loader.next();
+}
+
+std::vector<operators::OperatorUse> scan_operators(Job& job, est::GradientHooks& hooks, const data::Batch& batch,
+                                                   const operators::PortableOperators& portable) {
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  return operators::scan({&portable.names(), model::current_block},
+                         [&] { hooks.backward(job.model().loss(as_tensors(batch)), [](size_t, const float*) {}); });
+}
+
+void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {
+  std::vector<std::string> found;
+  for (const operators::OperatorUse& use : uses) {
+    if (use.coverage != operators::Coverage::uncovered) continue;
+    std::string text = use.name;
+    if (!use.type.empty()) text += " on " + use.type;
+    if (!use.layers.empty()) text += fmt::format(" ({})", fmt::join(use.layers, ", "));
+    found.push_back(text);
+  }
+  if (found.empty()) return;
+  throw Error::make(Fault::infeasible, "D2 cannot be had with this model: no portable kernel for {}",
+                    fmt::join(found, "; "))
+      .advise("use job.determinism = \"D1\", or \"auto\"; `estrain check` lists every operator");
+}
+
+}  // namespace estrain::train

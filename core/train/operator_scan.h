@@ -1,0 +1,24 @@
+#pragma once
+// The operators of a job's mini-batch (core/operators/scan.h), and the refusal of those that D2 cannot have.
+
+#include <vector>
+
+#include "core/data/batch.h"
+#include "core/est/gradient_hooks.h"
+#include "core/operators/portable.h"
+#include "core/operators/scan.h"
+#include "core/train/job.h"
+
+namespace estrain::train {
+
+// The first mini-batch of virtual rank 0.
+data::Batch first_batch(const Job& job);
+
+// Runs `batch` forward and backward, without a trace: with the portable kernels in place where they are registered.
+std::vector<operators::OperatorUse> scan_operators(Job& job, est::GradientHooks& hooks, const data::Batch& batch,
+                                                   const operators::PortableOperators& portable);
+
+// Throws Fault::infeasible naming every operator that is not covered, with its layers.
+void refuse_uncovered(const std::vector<operators::OperatorUse>& uses);
+
+}  // namespace estrain::train

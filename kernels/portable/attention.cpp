@@ -1,0 +1,30 @@
+#include "kernels/portable/attention.h"
+
+#include <stdexcept>
+
+#include "kernels/portable/loops/attention.h"
+
+namespace estrain::kernels::portable {
+namespace {
+
+void check(const Attention& a) {
+  const double row = static_cast<double>((a.keys + 63) / 64 * 64);
+  const double drawn = row * static_cast<double>(a.batch) * static_cast<double>(a.heads * a.queries);
+  if (a.dropout.probability > 0 && drawn > 0x1p34) {
+    throw std::invalid_argument("attention: dropout of more than 2^34 elements in one call");
+  }
+}
+
+}  // namespace
+
+void attention(const Attention& attention, const AttentionForward& forward, const Execution& execution) {
+  check(attention);
+  attention_loops(execution.isa).forward(attention, forward, execution);
+}
+
+void attention_backward(const Attention& attention, const AttentionBackward& backward, const Execution& execution) {
+  check(attention);
+  attention_loops(execution.isa).backward(attention, backward, execution);
+}
+
+}  // namespace estrain::kernels::portable

@@ -1,0 +1,35 @@
+#pragma once
+// One axis of a convolution: which rows (or columns) of the filter count, and what they read.
+
+#include <vector>
+
+#include "kernels/portable/convolution.h"
+
+namespace estrain::kernels::portable {
+
+// A filter row or column that counts: it reads element (position + shift) of grid phase `phase`.
+struct AxisTap {
+  int64_t tap, phase, shift;
+};
+using Taps = std::vector<AxisTap>;
+
+struct ConvolutionAxis {
+  int64_t size, output, filter, stride, padding, dilation;
+
+  // The taps that read the image for some output: output o reads element (o + shift) * stride + phase of it.
+  Taps forward_taps() const;
+  // The taps that element i * stride + phase of the image sees, for some i: it reads element i + shift of the output.
+  Taps backward_taps(int64_t phase) const;
+  // How many elements of the image are in a phase.
+  int64_t phase_size(int64_t phase) const;
+};
+
+struct ConvolutionAxes {
+  ConvolutionAxis rows, columns;
+};
+ConvolutionAxes axes_of(const Convolution& shape);
+
+int64_t floor_divide(int64_t a, int64_t b);  // b > 0
+int64_t ceil_divide(int64_t a, int64_t b);
+
+}  // namespace estrain::kernels::portable

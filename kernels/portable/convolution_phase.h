@@ -1,0 +1,57 @@
+#pragma once
+// The terms of one phase of a product, and its positions cut into tiles.
+//
+// Trimming: where much of what a small image's outputs read is padding, tiles are made of positions which read padding
+// through the same taps (the same row of several images), and their list of terms leaves these out.
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/portable/convolution_grid.h"
+
+namespace estrain::kernels::portable {
+
+struct TermList {
+  std::vector<GemmTerm> terms;
+  std::vector<int64_t> block_ends;
+};
+
+// What a GemmPhase points to.
+struct PhasePlan {
+  std::vector<TermList> lists;
+  std::vector<GemmTermList> list_views;
+  std::vector<int64_t> source_rows, result_rows;
+  std::vector<GemmTile> tiles;
+  int64_t terms = 0;
+  int64_t columns = 0;
+  int64_t first_row = 0;
+  int64_t result_offset = 0;
+
+  GemmPhase view();
+};
+
+// A phase's taps and positions along one axis.
+struct PhaseAxis {
+  const Taps& taps;
+  int64_t positions, size, stride;  // of positions, of what they read
+  int64_t result_stride;
+};
+
+struct PhaseShape {
+  PhaseAxis rows, columns;
+  int64_t batch, channels, result_image;
+  bool narrow, may_trim;
+};
+
+// Terms, rows and tiles of forward and backward data, into `phase`, whose first_row and result_offset are given. True
+// if tiles are trimmed.
+bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape, PhasePlan& phase);
+
+// Terms with an offset each.
+TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets);
+
+// Cuts rows [first_row, first_row + num_rows) into tiles which use term list `list`.
+void add_tiles(const ConvolutionLoops& loops, int64_t first_row, int64_t num_rows, int64_t columns, size_t list,
+               std::vector<GemmTile>& tiles);
+
+}  // namespace estrain::kernels::portable

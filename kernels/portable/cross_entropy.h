@@ -1,0 +1,39 @@
+#pragma once
+// Negative log likelihood of the classes `targets` under log-probabilities x[rows][classes], contiguous; after
+// log_softmax (softmax.h), the cross entropy. For images put the classes last.
+//
+//   each row   w = weights[target], or 1; a row whose target is ignore_index is skipped: loss 0, w = 0
+//              loss = -(x[row][target] * w)
+//   none       out[row] = loss
+//   sum, mean  the losses of all rows, and their w, are summed in the order of reduction.h for {1, rows, 1}, a skipped
+//              row as the term +0; the mean is the one divided by the other (0 / 0 = NaN if there is no row)
+// total_weight is the sum of w (not for none: 0).
+//
+// Backward: every element is +0 but that of the row's target, which is (-g) * w, where g is the row's gradient (none),
+// the one gradient (sum) or gradient / total_weight (mean).
+//
+// A target that is no class throws std::out_of_range. One thread: this is a gather.
+
+#include <stdint.h>
+
+#include "kernels/execution.h"
+
+namespace estrain::kernels::portable {
+
+enum class LossReduction { none, mean, sum };
+
+struct NllLoss {
+  int64_t rows = 0, classes = 0;
+  const int64_t* targets = nullptr;  // one per row
+  const float* weights = nullptr;    // one per class; null: all 1
+  LossReduction reduction = LossReduction::mean;
+  int64_t ignore_index = -100;
+};
+
+// out: one float, or one per row (none).
+void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& loss, const Execution& execution);
+// out: rows x classes. gradient: one float, or one per row (none).
+void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss,
+                       const Execution& execution);
+
+}  // namespace estrain::kernels::portable

@@ -1,0 +1,97 @@
+#include "kernels/portable/elementwise.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/portable/loops/elementwise.h"
+
+namespace estrain::kernels::portable {
+namespace {
+
+const ElementwiseLoops& loops(const Execution& execution) { return elementwise_loops(execution.isa); }
+
+ElementwiseArguments elu_arguments(float* out, const float* a, const float* b, int64_t n, const Elu& options) {
+  const float negative = options.alpha * options.scale;
+  return {out, {a, b}, {options.scale, options.input_scale, negative, options.input_scale * negative}, n};
+}
+
+}  // namespace
+
+void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution) {
+  loops(execution).unary[static_cast<int>(function)]({out, {x}, {}, n}, execution);
+}
+
+void unary_backward(UnaryBackward function, float* out, const float* gradient, const float* saved, int64_t n,
+                    const Execution& execution) {
+  loops(execution).unary_backward[static_cast<int>(function)]({out, {gradient, saved}, {}, n}, execution);
+}
+
+void softplus(float* out, const float* x, int64_t n, const Softplus& options, const Execution& execution) {
+  loops(execution).softplus({out, {x}, {options.beta, options.threshold}, n}, execution);
+}
+
+void softplus_backward(float* out, const float* gradient, const float* x, int64_t n, const Softplus& options,
+                       const Execution& execution) {
+  loops(execution).softplus_backward({out, {gradient, x}, {options.beta, options.threshold}, n}, execution);
+}
+
+void elu(float* out, const float* x, int64_t n, const Elu& options, const Execution& execution) {
+  loops(execution).elu(elu_arguments(out, x, nullptr, n, options), execution);
+}
+
+void elu_backward(float* out, const float* gradient, const float* saved, int64_t n, const Elu& options,
+                  const Execution& execution) {
+  const ElementwiseLoops& table = loops(execution);
+  const Elementwise loop = options.saved_is_result ? table.elu_backward_of_result : table.elu_backward_of_input;
+  loop(elu_arguments(out, gradient, saved, n, options), execution);
+}
+
+void add_scaled(float* out, const float* a, const float* b, float alpha, int64_t n, const Execution& execution) {
+  loops(execution).add_scaled({out, {a, b}, {alpha}, n}, execution);
+}
+
+void add_scaled_number(float* out, const float* a, float b, float alpha, int64_t n, const Execution& execution) {
+  loops(execution).add_scaled_number({out, {a}, {alpha, b}, n}, execution);
+}
+
+void add_product(float* out, const float* a, const float* b, const float* c, float value, int64_t n,
+                 const Execution& execution) {
+  loops(execution).add_product({out, {a, b, c}, {value}, n}, execution);
+}
+
+void add_quotient(float* out, const float* a, const float* b, const float* c, float value, int64_t n,
+                  const Execution& execution) {
+  loops(execution).add_quotient({out, {a, b, c}, {value}, n}, execution);
+}
+
+void lerp(float* out, const float* a, const float* b, float weight, int64_t n, const Execution& execution) {
+  loops(execution).lerp({out, {a, b}, {weight}, n}, execution);
+}
+
+void lerp(float* out, const float* a, const float* b, const float* weights, int64_t n, const Execution& execution) {
+  loops(execution).lerp_by_weights({out, {a, b, weights}, {}, n}, execution);
+}
+
+bool has_power(float exponent) {
+  return exponent == 0.5f || exponent == -0.5f || exponent == -1 || exponent == 2 || exponent == 3 || exponent == -2 ||
+         exponent == 1 || exponent == 0;
+}
+
+void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution) {
+  if (!has_power(exponent)) throw std::invalid_argument("power: no portable formula for this exponent");
+  if (exponent == 0) {
+    for (int64_t i = 0; i < n; ++i) out[i] = 1;
+  } else if (exponent == 1) {
+    std::memmove(out, x, static_cast<size_t>(n) * sizeof(float));
+  } else {
+    const Unary function = exponent == 0.5f    ? Unary::sqrt
+                           : exponent == -0.5f ? Unary::rsqrt
+                           : exponent == -1    ? Unary::reciprocal
+                           : exponent == 2     ? Unary::square
+                           : exponent == 3     ? Unary::cube
+                                               : Unary::inverse_square;
+    unary(function, out, x, n, execution);
+  }
+}
+
+}  // namespace estrain::kernels::portable

@@ -1,0 +1,87 @@
+#pragma once
+// Functions of one element at a time, forward and backward, over n contiguous floats. `out` may be any of the inputs.
+//
+// The exact arithmetic of each is stated beside its name; exp(), log()... are those of arithmetic/, fma(a, b, c) is
+// a * b + c rounded once, every other operation rounds by itself, from left to right. NaN in gives NaN out; infinities
+// and denormals are treated as IEEE arithmetic does (none is flushed).
+
+#include <stdint.h>
+
+#include "kernels/execution.h"
+
+namespace estrain::kernels::portable {
+
+enum class Unary {
+  exp,
+  log,
+  log1p,
+  expm1,
+  sqrt,        // IEEE's
+  rsqrt,       // 1 / sqrt(x)
+  reciprocal,  // 1 / x
+  tanh,
+  sigmoid,
+  silu,       // x * n / d with sigmoid(x) = n / d: arithmetic/sigmoid.h
+  gelu,       // x * cumulative(x): arithmetic/erf.h
+  gelu_tanh,  // x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), as x * n / d: arithmetic/sigmoid.h
+  erf,
+  sin,
+  cos,
+  square,          // x * x                pow 2
+  cube,            // (x * x) * x          pow 3
+  inverse_square,  // 1 / (x * x)       pow -2
+};
+void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution);
+
+// Gradients with respect to x from `gradient` (of the result) and what the forward function left behind.
+enum class UnaryBackward {
+  tanh,       // saved = tanh(x):    gradient * fma(-saved, saved, 1)
+  sigmoid,    // saved = sigmoid(x): gradient * (saved * (1 - saved))
+  silu,       // saved = x: gradient * (s * fma(x, 1 - s, 1)), s = sigmoid(x)
+  gelu,       // saved = x: gradient * fma(x, density(x), cumulative(x)): arithmetic/erf.h
+  gelu_tanh,  // saved = x: gradient * fma(x * (s * (1 - s)), v, s), s = sigmoid(2 u), v = 2 u': arithmetic/sigmoid.h
+};
+void unary_backward(UnaryBackward function, float* out, const float* gradient, const float* saved, int64_t n,
+                    const Execution& execution);
+
+struct Softplus {
+  float beta = 1;
+  float threshold = 20;  // x * beta above it: the function is x
+};
+// log1p(exp(x * beta)) / beta.
+void softplus(float* out, const float* x, int64_t n, const Softplus& options, const Execution& execution);
+// gradient * sigmoid(x * beta); above the threshold: gradient.
+void softplus_backward(float* out, const float* gradient, const float* x, int64_t n, const Softplus& options,
+                       const Execution& execution);
+
+struct Elu {
+  float alpha = 1, scale = 1, input_scale = 1;
+  bool saved_is_result = false;  // backward: `saved` is the result, not the input
+};
+// x > 0: x * scale; else expm1(x * input_scale) * (alpha * scale).
+void elu(float* out, const float* x, int64_t n, const Elu& options, const Execution& execution);
+// saved > 0: gradient * scale; else gradient * (input_scale * (result + alpha * scale)) if the result was saved,
+// gradient * ((input_scale * (alpha * scale)) * exp(x * input_scale)) if the input was.
+void elu_backward(float* out, const float* gradient, const float* saved, int64_t n, const Elu& options,
+                  const Execution& execution);
+
+// fma(alpha, b, a)
+void add_scaled(float* out, const float* a, const float* b, float alpha, int64_t n, const Execution& execution);
+// fma(alpha, b, a) with one number b.
+void add_scaled_number(float* out, const float* a, float b, float alpha, int64_t n, const Execution& execution);
+// fma(value * b, c, a)
+void add_product(float* out, const float* a, const float* b, const float* c, float value, int64_t n,
+                 const Execution& execution);
+// a + (value * b) / c
+void add_quotient(float* out, const float* a, const float* b, const float* c, float value, int64_t n,
+                  const Execution& execution);
+// |weight| < 0.5: fma(weight, b - a, a); else fma(weight - 1, b - a, b). One weight, or one for each element.
+void lerp(float* out, const float* a, const float* b, float weight, int64_t n, const Execution& execution);
+void lerp(float* out, const float* a, const float* b, const float* weights, int64_t n, const Execution& execution);
+
+// x^exponent for the exponents 0.5, -0.5, -1, 2, 3, -2, 1 and 0: sqrt, rsqrt, reciprocal, square, cube,
+// inverse_square, x and 1. Others have no portable formula: std::invalid_argument.
+bool has_power(float exponent);
+void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution);
+
+}  // namespace estrain::kernels::portable

@@ -1,0 +1,114 @@
+#pragma once
+// The loops behind convolution.h. All three products are one implicit matrix product, which ImplicitGemm describes;
+// convolution_plan.h says how a convolution becomes one.
+
+#include <stdint.h>
+
+#include "kernels/execution.h"
+#include "kernels/per_isa.h"
+
+namespace estrain::kernels {
+
+// One axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride + phases[p], a
+// zero where the image has none.
+struct GridAxis {
+  int64_t size = 0;  // of the image
+  int64_t stride = 1;
+  int64_t low = 0;
+  int64_t count = 0;
+  const int64_t* phases = nullptr;
+  int64_t num_phases = 0;
+};
+
+// Images copied with zeros round them, the positions of one stride phase side by side:
+// to[image][channel][row phase][column phase][row][column].
+struct GridCopy {
+  int64_t images = 0, channels = 0;
+  int64_t image_stride = 0;  // floats from one image to the next
+  GridAxis rows, columns;
+};
+
+// The operand whose channels the vectors' lanes run over. Element (u, j) of channel c is
+// data[u * run_stride + c * channel_stride + j]; it is term first_row[j] + u * row_step[j], none at all if first_row[j]
+// is negative. Without these tables it is term u * run_length + j.
+//
+// With channel_offsets, term k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel of
+// negative offset is none, and its results are +0.
+struct PackedOperand {
+  const float* data = nullptr;
+  int64_t channels = 0, channel_stride = 0;
+  int64_t runs = 0, run_stride = 0, run_length = 0;
+  const int64_t* first_row = nullptr;
+  const int64_t* row_step = nullptr;
+  const int64_t* channel_offsets = nullptr;
+  const int64_t* term_offsets = nullptr;
+  int64_t rows = 0;  // terms, of all phases together
+};
+
+// rows x columns positions next to each other, computed in registers.
+struct GemmTile {
+  int32_t row = 0, column = 0;
+  int32_t list = 0;
+  int16_t rows = 0, columns = 0;
+};
+static constexpr int max_tile_rows = 8;
+
+// A term reads its operand's channels `packed` floats behind the start of the packed panel.
+struct GemmTerm {
+  int64_t source = 0, packed = 0;
+};
+// Terms of block b end at block_ends[b].
+struct GemmTermList {
+  const GemmTerm* terms = nullptr;
+  const int64_t* block_ends = nullptr;
+};
+
+// Positions which share their terms: in row r and column j, a term reads source[source_rows[r] + j + its source].
+//
+// List 0 has all terms. Tiles may name another list, which leaves out terms that read padding for all of the tile's
+// positions. It is used where that cannot change a bit (trims in convolution_multiply.cpp), else list 0.
+struct GemmPhase {
+  const GemmTermList* lists = nullptr;
+  int64_t terms = 0;
+  int64_t first_row = 0;  // of its terms in the packed operand
+  const int64_t* source_rows = nullptr;
+  const int64_t* result_rows = nullptr;
+  int64_t rows = 0, columns = 0;
+  const GemmTile* tiles = nullptr;
+  int64_t num_tiles = 0;
+};
+
+// result[result_rows[r] + j * result_column + c * result_channel] =
+//     sum over terms k of source[source_rows[r] + j + source(k)] * operand(k, c), + bias[c] if there is one.
+struct ImplicitGemm {
+  const float* source = nullptr;
+  PackedOperand operand;
+  const GemmPhase* phases = nullptr;
+  int64_t num_phases = 0;
+  float* result = nullptr;
+  int64_t result_channel = 0, result_column = 1;
+  const float* bias = nullptr;
+  // The least magnitude in the source, as least_magnitude has it, if tiles name other lists than 0; else 0.
+  float source_least = 0;
+};
+
+struct ConvolutionLoops {
+  int64_t vector_width;
+  int64_t tile_positions;  // the most positions of one tile
+  int64_t max_narrow_channels;
+  bool prefers_rows;  // multiply_narrow does better wherever vectors along rows are full
+  // The least of the magnitudes of n floats which are not 0, infinity if all are; 0 if one is not finite.
+  float (*least_magnitude)(const float* x, int64_t n);
+  void (*copy_grid)(const GridCopy& copy, const float* from, float* to, const Execution& execution);
+  // Lanes over channels.
+  void (*multiply)(const ImplicitGemm& gemm, const Execution& execution);
+  // Lanes over positions: for up to max_narrow_channels channels, or long rows. Reads up to vector_width - 1 floats
+  // behind a row.
+  void (*multiply_narrow)(const ImplicitGemm& gemm, const Execution& execution);
+  // db[c] = sum over images and positions of dy[image * image_stride + c * positions + position].
+  void (*sum_channels)(const float* dy, int64_t images, int64_t image_stride, int64_t channels, int64_t positions,
+                       float* db, const Execution& execution);
+};
+ESTRAIN_PER_ISA(ConvolutionLoops, convolution_loops);
+
+}  // namespace estrain::kernels

@@ -1,0 +1,28 @@
+#pragma once
+#include <stdint.h>
+
+#include "kernels/execution.h"
+#include "kernels/per_isa.h"
+
+namespace estrain::kernels {
+
+// Up to three arrays and four numbers go in; what they are depends on the function.
+struct ElementwiseArguments {
+  float* out;
+  const float* inputs[3];
+  float numbers[4];
+  int64_t n;
+};
+using Elementwise = void (*)(const ElementwiseArguments& arguments, const Execution& execution);
+
+struct ElementwiseLoops {
+  // In the order of portable::Unary.
+  Elementwise unary[18];
+  // In the order of portable::UnaryBackward.
+  Elementwise unary_backward[5];
+  Elementwise softplus, softplus_backward, elu, elu_backward_of_result, elu_backward_of_input;
+  Elementwise add_scaled, add_scaled_number, add_product, add_quotient, lerp, lerp_by_weights;
+};
+ESTRAIN_PER_ISA(ElementwiseLoops, elementwise_loops);
+
+}  // namespace estrain::kernels

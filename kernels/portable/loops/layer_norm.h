@@ -1,0 +1,27 @@
+#pragma once
+#include <stdint.h>
+
+#include "kernels/execution.h"
+#include "kernels/per_isa.h"
+
+namespace estrain::kernels {
+
+// Everything that portable/layer_norm.h's functions are given, with its names.
+struct LayerNormArguments {
+  int64_t rows, d;
+  float eps;
+  const float *x, *dy, *gamma, *beta;
+  float *y, *mean, *rstd;  // mean and rstd: outputs of forward, inputs of backward
+  float *dx, *dgamma, *dbeta;
+  float* partial;  // backward: 2 * d floats for each block of rows
+};
+
+static constexpr int64_t kLayerNormRowBlock = 64;  // rows of a block of dgamma's and dbeta's sums; it defines bits
+
+struct LayerNormLoops {
+  void (*forward)(const LayerNormArguments&, const Execution&);
+  void (*backward)(const LayerNormArguments&, const Execution&);
+};
+ESTRAIN_PER_ISA(LayerNormLoops, layer_norm_loops);
+
+}  // namespace estrain::kernels

@@ -1,0 +1,25 @@
+#pragma once
+// One matrix product on one thread: what gemm and attention are made of. Its arithmetic is that of portable/gemm.h.
+
+#include <stdint.h>
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+struct Matrix {
+  const float* data = nullptr;
+  int64_t row_stride = 0, column_stride = 0;
+};
+
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  Matrix a, b;  // m x k, k x n
+  float* c = nullptr;
+  int64_t c_row_stride = 0;
+  bool accumulate = false;  // the total starts with what C holds: all of k is further blocks
+  float alpha = 1, beta = 0;
+  Matrix d;  // m x n, or null; where k > 256 or with `accumulate` it shares no memory with C
+};
+
+void multiply(const Product& product);
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

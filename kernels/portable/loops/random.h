@@ -1,0 +1,38 @@
+#pragma once
+#include <stdint.h>
+
+#include "kernels/execution.h"
+#include "kernels/per_isa.h"
+
+namespace estrain::kernels {
+
+// What a Stream (random.h) is to Philox: the key, and the words of the counter behind the block's index.
+struct PhiloxCounter {
+  uint32_t key[2];
+  uint32_t words[3];
+};
+
+// Sixteen blocks, 64 words, are a group.
+static constexpr int64_t kGroup = 64;
+
+struct RandomArguments {
+  float* out;
+  const float* x;  // dropout: the input; bernoulli: one probability for each element, or null
+  bool* mask;      // dropout; may be null
+  float
+      numbers[2];  // uniform: from, to. normal: mean, deviation. bernoulli: p. exponential: rate. dropout: keep, scale
+  PhiloxCounter counter;
+  int64_t n;
+};
+using Random = void (*)(const RandomArguments& arguments, const Execution& execution);
+
+struct RandomLoops {
+  Random uniform, normal, bernoulli, exponential, dropout;
+  // The words of groups [first, first + groups), in the order of elements.
+  void (*words)(uint32_t* out, int64_t first, int64_t groups, const PhiloxCounter& counter);
+  void (*dropout_backward)(float* out, const float* gradient, const bool* mask, int64_t n, float scale,
+                           const Execution& execution);
+};
+ESTRAIN_PER_ISA(RandomLoops, random_loops);
+
+}  // namespace estrain::kernels

@@ -1,0 +1,28 @@
+#pragma once
+// Sharing an array out over threads in ranges of elements, for code compiled per instruction set.
+
+#include <stdint.h>
+
+#include "kernels/portable/loops/tasks.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+// body(begin, end) over ranges that cover [0, n), each but the last a multiple of `grain` long, on as many threads as
+// have at least `least` elements to do.
+template <typename Body>
+static inline void for_ranges(const Execution& execution, int64_t n, int64_t grain, int64_t least, Body body) {
+  int64_t tasks = execution.run == nullptr ? 1 : n / least;
+  tasks = tasks < execution.threads ? tasks : execution.threads;
+  if (tasks <= 1) {
+    body(static_cast<int64_t>(0), n);
+    return;
+  }
+  const int64_t share = ((n + tasks - 1) / tasks + grain - 1) / grain * grain;
+  for_tasks(execution, static_cast<int>(tasks), [&](int i) {
+    const int64_t begin = i * share < n ? i * share : n;
+    const int64_t end = begin + share < n ? begin + share : n;
+    if (begin < end) body(begin, end);
+  });
+}
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,0 +1,13 @@
+#pragma once
+// The vectors of vector_baseline.h, but multiply_add() rounds once as on every other instruction set: for loops whose
+// bits must be the same on all of them.
+
+#include "kernels/vector_baseline.h"
+
+namespace estrain::kernels::portable_baseline {
+
+using namespace baseline;
+
+static inline Floats multiply_add(Floats a, Floats b, Floats c) { return fused(a, b, c); }
+
+}  // namespace estrain::kernels::portable_baseline

@@ -1,0 +1,125 @@
+// The kinds of CPU give different bits with LibTorch's kernels and the same bits with the portable ones, whatever the
+// devices were on the way.
+
+#include <doctest/doctest.h>
+
+#include "command.h"
+#include "core/base/json.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+const Words kD2 = {"--set", "job.determinism=D2"};
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"); }
+
+Words kinds() {
+  Words all = {"cpu:sse"};
+  if (has_avx2()) all.insert(all.begin(), "cpu:avx2");
+  if (has_avx512()) all.insert(all.begin(), "cpu:avx512");
+  return all;
+}
+
+std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
+                     const Words& more) {
+  static int runs = 0;
+  const std::string run = folder / ("run-" + std::to_string(runs++));
+  Words arguments = {"train", spec, "--run", run, "--devices", devices};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Ended ended = estrain(arguments);
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
+
+// D2 on each kind alone and on all of them together.
+void check_no_trace(const std::string& text, const ScratchFolder& folder) {
+  const std::string spec = folder.write("job.toml", text);
+  std::string all;
+  for (const std::string& kind : kinds()) all += (all.empty() ? "" : ",") + kind;
+  const std::string one = train_on(folder, spec, kinds()[0], kD2);
+  CHECK(fingerprint_steps(one) == metric_steps(one));
+  for (const std::string& devices : {kinds().back(), all, std::string("cpu*3")}) {
+    CAPTURE(devices);
+    CHECK(difference(one, train_on(folder, spec, devices, kD2)).text == "");
+  }
+}
+
+TEST_CASE("mlp with dropout, AdamW and clipping at D2: no trace of the kinds") {
+  const ScratchFolder folder;
+  check_no_trace(mlp_job(), folder);
+}
+
+TEST_CASE("gpt with dropout at D2: no trace of the kinds") {
+  const ScratchFolder folder;
+  check_no_trace(gpt_job(folder.write("book.txt", some_text(1600))), folder);
+}
+
+TEST_CASE("lenet with augmentation at D2: no trace of the kinds") {
+  const ScratchFolder folder;
+  check_no_trace(lenet_job(), folder);
+}
+
+TEST_CASE("resnet18 at D2: no trace of the kinds") {
+  const ScratchFolder folder;
+  check_no_trace(resnet18_job(), folder);
+}
+
+TEST_CASE("at D1 the kinds differ, and LibTorch's kernels from the portable ones") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const std::string widest = train_on(folder, spec, kinds()[0], {});
+  if (kinds().size() > 1) CHECK_FALSE(difference(widest, train_on(folder, spec, kinds().back(), {})).none());
+  const Words portable = {"--set", "job.kernels=portable"};
+  CHECK_FALSE(difference(widest, train_on(folder, spec, kinds()[0], portable)).none());
+}
+
+TEST_CASE("a resume with other kernels is refused") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const std::string run = train_on(folder, spec, "1", {});
+  const Ended ended = estrain({"train", spec, "--run", run, "--resume", "--set", "job.kernels=portable"});
+  CHECK(ended.code == 1);
+  CHECK(ended.shown().find("the spec has changed since the run began: job.kernels") != std::string::npos);
+}
+
+TEST_CASE("auto decides once, says why, and stays with it") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const Words automatic = {"--set", "job.determinism=auto"};
+  const std::string run = folder / "auto";
+  const Ended ended = estrain({"train", spec, "--run", run, "--set", "job.determinism=auto", "--set", "train.steps=4"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(ended.shown().find("\"auto\" is D") != std::string::npos);
+  CHECK(ended.shown().find("a mini-batch takes") != std::string::npos);
+  const Ended resumed = estrain({"train", spec, "--run", run, "--resume", "--set", "job.determinism=auto"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.shown().find("\"auto\" is") == std::string::npos);
+}
+
+TEST_CASE("check lists the operators with what covers them") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", resnet18_job());
+  const Ended table = estrain({"check", spec});
+  INFO(table.shown());
+  CHECK(table.code == 0);
+  CHECK(table.shown().find("aten::convolution") != std::string::npos);
+  CHECK(table.shown().find("determinism: D") != std::string::npos);
+  const Ended as_json = estrain({"check", spec, "--json"});
+  REQUIRE(as_json.code == 0);
+  const Json report = parse_json(as_json.text, "check --json");
+  int replaced = 0;
+  for (const Json& use : report.at("operators")) {
+    CHECK(use.at("coverage") != "not covered");
+    if (use.at("coverage") == "replaced") ++replaced;
+  }
+  CHECK(replaced > 5);
+  CHECK(report.at("seconds").at("portable").get<double>() > 0);
+}
+
+}  // namespace
+}  // namespace estrain::testing
