@@ -95,4 +95,13 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 
+// Any lanes in a row of a vector: memory behind the others is neither read nor written, what is read of them is zero.
+#define ESTRAIN_MASKS_LANES
+using LaneMask = __m256i;
+static inline LaneMask lanes_between(size_t begin, size_t end) {
+  return _mm256_andnot_si256(lane_mask(begin), lane_mask(end));
+}
+static inline Floats load_lanes(const float* from, LaneMask lanes) { return _mm256_maskload_ps(from, lanes); }
+static inline void store_lanes(float* to, Floats x, LaneMask lanes) { _mm256_maskstore_ps(to, lanes, x); }
+
 }  // namespace estrain::kernels::avx2

@@ -110,4 +110,34 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 
+// Any lanes in a row of a vector: memory behind the others is neither read nor written, what is read of them is zero.
+#define ESTRAIN_MASKS_LANES
+using LaneMask = __mmask16;
+static inline LaneMask lanes_between(size_t begin, size_t end) {
+  return static_cast<LaneMask>((1u << end) - (1u << begin));
+}
+static inline Floats load_lanes(const float* from, LaneMask lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
+static inline void store_lanes(float* to, Floats x, LaneMask lanes) { _mm512_mask_storeu_ps(to, lanes, x); }
+
+// Four pixels of sixteen channels, `stride` floats from channel to channel, to sixteen lanes per pixel. In halves of a
+// vector: not all processors shuffle whole ones as fast.
+#define ESTRAIN_TURNS_4_PIXELS
+static inline __m256 two_quads(const float* from, int64_t stride) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1);
+}
+static inline void turn_4_pixels(const float* from, int64_t stride, float* to) {
+#pragma GCC unroll 2
+  for (int64_t half = 0; half < 2; ++half) {
+    const float* at = from + 8 * half * stride;
+    const __m256 q0 = two_quads(at, 4 * stride), q1 = two_quads(at + stride, 4 * stride);
+    const __m256 q2 = two_quads(at + 2 * stride, 4 * stride), q3 = two_quads(at + 3 * stride, 4 * stride);
+    const __m256 low01 = _mm256_unpacklo_ps(q0, q1), high01 = _mm256_unpackhi_ps(q0, q1);
+    const __m256 low23 = _mm256_unpacklo_ps(q2, q3), high23 = _mm256_unpackhi_ps(q2, q3);
+    _mm256_storeu_ps(to + 8 * half, _mm256_shuffle_ps(low01, low23, 0x44));
+    _mm256_storeu_ps(to + 8 * half + 16, _mm256_shuffle_ps(low01, low23, 0xEE));
+    _mm256_storeu_ps(to + 8 * half + 32, _mm256_shuffle_ps(high01, high23, 0x44));
+    _mm256_storeu_ps(to + 8 * half + 48, _mm256_shuffle_ps(high01, high23, 0xEE));
+  }
+}
+
 }  // namespace estrain::kernels::avx512

@@ -302,7 +302,8 @@ void Launcher::begin_training() {
                             spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
                             progress().devices, std::max<int64_t>(0, manifest_->total_steps - step),
                             manifest_->total_steps, directory_.path()));
-  if (!checkpoint_cpu_.empty() && checkpoint_cpu_ != manifest_->processor) {
+  const bool any_kind = spec_.job.determinism == spec::Determinism::d2;
+  if (!any_kind && !checkpoint_cpu_.empty() && checkpoint_cpu_ != manifest_->processor) {
     printer_.note(
         fmt::format("warning: the checkpoint was made on another kind of processor ({}) than this one ({}); at {} the "
                     "bits may differ from here on",

@@ -5,6 +5,7 @@
 
 #include "kernels/portable/convolution_plan.h"
 #include "kernels/portable/depthwise.h"
+#include "kernels/portable/gemm.h"
 #include "kernels/portable/loops/convolution.h"
 #include "kernels/workspace.h"
 
@@ -34,6 +35,21 @@ struct Operands {
   }
 };
 
+// 1x1: y[n] = w x[n], and dx[n] = w^T dy[n], whose k is the filter's rows.
+void multiply_matrices(const GemmPlan& plan, const float* source, const Operands& operands,
+                       const Execution& execution) {
+  const PackedOperand& w = plan.operand;
+  const int64_t positions = plan.result_channel, terms = plan.phases[0].terms;
+  Gemm g = {.batch = plan.grid.copy.images, .m = w.channels, .n = positions, .k = terms};
+  g.a = {operands.operand, 0, w.channel_stride, w.runs == 1 ? 1 : w.run_stride};
+  g.b = {source, plan.grid.image, plan.grid.plane, 1};
+  g.c = operands.result;
+  g.c_batch_stride = plan.result_image;
+  g.c_row_stride = positions;
+  g.d = {operands.bias, 0, 1, 0};
+  gemm(g, execution);
+}
+
 void multiply(const GemmPlan& plan, const std::vector<GemmPhase>& phases, const Operands& operands,
               const ConvolutionLoops& loops, const Execution& execution) {
   const float* in_grid = plan.grid_is_operand ? operands.operand : operands.source;
@@ -43,6 +59,7 @@ void multiply(const GemmPlan& plan, const std::vector<GemmPhase>& phases, const 
     loops.copy_grid(plan.grid.copy, in_grid, grid, execution);
     from = grid;
   }
+  if (plan.matrix) return multiply_matrices(plan, from, operands, execution);
   ImplicitGemm gemm;
   gemm.source = plan.grid_is_operand ? operands.source : from;
   gemm.phases = phases.data();
@@ -102,6 +119,13 @@ Execution shared(const Convolution& shape, const Execution& execution) {
   if (outputs * terms < kWorthSharing) chosen.threads = 1;
   if (chosen.threads == 1) chosen.run = nullptr;
   return chosen;
+}
+
+// Results of so few channels leave most lanes of wide vectors empty: the next narrower ones do more at a time.
+constexpr int64_t kFewChannels = 8;
+Execution narrower(Execution execution, int64_t channels) {
+  if (channels <= kFewChannels && execution.isa == Isa::avx512) execution.isa = Isa::avx2;
+  return execution;
 }
 
 bool is_depthwise(const Convolution& shape) { return shape.groups > 1 && shape.groups == shape.channels_in; }
@@ -171,10 +195,11 @@ void convolution_backward_data(const Convolution& shape, const float* dy, const 
 
 void convolution_backward_filter(const Convolution& shape, const float* x, const float* dy, float* dw,
                                  const Execution& execution) {
-  const Execution chosen = shared(shape, execution);
+  Execution chosen = shared(shape, execution);
   if (is_depthwise(shape)) return depthwise_backward_filter(dw, dy, x, depthwise_shape(shape), chosen);
   const GroupSizes sizes = group_sizes(shape);
   if (sizes.w == 0) return;
+  chosen = narrower(chosen, sizes.channels_out);
   GemmPlan plan = plan_backward_filter(shape, convolution_loops(chosen.isa));
   if (plan.clear_first) std::fill_n(dw, shape.groups * sizes.w, 0.0f);
   Operands operands = {x, dy, nullptr, dw, sizes.x, sizes.y, 0, sizes.w};

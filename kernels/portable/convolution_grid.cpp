@@ -14,6 +14,18 @@ bool inside_image(const GridAxis& axis) {
   return axis.stride == 1 && axis.low >= 0 && axis.low + axis.count <= axis.size;
 }
 
+std::vector<GridPhase> stretches_of(const GridAxis& axis, const std::vector<int64_t>& phases) {
+  std::vector<GridPhase> stretches;
+  for (const int64_t phase : phases) {
+    // The least element at or behind a position of the image.
+    const auto element = [&](int64_t position) {
+      return std::clamp<int64_t>(ceil_divide(position - phase, axis.stride) - axis.low, 0, axis.count);
+    };
+    stretches.push_back({.phase = phase, .begin = element(0), .end = element(axis.size)});
+  }
+  return stretches;
+}
+
 }  // namespace
 
 GridAxis grid_axis(int64_t size, int64_t stride, int64_t low, int64_t count) {
@@ -56,10 +68,12 @@ std::vector<int64_t> tap_offsets(const GridPlan& grid, const Taps& rows, const T
 }
 
 void GridPlan::point_at_phases() {
-  copy.rows.phases = row_phases.data();
-  copy.rows.num_phases = static_cast<int64_t>(row_phases.size());
-  copy.columns.phases = column_phases.data();
-  copy.columns.num_phases = static_cast<int64_t>(column_phases.size());
+  row_stretches = stretches_of(copy.rows, row_phases);
+  column_stretches = stretches_of(copy.columns, column_phases);
+  copy.rows.phases = row_stretches.data();
+  copy.rows.num_phases = static_cast<int64_t>(row_stretches.size());
+  copy.columns.phases = column_stretches.data();
+  copy.columns.num_phases = static_cast<int64_t>(column_stretches.size());
 }
 
 }  // namespace estrain::kernels::portable

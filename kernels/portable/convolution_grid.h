@@ -14,7 +14,8 @@ struct GridPlan {
   int64_t in_place_offset = 0;
   GridCopy copy;
   std::vector<int64_t> row_phases, column_phases;
-  int64_t image = 0, plane = 0, pitch = 0;  // floats between images, channels, rows
+  std::vector<GridPhase> row_stretches, column_stretches;  // copy's phases
+  int64_t image = 0, plane = 0, pitch = 0;                 // floats between images, channels, rows
 
   int64_t floats() const { return copy.images * image; }
   void point_at_phases();  // once the plan stands where it will be used

@@ -1,6 +1,7 @@
 #include "kernels/portable/convolution_phase.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/portable/block.h"
 
@@ -38,6 +39,46 @@ int64_t tile_rows(const ConvolutionLoops& loops, int64_t width, int64_t left) {
   return rows == 5 || rows == 7 ? rows - 1 : rows;
 }
 
+// Cuts an area's rows into pieces which, with as many rows as their tiles take, fill the registers best.
+class ColumnCut {
+ public:
+  ColumnCut(const ConvolutionLoops& loops, const TileArea& area) : loops_(loops), area_(area) {
+    const int64_t widest = loops.tile_positions;
+    int64_t columns = area.columns;
+    for (; columns >= 4 * widest; columns -= widest) widths_.push_back(widest);
+    // The least cost of the first columns, and the last piece that it takes.
+    std::vector<double> least(static_cast<size_t>(columns) + 1, 0);
+    std::vector<int64_t> last(static_cast<size_t>(columns) + 1, 0);
+    std::vector<double> costs(1, 0);
+    for (int64_t width = 1; width <= widest; ++width) costs.push_back(cost(width));
+    for (int64_t n = 1; n <= columns; ++n)
+      for (int64_t width = std::min(widest, n); width > 0; --width) {
+        const double total = least[static_cast<size_t>(n - width)] + costs[static_cast<size_t>(width)];
+        const size_t at = static_cast<size_t>(n);
+        if (last[at] == 0 || total < least[at]) least[at] = total, last[at] = width;
+      }
+    for (; columns > 0; columns -= last[static_cast<size_t>(columns)])
+      widths_.push_back(last[static_cast<size_t>(columns)]);
+  }
+  const std::vector<int64_t>& widths() const { return widths_; }
+
+ private:
+  // Of a piece, for each of its rows: the positions, what a tile loads anyway, and results of several rows, which are
+  // written one by one. Small tiles wait for their sums.
+  double cost(int64_t width) const {
+    const int64_t rows = tile_rows(loops_, width, area_.rows), positions = rows * width;
+    const int64_t written = rows > 1 ? kWritten * positions : 0;
+    return (static_cast<double>(std::max<int64_t>(positions, 4) + 2 + (rows - 1) * (area_.stride - 1)) +
+            static_cast<double>(written) / static_cast<double>(std::max<int64_t>(area_.terms, 1))) /
+           static_cast<double>(rows);
+  }
+  static constexpr int64_t kWritten = 20;
+
+  const ConvolutionLoops& loops_;
+  const TileArea& area_;
+  std::vector<int64_t> widths_;
+};
+
 // Which of some taps read the image, not padding, for each position along an axis.
 class TapUse {
  public:
@@ -70,18 +111,38 @@ class TapUse {
   std::vector<size_t> set_of_;
 };
 
-// Trimming pays where it saves this much, and taking single columns apart where that saves so much more.
-constexpr double kWorthTrimming = 0.97, kWorthSplitting = 0.9;
-constexpr int64_t kSplitBatch = 4;  // columns are taken apart if tiles get so many images
+// Trimming pays where it saves this much, and cutting columns where tiles still find rows enough.
+constexpr double kWorthTrimming = 0.985;
+constexpr int64_t kSplitRows = 16;
+constexpr int64_t kTrimmedTerms = 256;  // with fewer, looking for the least magnitudes costs more
 
-// Rows (i, n), or (i, j, n) where columns are taken apart: what a tile holds reads padding through the same taps.
+// Columns [begin, end) read padding through the same taps.
+struct ColumnRun {
+  int64_t begin, end;
+  size_t set;
+};
+std::vector<ColumnRun> column_runs(const TapUse& use, int64_t columns) {
+  std::vector<ColumnRun> runs;
+  for (int64_t j = 0; j < columns; ++j) {
+    if (runs.empty() || runs.back().set != use.set_of(j)) runs.push_back({j, j, use.set_of(j)});
+    runs.back().end = j + 1;
+  }
+  return runs;
+}
+
+// Rows come sorted by the taps through which they read padding, and columns, where that pays, are cut likewise: what a
+// tile holds shares its list.
 void plan_trimmed(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape,
                   const std::vector<int64_t>& offsets, const TapUse& row_use, const TapUse& column_use,
                   PhasePlan& phase) {
-  const bool split = column_use.part() < kWorthSplitting && shape.batch >= kSplitBatch;
+  const int64_t rows = shape.rows.positions, columns = shape.columns.positions;
+  const bool split =
+      column_use.part() < kWorthTrimming && shape.columns.stride == 1 && shape.batch * rows >= kSplitRows;
   const size_t row_taps = shape.rows.taps.size(), column_taps = shape.columns.taps.size();
   const size_t column_sets = split ? column_use.num_sets() : 1;
-  for (size_t a = 0; a < row_use.num_sets(); ++a)
+  const std::vector<ColumnRun> runs =
+      split ? column_runs(column_use, columns) : std::vector<ColumnRun>{{.begin = 0, .end = columns, .set = 0}};
+  for (size_t a = 0; a < row_use.num_sets(); ++a) {
     for (size_t b = 0; b < column_sets; ++b) {
       std::vector<bool> used(row_taps * column_taps);
       for (size_t r = 0; r < row_taps; ++r)
@@ -89,18 +150,19 @@ void plan_trimmed(const ConvolutionLoops& loops, const GridPlan& grid, const Pha
           used[r * column_taps + s] = row_use.uses(a, r) && (!split || column_use.uses(b, s));
       phase.lists.push_back(list_terms(loops, offsets, used, shape.channels, grid.plane, phase.first_row));
     }
-  phase.columns = split ? 1 : shape.columns.positions;
-  const int64_t parts = split ? shape.columns.positions : 1;
-  for (int64_t i = 0; i < shape.rows.positions; ++i)
-    for (int64_t j = 0; j < parts; ++j) {
-      const size_t list = 1 + row_use.set_of(i) * column_sets + (split ? column_use.set_of(j) : 0);
-      add_tiles(loops, static_cast<int64_t>(phase.source_rows.size()), shape.batch, phase.columns, list, phase.tiles);
-      for (int64_t n = 0; n < shape.batch; ++n) {
-        phase.source_rows.push_back(n * grid.image + i * grid.pitch + j);
-        phase.result_rows.push_back(phase.result_offset + n * shape.result_image + i * shape.rows.result_stride +
-                                    j * shape.columns.result_stride);
+    const int64_t first_row = static_cast<int64_t>(phase.source_rows.size());
+    for (int64_t n = 0; n < shape.batch; ++n)
+      for (int64_t i = 0; i < rows; ++i) {
+        if (row_use.set_of(i) != a) continue;
+        phase.source_rows.push_back(n * grid.image + i * grid.pitch);
+        phase.result_rows.push_back(phase.result_offset + n * shape.result_image + i * shape.rows.result_stride);
       }
-    }
+    const int64_t num_rows = static_cast<int64_t>(phase.source_rows.size()) - first_row;
+    for (const ColumnRun& run : runs)
+      add_tiles(loops, {first_row, num_rows, run.begin, run.end - run.begin, phase.terms, shape.columns.stride},
+                1 + a * column_sets + run.set, phase.tiles);
+  }
+  phase.columns = columns;
 }
 
 }  // namespace
@@ -133,19 +195,18 @@ TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& o
   return list;
 }
 
-// A row is cut into pieces as even as possible; pieces which do not fill a tile are put together with the next rows'.
-void add_tiles(const ConvolutionLoops& loops, int64_t first_row, int64_t num_rows, int64_t columns, size_t list,
-               std::vector<GemmTile>& tiles) {
-  const int64_t pieces = ceil_divide(columns, loops.tile_positions);
-  if (pieces == 0) return;
-  const int64_t step = tile_rows(loops, columns / pieces, num_rows);
-  for (int64_t begin = 0; begin < num_rows; begin += step) {
-    const int64_t end = std::min(begin + step, num_rows);
-    for (int64_t piece = 0, column = 0; piece < pieces; ++piece) {
-      const int64_t width = columns * (piece + 1) / pieces - column;
+void add_tiles(const ConvolutionLoops& loops, const TileArea& area, size_t list, std::vector<GemmTile>& tiles) {
+  const ColumnCut cut(loops, area);
+  int64_t step = 1;  // rows after which all pieces' tiles end together
+  for (const int64_t width : cut.widths()) step = std::lcm(step, tile_rows(loops, width, area.rows));
+  for (int64_t begin = 0; begin < area.rows; begin += step) {
+    const int64_t end = std::min(begin + step, area.rows);
+    const size_t first_tile = tiles.size();
+    int64_t column = area.first_column;
+    for (const int64_t width : cut.widths()) {
       for (int64_t row = begin; row < end;) {
         const int64_t rows = tile_rows(loops, width, end - row);
-        tiles.push_back({.row = static_cast<int32_t>(first_row + row),
+        tiles.push_back({.row = static_cast<int32_t>(area.first_row + row),
                          .column = static_cast<int32_t>(column),
                          .list = static_cast<int32_t>(list),
                          .rows = static_cast<int16_t>(rows),
@@ -154,6 +215,10 @@ void add_tiles(const ConvolutionLoops& loops, int64_t first_row, int64_t num_row
       }
       column += width;
     }
+    // Neighbours in a row share cache lines.
+    if (step > 1)
+      std::stable_sort(tiles.begin() + static_cast<int64_t>(first_tile), tiles.end(),
+                       [](const GemmTile& x, const GemmTile& y) { return x.row < y.row; });
   }
 }
 
@@ -166,7 +231,7 @@ bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const Phase
   if (grid.pitch == columns && shape.rows.result_stride == columns && shape.columns.result_stride == 1) {
     columns *= rows;  // one long row an image
     rows = 1;
-  } else if (shape.may_trim && !shape.narrow) {
+  } else if (shape.may_trim && !shape.narrow && phase.terms >= kTrimmedTerms) {
     const TapUse row_use(shape.rows.taps, rows, shape.rows.size, shape.rows.stride);
     const TapUse column_use(shape.columns.taps, columns, shape.columns.size, shape.columns.stride);
     if (row_use.part() < kWorthTrimming) {
@@ -180,7 +245,8 @@ bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const Phase
       phase.source_rows.push_back(n * grid.image + i * grid.pitch);
       phase.result_rows.push_back(phase.result_offset + n * shape.result_image + i * shape.rows.result_stride);
     }
-  if (!shape.narrow) add_tiles(loops, 0, shape.batch * rows, columns, 0, phase.tiles);
+  if (!shape.narrow)
+    add_tiles(loops, {0, shape.batch * rows, 0, columns, phase.terms, shape.columns.stride}, 0, phase.tiles);
   return false;
 }
 

@@ -50,8 +50,12 @@ bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const Phase
 // Terms with an offset each.
 TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets);
 
-// Cuts rows [first_row, first_row + num_rows) into tiles which use term list `list`.
-void add_tiles(const ConvolutionLoops& loops, int64_t first_row, int64_t num_rows, int64_t columns, size_t list,
-               std::vector<GemmTile>& tiles);
+struct TileArea {
+  int64_t first_row, rows, first_column, columns;
+  int64_t terms;
+  int64_t stride = 1;  // of the source: rows share fewer of its cache lines if greater
+};
+// Cuts an area of positions into tiles which use term list `list`.
+void add_tiles(const ConvolutionLoops& loops, const TileArea& area, size_t list, std::vector<GemmTile>& tiles);
 
 }  // namespace estrain::kernels::portable

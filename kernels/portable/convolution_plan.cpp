@@ -33,11 +33,11 @@ bool narrow_is_better(const ConvolutionLoops& loops, int64_t channels, int64_t c
   return 10 * channels * vectors < 9 * columns * channel_vectors;
 }
 
-// 1x1 in place, where whole vectors fit an image: narrow vectors (with few registers, hence small tiles) do better
-// along rows than they do with a transpose for each tile.
-bool prefers_rows(const ConvolutionLoops& loops, const GridPlan& grid, int64_t rows, int64_t columns, int64_t stride) {
-  return loops.prefers_rows && !grid.copied && grid.pitch == columns && stride == 1 &&
-         rows * columns % loops.vector_width == 0;
+// 1x1, where one image's positions lie side by side on both sides: a matrix product for each image, if its rows are
+// long enough to be worth packing the filter anew.
+bool is_matrix(const ConvolutionLoops& loops, const GridPlan& grid, const ConvolutionAxis& rows,
+               const ConvolutionAxis& columns, int64_t pitch, int64_t positions) {
+  return rows.filter * columns.filter == 1 && grid.pitch == pitch && positions >= loops.least_matrix_positions;
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ GemmPlan plan_forward(const Convolution& shape, const ConvolutionLoops& loops) {
                 grid_axis(columns.size, columns.stride, column_shifts.low,
                           columns.output + column_shifts.high - column_shifts.low),
                 phases_of(row_taps), phases_of(column_taps), plan.narrow);
-  plan.narrow = plan.narrow || prefers_rows(loops, plan.grid, rows.output, columns.output, 1);
+  plan.matrix = !plan.narrow && all_taps && is_matrix(loops, plan.grid, rows, columns, columns.output, positions);
   PhasePlan& phase = plan.phases.emplace_back();
   plan.trimmed = plan_phase(loops, plan.grid,
                             {.rows = {row_taps, rows.output, rows.size, rows.stride, columns.output},
@@ -69,6 +69,7 @@ GemmPlan plan_forward(const Convolution& shape, const ConvolutionLoops& loops) {
                              .narrow = plan.narrow,
                              .may_trim = shape.groups == 1 && all_taps},
                             phase);
+  plan.result_image = shape.channels_out * positions;
   plan.result_channel = positions;
   plan.operand.channels = channels_out;
   plan.operand.channel_stride = channels * taps;
@@ -112,7 +113,8 @@ GemmPlan plan_backward_data(const Convolution& shape, const ConvolutionLoops& lo
   plan.narrow = narrow_is_better(loops, channels, columns.phase_size(0));
   plan.grid = plan_grid(shape, channels_out, shape.channels_out * rows.output * columns.output, row_grid, column_grid,
                         {0}, {0}, plan.narrow);
-  plan.narrow = plan.narrow || prefers_rows(loops, plan.grid, rows.size, columns.size, rows.stride * columns.stride);
+  plan.matrix = !plan.narrow && rows.stride * columns.stride == 1 && row_taps[0].size() * column_taps[0].size() == 1 &&
+                is_matrix(loops, plan.grid, rows, columns, columns.size, rows.size * columns.size);
   plan.first_row.assign(static_cast<size_t>(taps), -1);
   plan.row_step.assign(static_cast<size_t>(taps), 0);
   for (size_t a = 0; a < row_taps.size(); ++a)
@@ -146,6 +148,7 @@ GemmPlan plan_backward_data(const Convolution& shape, const ConvolutionLoops& lo
       plan.operand.rows += live * channels_out;
     }
   plan.result_channel = rows.size * columns.size;
+  plan.result_image = shape.channels_in * rows.size * columns.size;
   plan.result_column = columns.stride;
   plan.operand.channels = channels;
   plan.operand.channel_stride = taps;
@@ -192,7 +195,7 @@ void plan_output_rows(const Convolution& shape, const ConvolutionLoops& loops, G
     phase.source_rows.push_back(k * positions);
     phase.result_rows.push_back(k * plan.operand.channels);
   }
-  add_tiles(loops, 0, channels_out, 1, 0, phase.tiles);
+  add_tiles(loops, {0, channels_out, 0, 1, phase.terms}, 0, phase.tiles);
 }
 
 void gather_taps(const Convolution& shape, const Taps& row_taps, const Taps& column_taps, GemmPlan& plan) {
@@ -279,7 +282,7 @@ GemmPlan plan_backward_filter(const Convolution& shape, const ConvolutionLoops& 
         phase.result_rows.push_back((c * rows.filter + r.tap) * columns.filter + s.tap);
       }
   phase.columns = side_by_side ? static_cast<int64_t>(column_taps.size()) : 1;
-  add_tiles(loops, 0, static_cast<int64_t>(phase.source_rows.size()), phase.columns, 0, phase.tiles);
+  add_tiles(loops, {0, static_cast<int64_t>(phase.source_rows.size()), 0, phase.columns, phase.terms}, 0, phase.tiles);
   return plan;
 }
 

@@ -20,8 +20,9 @@ struct GemmPlan {
   std::vector<PhasePlan> phases;
   PackedOperand operand;                                                    // without data
   std::vector<int64_t> first_row, row_step, channel_offsets, term_offsets;  // the operand's; empty: none
-  int64_t result_channel = 0, result_column = 1;
+  int64_t result_image = 0, result_channel = 0, result_column = 1;
   bool narrow = false;
+  bool matrix = false;           // a matrix product per image, as gemm.h has them
   bool trimmed = false;          // tiles name lists without terms that read padding
   bool grid_is_operand = false;  // the operand, not the source, is read from the grid
   bool clear_first = false;      // some results have no terms: they are cleared, and not in `phases`

@@ -1,7 +1,8 @@
 #include "kernels/portable/elementwise.h"
 
+#include <algorithm>
 #include <cstring>
-#include <stdexcept>
+#include <optional>
 
 #include "kernels/portable/loops/elementwise.h"
 
@@ -13,6 +14,16 @@ const ElementwiseLoops& loops(const Execution& execution) { return elementwise_l
 ElementwiseArguments elu_arguments(float* out, const float* a, const float* b, int64_t n, const Elu& options) {
   const float negative = options.alpha * options.scale;
   return {out, {a, b}, {options.scale, options.input_scale, negative, options.input_scale * negative}, n};
+}
+
+std::optional<Unary> composition(float exponent) {
+  if (exponent == 0.5f) return Unary::sqrt;
+  if (exponent == -0.5f) return Unary::rsqrt;
+  if (exponent == -1) return Unary::reciprocal;
+  if (exponent == 2) return Unary::square;
+  if (exponent == 3) return Unary::cube;
+  if (exponent == -2) return Unary::inverse_square;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -72,26 +83,20 @@ void lerp(float* out, const float* a, const float* b, const float* weights, int6
   loops(execution).lerp_by_weights({out, {a, b, weights}, {}, n}, execution);
 }
 
-bool has_power(float exponent) {
-  return exponent == 0.5f || exponent == -0.5f || exponent == -1 || exponent == 2 || exponent == 3 || exponent == -2 ||
-         exponent == 1 || exponent == 0;
-}
-
 void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution) {
-  if (!has_power(exponent)) throw std::invalid_argument("power: no portable formula for this exponent");
   if (exponent == 0) {
-    for (int64_t i = 0; i < n; ++i) out[i] = 1;
+    std::fill_n(out, n, 1.0f);
   } else if (exponent == 1) {
     std::memmove(out, x, static_cast<size_t>(n) * sizeof(float));
+  } else if (const std::optional<Unary> function = composition(exponent)) {
+    unary(*function, out, x, n, execution);
   } else {
-    const Unary function = exponent == 0.5f    ? Unary::sqrt
-                           : exponent == -0.5f ? Unary::rsqrt
-                           : exponent == -1    ? Unary::reciprocal
-                           : exponent == 2     ? Unary::square
-                           : exponent == 3     ? Unary::cube
-                                               : Unary::inverse_square;
-    unary(function, out, x, n, execution);
+    loops(execution).power({out, {x}, {exponent}, n}, execution);
   }
+}
+
+void power(float* out, const float* x, const float* exponents, int64_t n, const Execution& execution) {
+  loops(execution).power_by_exponents({out, {x, exponents}, {}, n}, execution);
 }
 
 }  // namespace estrain::kernels::portable

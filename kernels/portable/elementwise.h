@@ -79,9 +79,10 @@ void add_quotient(float* out, const float* a, const float* b, const float* c, fl
 void lerp(float* out, const float* a, const float* b, float weight, int64_t n, const Execution& execution);
 void lerp(float* out, const float* a, const float* b, const float* weights, int64_t n, const Execution& execution);
 
-// x^exponent for the exponents 0.5, -0.5, -1, 2, 3, -2, 1 and 0: sqrt, rsqrt, reciprocal, square, cube,
-// inverse_square, x and 1. Others have no portable formula: std::invalid_argument.
-bool has_power(float exponent);
+// x^exponent. For the exponents 0.5, -0.5, -1, 2, 3, -2, 1 and 0: sqrt, rsqrt, reciprocal, square, cube,
+// inverse_square, x and 1; all others by arithmetic/power.h, whose special cases are those of C's pow.
 void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution);
+// x^exponent of each element and its own exponent, all by arithmetic/power.h.
+void power(float* out, const float* x, const float* exponents, int64_t n, const Execution& execution);
 
 }  // namespace estrain::kernels::portable

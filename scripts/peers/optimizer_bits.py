@@ -17,7 +17,8 @@ import torch
 
 import optim_bridge
 
-CAPABILITIES = ["default", "avx2", "avx512"]  # in the order of kernels::Isa
+ISAS = ["baseline", "fma128", "avx2", "avx512"]  # in the order of kernels::Isa
+CAPABILITIES = ["default", "avx2", "avx2", "avx512"]  # the LibTorch whose bits they give; it has no fma128 of its own
 SGD, ADAM, ADAMW = range(3)
 DEFAULTS = dict(kind=SGD, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, beta1=0.9,
                 beta2=0.999, eps=1e-8)
@@ -107,9 +108,9 @@ def compare(bridge, s, isa, steps, clip):
             for what, a, b in zip(["parameter", *slot_names(s)], peers, [our.parameter, *our.slots]):
                 if not same_bits(a, b):
                     n = int((a.view(torch.int32) != b.view(torch.int32)).sum())
-                    sys.exit(f"{CAPABILITIES[isa]}: {s} step {step}: {what}: {n} of {a.numel()} elements differ")
+                    sys.exit(f"{ISAS[isa]}: {s} step {step}: {what}: {n} of {a.numel()} elements differ")
             if digest != our.digest():
-                sys.exit(f"{CAPABILITIES[isa]}: {s} step {step}: the digest is not that of the result")
+                sys.exit(f"{ISAS[isa]}: {s} step {step}: the digest is not that of the result")
 
 
 def compare_late_steps(bridge, isa):
@@ -126,7 +127,7 @@ def compare_late_steps(bridge, isa):
         optimizer.step()
         our.step(parameter.grad, s["lr"])
         if not same_bits(parameter.detach(), our.parameter):
-            sys.exit(f"{CAPABILITIES[isa]}: update {first} differs")
+            sys.exit(f"{ISAS[isa]}: update {first} differs")
 
 
 def check(bridge, isa):
@@ -136,7 +137,7 @@ def check(bridge, isa):
         compare(bridge, s, isa, steps=6, clip=cases % 3 == 0)
         cases += 1
     compare_late_steps(bridge, isa)
-    print(f"{CAPABILITIES[isa]}: {cases} settings, {len(SIZES)} sizes, 6 steps: equal bits")
+    print(f"{ISAS[isa]}: {cases} settings, {len(SIZES)} sizes, 6 steps: equal bits")
 
 
 def best_time(body, rounds=15):

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "command.h"
 #include "core/base/json.h"
+#include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
 
@@ -75,6 +75,30 @@ TEST_CASE("at D1 the kinds differ, and LibTorch's kernels from the portable ones
   if (kinds().size() > 1) CHECK_FALSE(difference(widest, train_on(folder, spec, kinds().back(), {})).none());
   const Words portable = {"--set", "job.kernels=portable"};
   CHECK_FALSE(difference(widest, train_on(folder, spec, kinds()[0], portable)).none());
+}
+
+TEST_CASE("a running job goes from kind to kind at D2 without a trace; below it kinds are not mixed") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_image_job());
+  Job job(spec, folder / "moved", {"--devices", kinds()[0], "--set", "job.determinism=D2"});
+  job.reach(5);
+  for (const std::string& devices : {kinds().back() + "," + kinds()[0], kinds().back()}) {
+    const Ended resize = job.resize(devices);
+    INFO(resize.shown());
+    REQUIRE(resize.code == 0);
+    job.reach(job.step() + 5);
+  }
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  const std::string steps = "train.steps=" + std::to_string(metric_steps(job.run()).back());
+  const std::string still = train_on(folder, spec, kinds()[0], {"--set", "job.determinism=D2", "--set", steps});
+  CHECK(difference(job.run(), still).text == "");
+
+  Job at_d1(spec, folder / "d1", {"--devices", "cpu"});
+  at_d1.reach(2);
+  const Ended refused = at_d1.resize("cpu,cpu:sse");
+  CHECK(refused.code == 2);
+  CHECK(refused.says("different kinds"));
 }
 
 TEST_CASE("a resume with other kernels is refused") {

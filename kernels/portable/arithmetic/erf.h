@@ -6,20 +6,12 @@
 // off by about 2^-24 a^2 / 2 and a few ulp. cumulative(x) = tail for x < 0, 1 - tail otherwise. gelu(x) = x *
 // cumulative(x); its slope is cumulative(x) + x * density(x), density = bell / sqrt(2 pi).
 //
-// erf(x): x + x q(x^2) up to 0.9, above 1 - 2 e^(-x^2) R(...) of a = sqrt 2 |x| with the sign of x, the rounding of x^2
-// made good.
+// erf(x): x + x q(x^2) up to 1.04, above 1 - 2 e^(-x^2) R(...) of a = sqrt 2 |x| with the sign of x. The roundings of
+// x^2 and of 2 e^(-x^2) R and its difference from 1 are made good. At most 0.77 ulp off (measured by the tests).
 
 #include "kernels/portable/arithmetic/exp.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
-
-// e^(-a^2) for a >= 0.
-ESTRAIN_FUNCTION Floats bell(Floats a) {
-  const Floats square = a * a;
-  const Floats rest = fused(a, a, negated(square));
-  const Floats near = exponential_to_89(negated(square));
-  return fused(near, negated(rest), near);
-}
 
 // The probability beyond a, divided by e^(-a^2 / 2).
 ESTRAIN_FUNCTION Floats tail_over_bell(Floats a) {
@@ -46,15 +38,33 @@ ESTRAIN_FUNCTION Floats gelu_slope(Floats x) {
   return fused(x, normal.bell * 0.398942292f, normal.cumulative);
 }
 
+// For |x| <= 1.04: q(z + rest) is q1 z + (q0 + z^2 (q2 + ...)) and rest times its slope.
+ESTRAIN_FUNCTION Floats error_function_near(Floats x, Floats z, Floats rest) {
+  constexpr float q[] = {0.112836979f,     -0.0268612392f,  0.00521101337f,
+                         -0.000835990533f, 0.000104953251f, -7.76965862e-06f};
+  const Floats slope = fused(z, fused(z, broadcast(-0.075f), broadcast(0.224f)), broadcast(-0.376126319f));
+  const Floats others = fused(z * z, polynomial(z, q), broadcast(0.128379166f));
+  const Floats linear = z * -0.376126319f, factor = linear + others;
+  const Floats shadow = factor - linear, sum_rest = (linear - (factor - shadow)) + (others - shadow);
+  const Floats linear_rest = fused(z, broadcast(-0.376126319f), negated(linear));
+  const Floats factor_lost = fused(rest, slope, linear_rest + sum_rest);
+  const Floats sum = fused(x, factor, x);
+  return sum + fused(x, factor_lost, fused(x, factor, x - sum));
+}
+
+// For 1.04 <= a <= 11: e^(-z - rest) = e^-z - rest e^-z.
+ESTRAIN_FUNCTION Floats error_function_far(Floats a, Floats z, Floats rest) {
+  const Floats bell = exponential_to_89(negated(z)) * 2.0f, ratio = tail_over_bell(a * 1.41421354f);
+  const Floats tail = bell * ratio, tail_rest = fused(bell, ratio, negated(tail));
+  const Floats result = 1.0f - tail, lost = (1.0f - result) - tail;
+  return result + (fused(tail, rest, lost) - tail_rest);
+}
+
 ESTRAIN_FUNCTION Floats error_function(Floats x) {
-  constexpr float q[] = {0.128379166f,   -0.376126349f,    0.112837166f,   -0.0268605575f,
-                         0.00520395767f, -0.000817660417f, 8.51674413e-05f};
-  const Floats size = absolute(x);
-  const Floats near = fused(x, polynomial(x * x, q), x);
-  const Floats a = lesser(broadcast(11.0f), size);
-  const Floats twice = bell(a) * 2.0f;
-  const Floats far = fused(negated(twice), tail_over_bell(a * 1.41421354f), broadcast(1.0f));
-  return size < broadcast(0.9f) ? near : with_sign(far, x);
+  const Floats size = absolute(x), a = lesser(broadcast(11.0f), size);
+  const Floats square = a * a, rest = fused(a, a, negated(square));
+  const Floats near = error_function_near(a, square, rest), far = error_function_far(a, square, rest);
+  return with_sign(size < broadcast(1.04f) ? near : far, x);
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

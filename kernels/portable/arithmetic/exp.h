@@ -1,7 +1,9 @@
 #pragma once
-// e^x, at most 0.8 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer and |r| <= ln 2 / 2, the
-// remainder taken with ln 2 in two parts, then 2^k * (1 + r + r^2 q(r)), q of degree 4 with minimax coefficients.
-// Overflow gives infinity, underflow is gradual (one rounding to a denormal), NaN gives NaN.
+// e^x and e^x - 1, at most 0.58 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer and
+// |r| <= ln 2 / 2. ln 2 is the float below or above it plus a remainder: r = x - k * float(ln 2) is exact, the rest
+// `low` = k * (float(ln 2) - ln 2) is carried beside it. Sums of large terms keep what they lose in rounding, so that
+// only the last addition rounds much.
+// Overflow gives infinity, underflow is gradual (one more rounding to a denormal), NaN gives NaN.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -20,41 +22,78 @@ ESTRAIN_FUNCTION Floats times_power_of_two(Floats y, Floats k) {
 #endif
 }
 
-// x as k ln 2 + r.
+// x as k ln 2 + r + low.
 struct ReducedExponent {
-  Floats k, r;
+  Floats k, r, low;
 };
 ESTRAIN_FUNCTION ReducedExponent reduced_exponent(Floats x) {
   const Floats k = fused(x, broadcast(1.44269502f), broadcast(12582912.0f)) - 12582912.0f;
-  return {k, fused(k, broadcast(1.90465421e-09f), fused(k, broadcast(-0.693147182f), x))};
+  return {k, fused(k, broadcast(-0.693147182f), x), k * 1.90465421e-09f};
 }
 
-// e^r - 1 = r + r^2 q(r) for |r| <= ln 2 / 2: q.
+// e^r = 1 + r + r^2 / 2 + r^3 c(r) for |r| <= ln 2 / 2: c.
 ESTRAIN_FUNCTION Floats exponential_tail(Floats r) {
-  constexpr float q[] = {0.49999994f, 0.166665211f, 0.0416683815f, 0.00836871006f, 0.00138148281f};
-  return polynomial(r, q);
+  constexpr float c[] = {0.166666672f, 0.0416664891f, 0.00833320804f, 0.00139326858f, 0.000199442671f};
+  return polynomial(r, c);
 }
 
-// For x <= 89: what a softmax has. 1 + r is rounded to s, and what that lost is added with the tail.
+// 2^k e^(r + low): 1 + r is rounded to s; what that lost, r^2 / 2 (its square not rounded) and r^3 c(r) are the tail,
+// and e^r * low is added to it.
+ESTRAIN_FUNCTION Floats exponential_of(ReducedExponent x) {
+  const Floats r = x.r, s = 1.0f + r, lost = (1.0f - s) + r;
+  const Floats tail = fused(r * r * r, exponential_tail(r), fused(r * 0.5f, r, lost));
+  return times_power_of_two(s + fused(x.low, s + tail, tail), x.k);
+}
+
+// For x <= 89: what a softmax has.
 ESTRAIN_FUNCTION Floats exponential_to_89(Floats x) {
-  x = greater(broadcast(-104.0f), x);  // e^-104 rounds to 0
-  const ReducedExponent reduced = reduced_exponent(x);
-  const Floats r = reduced.r, s = 1.0f + r, lost = (1.0f - s) + r;
-  return times_power_of_two(s + fused(r * r, exponential_tail(r), lost), reduced.k);
+  return exponential_of(reduced_exponent(greater(broadcast(-104.0f), x)));  // e^-104 rounds to 0
 }
 
 ESTRAIN_FUNCTION Floats exponential(Floats x) {
   return exponential_to_89(lesser(broadcast(89.0f), x));  // e^89 is beyond the floats
 }
 
-// e^x - 1 = 2 * (t w + (t - 1/2)) with t = 2^(k - 1), w = r + r^2 q(r): exact where it cancels. At most 1 ulp off.
+// 2^k (1 + w), rounded twice or so: k and w = r + r^2 (1/2 + r c(r)) with r rounded, for formulas that are not so
+// exact.
+struct ScaledGrowth {
+  Floats k, w;
+};
+ESTRAIN_FUNCTION ScaledGrowth rounded_growth(Floats x) {
+  const ReducedExponent reduced = reduced_exponent(x);
+  const Floats r = reduced.r + reduced.low;
+  return {reduced.k, fused(r * r, fused(r, exponential_tail(r), broadcast(0.5f)), r)};
+}
+
+// 2^k (1 + high + low) for the reduced x: high = r + r^2 / 2 rounded; low has what that lost, the rest of the square
+// and r^3 c(r), and is off by about 2^-31.
+struct Growth {
+  Floats k, high, low;
+};
+ESTRAIN_FUNCTION Growth growth(Floats x) {
+  const ReducedExponent reduced = reduced_exponent(x);
+  const Floats r = reduced.r, square = r * r, half = square * 0.5f;
+  const Floats high = r + half, lost = (r - high) + half;
+  const Floats rest = fused(fused(r, r, negated(square)), broadcast(0.5f), lost);
+  const Floats low = fused(r * square, exponential_tail(r), rest);
+  return {reduced.k, high, fused(reduced.low, high + 1.0f, low)};
+}
+
+// 2^(k + shift), a normal number.
+ESTRAIN_FUNCTION Floats power_of_two(Floats k, int32_t shift) {
+  return floats_of((integers_of(k + 12582912.0f) - (0x4B400000 - 127 - shift)) << 23);
+}
+
+// e^x - 1 = 2 ((t - 1/2) + t high + t low) with t = 2^(k - 1), the roundings of the first two sums made good.
 ESTRAIN_FUNCTION Floats exponential_minus_one(Floats x) {
-  const Floats bounded = greater(broadcast(-30.0f), lesser(broadcast(89.0f), x));  // e^-30 is nothing beside 1
-  const ReducedExponent reduced = reduced_exponent(bounded);
-  const Floats r = reduced.r, w = fused(r * r, exponential_tail(r), r);
-  const Integers exponent = integers_of(reduced.k + 12582912.0f) - 0x4B400000;
-  const Floats t = floats_of((exponent + 126) << 23);
-  return absolute(x) < broadcast(2.98023224e-08f) ? x : fused(t, w, t - 0.5f) * 2.0f;
+  const Floats bounded = greater(broadcast(-16.98f), lesser(broadcast(89.0f), x));
+  const Growth g = growth(bounded);
+  const Floats t = power_of_two(g.k, -1);
+  const Floats start = t - 0.5f, sum = fused(t, g.high, start);
+  const Floats lost = fused(t, g.high, start - sum) + ((t - start) - 0.5f);
+  const Floats result = (sum + fused(t, g.low, lost)) * 2.0f;
+  const Floats above = absolute(x) < broadcast(2.98023224e-08f) ? x : result;
+  return x < broadcast(-17.3286800f) ? broadcast(-1.0f) : above;  // e^-17.32868 = 2^-25
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -12,13 +12,12 @@ struct SigmoidParts {
 ESTRAIN_FUNCTION SigmoidParts sigmoid_parts(Floats x) {
   const Floats bounded =
       greater(broadcast(-30.0f), lesser(broadcast(110.0f), negated(x)));  // e^-30 is nothing beside 1
-  const ReducedExponent reduced = reduced_exponent(bounded);
-  const Floats r = reduced.r, w = fused(r * r, exponential_tail(r), r);
+  const ScaledGrowth growth = rounded_growth(bounded);
   const auto small = x < broadcast(-64.0f);
   const Floats c = small ? broadcast(5.42101086e-20f) : broadcast(1.0f);
-  const Floats k = small ? reduced.k - 64.0f : reduced.k;
-  const Floats power = floats_of((integers_of(k + 12582912.0f) - (0x4B400000 - 127)) << 23);
-  return {x < broadcast(-110.0f) ? broadcast(0.0f) : c, fused(power, w, power + c)};
+  const Floats k = small ? growth.k - 64.0f : growth.k;
+  const Floats power = power_of_two(k, 0);
+  return {x < broadcast(-110.0f) ? broadcast(0.0f) : c, fused(power, growth.w, power + c)};
 }
 
 ESTRAIN_FUNCTION Floats sigmoid(Floats x) {

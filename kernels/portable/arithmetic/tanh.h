@@ -1,21 +1,25 @@
 #pragma once
-// tanh(x): x + x^3 p(x^2) up to 0.75, p of degree 5 with minimax coefficients; above, 1 - 2 / (e^2|x| + 1), the sum in
-// one rounding (exp.h), with the sign of x. About 1 ulp off (measured by the tests).
+// tanh(x) = n / d with n = e^2|x| - 1, d = e^2|x| + 1, both as a float and a small rest (exp.h), and the sign of x. The
+// quotient q = n * (1 / d) is corrected by its remainder n - q d. At most 0.56 ulp off (measured by the tests).
 
 #include "kernels/portable/arithmetic/exp.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
 ESTRAIN_FUNCTION Floats hyperbolic_tangent(Floats x) {
-  constexpr float p[] = {-0.333333164f, 0.133326948f, -0.0538927317f, 0.0214520544f, -0.00765728578f, 0.00173695316f};
-  const Floats a = absolute(x), square = a * a;
-  const Floats near = fused(square * a, polynomial(square, p), a);
-  const Floats bounded = lesser(broadcast(10.0f), a);  // tanh(10) rounds to 1
-  const ReducedExponent reduced = reduced_exponent(bounded + bounded);
-  const Floats r = reduced.r, w = fused(r * r, exponential_tail(r), r);
-  const Floats power = floats_of((integers_of(reduced.k + 12582912.0f) - (0x4B400000 - 127)) << 23);
-  const Floats far = 1.0f - 2.0f / fused(power, w, power + 1.0f);
-  return with_sign(a < broadcast(0.75f) ? near : far, x);
+  const Floats a = absolute(x), bounded = lesser(broadcast(8.49f), a);  // tanh(8.49) rounds to 1 - 2^-24
+  Growth g = growth(bounded + bounded);
+  const Floats w = g.high + g.low;
+  g.low = (g.high - w) + g.low;
+  g.high = w;
+  const Floats t = power_of_two(g.k, 0), below = t - 1.0f, above = t + 1.0f;
+  const Floats n = fused(t, g.high, below), n_rest = fused(t, g.low, fused(t, g.high, below - n));
+  const Floats d = fused(t, g.high, above);
+  const Floats d_rest = fused(t, g.low, fused(t, g.high, above - d) + ((t - above) + 1.0f));
+  const Floats inverse = 1.0f / d, q = n * inverse;
+  const Floats remainder = fused(negated(q), d, n) + fused(negated(q), d_rest, n_rest);
+  const Floats quotient = fused(remainder, inverse, q);
+  return with_sign(a > broadcast(9.01091290f) ? broadcast(1.0f) : quotient, x);  // tanh = 1 - 2^-25
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

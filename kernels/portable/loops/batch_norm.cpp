@@ -117,14 +117,20 @@ struct Narrow {
       for (int64_t c = 0; c < end - begin; ++c) totals[c] = first ? lanes[c] + 0.0f : totals[c] + (lanes[c] + 0.0f);
       return;
     }
+    constexpr int64_t step = static_cast<int64_t>(width);
     for (int64_t c = 0; c < end - begin; ++c) {
-      float all[kLanes] = {};
-      for (int64_t p = 0; p < a.hw; ++p) all[p] = lanes[c * a.hw + p];
-      for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      const float* from = lanes + c * a.hw;
+      Floats all[kLaneVectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < kLaneVectors; ++v) {
+        const int64_t left = a.hw - v * step;
         // Lanes that hold nothing add +0, which matters for -0 alone.
-        for (int64_t l = 0; l < min(half, a.hw); ++l) all[l] = all[l] + all[l + half];
+        all[v] = left <= 0     ? broadcast(0)
+                 : left < step ? load(from + v * step, static_cast<size_t>(left))
+                               : load(from + v * step);
       }
-      totals[c] = first ? all[0] : totals[c] + all[0];
+      const float sum = combined(all);
+      totals[c] = first ? sum : totals[c] + sum;
     }
   }
 

@@ -5,8 +5,8 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-extern const ConvolutionLoops convolution_loops = {width,        tile_positions,  max_narrow_channels,
-                                                   prefers_rows, least_magnitude, copy_grid,
-                                                   multiply,     multiply_narrow, sum_channels};
+extern const ConvolutionLoops convolution_loops = {
+    width,    tile_positions,  max_narrow_channels, least_matrix_positions, least_magnitude, copy_grid,
+    multiply, multiply_narrow, sum_channels};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -9,14 +9,20 @@
 
 namespace estrain::kernels {
 
-// One axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride + phases[p], a
-// zero where the image has none.
+// The elements [begin, end) of a phase's axis lie in the image.
+struct GridPhase {
+  int64_t phase = 0;
+  int64_t begin = 0, end = 0;
+};
+
+// One axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride +
+// phases[p].phase, a zero where the image has none.
 struct GridAxis {
   int64_t size = 0;  // of the image
   int64_t stride = 1;
   int64_t low = 0;
   int64_t count = 0;
-  const int64_t* phases = nullptr;
+  const GridPhase* phases = nullptr;
   int64_t num_phases = 0;
 };
 
@@ -96,7 +102,7 @@ struct ConvolutionLoops {
   int64_t vector_width;
   int64_t tile_positions;  // the most positions of one tile
   int64_t max_narrow_channels;
-  bool prefers_rows;  // multiply_narrow does better wherever vectors along rows are full
+  int64_t least_matrix_positions;  // 1x1 with as many positions an image does better as a matrix product each
   // The least of the magnitudes of n floats which are not 0, infinity if all are; 0 if one is not finite.
   float (*least_magnitude)(const float* x, int64_t n);
   void (*copy_grid)(const GridCopy& copy, const float* from, float* to, const Execution& execution);

@@ -20,25 +20,11 @@ static inline void clear_row(float* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = 0;
 }
 
-// The elements [begin, end) of a grid's axis that lie in the image.
-struct Inside {
-  int64_t begin, end;
-};
-static Inside inside(const GridAxis& axis, int64_t phase) {
-  // begin: the least i >= 0 with (low + i) * stride + phase >= 0; end: likewise with >= size.
-  const auto first_at_least = [&](int64_t position) {
-    const int64_t distance = position - phase;
-    const int64_t quotient = distance <= 0 ? -(-distance / axis.stride) : (distance + axis.stride - 1) / axis.stride;
-    return most(0, least(axis.count, quotient - axis.low));
-  };
-  return {first_at_least(0), first_at_least(axis.size)};
-}
-
-static inline void copy_grid_row(const float* from, const GridAxis& axis, int64_t phase, Inside columns, float* to) {
-  clear_row(to, columns.begin);
-  const float* first = from + (axis.low + columns.begin) * axis.stride + phase;
-  const int64_t n = columns.end - columns.begin;
-  to += columns.begin;
+static inline void copy_grid_row(const float* from, const GridAxis& axis, const GridPhase& phase, float* to) {
+  clear_row(to, phase.begin);
+  const float* first = from + (axis.low + phase.begin) * axis.stride + phase.phase;
+  const int64_t n = phase.end - phase.begin;
+  to += phase.begin;
   if (axis.stride == 1) {
     copy_row(first, n, to);
   } else if (axis.stride == 2) {
@@ -46,21 +32,20 @@ static inline void copy_grid_row(const float* from, const GridAxis& axis, int64_
   } else {
     for (int64_t i = 0; i < n; ++i) to[i] = first[axis.stride * i];
   }
-  clear_row(to + n, axis.count - columns.end);
+  clear_row(to + n, axis.count - phase.end);
 }
 
 static void copy_plane(const GridCopy& copy, const float* from, float* to) {
   const GridAxis &rows = copy.rows, &columns = copy.columns;
   for (int64_t a = 0; a < rows.num_phases; ++a) {
-    const Inside inside_rows = inside(rows, rows.phases[a]);
+    const GridPhase& row_phase = rows.phases[a];
     for (int64_t b = 0; b < columns.num_phases; ++b) {
-      const Inside inside_columns = inside(columns, columns.phases[b]);
-      clear_row(to, inside_rows.begin * columns.count);
-      for (int64_t i = inside_rows.begin; i < inside_rows.end; ++i) {
-        const int64_t row = (rows.low + i) * rows.stride + rows.phases[a];
-        copy_grid_row(from + row * columns.size, columns, columns.phases[b], inside_columns, to + i * columns.count);
+      clear_row(to, row_phase.begin * columns.count);
+      for (int64_t i = row_phase.begin; i < row_phase.end; ++i) {
+        const int64_t row = (rows.low + i) * rows.stride + row_phase.phase;
+        copy_grid_row(from + row * columns.size, columns, columns.phases[b], to + i * columns.count);
       }
-      clear_row(to + inside_rows.end * columns.count, (rows.count - inside_rows.end) * columns.count);
+      clear_row(to + row_phase.end * columns.count, (rows.count - row_phase.end) * columns.count);
       to += rows.count * columns.count;
     }
   }

@@ -42,8 +42,10 @@ static inline int64_t tiles_per_turn(const GemmPhase& phase, int64_t tiles) {
 }
 
 // Whether terms that read padding may be left out: fma(+0, w, sum) is sum, unless w is infinite or NaN, or sum is -0. A
-// sum becomes -0 only by underflow. There is none if the last bit of every product lies at 2^-149 or above: all sums
-// are multiples of that then, and one that is zero is an exact zero, hence +0.
+// sum starts from +0, and exact zeros leave it or make it +0, so it becomes -0 only by underflow. There is none if the
+// last bit of every product lies at 2^-149 or above: all sums are multiples of that then, and one that is zero is an
+// exact zero. The last bit of x lies above |x| * 2^-24, hence that of a product above |x * w| * 2^-48: 2^-101 suffices.
+// Blocks without any term left sum to +0 either way, and sums that overflowed stay as they are.
 static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   if (gemm.source_least == 0) return false;
   const PackedOperand& operand = gemm.operand;

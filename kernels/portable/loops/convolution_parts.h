@@ -7,7 +7,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 
 constexpr int64_t max_narrow_channels = 8;
-constexpr bool prefers_rows = width < 16;
+constexpr int64_t least_matrix_positions = width < 16 ? 32 : INT64_MAX;
 
 float least_magnitude(const float* x, int64_t n);
 void copy_grid(const GridCopy& copy, const float* from, float* to, const Execution& execution);

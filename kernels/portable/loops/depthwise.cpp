@@ -1,5 +1,7 @@
 #include "kernels/portable/loops/depthwise.h"
 
+#include "kernels/portable/loops/depthwise_3x3.h"
+#include "kernels/portable/loops/depthwise_3x3_filter.h"
 #include "kernels/portable/loops/planes.h"
 #include "kernels/portable/loops/tasks.h"
 #include "kernels/workspace.h"
@@ -169,8 +171,14 @@ void forward(const DepthwiseArguments& a, const Execution& execution) {
   if (a.h.out == 0 || a.w.out == 0) return;
   const int64_t planes = a.n * a.channels;
   const int64_t tasks = num_tasks(a, planes, execution);
-  for_tasks(execution, static_cast<int>(tasks),
-            [&](int task) { forward_planes(a, planes * task / tasks, planes * (task + 1) / tasks); });
+  for_tasks(execution, static_cast<int>(tasks), [&](int task) {
+    const int64_t begin = planes * task / tasks, end = planes * (task + 1) / tasks;
+#ifdef ESTRAIN_MASKS_LANES
+    if (is_3x3(a) && a.w.stride == 1) return forward_planes_3x3<Columns1>(a, begin, end);
+    if (is_3x3(a)) return forward_planes_3x3<Columns2>(a, begin, end);
+#endif
+    forward_planes(a, begin, end);
+  });
 }
 
 // The terms of the inputs of residue (b, c), whose order is (multiplier, row, column).
@@ -252,8 +260,14 @@ void backward_data(const DepthwiseArguments& a, const Execution& execution) {
   const int64_t planes = a.n * a.channels;
   if (a.h.in == 0 || a.w.in == 0) return;
   const int64_t tasks = num_tasks(a, planes, execution);
-  for_tasks(execution, static_cast<int>(tasks),
-            [&](int task) { backward_data_planes(a, planes * task / tasks, planes * (task + 1) / tasks); });
+  for_tasks(execution, static_cast<int>(tasks), [&](int task) {
+    const int64_t begin = planes * task / tasks, end = planes * (task + 1) / tasks;
+#ifdef ESTRAIN_MASKS_LANES
+    const auto kernel = a.w.stride == 1 ? backward_planes_1 : backward_planes_2;
+    if (is_3x3(a) && a.multiplier == 1) return kernel(a, begin, end);
+#endif
+    backward_data_planes(a, begin, end);
+  });
 }
 
 constexpr int64_t kWidth = static_cast<int64_t>(width);
@@ -445,7 +459,13 @@ void backward_filter(const DepthwiseArguments& a, const Execution& execution) {
   const int64_t tasks = num_tasks(a, groups, execution);
   for_tasks(execution, static_cast<int>(tasks), [&](int task) {
     for (int64_t g = groups * task / tasks; g < groups * (task + 1) / tasks; ++g) {
-      backward_filter_group(a, Group::of(g, outputs));
+      const Group group = Group::of(g, outputs);
+      if (is_3x3(a) && a.multiplier == 1 && group.lanes == kWidth) {
+        const auto kernel = a.w.stride == 1 ? backward_filter_3x3<1> : backward_filter_3x3<2>;
+        kernel(a, group.first, group.skip, {kInputSlot, kGradientSlot, kPlaneSlot});
+      } else {
+        backward_filter_group(a, group);
+      }
     }
   });
 }

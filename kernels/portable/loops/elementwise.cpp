@@ -3,6 +3,7 @@
 #include "kernels/loops.h"
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/log.h"
+#include "kernels/portable/arithmetic/power.h"
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"
 #include "kernels/portable/arithmetic/trigonometry.h"
@@ -150,6 +151,12 @@ struct Lerp : WithNumbers {
   inline Floats operator()(Floats a, Floats b) const { return (*this)(a, b, k0); }
 };
 
+struct Power : WithNumbers {  // k0 = the exponent
+  using WithNumbers::WithNumbers;
+  inline Floats operator()(Floats x, Floats exponent) const { return power(x, exponent); }
+  inline Floats operator()(Floats x) const { return power(x, k0); }
+};
+
 extern const ElementwiseLoops elementwise_loops = {
     {one<Exp>, one<Log>, one<Log1p>, one<Expm1>, one<Sqrt>, one<Rsqrt>, one<Reciprocal>, one<Tanh>, one<Sigmoid>,
      one<Silu>, one<Gelu>, one<GeluTanh>, one<Erf>, one<Sine>, one<Cosine>, one<Square>, one<Cube>, one<InverseSquare>},
@@ -164,6 +171,8 @@ extern const ElementwiseLoops elementwise_loops = {
     three<AddProduct>,
     three<AddQuotient>,
     two<Lerp>,
-    three<Lerp>};
+    three<Lerp>,
+    one<Power>,
+    two<Power>};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

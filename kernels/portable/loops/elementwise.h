@@ -22,6 +22,7 @@ struct ElementwiseLoops {
   Elementwise unary_backward[5];
   Elementwise softplus, softplus_backward, elu, elu_backward_of_result, elu_backward_of_input;
   Elementwise add_scaled, add_scaled_number, add_product, add_quotient, lerp, lerp_by_weights;
+  Elementwise power, power_by_exponents;
 };
 ESTRAIN_PER_ISA(ElementwiseLoops, elementwise_loops);
 

@@ -18,7 +18,9 @@ void clear(const EmbeddingArguments& a, const Execution& execution) {
   const int64_t tasks = max(1, min(execution.threads, floats / kWorthClearing));
   for_tasks(execution, static_cast<int>(tasks), [&](int task) {
     const int64_t begin = floats * task / tasks, end = floats * (task + 1) / tasks;
-    if (begin < end) __builtin_memset(a.dweight + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
+    // Through the caches: memory that is fresh from the system has just been cleared there.
+    for_vectors(static_cast<size_t>(begin), static_cast<size_t>(end),
+                [&](size_t i, auto part) { part.write(a.dweight + i, broadcast(0)); });
   });
 }
 

@@ -93,30 +93,55 @@ void backward_row(const LayerNormArguments& a, int64_t row, Gamma gamma) {
       });
 }
 
-// Goes on with the chains of dgamma and dbeta, [2, d] at `chains`, through rows [begin, end).
-void add_rows(const LayerNormArguments& a, int64_t begin, int64_t end, bool first, float* chains) {
-  for_row(
-      a.d, [&](int64_t p, auto part) __attribute__((always_inline)) {
-        Floats dgamma = first ? broadcast(0) : part.read(chains + p);
-        Floats dbeta = first ? broadcast(0) : part.read(chains + a.d + p);
-        for (int64_t row = begin; row < end; ++row) {
-          const Floats dy = part.read(a.dy + row * a.d + p);
-          const Floats xhat = (part.read(a.x + row * a.d + p) - broadcast(a.mean[row])) * broadcast(a.rstd[row]);
-          dgamma = fused(dy, xhat, dgamma);
-          dbeta = dbeta + dy;
-        }
-        part.write(chains + p, dgamma);
-        part.write(chains + a.d + p, dbeta);
-      });
+// Goes on with the chains of dgamma and dbeta, [2, d] at `chains`, through rows [begin, end): `vectors` of them from
+// position p on.
+template <int vectors, typename Part>
+inline __attribute__((always_inline)) void add_rows_at(const LayerNormArguments& a, int64_t begin, int64_t end,
+                                                       bool first, float* chains, int64_t p, Part part) {
+  constexpr int64_t step = static_cast<int64_t>(width);
+  Floats dgamma[vectors], dbeta[vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) {
+    dgamma[v] = first ? broadcast(0) : part.read(chains + p + v * step);
+    dbeta[v] = first ? broadcast(0) : part.read(chains + a.d + p + v * step);
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    const Floats mean = broadcast(a.mean[row]), rstd = broadcast(a.rstd[row]);
+    const float *x = a.x + row * a.d + p, *gradients = a.dy + row * a.d + p;
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const Floats dy = part.read(gradients + v * step);
+      dgamma[v] = fused(dy, (part.read(x + v * step) - mean) * rstd, dgamma[v]);
+      dbeta[v] = dbeta[v] + dy;
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) {
+    part.write(chains + p + v * step, dgamma[v]);
+    part.write(chains + a.d + p + v * step, dbeta[v]);
+  }
 }
 
-constexpr int64_t kRowsInCache = 8;  // rows whose x and dy both passes over them find in the first cache
+void add_rows(const LayerNormArguments& a, int64_t begin, int64_t end, bool first, float* chains) {
+  constexpr int vectors = 4;
+  constexpr int64_t step = static_cast<int64_t>(width);
+  int64_t p = 0;
+  for (; p + vectors * step <= a.d; p += vectors * step) {
+    add_rows_at<vectors>(a, begin, end, first, chains, p, Whole{});
+  }
+  for (; p + step <= a.d; p += step) add_rows_at<1>(a, begin, end, first, chains, p, Whole{});
+  if (p < a.d) add_rows_at<1>(a, begin, end, first, chains, p, Tail{static_cast<size_t>(a.d - p)});
+}
+
+// Rows whose x and dy both passes over them find in the first cache.
+int64_t rows_in_cache(int64_t d) { return max(8, 2048 / max(1, d)); }
 
 template <typename Gamma>
 void backward_block(const LayerNormArguments& a, int64_t block, Gamma gamma) {
   const int64_t first = block * kLayerNormRowBlock, last = min(a.rows, first + kLayerNormRowBlock);
-  for (int64_t begin = first; begin < last; begin += kRowsInCache) {
-    const int64_t end = min(last, begin + kRowsInCache);
+  const int64_t rows = rows_in_cache(a.d);
+  for (int64_t begin = first; begin < last; begin += rows) {
+    const int64_t end = min(last, begin + rows);
     // Before dx is written, which may be dy.
     if (a.partial != nullptr) add_rows(a, begin, end, begin == first, a.partial + block * 2 * a.d);
     if (a.dx == nullptr) continue;

@@ -136,17 +136,20 @@ void max(const PoolingArguments& a, const Execution& execution) {
   });
 }
 
+// One plane of n inputs.
+void add_to_maxima(float* dx, int64_t n, const float* dy, const int64_t* indices, int64_t outputs) {
+  for_vectors(0, static_cast<size_t>(n), [&](size_t i, auto part) { part.write(dx + i, broadcast(0)); });
+#pragma GCC unroll 4
+  for (int64_t o = 0; o < outputs; ++o) {
+    const int64_t i = indices[o];
+    if (static_cast<uint64_t>(i) < static_cast<uint64_t>(n)) dx[i] = dx[i] + dy[o];
+  }
+}
+
 void max_backward(const PoolingArguments& a, const Execution& execution) {
   const int64_t in = a.h.in * a.w.in, out = a.h.out * a.w.out;
   for_planes(a, in + out, execution, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) {
-      float* dx = a.dx + p * in;
-      if (in > 0) __builtin_memset(dx, 0, static_cast<size_t>(in) * sizeof(float));
-      for (int64_t o = 0; o < out; ++o) {
-        const int64_t i = a.indices[p * out + o];
-        if (static_cast<uint64_t>(i) < static_cast<uint64_t>(in)) dx[i] = dx[i] + a.dy[p * out + o];
-      }
-    }
+    for (int64_t p = begin; p < end; ++p) add_to_maxima(a.dx + p * in, in, a.dy + p * out, a.indices + p * out, out);
   });
 }
 

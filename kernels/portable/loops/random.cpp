@@ -52,7 +52,7 @@ struct Normal {
       const Floats turns = unit_below_one(words[2 * h + 1]) * 4.0f;
       const Floats shifted = turns + 12582912.0f;  // to the nearest integer
       const Floats r = (turns - (shifted - 12582912.0f)) * 1.57079637f;
-      const SineAndCosine direction = sine_and_cosine(r, integers_of(shifted));
+      const SineAndCosine direction = sine_and_cosine({r, broadcast(0.0f), integers_of(shifted)});
       store(a.out + i + 32 * h, fused(radius * direction.cosine, deviation, mean));
       store(a.out + i + 32 * h + 16, fused(radius * direction.sine, deviation, mean));
     }

@@ -100,52 +100,91 @@ static inline void backward_rows(float* out, const float* gradients, const float
   }
 }
 
-// step(sum, d) for d in [0, dim), by the rule of reduction.h for inner > 1.
-template <typename Step>
-ESTRAIN_FUNCTION Floats chain_sum(int64_t dim, Step step) {
-  Floats total = broadcast(0);
-  for (int64_t begin = 0; begin < dim; begin += chain_block) {
-    const int64_t end = begin + chain_block < dim ? begin + chain_block : dim;
-    Floats sum = broadcast(0);
-    for (int64_t d = begin; d < end; ++d) sum = step(sum, d);
-    total = begin == 0 ? sum : total + sum;
-  }
-  return total;
-}
+// Columns side by side: vectors of them, since rows lie far apart and each starts new cache lines. Their parts are all
+// whole, or one.
+template <int n, typename Part>
+struct Columns {
+  Part part;
+  int64_t stride;  // from one row to the next
 
-// A vector of columns, whose elements lie `stride` apart.
-template <bool logarithmic, typename Part>
-static inline void forward_columns(float* out, const float* x, int64_t dim, int64_t stride, Part part) {
-  Floats max = broadcast(-__builtin_inff());
-  for (int64_t d = 0; d < dim; ++d) max = greater(part.read(x + d * stride), max);
-  max = max + 0.0f;
-  const Floats sum = chain_sum(dim, [&](Floats so_far, int64_t d) {
-    const Floats e = exponential_to_89(part.read(x + d * stride) - max);
-    if (!logarithmic) part.write(out + d * stride, e);
+  // body(v, i, part) for each vector v of row d, i its offset.
+  template <typename Body>
+  inline __attribute__((always_inline)) void for_row(int64_t d, Body body) const {
+#pragma GCC unroll 8
+    for (int v = 0; v < n; ++v) body(v, d * stride + v * static_cast<int64_t>(width), part);
+  }
+
+  // step(sum, v, i, part) for each row in [0, dim), by the rule of reduction.h for inner > 1.
+  template <typename Step>
+  inline __attribute__((always_inline)) void chain_sums(Floats (&totals)[n], int64_t dim, Step step) const {
+#pragma GCC unroll 8
+    for (int v = 0; v < n; ++v) totals[v] = broadcast(0);
+    for (int64_t begin = 0; begin < dim; begin += chain_block) {
+      const int64_t end = begin + chain_block < dim ? begin + chain_block : dim;
+      Floats sums[n];
+#pragma GCC unroll 8
+      for (int v = 0; v < n; ++v) sums[v] = broadcast(0);
+      for (int64_t d = begin; d < end; ++d) {
+        for_row(d, [&](int v, int64_t i, auto in_part) { sums[v] = step(sums[v], v, i, in_part); });
+      }
+#pragma GCC unroll 8
+      for (int v = 0; v < n; ++v) totals[v] = begin == 0 ? sums[v] : totals[v] + sums[v];
+    }
+  }
+};
+
+template <bool logarithmic, int n, typename Part>
+static inline void forward_columns(float* out, const float* x, int64_t dim, const Columns<n, Part>& columns) {
+  Floats max[n], sums[n];
+#pragma GCC unroll 8
+  for (int v = 0; v < n; ++v) max[v] = broadcast(-__builtin_inff());
+  for (int64_t d = 0; d < dim; ++d) {
+    columns.for_row(d, [&](int v, int64_t i, auto part) { max[v] = greater(part.read(x + i), max[v]); });
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < n; ++v) max[v] = max[v] + 0.0f;
+  columns.chain_sums(sums, dim, [&](Floats so_far, int v, int64_t i, auto part) {
+    const Floats e = exponential_to_89(part.read(x + i) - max[v]);
+    if (!logarithmic) part.write(out + i, e);
     return so_far + e;
   });
-  const Floats logarithm_of_sum = logarithmic ? logarithm(sum) : sum;
+#pragma GCC unroll 8
+  for (int v = 0; v < n; ++v) sums[v] = logarithmic ? logarithm(sums[v]) : sums[v];
   for (int64_t d = 0; d < dim; ++d) {
-    const int64_t i = d * stride;
-    part.write(out + i, logarithmic ? part.read(x + i) - max - logarithm_of_sum : part.read(out + i) / sum);
+    columns.for_row(d, [&](int v, int64_t i, auto part) {
+      part.write(out + i, logarithmic ? part.read(x + i) - max[v] - sums[v] : part.read(out + i) / sums[v]);
+    });
   }
 }
 
-template <bool logarithmic, typename Part>
-static inline void backward_columns(float* out, const float* gradient, const float* result, int64_t dim, int64_t stride,
-                                    Part part) {
-  const Floats sum = chain_sum(dim, [&](Floats so_far, int64_t d) {
-    return gradient_term<logarithmic>(part.read(gradient + d * stride), part.read(result + d * stride), so_far);
+template <bool logarithmic, int n, typename Part>
+static inline void backward_columns(float* out, const float* gradient, const float* result, int64_t dim,
+                                    const Columns<n, Part>& columns) {
+  Floats sums[n];
+  columns.chain_sums(sums, dim, [&](Floats so_far, int, int64_t i, auto part) {
+    return gradient_term<logarithmic>(part.read(gradient + i), part.read(result + i), so_far);
   });
   for (int64_t d = 0; d < dim; ++d) {
-    const int64_t i = d * stride;
-    part.write(out + i, input_gradient<logarithmic>(part.read(gradient + i), part.read(result + i), sum));
+    columns.for_row(d, [&](int v, int64_t i, auto part) {
+      part.write(out + i, input_gradient<logarithmic>(part.read(gradient + i), part.read(result + i), sums[v]));
+    });
   }
 }
 
-// rows(offset, number) for each few rows, or columns(offset, part) for each vector of columns.
-template <typename Rows, typename Columns>
-static inline void for_stretches(const Arguments& a, const Execution& execution, Rows rows, Columns columns) {
+// body(i, columns) over the columns [0, inner) of rows.
+template <typename Body>
+static inline void for_columns(int64_t inner, Body body) {
+  constexpr int64_t at_once = 4 * static_cast<int64_t>(width);
+  int64_t i = 0;
+  for (; i + at_once <= inner; i += at_once) body(i, Columns<4, Whole>{{}, inner});
+  for_vectors(static_cast<size_t>(i), static_cast<size_t>(inner), [&](size_t at, auto part) {
+    body(static_cast<int64_t>(at), Columns<1, decltype(part)>{part, inner});
+  });
+}
+
+// rows(offset, number) for each few rows, or columns(offset, Columns) for each few columns.
+template <typename Rows, typename EachColumns>
+static inline void for_stretches(const Arguments& a, const Execution& execution, Rows rows, EachColumns columns) {
   const int64_t least = least_elements / (a.dim * a.inner + 1) + 1;
   const int64_t few = a.inner == 1 ? 2048 / (a.dim + 1) : 1;  // what stays in the first-level cache
   const int64_t step = few < 1 ? 1 : few < kRows ? few : kRows;
@@ -155,8 +194,7 @@ static inline void for_stretches(const Arguments& a, const Execution& execution,
       if (a.inner == 1) {
         rows(offset, end - outer < step ? end - outer : step);
       } else {
-        for_vectors(0, static_cast<size_t>(a.inner),
-                    [&](size_t i, auto part) { columns(offset + static_cast<int64_t>(i), part); });
+        for_columns(a.inner, [&](int64_t i, auto some) { columns(offset + i, some); });
       }
     }
   });
@@ -167,7 +205,7 @@ static void forward(const Arguments& arguments, const Execution& execution) {
   const Arguments a = arguments;
   for_stretches(
       a, execution, [&](int64_t at, int64_t rows) { forward_rows<logarithmic>(a.out + at, a.x + at, rows, a.dim); },
-      [&](int64_t at, auto part) { forward_columns<logarithmic>(a.out + at, a.x + at, a.dim, a.inner, part); });
+      [&](int64_t at, auto columns) { forward_columns<logarithmic>(a.out + at, a.x + at, a.dim, columns); });
 }
 
 template <bool logarithmic>
@@ -176,8 +214,8 @@ static void backward(const Arguments& arguments, const Execution& execution) {
   for_stretches(
       a, execution,
       [&](int64_t at, int64_t rows) { backward_rows<logarithmic>(a.out + at, a.gradient + at, a.x + at, rows, a.dim); },
-      [&](int64_t at, auto part) {
-        backward_columns<logarithmic>(a.out + at, a.gradient + at, a.x + at, a.dim, a.inner, part);
+      [&](int64_t at, auto columns) {
+        backward_columns<logarithmic>(a.out + at, a.gradient + at, a.x + at, a.dim, columns);
       });
 }
 

@@ -100,6 +100,13 @@ void measure_elementwise(Rows& rows, int64_t n) {
       [&] { at::softplus_out(y, x); });
   rows.add(
       "elu" + size, [&](const Execution& e) { elu(to(y), in(x), n, {}, e); }, [&] { at::elu_out(y, x); });
+  const Tensor size_of_x = x.abs();
+  rows.add(
+      "pow 0.3" + size, [&](const Execution& e) { power(to(y), in(size_of_x), 0.3f, n, e); },
+      [&] { at::pow_out(y, size_of_x, 0.3); });
+  rows.add(
+      "pow of tensors" + size, [&](const Execution& e) { power(to(y), in(size_of_x), in(g), n, e); },
+      [&] { at::pow_out(y, size_of_x, g); });
   rows.add(
       "add alpha" + size, [&](const Execution& e) { add_scaled(to(y), in(x), in(g), 0.3f, n, e); },
       [&] { at::add_out(y, x, g, 0.3); });

@@ -1,6 +1,6 @@
 // The portable matrix product against LibTorch's mm, addmm and bmm, in one process, alternating.
 //
-//   gemm [--isa avx512|avx2|fma128|baseline] [--threads N] [--rounds N] [--filter TEXT] [--json]
+//   gemm [--isa avx512|avx2|fma128|baseline] [--threads N] [--rounds N] [--filter TEXT] [--json] [--peak]
 //
 // ratio = LibTorch's time / ours, of the fastest rounds (and of the medians): above 1 we are faster. LibTorch's own
 // instruction set is limited from outside: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 for --isa avx2.
@@ -18,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "scripts/benchmarks/kernels/fma_peak.h"
 #include "scripts/benchmarks/kernels/side_by_side.h"
 
 namespace {
@@ -84,7 +85,15 @@ portable::GemmOperand view(const at::Tensor& x) {
   return {x.const_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-Row measure(const Shape& s, const Options& options) {
+// Against the peak of one core instead of LibTorch: the ratio is the share of it that a square product reaches.
+bool against_peak(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--peak") == 0) return true;
+  }
+  return false;
+}
+
+Row measure(const Shape& s, const Options& options, bool peak) {
   const at::Tensor a = operand(s.batch, s.m, s.k, s.a_transposed), b = operand(s.batch, s.k, s.n, s.b_transposed);
   const at::Tensor bias = at::randn({s.n});
   at::Tensor c = at::empty({s.batch, s.m, s.n}), reference = at::empty({s.batch, s.m, s.n});
@@ -97,7 +106,9 @@ Row measure(const Shape& s, const Options& options) {
   const at::Tensor a0 = a[0], b0 = b[0];
   at::Tensor reference0 = reference[0];
   const auto theirs = [&] {
-    if (s.batch > 1) {
+    if (peak) {
+      fma_peak(2.0 * static_cast<double>(s.batch * s.m * s.n * s.k), options.isa);
+    } else if (s.batch > 1) {
       at::bmm_out(reference, a, b);
     } else if (s.bias) {
       at::addmm_out(reference0, bias, a0, b0);
@@ -121,7 +132,8 @@ int main(int argc, char** argv) {
   pool = &threads;
   std::vector<Row> rows;
   for (const Shape& shape : shapes()) {
-    if (shape.name.find(options.filter) != std::string::npos) rows.push_back(measure(shape, options));
+    if (shape.name.find(options.filter) != std::string::npos)
+      rows.push_back(measure(shape, options, against_peak(argc, argv)));
   }
   if (rows.empty()) return 1;
   print("gemm", rows, options);

@@ -238,6 +238,7 @@ TEST_CASE("convolutions of networks' layers have the reference's bits, also shar
       square(1, 3, 64, 56, 7, 2, 3),   square(2, 64, 64, 14, 3, 1, 1), square(2, 64, 128, 8, 3, 2, 1),
       square(8, 96, 64, 1, 3, 1, 1),   square(8, 64, 96, 2, 3, 2, 1),  square(2, 300, 40, 7, 1, 1, 0),
       square(2, 64, 300, 14, 1, 2, 0), square(4, 1, 6, 28, 5, 1, 2),   square(4, 6, 16, 14, 5, 1, 0),
+      square(3, 40, 20, 9, 1, 1, 0),   square(2, 20, 30, 5, 1, 1, 1),  square(4, 32, 33, 16, 3, 1, 1),
       square(1, 3, 64, 40, 11, 4, 2),  square(1, 8, 20, 70, 3, 1, 1),  square(1, 3, 8, 112, 3, 1, 1),
   };
   uint32_t seed = 100;
@@ -284,8 +285,9 @@ TEST_CASE("a tap that reads padding for every output is no term, another's paddi
 TEST_CASE("padding is a zero term to the bit where sums vanish or weights are infinite") {
   // Products that underflow make sums of -0, which a zero term turns into +0; with larger values nothing can underflow,
   // and terms that read padding may be left out.
-  const Convolution shapes[] = {square(5, 5, 40, 4, 3, 1, 1), square(8, 33, 7, 2, 3, 1, 1),
-                                square(2, 40, 33, 7, 3, 1, 1), square(4, 20, 20, 6, 5, 2, 2)};
+  const Convolution shapes[] = {square(5, 30, 40, 4, 3, 1, 1), square(8, 33, 7, 2, 3, 1, 1),
+                                square(2, 40, 33, 7, 3, 1, 1), square(3, 29, 34, 9, 3, 1, 1),
+                                square(4, 20, 20, 6, 5, 2, 2)};
   uint32_t seed = 300;
   for (const Convolution& shape : shapes)
     for (const float scale : {1e-15f, 1e-22f, 1e-23f, 1e-30f}) {

@@ -105,6 +105,53 @@ TEST_CASE("depthwise convolution gives the bits of its definition") {
   }
 }
 
+TEST_CASE("3x3 depthwise convolution with one pixel of padding gives the bits of its definition") {
+  std::mt19937 engine(5);
+  const auto below = [&](uint32_t n) { return static_cast<int64_t>(engine() % n); };
+  for (uint32_t i = 0; i < 260; ++i) {
+    DepthwiseShape s;
+    s.n = below(3) + 1;
+    s.channels = below(4) == 0 ? below(24) + 16 : below(4) + 1;
+    s.multiplier = below(6) == 0 ? 2 : 1;
+    s.height = below(12) + 1;
+    s.width = below(6) == 0 ? below(90) + 1 : below(38) + 1;
+    if (below(3) == 0) s.height = s.width = int64_t{7} << below(3);
+    s.kernel_height = s.kernel_width = 3;
+    s.padding_height = s.padding_width = 1;
+    s.stride_height = s.stride_width = below(2) + 1;
+    set_outputs(s);
+    check(s, below(3) == 0, below(2) == 0, static_cast<uint32_t>(engine()));
+  }
+}
+
+TEST_CASE("depthwise convolution writes nothing but its results") {
+  for (const Isa isa : isas()) {
+    for (int64_t width = 3; width < 40; ++width) {
+      for (const int64_t stride : {1, 2}) {
+        CAPTURE(isa_name(isa));
+        CAPTURE(width);
+        CAPTURE(stride);
+        DepthwiseShape s{.n = 1, .channels = 1, .height = 5, .width = width, .kernel_height = 3, .kernel_width = 3};
+        s.padding_height = s.padding_width = 1;
+        s.stride_height = s.stride_width = stride;
+        set_outputs(s);
+        const std::vector<float> in(static_cast<size_t>(s.height * width), 2), filter(9, 1);
+        const auto untouched = [](const std::vector<float>& memory, int64_t used) {
+          int64_t touched = 0;
+          for (const float x : memory) touched += x != -1;
+          return touched == used && memory[63] == -1 && memory[static_cast<size_t>(64 + used)] == -1;
+        };
+        std::vector<float> y(static_cast<size_t>(128 + s.output_height * s.output_width), -1);
+        depthwise_forward(y.data() + 64, in.data(), filter.data(), nullptr, s, execution_on(isa, 1));
+        CHECK(untouched(y, s.output_height * s.output_width));
+        std::vector<float> dx(static_cast<size_t>(128 + s.height * width), -1);
+        depthwise_backward_data(dx.data() + 64, in.data(), filter.data(), s, execution_on(isa, 1));
+        CHECK(untouched(dx, s.height * width));
+      }
+    }
+  }
+}
+
 TEST_CASE("depthwise convolution gives the bits of its definition at the edges") {
   DepthwiseShape s{.n = 1, .channels = 2, .height = 20, .width = 20, .kernel_height = 17, .kernel_width = 17};
   set_outputs(s);

@@ -48,7 +48,7 @@ float normal_reference(int64_t i, float mean, float deviation) {
   const int64_t w = i / 16 % 4, h = w / 2;
   const float radius = std::sqrt(-2 * scalar::logarithm(v(words.word[2 * h])));
   const float turns = 4 * u(words.word[2 * h + 1]), q = std::nearbyint(turns);
-  const auto direction = scalar::sine_and_cosine((turns - q) * 1.57079637f, static_cast<int32_t>(q));
+  const auto direction = scalar::sine_and_cosine({(turns - q) * 1.57079637f, 0, static_cast<int32_t>(q)});
   return std::fma(radius * (w % 2 == 0 ? direction.cosine : direction.sine), deviation, mean);
 }
 

@@ -7,6 +7,7 @@
 #define ESTRAIN_VECTORS "tests/kernels/portable/vector_scalar.h"
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/log.h"
+#include "kernels/portable/arithmetic/power.h"
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"
 #include "kernels/portable/arithmetic/trigonometry.h"
