@@ -1,7 +1,5 @@
 // estrain: elastic, bit-exact training. One verb per file; see commands.h.
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -15,8 +13,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 failed; 2 bad usage or bad spec; 3 runs differ (verify); 75 stopped early but resumable.";
 
 int report(const estrain::Error& error) {
-  fmt::print(stderr, "estrain: {}\n", error.message());
-  if (!error.advice().empty()) fmt::print(stderr, "{}\n", error.advice());
+  std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
+  if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
   return estrain::exit_code(error.fault());
 }
 

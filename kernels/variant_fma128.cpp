@@ -8,6 +8,6 @@
 namespace estrain::kernels {
 
 const Variant variant_fma128 = {fma128::digest_words, fma128::scale, fma128::add,  fma128::fold_scaled,
-                              fma128::add_zero,     fma128::sgd,   fma128::adam, fma128::square_roots};
+                                fma128::add_zero,     fma128::sgd,   fma128::adam, fma128::square_roots};
 
 }  // namespace estrain::kernels

@@ -26,7 +26,7 @@ struct JobSection {
   int64_t ests = 1;  // N, fixed for the life of the job
   Determinism determinism = Determinism::d1;
   Kernels kernels = Kernels::torch;  // D2 implies portable
-  int64_t threads = 1;  // intra-op threads of every worker; part of the bits
+  int64_t threads = 1;               // intra-op threads of every worker; part of the bits
 
   bool operator==(const JobSection&) const = default;
 };

@@ -27,8 +27,10 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(job.seed).min(0).max(int64_t{1} << 62).means("Start of every random stream of the job."),
       ESTRAIN_KEY(job.ests).min(1).max(65536).means("Number of ESTs (logical data-parallel ranks), fixed for life."),
       ESTRAIN_KEY(job.determinism)
-          .means("What must leave no trace in the bits: D0 nothing, D1 the placement, D2 also the kind of device; auto: D2 where it costs nothing."),
-      ESTRAIN_KEY(job.kernels).means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices; D2 implies \"portable\"."),
+          .means("What must leave no trace in the bits: D0 nothing, D1 the placement, D2 also the kind of device; "
+                 "auto: D2 where it costs nothing."),
+      ESTRAIN_KEY(job.kernels)
+          .means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices; D2 implies \"portable\"."),
       ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),

@@ -9,7 +9,8 @@ namespace {
 
 void check(const Attention& a) {
   const int64_t row = (a.keys + 63) / 64 * 64;
-  const double drawn = static_cast<double>(row) * static_cast<double>(a.batch) * static_cast<double>(a.heads * a.queries);
+  const double drawn =
+      static_cast<double>(row) * static_cast<double>(a.batch) * static_cast<double>(a.heads * a.queries);
   if (a.dropout.probability > 0 && drawn > 0x1p34) {
     throw std::invalid_argument("attention: dropout of more than 2^34 elements in one call");
   }

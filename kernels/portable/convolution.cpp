@@ -115,7 +115,8 @@ Execution shared(const Convolution& shape, const Execution& execution) {
   Execution chosen = execution;
   const double outputs = static_cast<double>(shape.batch * shape.channels_out * shape.output_height()) *
                          static_cast<double>(shape.output_width());
-  const double terms = static_cast<double>(shape.channels_in / shape.groups * shape.filter_height * shape.filter_width);
+  const double terms = static_cast<double>(shape.channels_in * shape.filter_height * shape.filter_width) /
+                       static_cast<double>(shape.groups);
   if (outputs * terms < kWorthSharing) chosen.threads = 1;
   if (chosen.threads == 1) chosen.run = nullptr;
   return chosen;

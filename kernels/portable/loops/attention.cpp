@@ -152,7 +152,7 @@ inline float exponentials(float* s, int64_t allowed, int64_t keys, float most) {
       sums[v] = sums[v] + e;
     }
   }
-  return combined(sums);
+  return lane_total(sums)[0];
 }
 
 inline int64_t dropout_row(const Attention& a, const Head& head, int64_t query) {

@@ -129,7 +129,7 @@ struct Narrow {
                  : left < step ? load(from + v * step, static_cast<size_t>(left))
                                : load(from + v * step);
       }
-      const float sum = combined(all);
+      const float sum = lane_total(all)[0];
       totals[c] = first ? sum : totals[c] + sum;
     }
   }

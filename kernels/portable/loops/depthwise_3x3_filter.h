@@ -56,9 +56,9 @@ class FilterChains {
       Floats chain[9];
 #pragma GCC unroll 9
       for (int t = 0; t < 9; ++t) chain[t] = chains_[t];
-      const auto pixel = [&](bool left, bool right) __attribute__((always_inline)) {
-        const Floats gradient = load(dy + i * step), zero = broadcast(0);
-        const int64_t at = i * stride * step;
+      const auto pixel = [&](int64_t output, bool left, bool right) __attribute__((always_inline)) {
+        const Floats gradient = load(dy + output * step), zero = broadcast(0);
+        const int64_t at = output * stride * step;
 #pragma GCC unroll 3
         for (int s = 0; s < 3; ++s) {
           const bool padding = (s == 0 && left) || (s == 2 && right);
@@ -66,13 +66,12 @@ class FilterChains {
           chain[3 + s] = fused(padding ? zero : load(here + at + s * step), gradient, chain[3 + s]);
           chain[6 + s] = fused(padding ? zero : load(below + at + s * step), gradient, chain[6 + s]);
         }
-        ++i;
       };
-      if (i == 0) pixel(true, false);
+      if (i == 0) pixel(i++, true, false);
       const int64_t inner = end - (reads_behind && end == outputs ? 1 : 0);
 #pragma GCC unroll 1
-      while (i < inner) pixel(false, false);
-      if (i < end) pixel(false, true);
+      while (i < inner) pixel(i++, false, false);
+      if (i < end) pixel(i++, false, true);
 #pragma GCC unroll 9
       for (int t = 0; t < 9; ++t) chains_[t] = chain[t];
       if (terms_ % kTerms == 0) end_block();

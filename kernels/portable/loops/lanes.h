@@ -31,8 +31,22 @@ ESTRAIN_INLINE Floats blend(size_t n, Floats a, Floats b) { return count_from(0)
 ESTRAIN_INLINE Floats taken(Whole, Floats next, Floats) { return next; }
 ESTRAIN_INLINE Floats taken(Tail tail, Floats next, Floats before) { return blend(tail.n, next, before); }
 
-// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1.
-ESTRAIN_INLINE float combined(const Floats (&lanes)[kLaneVectors]) {
+// Lane (l + half) % width in lane l.
+template <int half, size_t lanes = width>
+ESTRAIN_INLINE Floats turned(Floats x) {
+  if constexpr (lanes == 16) {
+    return __builtin_shufflevector(x, x, half, half + 1, half + 2, half + 3, half + 4, half + 5, half + 6, half + 7,
+                                   half + 8, half + 9, half + 10, half + 11, half + 12, half + 13, half + 14,
+                                   half + 15);
+  } else if constexpr (lanes == 8) {
+    return __builtin_shufflevector(x, x, half, half + 1, half + 2, half + 3, half + 4, half + 5, half + 6, half + 7);
+  } else {
+    return __builtin_shufflevector(x, x, half, half + 1, half + 2, half + 3);
+  }
+}
+
+// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1; in all lanes.
+ESTRAIN_INLINE Floats lane_total(const Floats (&lanes)[kLaneVectors]) {
   Floats v[kLaneVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kLaneVectors; ++i) v[i] = lanes[i];
@@ -42,10 +56,10 @@ ESTRAIN_INLINE float combined(const Floats (&lanes)[kLaneVectors]) {
     for (int i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
   }
   Floats sum = v[0];
-#pragma GCC unroll 4
-  // Lanes that the shuffle takes from beyond the vector's end wrap around; nobody looks at what they add to.
-  for (size_t half = width / 2; half > 0; half /= 2) sum = sum + __builtin_shuffle(sum, count_from(half));
-  return sum[0];
+  if constexpr (width > 8) sum = sum + turned<8>(sum);
+  if constexpr (width > 4) sum = sum + turned<4>(sum);
+  sum = sum + turned<2>(sum);
+  return sum + turned<1>(sum);
 }
 
 // Lanes of `sums` sums that run side by side.
@@ -87,7 +101,7 @@ struct Lanes {
   inline __attribute__((always_inline)) void finish_block(bool first, float (&totals)[sums]) const {
 #pragma GCC unroll 2
     for (int s = 0; s < sums; ++s) {
-      const float sum = combined(v[s]);
+      const float sum = lane_total(v[s])[0];
       totals[s] = first ? sum : totals[s] + sum;
     }
   }

@@ -5,36 +5,6 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// 0 to width - 1, twice: from entry h on, the lanes of a vector turned by h.
-alignas(64) static const int32_t turned_lanes[2 * 16] = {
-    0 % width, 1 % width, 2 % width,  3 % width,  4 % width,  5 % width,  6 % width,  7 % width,
-    8 % width, 9 % width, 10 % width, 11 % width, 12 % width, 13 % width, 14 % width, 15 % width,
-    0 % width, 1 % width, 2 % width,  3 % width,  4 % width,  5 % width,  6 % width,  7 % width,
-    8 % width, 9 % width, 10 % width, 11 % width, 12 % width, 13 % width, 14 % width, 15 % width};
-
-// Lane l + half in lane l.
-ESTRAIN_INLINE Floats turned(Floats x, size_t half) {
-  LaneNumbers from;
-  __builtin_memcpy(&from, turned_lanes + half, sizeof from);
-  return __builtin_shuffle(x, from);
-}
-
-// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1; in all lanes.
-ESTRAIN_INLINE Floats lane_total(const Floats (&lanes)[kLaneVectors]) {
-  Floats v[kLaneVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kLaneVectors; ++i) v[i] = lanes[i];
-#pragma GCC unroll 4
-  for (int half = kLaneVectors / 2; half > 0; half /= 2) {
-#pragma GCC unroll 4
-    for (int i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
-  }
-  Floats sum = v[0];
-#pragma GCC unroll 4
-  for (size_t half = width / 2; half > 0; half /= 2) sum = sum + turned(sum, half);
-  return sum;
-}
-
 // step(lanes, i, part) is the new value of the lanes that take elements i, i + 1, ...; it leaves lanes beyond the part
 // as they are. [begin, end) is within one block.
 template <typename Step>

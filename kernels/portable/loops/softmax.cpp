@@ -18,8 +18,10 @@ ESTRAIN_FUNCTION Floats or_lowest(Tail tail, Floats x) { return blend(tail.n, x,
 
 // The largest lane, in all lanes; never -0.
 ESTRAIN_FUNCTION Floats largest_lane(Floats x) {
-#pragma GCC unroll 4
-  for (size_t half = width / 2; half > 0; half /= 2) x = greater(turned(x, half), x);
+  if constexpr (width > 8) x = greater(turned<8>(x), x);
+  if constexpr (width > 4) x = greater(turned<4>(x), x);
+  x = greater(turned<2>(x), x);
+  x = greater(turned<1>(x), x);
   return x + 0.0f;
 }
 
