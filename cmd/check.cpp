@@ -1,49 +1,238 @@
+#include <algorithm>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cmd/commands.h"
+#include "core/base/memory_use.h"
+#include "core/data/scan.h"
+#include "core/launch/diagnosis.h"
+#include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
 #include "core/spec/parse.h"
 
 namespace estrain::cmd {
 namespace {
 
+using launch::CheckedJob;
+using launch::Machine;
+
 struct Arguments {
-  std::string spec, devices;
+  std::string spec, devices, run;
   std::vector<std::string> overrides;
   bool json = false;
 };
 
-int check(const Arguments& arguments) {
-  const spec::JobSpec spec = spec::parse_file(arguments.spec, arguments.overrides);
-  const std::vector<launch::Device> devices =
-      launch::parse_devices(arguments.devices.empty() ? spec.resources.devices : arguments.devices);
-  launch::check_devices(devices, true);
-  launch::place_ests(devices, spec.job.ests);
-  Json report = launch::probe_operators(spec, devices.front(), true);
-  const launch::Verdict verdict = launch::choose_determinism(report);
-  const bool covered = launch::uncovered_operators(report).empty();
-  report["verdict"] = verdict.determinism == spec::Determinism::d2 ? "D2" : "D1";
-  report["reason"] = verdict.reason;
-  if (arguments.json) {
-    fmt::print("{}\n", report.dump());
-  } else {
-    fmt::print("{}\ndeterminism: {} ({})\n", launch::format_operators(report), report.at("verdict").get<std::string>(),
-               verdict.reason);
+bool is_error(const Finding& finding) { return finding.severity == Severity::error; }
+
+// A finding for each line of the message: parsers tell all that is wrong with a file so.
+std::vector<Finding> user_errors(const std::string& check, const Error& error) {
+  std::vector<Finding> findings;
+  std::istringstream lines(error.message());
+  for (std::string line; std::getline(lines, line);)
+    findings.push_back(Finding::user_error(check, line, findings.empty() ? error.advice() : ""));
+  return findings;
+}
+
+// Everything that is looked at, in the order in which it is told.
+class Check {
+ public:
+  explicit Check(const Arguments& arguments) : arguments_(arguments) {}
+
+  void run() {
+    read_spec();
+    machine_ = Machine::here(run_directory(), files_of_job());
+    if (readable_) {
+      check_devices();
+      check_data();
+      try_mini_batch();
+      check_rules();
+    }
+    check_machine();
   }
-  const bool wants_d2 = spec.job.determinism == spec::Determinism::d2;
-  return wants_d2 && !covered ? exit_code(Fault::infeasible) : 0;
+
+  int print() const {
+    const int code = launch::exit_code(findings_);
+    if (arguments_.json) {
+      Json all = report_;
+      all["checks"] = launch::to_json(findings_);
+      fmt::print("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));
+      return code;
+    }
+    if (!report_.at("operators").empty()) {
+      fmt::print("{}\ndeterminism: {} ({})\n\n", launch::format_operators(report_),
+                 report_.at("verdict").get<std::string>(), report_.at("reason").get<std::string>());
+    }
+    const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
+    const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
+    fmt::print("{}\nchecks: {}, errors: {}, warnings: {}\n", launch::format_findings(findings_), findings_.size(),
+               errors, warnings);
+    return code;
+  }
+
+ private:
+  void add(std::vector<Finding> findings) { std::ranges::move(findings, std::back_inserter(findings_)); }
+
+  std::string run_directory() const {
+    if (!arguments_.run.empty()) return arguments_.run;
+    return readable_ ? "runs/" + job_.spec.job.name : ".";
+  }
+
+  std::vector<std::string> files_of_job() const {
+    const spec::DataSection& data = job_.spec.data;
+    return {arguments_.spec,  data.path,        data.images,    data.labels,
+            data.test_images, data.test_labels, data.test_path, job_.spec.model.init};
+  }
+
+  void read_spec() {
+    try {
+      job_.spec = spec::parse_file(arguments_.spec, arguments_.overrides);
+      readable_ = true;
+      findings_.push_back(
+          Finding::fine("spec", fmt::format("{}: {} on {} ESTs, {} samples each a step", arguments_.spec,
+                                            job_.spec.model.name, job_.spec.job.ests, job_.spec.data.batch)));
+    } catch (const Error& error) {
+      add(user_errors("spec", error));
+    }
+  }
+
+  void check_devices() {
+    const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
+    std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
+    // What the machine lacks is told for one worker where the list makes no sense.
+    if (std::ranges::any_of(found, is_error)) job_.devices = {launch::Device{"cpu", {}}};
+    add(std::move(found));
+  }
+
+  void check_data() {
+    scan_ = data::scan(job_.spec.data, job_.spec.model.context, job_.spec.model.classes);
+    add(scan_.findings);
+  }
+
+  // The job with made-up images in the place of files that are wrong, so that the model can be tried all the same.
+  // Nothing where the shape of the images is not known.
+  std::optional<spec::JobSpec> triable_job() const {
+    if (scan_.fine()) return job_.spec;
+    if (scan_.stored_shape.empty()) return std::nullopt;
+    spec::JobSpec job = job_.spec;
+    spec::DataSection& data = job.data;
+    data.format = spec::DataFormat::synthetic;
+    data.path = data.images = data.labels = data.test_images = data.test_labels = data.test_path = "";
+    data.shape = scan_.stored_shape;
+    data.samples = std::max(scan_.train_samples, job.job.ests * data.batch);
+    if (!job.model.classes && scan_.classes > 0) job.model.classes = scan_.classes;
+    return job;
+  }
+
+  void try_mini_batch() {
+    const std::optional<spec::JobSpec> job = triable_job();
+    if (!job) {
+      findings_.push_back(Finding::warn("mini-batch", "not tried", "put the data right first"));
+      return;
+    }
+    try {
+      report_.update(launch::probe_operators(*job, job_.devices.front(), true));
+      job_.size = launch::job_size(report_);
+      note_mini_batch();
+      note_determinism();
+      note_first_weights();
+    } catch (const Error& error) {
+      Finding finding = Finding::of("mini-batch", error);
+      if (error.fault() == Fault::peer && finding.advice.empty())
+        finding.advice = "SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory";
+      findings_.push_back(std::move(finding));
+    }
+  }
+
+  void note_mini_batch() {
+    const Json& seconds = report_.at("seconds");
+    findings_.push_back(Finding::fine(
+        "mini-batch",
+        fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels, "
+                    "{:.2f} ms with the portable ones; {} of memory at its peak, {} of it for this process alone",
+                    job_.spec.data.batch, scan_.fine() ? "" : " (made up)",
+                    report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().kind,
+                    1e3 * seconds.at("torch").get<double>(), 1e3 * seconds.at("portable").get<double>(),
+                    format_bytes(report_.at("memory").at("peak").get<uint64_t>()), format_bytes(job_.size->worker))));
+  }
+
+  void note_determinism() {
+    const launch::Verdict verdict = launch::choose_determinism(report_);
+    const bool d2 = verdict.determinism == spec::Determinism::d2;
+    report_["verdict"] = d2 ? "D2" : "D1";
+    report_["reason"] = verdict.reason;
+    if (job_.spec.job.determinism == spec::Determinism::d2 && !launch::uncovered_operators(report_).empty()) {
+      findings_.push_back(Finding::user_error("determinism", "D2 cannot be had: " + verdict.reason,
+                                              "use job.determinism = \"D1\", or \"auto\""));
+    } else {
+      findings_.push_back(
+          Finding::fine("determinism", fmt::format("\"auto\" is {}: {}", d2 ? "D2" : "D1", verdict.reason)));
+    }
+  }
+
+  void note_first_weights() {
+    if (job_.spec.model.init.empty()) return;
+    if (!report_.contains("init_error")) {
+      findings_.push_back(Finding::fine("model.init", job_.spec.model.init + ": fits the model"));
+      return;
+    }
+    const Json& error = report_.at("init_error");
+    findings_.push_back(Finding::user_error("model.init", error.at("message").get<std::string>(),
+                                            error.at("advice").get<std::string>()));
+  }
+
+  void check_rules() {
+    const std::string& path = job_.spec.recovery.rules;
+    if (path.empty()) return;
+    try {
+      launch::FaultTable::with_rules(path);
+      findings_.push_back(Finding::fine("recovery.rules", path + ": can be used"));
+    } catch (const Error& error) {
+      add(user_errors("recovery.rules", error));
+    }
+  }
+
+  // Of a spec that cannot be read, what does not depend on it.
+  void check_machine() {
+    if (!readable_) {
+      if (!arguments_.run.empty()) findings_.push_back(launch::check_run_directory(machine_));
+      add({launch::check_shared_memory(machine_), launch::check_clock(machine_)});
+      return;
+    }
+    if (machine_.run.has_run) {
+      findings_.push_back(Finding::warn("run directory", machine_.run.folder + ": there is a run already",
+                                        "go on with it: train --resume; or give this one a directory: --run DIR"));
+    }
+    add(launch::check_machine(job_, machine_));
+  }
+
+  const Arguments& arguments_;
+  std::vector<Finding> findings_;
+  CheckedJob job_;
+  bool readable_ = false;  // the spec
+  Machine machine_;
+  data::DataScan scan_;
+  // What scripts read: the probe's report, and the level that "auto" would choose.
+  Json report_ = {{"operators", Json::array()}, {"verdict", nullptr}, {"reason", ""}};
+};
+
+int check(const Arguments& arguments) {
+  Check everything(arguments);
+  everything.run();
+  return everything.print();
 }
 
 }  // namespace
 
 void add_check(CLI::App& app, Action& chosen) {
-  CLI::App* verb =
-      app.add_subcommand("check", "Try one mini-batch: its operators, their cost, and the level to choose");
+  CLI::App* verb = app.add_subcommand(
+      "check",
+      "Find what would keep a job from running: spec, data, one mini-batch, memory, disk, limits, determinism");
   auto arguments = std::make_shared<Arguments>();
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
-  verb->add_option("--devices", arguments->devices, "As for train; the first one is tried");
+  verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one");
+  verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)");
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);

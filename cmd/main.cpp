@@ -15,7 +15,7 @@ constexpr const char* kFooter =
 int report(const estrain::Error& error) {
   std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
   if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
-  return estrain::exit_code(error.fault());
+  return error.exit_code();
 }
 
 int run(int argc, char** argv) {

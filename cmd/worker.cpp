@@ -19,7 +19,7 @@ namespace {
 struct Arguments {
   std::string run, checkpoint;
   int memory = -1, socket = -1, doorbell = -1;
-  bool builds = false;
+  bool builds = false, less_memory = false;
 };
 
 using RunWorker = void (*)(train::WorkerSetup*);
@@ -31,6 +31,7 @@ int work(const Arguments& arguments) {
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   try {
     setup.spec = launch::RunDirectory(arguments.run).read_spec();
+    if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] {
       return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
     });
@@ -64,6 +65,7 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
   verb->add_flag("--builds", arguments->builds);
+  verb->add_flag("--less-memory", arguments->less_memory);
   verb->add_option("--checkpoint", arguments->checkpoint);
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
 }

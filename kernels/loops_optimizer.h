@@ -24,27 +24,46 @@ static inline bool may_stream(const OptimizerPiece& piece) {
          on_vector_boundary(piece.new_slots[0]);
 }
 
+// Evidence that a number was not finite, gathered lane by lane: x - x is +0, but NaN where x is NaN or infinite. The
+// bits are collected, not the numbers: no iteration waits for the addition of the one before.
+using Evidence = int32_t __attribute__((vector_size(sizeof(Floats))));
+
+static inline Evidence with(Evidence evidence, Floats x) { return evidence | reinterpret_cast<Evidence>(x - x); }
+
+static inline bool is_clean(Evidence evidence) {
+  int32_t all = 0;
+  for (size_t i = 0; i < width; ++i) all |= evidence[i];
+  return all == 0;
+}
+
 // Applies rule(parameter, gradient, momentum buffer) to a piece, in place on registers, and digests what it writes.
+// Nothing but a new parameter is asked whether it is finite: a gradient or a momentum buffer that is not leaves none.
 template <bool has_buffer, bool past_caches, typename Rule>
 static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
   const Floats factor = broadcast(gradient_factor);
   OptimizerDigest digest = {};
+  Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
     Words parameter_words = no_words(), buffer_words = no_words();
+    Evidence found = {};
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats parameter = part.read(piece.parameter + i);
       const Floats gradient = part.read(piece.gradient + i) * factor;
       Floats buffer = has_buffer ? part.read(piece.slots[0] + i) : Floats{};
       rule(parameter, gradient, buffer);
       put<past_caches>(part, piece.new_parameter + i, parameter);
-      parameter_words = add_weighted(parameter_words, part.keep(parameter), table + (i - begin));
+      const Floats written = part.keep(parameter);
+      found = with(found, written);
+      parameter_words = add_weighted(parameter_words, written, table + (i - begin));
       if (!has_buffer) return;
       put<past_caches>(part, piece.new_slots[0] + i, buffer);
       buffer_words = add_weighted(buffer_words, part.keep(buffer), table + (i - begin));
     });
     digest.parameter += total(parameter_words) * key;
     digest.slots[0] += total(buffer_words) * key;
+    evidence |= found;
   });
+  digest.finite = is_clean(evidence);
   if (past_caches) fence();
   return digest;
 }
@@ -75,7 +94,7 @@ static OptimizerDigest sgd(const SgdScalars& scalars, const OptimizerPiece& piec
 }
 
 // Three passes over one block of the digest at a time, which stays in the first-level cache between them: the square
-// roots in the middle may be another library's.
+// roots in the middle may be another library's. A gradient that is not finite leaves no second moment that is.
 static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& piece) {
   const AdamScalars k = scalars;
   const bool near_start = k.lerp_weight < 0.5f;  // lerp starts from the nearer end
@@ -86,7 +105,9 @@ static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& pi
   const Floats minus_step_size = broadcast(k.minus_step_size), factor = broadcast(k.gradient_factor);
   const Floats weight_decay = broadcast(k.weight_decay), decay_factor = broadcast(k.decay_factor);
   OptimizerDigest digest = {};
+  Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    Evidence found = {};
     Words words[3] = {no_words(), no_words(), no_words()};
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats gradient = part.read(piece.gradient + i) * factor;
@@ -97,7 +118,9 @@ static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& pi
       part.write(piece.new_slots[0] + i, average);
       part.write(piece.new_slots[1] + i, square);
       words[1] = add_weighted(words[1], part.keep(average), table + (i - begin));
-      words[2] = add_weighted(words[2], part.keep(square), table + (i - begin));
+      const Floats written = part.keep(square);
+      found = with(found, written);
+      words[2] = add_weighted(words[2], written, table + (i - begin));
     });
     alignas(64) float roots[digest_block];
     k.square_roots(roots, piece.new_slots[1] + begin, end - begin);
@@ -107,12 +130,16 @@ static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& pi
       const Floats denominator = part.read(roots + (i - begin)) / root_correction + eps;
       parameter = parameter + (minus_step_size * part.read(piece.new_slots[0] + i)) / denominator;
       part.write(piece.new_parameter + i, parameter);
-      words[0] = add_weighted(words[0], part.keep(parameter), table + (i - begin));
+      const Floats written = part.keep(parameter);
+      found = with(found, written);
+      words[0] = add_weighted(words[0], written, table + (i - begin));
     });
     digest.parameter += total(words[0]) * key;
     digest.slots[0] += total(words[1]) * key;
     digest.slots[1] += total(words[2]) * key;
+    evidence |= found;
   });
+  digest.finite = is_clean(evidence);
   return digest;
 }
 

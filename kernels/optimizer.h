@@ -37,6 +37,9 @@ struct OptimizerPiece {
 struct OptimizerDigest {
   uint64_t parameter = 0;
   uint64_t slots[2] = {0, 0};
+  // Whether every new parameter and slot is a finite number, and so every gradient was: neither rule makes finite
+  // values out of a gradient, a parameter or a slot that is NaN or infinite.
+  bool finite = true;
 
   // One number for a parameter with its slots: parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F *
   // slots[1]. Adds up over pieces too, and any change of one word changes it.

@@ -51,6 +51,7 @@ ExecPlan plan_exec(const ChildOptions& options) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // the parent ended before the line above
   }
+  for (int number : options.ignored_signals) ::signal(number, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -141,6 +142,16 @@ std::string own_executable() {
   constexpr std::string_view deleted = " (deleted)";
   if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
   return path;
+}
+
+std::map<std::string, std::string, std::less<>> own_environment() {
+  std::map<std::string, std::string, std::less<>> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != text.npos) all.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return all;
 }
 
 }  // namespace estrain

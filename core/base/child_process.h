@@ -6,6 +6,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +20,9 @@ struct ChildOptions {
   std::vector<std::string> arguments;                            // [0] is the program
   std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, the parent's
   std::vector<int> inherited;                                    // descriptors that stay open under their own numbers
-  std::string output;            // file that stdout and stderr are appended to; empty: shared
-  bool dies_with_parent = true;  // SIGKILL when the parent thread ends
+  std::string output;                // file that stdout and stderr are appended to; empty: shared
+  bool dies_with_parent = true;      // SIGKILL when the parent thread ends
+  std::vector<int> ignored_signals;  // from before its first instruction on
 };
 
 // How a child ended.
@@ -34,6 +37,12 @@ struct ChildEnd {
 class ChildProcess {
  public:
   ChildProcess() = default;
+  ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)) {}
+  ChildProcess& operator=(ChildProcess&& other) noexcept {
+    pid_ = std::exchange(other.pid_, -1);
+    pidfd_ = std::move(other.pidfd_);
+    return *this;
+  }
   // Throws Fault::io where fork or exec fails (the child's own exec error included).
   static ChildProcess start(const ChildOptions& options);
   // Takes up a running child of this process, as after a re-exec.
@@ -56,5 +65,6 @@ class ChildProcess {
 
 std::string signal_name(int number);  // "SIGKILL"
 std::string own_executable();         // absolute path of the running program
+std::map<std::string, std::string, std::less<>> own_environment();
 
 }  // namespace estrain

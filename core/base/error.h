@@ -46,6 +46,7 @@ class Error : public std::exception {
   Error within(std::string_view context) const {
     Error outer(fault_, std::string(context) + ": " + message_);
     outer.advice_ = advice_;
+    outer.exit_code_ = exit_code_;
     return outer;
   }
   // Adds what the user can do about it; printed on a line of its own.
@@ -55,7 +56,15 @@ class Error : public std::exception {
     return advised;
   }
 
+  // Ends the program with another exit code than its fault's.
+  Error exiting_with(int code) const {
+    Error error = *this;
+    error.exit_code_ = code;
+    return error;
+  }
+
   Fault fault() const { return fault_; }
+  int exit_code() const { return exit_code_ != 0 ? exit_code_ : estrain::exit_code(fault_); }
   const std::string& message() const { return message_; }
   const std::string& advice() const { return advice_; }
   const char* what() const noexcept override { return message_.c_str(); }
@@ -64,6 +73,7 @@ class Error : public std::exception {
   Fault fault_;
   std::string message_;
   std::string advice_;
+  int exit_code_ = 0;  // 0: that of the fault
 };
 
 // Runs `body`; an Error that leaves it gets `context` put in front.

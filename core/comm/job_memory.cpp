@@ -83,6 +83,7 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.record_bytes = record_bytes(plan.ests, plan.digests);
   h.ring_records = static_cast<uint64_t>(plan.ring_records);
   h.norms = regions.take(static_cast<uint64_t>(plan.parameters) * sizeof(float));
+  h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
   h.ring = regions.take(h.record_bytes * h.ring_records);
   h.evaluation = regions.take(static_cast<uint64_t>(plan.evaluation_samples) * 8);
   h.ests = plan.ests;
@@ -92,6 +93,7 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.total_bytes = regions.end();
   h.stage_end.store(-1);
   h.held_step.store(-1);
+  h.evaluated.store(-1);
   if (::ftruncate(fd_, static_cast<off_t>(regions.end())) != 0) {
     throw system_error(fmt::format("cannot size shared memory to {} bytes", regions.end()), errno)
         .advise("lower the number of ESTs or raise the file size limit (ulimit -f)");
@@ -116,12 +118,16 @@ bool JobMemory::wait_writable(int64_t step) {
   }
 }
 
+bool JobMemory::try_hold(int64_t step) {
+  int64_t free = -1;
+  return header().held_step.compare_exchange_strong(free, step) || free == step;
+}
+
 bool JobMemory::hold(int64_t step) {
   MemoryHeader& h = header();
   for (;;) {
     const uint32_t releases = h.releases.load();
-    int64_t free = -1;
-    if (h.held_step.compare_exchange_strong(free, step) || free == step) return true;
+    if (try_hold(step)) return true;
     if (h.abort.load() != 0) return false;
     futex_wait(h.releases, releases, 100);
   }
@@ -140,9 +146,35 @@ void JobMemory::open_stage() {
   h.abort.store(0);
   h.stage_started.store(0);
   h.stage_started_ns.store(0);
-  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated}) words->arrived.store(0);
+  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all}) words->arrived.store(0);
   h.next_sum.store(0);
   h.next_update.store(0);
+  const int64_t now = monotonic_ns();
+  h.progress_ns.store(now);
+  for (int64_t worker = 0; worker < h.ests; ++worker) {
+    pulse(worker).beat(Activity::idle, now);
+    pulse(worker).computing_ns.store(0);
+    pulse(worker).mini_batches.store(0);
+  }
+}
+
+void JobMemory::abort_stage() {
+  MemoryHeader& h = header();
+  h.abort.store(1);
+  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all})
+    futex_wake_all(words->generation);
+  futex_wake_all(h.releases);
+}
+
+void JobMemory::repair() {
+  MemoryHeader& h = header();
+  const uint32_t published = h.published.load();
+  if (published > 0) {
+    const RecordHead& newest = *view_record(*this, published - 1).head;
+    if (newest.kind == RecordKind::step && newest.step == h.committed.load() + 1) h.committed.store(newest.step);
+    if (newest.kind == RecordKind::evaluation) h.evaluated.store(newest.step);
+  }
+  std::memset(record(published), 0, h.record_bytes);
 }
 
 bool JobMemory::wait_ready(int milliseconds) {
@@ -166,6 +198,10 @@ std::byte* JobMemory::state(int copy) {
 
 float* JobMemory::gradient_slot(int64_t slot) {
   return reinterpret_cast<float*>(base_ + header().gradients + static_cast<uint64_t>(slot) * header().gradient_bytes);
+}
+
+WorkerPulse& JobMemory::pulse(int64_t worker) {
+  return reinterpret_cast<WorkerPulse*>(base_ + header().pulses)[worker];
 }
 
 uint8_t* JobMemory::presence(int64_t slot) {

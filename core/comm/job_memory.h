@@ -1,7 +1,7 @@
 #pragma once
 // The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
 //
-//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | record ring |
+//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | record ring |
 //   evaluation results
 //
 // The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word, `committed`, makes the new
@@ -37,6 +37,27 @@ struct MemoryPlan {
   int64_t ring_records = 0;
 };
 
+// What a worker was last seen doing. Whoever waits is a victim of whoever computes for too long.
+enum class Activity : uint32_t {
+  idle,                // not in a stage
+  computing,           // a mini-batch, an update, an evaluation
+  meeting,             // waits for the other workers
+  waiting_for_scribe,  // waits until a copy of the state or the record ring is free
+};
+
+// The signs of life of the worker of one rank, for the launcher to supervise; all times monotonic nanoseconds.
+struct alignas(64) WorkerPulse {
+  std::atomic<int64_t> beat_ns;       // when it last began or finished something
+  std::atomic<Activity> activity;     // since then
+  std::atomic<int64_t> computing_ns;  // this stage's time in mini-batches, without waiting
+  std::atomic<int64_t> mini_batches;  // of this stage
+
+  void beat(Activity now, int64_t ns) {
+    beat_ns.store(ns, std::memory_order_relaxed);
+    activity.store(now, std::memory_order_relaxed);
+  }
+};
+
 struct BarrierWords {
   std::atomic<uint32_t> arrived;
   std::atomic<uint32_t> generation;
@@ -49,24 +70,29 @@ struct MemoryHeader {
   uint64_t manifest, manifest_bytes;
   uint64_t state, state_bytes;
   uint64_t gradients, gradient_bytes;
-  uint64_t presence, norms;
+  uint64_t presence, norms, pulses;
   uint64_t ring, record_bytes, ring_records;
   uint64_t evaluation;
   int64_t ests, parameters, digests, evaluation_samples;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
 
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
+  std::atomic<double> lr[2];                   // of the update that made each copy, default parameter group; 0: none yet
+  std::atomic<int64_t> evaluated;              // last step whose evaluation has been published; -1: none
+  std::atomic<int64_t> progress_ns;            // of the last commit, evaluation or opening of a stage (monotonic)
+  std::atomic<int64_t> longest_step_ns;        // between two of them; 0: no step yet
+  std::atomic<int64_t> scribe_beat_ns;         // when the scribe last looked around (monotonic); 0: not yet
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.
   alignas(64) std::atomic<uint32_t> pause_request;
   std::atomic<int64_t> stage_end;         // step after which the workers leave their loop; -1: not decided
   std::atomic<int64_t> stopped_ns;        // when the stage's last step was committed (monotonic)
-  std::atomic<uint32_t> abort;            // a worker died: leave at once
+  std::atomic<uint32_t> abort;            // a worker died or hangs: leave the loop at once
   std::atomic<uint32_t> stage_started;    // workers that have begun their first mini-batch of the stage
   std::atomic<int64_t> stage_started_ns;  // when the last of them did (monotonic)
   alignas(64) BarrierWords gathered;      // all partial sums of the step are written
   alignas(64) BarrierWords summed;        // all gradients are summed, their norms known (only where norms are clipped)
   alignas(64) BarrierWords finished;      // all pieces are updated
-  alignas(64) BarrierWords evaluated;
+  alignas(64) BarrierWords evaluated_by_all;  // all batches of an evaluation are done
   // Pieces of work are claimed one by one; cleared by whoever commits.
   alignas(64) std::atomic<uint32_t> next_sum;
   alignas(64) std::atomic<uint32_t> next_update;
@@ -98,10 +124,16 @@ class JobMemory {
   // Keeps the state of step `step`, the committed one, from being overwritten until the scribe has read it; first
   // sleeps until an earlier hold is released. False on abort.
   bool hold(int64_t step);
+  bool try_hold(int64_t step);  // the same without sleeping: false while an earlier hold stands
   void release_hold();
 
   // The launcher's, while no worker is in its loop: clears what steers a stage.
   void open_stage();
+  // Makes all workers leave their loop after the mini-batch at hand.
+  void abort_stage();
+  // After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
+  // written is committed, a step that was under way leaves no trace.
+  void repair();
   // Waits until the builder is ready, and maps everything. False after `milliseconds`.
   bool wait_ready(int milliseconds);
 
@@ -114,7 +146,8 @@ class JobMemory {
   float* gradient_slot(int64_t slot);
   // One byte per parameter of a slot: 1 if some EST below reached the parameter in this step.
   uint8_t* presence(int64_t slot);
-  float* norms();  // [parameters]: of the summed gradients
+  float* norms();                      // [parameters]: of the summed gradients
+  WorkerPulse& pulse(int64_t worker);  // [ests]: by rank in the stage
   std::byte* record(uint32_t sequence);
   float* evaluation_losses();     // [evaluation_samples]
   int32_t* evaluation_correct();  // [evaluation_samples]

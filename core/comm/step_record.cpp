@@ -18,6 +18,10 @@ uint64_t record_bytes(int64_t ests, int64_t digests) {
          round_up(static_cast<uint64_t>(digests) * sizeof(uint64_t));
 }
 
+void mark_suspect(RecordHead& head, Nonfinite::Where where) {
+  std::atomic_ref<Nonfinite::Where>(head.suspect).store(where);
+}
+
 RecordView view_record(JobMemory& memory, uint32_t sequence) {
   std::byte* start = memory.record(sequence);
   std::byte* losses = start + round_up(sizeof(RecordHead));

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/comm/job_memory.h"
+#include "core/comm/nonfinite.h"
 
 namespace estrain::comm {
 
@@ -22,7 +23,13 @@ struct RecordHead {
   double loss;          // tree mean of the ESTs' losses; of an evaluation: mean over its predictions
   double accuracy;      // evaluation only, 0 to 1
   int64_t predictions;  // evaluation only
+  Nonfinite left_out;   // of a step whose update was left out: why
+  // While the step is under way: set by whoever sees a number that is not finite, and read by whoever commits.
+  alignas(4) Nonfinite::Where suspect;
 };
+
+// By any worker, at any time before the step is committed.
+void mark_suspect(RecordHead& head, Nonfinite::Where where);
 
 uint64_t record_bytes(int64_t ests, int64_t digests);
 

@@ -1,5 +1,6 @@
 #include "core/data/hdf5_images.h"
 
+#include <filesystem>
 #include <new>
 #include <optional>
 
@@ -36,10 +37,24 @@ ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {
 
 bool is_integer(h5::Type type) { return type != h5::Type::f32 && type != h5::Type::f64 && type != h5::Type::other; }
 
+// Chunks that were never written cost a file nothing: a small one can announce more data than there is memory. Deflate,
+// the strongest filter in use, shrinks data to 1/1032 at best.
+void require_stored(const h5::Dataset& data, const std::string& path) {
+  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
+  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
+  const uint64_t stored = std::filesystem::file_size(path);
+  if (announced > small && announced / most_per_byte > stored) {
+    throw Error::make(Fault::corrupt, "{}: announces {} bytes of data, but the file has {}", data.where(), announced,
+                      stored)
+        .advise("it was never filled, or is damaged");
+  }
+}
+
 std::vector<int64_t> labels_of(const h5::Dataset& labels, int64_t images, const std::string& path) {
   if (labels.shape().size() != 1 || !is_integer(labels.type())) throw wrong(path, "labels is no list of integers");
   if (labels.shape()[0] != images)
     throw Error::make(Fault::corrupt, "{}: {} images, but {} labels", path, images, labels.shape()[0]);
+  require_stored(labels, path);
   std::vector<int64_t> values(static_cast<size_t>(images));
   labels.read(h5::Type::i64, values.data());
   return values;
@@ -63,6 +78,7 @@ Pixels read_pixels(const h5::Dataset& images, uint64_t bytes) {
 }
 
 Pixels pixels_of(const h5::Dataset& images, const ImageLayout& layout, const std::string& path) {
+  require_stored(images, path);
   const uint64_t bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
   const std::optional<uint64_t> offset = images.offset();
   return offset && *offset % sizeof(float) == 0 ? map_pixels(path, *offset, bytes) : read_pixels(images, bytes);

@@ -1,5 +1,7 @@
 #include "core/data/idx.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/data/file_bytes.h"
 
@@ -26,13 +28,14 @@ Error not_idx(const std::string& path, const char* what) {
   return Error::make(Fault::corrupt, "{}: not an IDX file of {}", path, what);
 }
 
+// Any part of the product fits 64 bits too, also where another dimension is zero.
 size_t bytes_of(const std::vector<int64_t>& dims, const std::string& path) {
-  size_t bytes = 1;
-  for (int64_t dim : dims) {
-    if (__builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes))
+  int64_t bytes = 1;
+  for (const int64_t dim : dims) {
+    if (dim > 0 && __builtin_mul_overflow(bytes, dim, &bytes))
       throw Error::make(Fault::corrupt, "{}: its header describes more data than memory can hold", path);
   }
-  return bytes;
+  return std::ranges::find(dims, 0) == dims.end() ? static_cast<size_t>(bytes) : 0;
 }
 
 IdxArray open_array(const std::string& path, const char* what) {

@@ -11,11 +11,22 @@
 namespace estrain::h5 {
 namespace {
 
+// A damaged file may announce any sizes. Their product, and that of any part of them, in bytes, is to fit 64 bits.
+void require_countable(const std::vector<hsize_t>& sizes, const std::string& where) {
+  constexpr hsize_t most = INT64_MAX / sizeof(double);
+  hsize_t elements = 1;
+  for (const hsize_t size : sizes) {
+    if (size > 0 && (__builtin_mul_overflow(elements, size, &elements) || elements > most))
+      throw Error::make(Fault::corrupt, "{}: announces more elements than any file holds", where);
+  }
+}
+
 std::vector<int64_t> shape_of(hid_t dataset, const std::string& where) {
   const Handle space(check(H5Dget_space(dataset), Fault::corrupt, where), H5Sclose);
   const int rank = check(H5Sget_simple_extent_ndims(space.get()), Fault::corrupt, where);
   std::vector<hsize_t> sizes(static_cast<size_t>(rank));
   check(H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr), Fault::corrupt, where);
+  require_countable(sizes, where);
   return {sizes.begin(), sizes.end()};
 }
 

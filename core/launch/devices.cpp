@@ -60,6 +60,8 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
                              ? std::string("an empty name")
                              : fmt::format("\"{}\" is no known device; known are {}", item, fmt::join(kinds, ", ")));
   }
+  if (static_cast<int64_t>(devices.size()) + repeats > kMostDevices)
+    throw bad_list(list.substr(0, 80), fmt::format("more than {} devices", kMostDevices));
   device.kind = item;
   devices.insert(devices.end(), static_cast<size_t>(repeats), device);
 }
@@ -77,6 +79,13 @@ std::vector<Device> parse_devices(std::string_view list) {
   std::vector<Device> devices;
   for (std::string_view item : split(list, ',')) append_item(devices, list, item);
   return devices;
+}
+
+std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
+  if (list != automatic_devices) return parse_devices(list);
+  const int64_t most = std::min(job.ests, kMostDevices);
+  const int64_t workers = std::clamp<int64_t>(cores / job.threads, 1, most);
+  return std::vector<Device>(static_cast<size_t>(workers), Device{"cpu", {}});
 }
 
 std::string format_devices(const std::vector<Device>& devices) {

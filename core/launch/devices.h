@@ -1,5 +1,5 @@
 #pragma once
-// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5".
+// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5", "auto".
 
 #include <cstdint>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/spec/job_spec.h"
 
 namespace estrain::launch {
 
@@ -19,8 +20,13 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// A number N means N plain CPU workers. Throws Fault::usage naming what is wrong with the list.
+// A number N means N plain CPU workers. Throws Fault::usage naming what is wrong with the list; "auto" is none.
 std::vector<Device> parse_devices(std::string_view list);
+
+// As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
+// at most one for each EST, and at least one. `cores`: what this process may use (core/launch/allocation.h).
+std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
+constexpr std::string_view automatic_devices = "auto";
 std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
 
 // One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.

@@ -10,6 +10,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
+constexpr int kTickMilliseconds = 100;
 
 std::string last_lines(const std::string& text, int lines) {
   size_t from = text.size();
@@ -23,34 +24,17 @@ std::string last_lines(const std::string& text, int lines) {
 
 }  // namespace
 
-// Remembers the first failure. Whether it ends the run: not if the worker was only being added.
-void Launcher::note_failure(const WorkerProcess& worker, const Error& error) {
-  const std::string log = directory_.worker_log(worker.id);
-  if (phase_ == Phase::over) return;
-  if (pending_) {
-    for (const WorkerProcess& added : pending_->added) {
-      if (&added == &worker) return give_up_resize(error.within(fmt::format("worker {} (log: {})", worker.id, log)));
-    }
-  }
-  if (failure_) return;
-  failure_details_ = {{"worker", worker.id},
-                      {"device", worker.device.kind},
-                      {"ests", {worker.ests.begin.value, worker.ests.end.value}},
-                      {"fault", fault_name(error.fault())},
-                      {"error", error.message()},
-                      {"log", log}};
-  failure_ =
-      error.within(fmt::format("worker {} (ESTs {} to {})", worker.id, worker.ests.begin, worker.ests.end.value - 1));
-  phase_ = Phase::over;
-}
-
 int Launcher::end() {
   if (memory_ && !first_step_seen_) note_first_step();
   if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
-  if (failure_ || stop_at_once_) kill_workers();
+  if (failure_ || stop_at_once_) {
+    kill_workers();
+    if (memory_) memory_->repair();
+  }
   if (memory_) save_last_state();
   if (!failure_) dismiss_workers();
   close_scribe();
+  report_faults();
   if (failure_) fail();
   if (ending_ == Ending::stopped) return report_stop();
   printer_.note(format_progress(progress()));
@@ -96,7 +80,8 @@ void Launcher::fail() {
     if (error.fault() == Fault::peer) {
       const auto text = read_file_if_present(log);
       if (text && !text->empty())
-        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8));
+        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8))
+                    .exiting_with(error.exit_code());
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);
   }
@@ -111,23 +96,52 @@ void Launcher::fail() {
   throw error.advise(advice);
 }
 
-// Has the scribe write the committed state, and waits for it.
+// Has the scribe, or another one if it is lost on the way, write the committed state, and waits for it.
 void Launcher::save_last_state() {
   const int64_t step = committed();
-  if (state_.last_saved_step == step || !state_.scribe.socket) return;
-  memory_->hold(step);
   last_save_error_.clear();
-  if (!state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}})) return;
+  pid_t asked = -1;
   while (state_.last_saved_step != step && last_save_error_.empty() && state_.scribe.socket) {
-    on_scribe_message(-1);
+    if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
+      asked = state_.scribe.process.pid();
+      state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
+    }
+    on_scribe_message(kTickMilliseconds);
+    supervise_scribe(monotonic_ns());
   }
 }
 
 void Launcher::close_scribe() {
-  if (!state_.scribe.socket) return;
   closing_scribe_ = true;
-  state_.scribe.socket.send({{"do", "finish"}});
-  while (state_.scribe.socket) on_scribe_message(-1);
+  pid_t told = -1;
+  while (state_.scribe.socket) {
+    if (told != state_.scribe.process.pid()) {
+      told = state_.scribe.process.pid();
+      state_.scribe.socket.send({{"do", "finish"}});
+    }
+    on_scribe_message(kTickMilliseconds);
+    supervise_scribe(monotonic_ns());
+  }
+}
+
+// What the job went through, at its end.
+void Launcher::report_faults() {
+  if (state_.faults.empty()) return;
+  std::map<std::string, int> by_cause;
+  double lost = 0;
+  for (const Json& fault : state_.faults) {
+    ++by_cause[fmt::format("{} ({})", fault.value("cause", ""), fault.value("class", ""))];
+    lost += fault.value("seconds_lost", 0.0);
+  }
+  std::string causes;
+  for (const auto& [cause, times] : by_cause)
+    causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
+  printer_.note(fmt::format("{} faults survived: {}; {:.1f} s lost, no committed step redone", state_.faults.size(),
+                            causes, lost));
+  directory_.log_event("faults", {{"step", memory_ ? committed() : from_step_},
+                                  {"faults", state_.faults},
+                                  {"seconds_lost", lost},
+                                  {"committed_steps_redone", 0}});
 }
 
 void Launcher::dismiss_workers() {
@@ -135,16 +149,18 @@ void Launcher::dismiss_workers() {
   for (WorkerProcess* worker : all_workers()) {
     if (!worker->process.wait_for(kPatienceWithWorkersMs)) {
       worker->process.signal(SIGKILL);
-      worker->process.wait();
+      worker->process.wait_for(kPatienceWithWorkersMs);
     }
   }
 }
 
 void Launcher::kill_workers() {
-  if (memory_) memory_->header().abort.store(1);
-  for (WorkerProcess* worker : all_workers()) worker->process.signal(SIGKILL);
+  if (memory_) memory_->abort_stage();
   for (WorkerProcess* worker : all_workers()) {
-    if (worker->process.running()) worker->process.wait();
+    if (worker->process.running()) worker->process.signal(SIGKILL);
+  }
+  for (WorkerProcess* worker : all_workers()) {
+    if (worker->process.running()) worker->process.wait_for(kPatienceWithWorkersMs);
   }
 }
 

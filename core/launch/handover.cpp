@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 namespace {
 
@@ -26,6 +28,7 @@ WorkerProcess worker_from_json(const Json& json) {
   worker.process = ChildProcess::adopt(json.at("pid"));
   worker.socket = comm::MessageSocket(UniqueFd(json.at("socket")));
   worker.ready = true;
+  worker.started_ns = monotonic_ns();
   return worker;
 }
 
@@ -56,6 +59,31 @@ ResizeUnderWay resize_from_json(const Json& json) {
   return resize;
 }
 
+Json to_json(const Loss& loss) {
+  return {{"worker", loss.worker},
+          {"kind", loss.device.kind},
+          {"begin", loss.ests.begin.value},
+          {"end", loss.ests.end.value},
+          {"cause", loss.cause},
+          {"what", loss.what},
+          {"step", loss.step},
+          {"last_beat_ns", loss.last_beat_ns},
+          {"noticed_ns", loss.noticed_ns}};
+}
+
+Loss loss_from_json(const Json& json) {
+  Loss loss;
+  loss.worker = json.at("worker");
+  loss.device.kind = json.at("kind");
+  loss.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
+  loss.cause = json.at("cause");
+  loss.what = json.at("what");
+  loss.step = json.at("step");
+  loss.last_beat_ns = json.at("last_beat_ns");
+  loss.noticed_ns = json.at("noticed_ns");
+  return loss;
+}
+
 void set_inherited(const std::vector<int>& descriptors, bool inherited) {
   for (int fd : descriptors) ::fcntl(fd, F_SETFD, inherited ? 0 : FD_CLOEXEC);
 }
@@ -73,6 +101,10 @@ std::vector<int> descriptors_of(const Json& json) {
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"allow_mixed", handover.allow_mixed},
+               {"grace_seconds", handover.grace_seconds},
+               {"fault_step", handover.fault_step},
+               {"faults_at_step", handover.faults_at_step},
+               {"faults", handover.faults},
                {"memory", handover.shared.memory},
                {"doorbell", handover.shared.doorbell},
                {"lock", handover.shared.lock},
@@ -90,6 +122,8 @@ Json to_json(const Handover& handover) {
   for (const WorkerProcess& worker : handover.workers) json["workers"].push_back(to_json(worker));
   for (const WorkerProcess& worker : handover.leaving) json["leaving"].push_back(to_json(worker));
   if (handover.accuracy) json["accuracy"] = *handover.accuracy;
+  if (handover.ends_ns) json["ends_ns"] = *handover.ends_ns;
+  if (handover.recovery) json["recovery"] = to_json(*handover.recovery);
   if (handover.resize) json["resize"] = to_json(*handover.resize);
   return json;
 }
@@ -120,6 +154,10 @@ Handover take_handover(int fd) {
   Handover handover;
   handover.run = json.at("run");
   handover.allow_mixed = json.at("allow_mixed");
+  handover.grace_seconds = json.at("grace_seconds");
+  handover.fault_step = json.at("fault_step");
+  handover.faults_at_step = json.at("faults_at_step");
+  handover.faults = json.at("faults");
   handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock")};
   handover.workers_started = json.at("workers_started");
   handover.stage = json.at("stage");
@@ -127,11 +165,13 @@ Handover take_handover(int fd) {
   handover.last_saved_step = json.at("last_saved_step");
   if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
-                     comm::MessageSocket(UniqueFd(json.at("scribe_socket")))};
+                     comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns()};
   handover.listener = json.at("listener");
   for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;
   for (const Json& worker : json.at("workers")) handover.workers.push_back(worker_from_json(worker));
   for (const Json& worker : json.at("leaving")) handover.leaving.push_back(worker_from_json(worker));
+  if (json.contains("ends_ns")) handover.ends_ns = json.at("ends_ns").get<int64_t>();
+  if (json.contains("recovery")) handover.recovery = loss_from_json(json.at("recovery"));
   if (json.contains("resize")) handover.resize = resize_from_json(json.at("resize"));
   return handover;
 }

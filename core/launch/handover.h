@@ -22,9 +22,23 @@ struct ResizeUnderWay {
   double step_seconds_warming = 0;                          // and while the new workers warmed up
 };
 
+// A worker that is gone, and what is known of it.
+struct Loss {
+  int64_t worker = 0;
+  Device device;
+  EstRange ests;
+  std::string cause;         // the fault table's
+  std::string what;          // in words: "killed by SIGKILL"
+  int64_t step = 0;          // committed when it was noticed
+  int64_t last_beat_ns = 0;  // its last sign of life (monotonic); 0: none yet
+  int64_t noticed_ns = 0;
+};
+
 struct Handover {
   std::string run;
   bool allow_mixed = false;
+  double grace_seconds = 0;
+  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
   SharedDescriptors shared{};
   int64_t workers_started = 0;
   int64_t stage = 0;
@@ -37,6 +51,10 @@ struct Handover {
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   std::optional<ResizeUnderWay> resize;
+  std::optional<Loss> recovery;  // from which the first step has not been seen yet
+  int64_t fault_step = -1;       // of the last fault
+  int64_t faults_at_step = 0;    // there, in a row
+  Json faults = Json::array();   // all of this launch, for the report at its end
 };
 
 // Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kTickMilliseconds = 100;
 constexpr int kTickWhileChangingMilliseconds = 2;
+constexpr int kPatienceWithScribeMs = 5000;
 
 UniqueFd new_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -36,16 +37,19 @@ Launcher::Launcher(LaunchPlan plan)
       checkpoint_(std::move(plan.checkpoint)),
       checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
       from_step_(plan.from_step),
-      printer_(spec_.logging.every_seconds) {
+      printer_(spec_.logging.every_seconds),
+      faults_(FaultTable::with_rules(spec_.recovery.rules)) {
   block_signals();
   state_.run = plan.run;
   state_.allow_mixed = plan.allow_mixed;
+  state_.grace_seconds = plan.grace_seconds;
+  state_.ends_ns = current_allocation().ends_ns;
   state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get()};
   state_.started_ns = monotonic_ns();
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
-    const WorkerStart start{state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0,
-                            i == 0 ? checkpoint_ : ""};
+    const WorkerStart start{
+        state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0, i == 0 ? checkpoint_ : "", false};
     state_.workers.push_back(start_worker(directory_, state_.shared, start));
     state_.workers.back().ests = ranges[i];
   }
@@ -62,6 +66,7 @@ Launcher::Launcher(Handover handover)
       doorbell_(state_.shared.doorbell),
       lock_(state_.shared.lock),
       printer_(spec_.logging.every_seconds),
+      faults_(FaultTable::with_rules(spec_.recovery.rules)),
       first_step_seen_(true) {
   block_signals();
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
@@ -106,7 +111,8 @@ void Launcher::wait_for_events() {
     polled.push_back({worker->socket.descriptor(), POLLIN, 0});
     polled.push_back({worker->process.descriptor(), POLLIN, 0});
   }
-  ::poll(polled.data(), polled.size(), state_.resize ? kTickWhileChangingMilliseconds : kTickMilliseconds);
+  ::poll(polled.data(), polled.size(),
+         state_.resize || phase_ == Phase::recovering ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) on_scribe_message(0);
   for (size_t i = 0; i < workers.size(); ++i) {
@@ -131,10 +137,7 @@ void Launcher::on_signal() {
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
     const bool second = ending_ == Ending::stopped;
     request_stop(signal_name(static_cast<int>(info.ssi_signo)));
-    if (second) {
-      stop_at_once_ = true;
-      phase_ = Phase::over;
-    }
+    if (second) stop_at_once();
   }
 }
 
@@ -144,13 +147,17 @@ void Launcher::request_stop(std::string why) {
   ending_ = Ending::stopped;
   stop_reason_ = std::move(why);
   printer_.note("stopping (" + stop_reason_ + "): a checkpoint is written after the step under way");
+  const bool no_step_under_way = phase_ == Phase::starting || phase_ == Phase::recovering;
   if (pending_) give_up_resize(Error(Fault::interrupted, "the job is being stopped"));
-  if (phase_ == Phase::starting) {
-    stop_at_once_ = true;
-    phase_ = Phase::over;
-  } else {
-    request_pause();
-  }
+  if (no_step_under_way) return stop_at_once();
+  if (state_.grace_seconds > 0) stop_deadline_ns_ = monotonic_ns() + static_cast<int64_t>(state_.grace_seconds * 1e9);
+  request_pause();
+}
+
+// With the committed step; what was under way is given up.
+void Launcher::stop_at_once() {
+  stop_at_once_ = true;
+  phase_ = Phase::over;
 }
 
 void Launcher::request_pause() {
@@ -174,38 +181,30 @@ void Launcher::on_worker_message(WorkerProcess& worker) {
     const bool all_ready = std::ranges::all_of(state_.workers, &WorkerProcess::ready);
     if (phase_ == Phase::starting && all_ready) begin_training();
     if (phase_ == Phase::warming) added_worker_ready();
+    if (phase_ == Phase::recovering) change_workers_if_ready();
   } else if (say == "left") {
     worker.left = true;
+    if (phase_ == Phase::recovering) return change_workers_if_ready();
     if (message.value("finished", false) && ending_ == Ending::none) ending_ = Ending::finished;
     if (std::ranges::all_of(state_.workers, &WorkerProcess::left)) workers_left_loop();
   } else if (say == "error") {
-    const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
-    note_failure(worker, Error(fault, message.value("message", "")).advise(message.value("advice", "")));
+    on_worker_error(worker, message);
   }
+}
+
+void Launcher::on_worker_error(WorkerProcess& worker, const Json& message) {
+  const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
+  Evidence evidence;
+  evidence.said = Error(fault, message.value("message", "")).advise(message.value("advice", ""));
+  lose(worker, std::move(evidence));
 }
 
 void Launcher::on_worker_end(WorkerProcess& worker) {
   Json last_words;
-  if (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message &&
-      last_words.value("say", "") == "error") {
-    const Fault fault = static_cast<Fault>(last_words.value("fault", static_cast<int>(Fault::bug)));
-    note_failure(worker, Error(fault, last_words.value("message", "")).advise(last_words.value("advice", "")));
-    return;
+  while (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message) {
+    if (last_words.value("say", "") == "error") return on_worker_error(worker, last_words);
   }
-  const auto left = std::ranges::find_if(state_.leaving, [&](const WorkerProcess& other) { return &other == &worker; });
-  if (left != state_.leaving.end()) {
-    left->process.wait();
-    state_.leaving.erase(left);
-    return;
-  }
-  const pid_t pid = worker.process.pid();
-  const ChildEnd ended = worker.process.wait();
-  Error error = Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB",
-                            pid, worker.device.kind, ended.text(), static_cast<double>(ended.peak_memory_bytes) / 1e6);
-  if (ended.signaled && ended.code == SIGKILL) {
-    error = error.advise("a SIGKILL that nobody sent is often the kernel's out-of-memory killer: see `dmesg`");
-  }
-  note_failure(worker, error);
+  lose(worker, Evidence{});
 }
 
 void Launcher::on_scribe_message(int milliseconds) {
@@ -213,14 +212,11 @@ void Launcher::on_scribe_message(int milliseconds) {
   const auto received = state_.scribe.socket.receive(&message, milliseconds);
   if (received == comm::MessageSocket::Received::nothing) return;
   if (received == comm::MessageSocket::Received::closed) {
-    const ChildEnd ended = state_.scribe.process.wait();
+    ChildEnd ended;
+    state_.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
     state_.scribe.socket.close();
-    if (closing_scribe_ && !ended.signaled && ended.code == 0) return;
-    if (!failure_)
-      failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, ended with {}", ended.text())
-                     .advise("see " + directory_.scribe_log());
-    phase_ = Phase::over;
-    return;
+    if (closing_scribe_ && !ended.signaled && (ended.code == 0 || failure_)) return;  // done, or it said why not
+    return lose_scribe(ended, false);
   }
   const std::string say = message.value("say", "");
   message.erase("say");
@@ -236,6 +232,10 @@ void Launcher::on_scribe_message(int milliseconds) {
     state_.accuracy = message.value("accuracy", 0.0);
     printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)),
                               100 * *state_.accuracy, message.value("loss", 0.0)));
+  } else if (say == "write_failed") {
+    directory_.log_event("write_failed", message);
+    printer_.note(fmt::format("warning: {}; records wait in memory until there is room, and training with them",
+                              message.value("error", "")));
   } else if (say == "error") {
     failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
                    .advise(message.value("advice", ""));
@@ -265,7 +265,11 @@ void Launcher::on_request(ClientId client, const Json& request) {
 }
 
 void Launcher::tick() {
+  supervise();
   if (state_.resize) report_resize_if_begun();
+  if (state_.recovery && memory_) report_recovery_if_stepped();
+  if (start_missing_at_ns_ != 0 && pending_ && monotonic_ns() >= start_missing_at_ns_) start_missing_workers();
+  change_workers_if_ready();
   if (phase_ == Phase::training && !first_step_seen_) note_first_step();
   if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
   const int64_t now = monotonic_ns();
@@ -337,7 +341,7 @@ void Launcher::workers_left_loop() {
   if (ending_ != Ending::none) {
     phase_ = Phase::over;
   } else if (pending_) {
-    change_workers();
+    change_workers_if_ready();
   } else {
     phase_ = Phase::training;  // a resize was given up while the workers were leaving their loop
     start_stage();

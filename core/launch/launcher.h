@@ -5,10 +5,16 @@
 //
 //   starting --> training <--> warming --> pausing --> training …   (re-exec after each change of devices)
 //       |            |             |           |
-//       +------------+------ over: finished, stopped or failed
+//       |            +---- recovering ---------+    a worker is lost: the others stand still, warm, until it is
+//       replaced |                        |
+//       +------------------------+------ over: finished, stopped or failed
 //
 // A resize first starts and warms what is new while the others train, then lets all workers leave their loop after one
 // agreed step, hands out new ranges, and re-execs. If what is new does not come up, the job stays as it is.
+//
+// A worker that dies, hangs or is stopped is lost: the step under way is given up, a new worker takes the place of the
+// lost one, and that step is done again from the committed copy of the state, which no worker writes. What caused it,
+// and whether to try again, is the fault table's to say (diagnosis.h).
 
 #include <memory>
 #include <optional>
@@ -18,10 +24,14 @@
 #include "core/base/error.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/launch/allocation.h"
 #include "core/launch/control_socket.h"
+#include "core/launch/diagnosis.h"
 #include "core/launch/handover.h"
+#include "core/launch/memory_evidence.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
+#include "core/launch/speed_watch.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
@@ -32,6 +42,7 @@ struct LaunchPlan {
   spec::JobSpec spec;
   std::vector<Device> devices;
   bool allow_mixed = false;
+  double grace_seconds = 0;    // from a signal to the checkpoint; the step under way is given up after that
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
   int64_t from_step = 0;
@@ -49,13 +60,15 @@ class Launcher {
   int run();
 
  private:
-  enum class Phase { starting, training, warming, pausing, over };
+  enum class Phase { starting, training, warming, pausing, recovering, over };
   enum class Ending { none, finished, stopped };
 
-  struct PendingResize {
+  // The workers are about to change: a user asked for other devices, or a worker is lost, or both.
+  struct PendingChange {
+    bool asked_for = false;  // by `resize`
     std::optional<ClientId> client;
-    std::vector<Device> devices;
-    std::vector<WorkerProcess> added;
+    std::vector<Device> devices;       // to run on
+    std::vector<WorkerProcess> added;  // started for it
     int64_t requested_ns = 0, requested_step = 0, warmed_ns = 0;
     double step_seconds_before = 0;
   };
@@ -65,6 +78,7 @@ class Launcher {
   void wait_for_events();
   void on_signal();
   void on_worker_message(WorkerProcess& worker);
+  void on_worker_error(WorkerProcess& worker, const Json& message);
   void on_worker_end(WorkerProcess& worker);
   void on_scribe_message(int milliseconds);  // waits for one at most so long; -1: no limit
   void on_request(ClientId client, const Json& request);
@@ -75,20 +89,46 @@ class Launcher {
   void workers_left_loop();
   void request_stop(std::string why);
   void request_pause();
+  void stop_at_once();
 
   // resize.cpp
   void begin_resize(ClientId client, const Json& request);
   void added_worker_ready();
   void give_up_resize(const Error& error);
+  void start_missing_workers();
+  void change_workers_if_ready();
   void change_workers();
+  ResizeUnderWay account_for(const PendingChange& resize);
   void report_resize_if_begun();
   void release_unused_slots();
+
+  // recovery.cpp
+  void lose(WorkerProcess& worker, Evidence evidence);
+  void recover(const Loss& loss, const Diagnosis& diagnosis);
+  void replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis);
+  bool may_recover(const Loss& loss, const Diagnosis& diagnosis);
+  void stand_still();
+  void report_recovery_if_stepped();
+  void lose_scribe(const ChildEnd& ended, bool hung);
+  int64_t first_undrained_step();
+  const comm::WorkerPulse* pulse_of(const WorkerProcess& worker);
+
+  // supervision.cpp
+  void supervise();
+  bool allocation_ends(int64_t now);
+  bool supervise_processes(int64_t now);
+  bool supervise_progress(int64_t now);
+  void supervise_scribe(int64_t now);
+  void supervise_speed();
+  void end_hung_worker(WorkerProcess& worker, std::string how);
+  int64_t patience_ns() const;
+  int64_t age_ns(int64_t beat_ns, int64_t now) const;
 
   // ending.cpp
   int end();
   int report_stop();
+  void report_faults();
   [[noreturn]] void fail();
-  void note_failure(const WorkerProcess& worker, const Error& error);
   void save_last_state();
   void close_scribe();
   void dismiss_workers();
@@ -119,14 +159,24 @@ class Launcher {
   std::string stop_reason_;
   bool stop_at_once_ = false;
   std::optional<ClientId> stop_client_;
-  std::optional<PendingResize> pending_;
+  int64_t stop_deadline_ns_ = 0;  // monotonic; when a stop no longer waits for the step under way. 0: none
+  std::optional<PendingChange> pending_;
   std::optional<Error> failure_;
   Json failure_details_;
+  FaultTable faults_;
+  MemoryEvidence memory_evidence_;
   bool first_step_seen_ = false;
   bool closing_scribe_ = false;  // it was told to finish
   std::string last_save_error_;
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
+  // supervision
+  int64_t last_tick_ns_ = 0;         // when the loop last turned
+  int64_t supervised_from_ns_ = 0;   // silence before this is not held against anybody
+  int64_t stood_still_ns_ = 0;       // since when the workers have been leaving an aborted stage
+  int64_t start_missing_at_ns_ = 0;  // when lost workers are replaced: back-off. 0: no one to replace
+  bool less_memory_ = false;         // workers from here on read ahead less
+  SpeedWatch speed_watch_;
 };
 
 }  // namespace estrain::launch

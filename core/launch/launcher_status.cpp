@@ -23,7 +23,11 @@ Progress Launcher::progress() {
   now.accuracy = state_.accuracy;
   std::vector<Device> devices;
   for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device);
-  now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
+  if (devices.empty()) {
+    now.devices = "no worker";  // the only one is being replaced
+  } else {
+    now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
+  }
   const uint32_t published = memory_->header().published.load();
   for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
     const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
@@ -42,7 +46,7 @@ Progress Launcher::progress() {
 }
 
 Json Launcher::status() {
-  static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "ending"};
+  static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "recovering", "ending"};
   Json json = {{"ok", true},
                {"name", spec_.job.name},
                {"model", spec_.model.name},

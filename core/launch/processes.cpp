@@ -1,7 +1,14 @@
 #include "core/launch/processes.h"
 
+#include <csignal>
+
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 namespace {
+
+// The launcher alone decides what a signal to the whole job means.
+const std::vector<int> kStopSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -16,15 +23,18 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor())};
   if (start.builds) options.arguments.emplace_back("--builds");
+  if (start.less_memory) options.arguments.emplace_back("--less-memory");
   if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
   options.environment = device_environment(start.device, start.threads);
   options.inherited = {shared.memory, shared.doorbell, theirs.descriptor()};
   options.output = run.worker_log(start.id);
+  options.ignored_signals = kStopSignals;
   WorkerProcess worker;
   worker.id = start.id;
   worker.device = start.device;
   worker.process = ChildProcess::start(options);
   worker.socket = std::move(ours);
+  worker.started_ns = monotonic_ns();
   return worker;
 }
 
@@ -39,8 +49,9 @@ ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& sha
                        "--from-step",    number(from_step)};
   options.inherited = {shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
   options.output = run.scribe_log();
+  options.ignored_signals = kStopSignals;
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
-  return {ChildProcess::start(options), std::move(ours)};
+  return {ChildProcess::start(options), std::move(ours), monotonic_ns()};
 }
 
 }  // namespace estrain::launch

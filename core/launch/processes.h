@@ -25,16 +25,19 @@ struct WorkerProcess {
   EstRange ests;
   ChildProcess process;
   comm::MessageSocket socket;
-  bool ready = false;  // it said that it can take up work
-  bool left = false;   // it said that it left its loop
+  bool ready = false;                // it said that it can take up work
+  bool left = false;                 // it said that it left its loop
+  int64_t started_ns = 0;            // monotonic
+  int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
 };
 
 struct WorkerStart {
   int64_t id = 0;
   Device device;
   int64_t threads = 1;
-  bool builds = false;     // lays out the shared memory and fills in the state
-  std::string checkpoint;  // the builder starts from it; empty: from the job's seed
+  bool builds = false;       // lays out the shared memory and fills in the state
+  std::string checkpoint;    // the builder starts from it; empty: from the job's seed
+  bool less_memory = false;  // one reader thread, one mini-batch ahead, whatever the spec says
 };
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);
@@ -42,6 +45,8 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
 struct ScribeProcess {
   ChildProcess process;
   comm::MessageSocket socket;
+  int64_t started_ns = 0;
+  int64_t not_running_since_ns = 0;
 };
 
 // `from_step`: what was recorded after it is dropped (a resumed run goes on there).

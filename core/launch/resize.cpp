@@ -16,14 +16,15 @@ std::vector<Device> devices_of(const std::vector<WorkerProcess>& workers) {
   return devices;
 }
 
-// Which present worker serves each wanted device: its index, or -1 for a device that needs a new one.
-std::vector<int> match_devices(const std::vector<WorkerProcess>& present, const std::vector<Device>& wanted) {
-  std::vector<bool> taken(present.size(), false);
+// Which worker serves each wanted device: its index, or -1 for a device that needs a new one. Those that are there
+// longest come first.
+std::vector<int> match_devices(const std::vector<WorkerProcess*>& pool, const std::vector<Device>& wanted) {
+  std::vector<bool> taken(pool.size(), false);
   std::vector<int> matched;
   for (const Device& device : wanted) {
     int match = -1;
-    for (size_t i = 0; i < present.size() && match < 0; ++i) {
-      if (!taken[i] && present[i].device.kind == device.kind) match = static_cast<int>(i);
+    for (size_t i = 0; i < pool.size() && match < 0; ++i) {
+      if (!taken[i] && pool[i]->device.kind == device.kind) match = static_cast<int>(i);
     }
     if (match >= 0) taken[static_cast<size_t>(match)] = true;
     matched.push_back(match);
@@ -31,14 +32,24 @@ std::vector<int> match_devices(const std::vector<WorkerProcess>& present, const 
   return matched;
 }
 
+std::vector<WorkerProcess*> pool_of(std::vector<WorkerProcess>& present, std::vector<WorkerProcess>& added) {
+  std::vector<WorkerProcess*> pool;
+  for (WorkerProcess& worker : present) pool.push_back(&worker);
+  for (WorkerProcess& worker : added) pool.push_back(&worker);
+  return pool;
+}
+
 }  // namespace
 
 void Launcher::begin_resize(ClientId client, const Json& request) {
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   if (phase_ == Phase::starting) throw Error(Fault::usage, "the job is still starting").advise("try again in a moment");
+  if (phase_ == Phase::recovering)
+    throw Error(Fault::usage, "the job is recovering from a fault").advise("try again in a moment");
   if (phase_ != Phase::training || state_.resize)
     throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
-  PendingResize resize;
+  PendingChange resize;
+  resize.asked_for = true;
   resize.client = client;
   resize.devices = parse_devices(request.value("devices", ""));
   check_devices(resize.devices, state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2);
@@ -46,15 +57,22 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   resize.requested_ns = monotonic_ns();
   resize.requested_step = committed();
   resize.step_seconds_before = step_seconds();
-  const std::vector<int> matched = match_devices(state_.workers, resize.devices);
-  for (size_t i = 0; i < matched.size(); ++i) {
-    if (matched[i] >= 0) continue;
-    const WorkerStart start{state_.workers_started++, resize.devices[i], spec_.job.threads, false, ""};
-    resize.added.push_back(start_worker(directory_, state_.shared, start));
-  }
   pending_ = std::move(resize);
   phase_ = Phase::warming;
+  start_missing_workers();
   if (pending_->added.empty()) added_worker_ready();
+}
+
+// For the devices of the pending change that no worker serves.
+void Launcher::start_missing_workers() {
+  start_missing_at_ns_ = 0;
+  const std::vector<int> matched = match_devices(pool_of(state_.workers, pending_->added), pending_->devices);
+  for (size_t i = 0; i < matched.size(); ++i) {
+    if (matched[i] >= 0) continue;
+    WorkerStart start{state_.workers_started++, pending_->devices[i], spec_.job.threads, false, ""};
+    start.less_memory = less_memory_;
+    pending_->added.push_back(start_worker(directory_, state_.shared, start));
+  }
 }
 
 void Launcher::added_worker_ready() {
@@ -69,6 +87,7 @@ void Launcher::give_up_resize(const Error& error) {
     worker.process.signal(SIGKILL);
     if (worker.process.running()) worker.process.wait();
   }
+  if (!pending_->asked_for) return pending_.reset();
   directory_.log_event(
       "resize_failed",
       {{"step", committed()}, {"devices", format_devices(pending_->devices)}, {"error", error.message()}});
@@ -80,49 +99,68 @@ void Launcher::give_up_resize(const Error& error) {
   if (phase_ == Phase::warming) phase_ = Phase::training;
 }
 
-// All workers stand still: new ranges are handed out, then the launcher becomes a fresh one.
+// Once nobody is in its loop, everybody needed is there, and the scribe can take the committed copy.
+void Launcher::change_workers_if_ready() {
+  if (phase_ != Phase::pausing && phase_ != Phase::recovering) return;
+  if (!pending_ || start_missing_at_ns_ != 0) return;
+  if (!std::ranges::all_of(state_.workers, &WorkerProcess::left)) return;
+  if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
+  if (phase_ == Phase::recovering) memory_->repair();
+  if (memory_->try_hold(committed())) change_workers();
+}
+
+// All workers stand still: new ranges are handed out, then the launcher becomes a fresh one, if a user asked for other
+// devices.
 void Launcher::change_workers() {
-  PendingResize resize = std::move(*pending_);
+  PendingChange change = std::move(*pending_);
   pending_.reset();
   const int64_t step = committed();
-  const std::vector<EstRange> ranges = place_ests(resize.devices, spec_.job.ests);
-  const std::vector<int> matched = match_devices(state_.workers, resize.devices);
+  const std::vector<EstRange> ranges = place_ests(change.devices, spec_.job.ests);
+  std::optional<ResizeUnderWay> under_way;
+  if (change.asked_for) under_way = account_for(change);
+  std::vector<WorkerProcess*> pool = pool_of(state_.workers, change.added);
+  const std::vector<int> matched = match_devices(pool, change.devices);
+  std::vector<WorkerProcess> next;
+  for (int match : matched) {
+    next.push_back(std::move(*pool[static_cast<size_t>(match)]));
+    next.back().device = change.devices[next.size() - 1];
+    next.back().ests = ranges[next.size() - 1];
+  }
+  for (WorkerProcess* worker : pool) {  // moved from, or not needed any more
+    if (worker->process.running()) state_.leaving.push_back(std::move(*worker));
+  }
+  state_.workers = std::move(next);
+  state_.stage += 1;
+  start_stage();
+  state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
+  for (WorkerProcess& worker : state_.leaving) worker.socket.send({{"do", "leave"}});
+  phase_ = Phase::training;
+  rate_from_ns_ = monotonic_ns();
+  rate_from_step_ = step;
+  if (!under_way) return release_unused_slots();
+  state_.resize = std::move(under_way);
+  state_.listener = control_->listener();
+  state_.clients = control_->clients();
+  reexec(state_);  // returns where exec failed: then this launcher goes on
+}
+
+ResizeUnderWay Launcher::account_for(const PendingChange& resize) {
+  const int64_t step = committed();
   ResizeUnderWay under_way;
   under_way.client = resize.client;
   under_way.before = format_devices(devices_of(state_.workers));
   under_way.after = format_devices(resize.devices);
   under_way.step = step;
   under_way.requested_ns = resize.requested_ns;
-  under_way.warmed_ns = resize.warmed_ns;
-  under_way.stopped_ns = memory_->header().stopped_ns.load();
+  under_way.warmed_ns = resize.warmed_ns > 0 ? resize.warmed_ns : monotonic_ns();
+  // Where a fault came in between, from when it was noticed.
+  under_way.stopped_ns = phase_ == Phase::recovering ? stood_still_ns_ : memory_->header().stopped_ns.load();
   under_way.step_seconds_before = resize.step_seconds_before;
   const int64_t warming_steps = step - resize.requested_step;
   if (warming_steps > 0)
     under_way.step_seconds_warming =
         seconds(under_way.stopped_ns - resize.requested_ns) / static_cast<double>(warming_steps);
-
-  std::vector<WorkerProcess> next;
-  size_t added = 0;
-  for (int match : matched) {
-    next.push_back(std::move(match >= 0 ? state_.workers[static_cast<size_t>(match)] : resize.added[added++]));
-    next.back().ests = ranges[next.size() - 1];
-  }
-  for (WorkerProcess& worker : state_.workers) {
-    if (worker.process.running()) state_.leaving.push_back(std::move(worker));
-  }
-  state_.workers = std::move(next);
-  state_.stage += 1;
-  memory_->hold(step);
-  start_stage();
-  state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
-  for (WorkerProcess& worker : state_.leaving) worker.socket.send({{"do", "leave"}});
-  state_.resize = std::move(under_way);
-  state_.listener = control_->listener();
-  state_.clients = control_->clients();
-  reexec(state_);
-  phase_ = Phase::training;  // exec failed: this launcher goes on
-  rate_from_ns_ = monotonic_ns();
-  rate_from_step_ = step;
+  return under_way;
 }
 
 // Gradient slots beyond those that the stage's workers fold into give their memory back.

@@ -6,6 +6,8 @@
 
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
+#include "core/launch/allocation.h"
+#include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
 #include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
@@ -32,6 +34,16 @@ spec::JobSpec read_spec(const StartRequest& request) {
     throw Error::make(Fault::usage, "{}: no run to resume there", request.run)
         .advise("give the run directory that `estrain train` printed");
   return spec::parse_file(directory.spec(), request.overrides);
+}
+
+std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpec& spec, const Allocation& allocation) {
+  const std::string& list = request.devices.empty() ? spec.resources.devices : request.devices;
+  std::vector<Device> devices = choose_devices(list, spec.job, allocation.cores);
+  if (list == automatic_devices) {
+    fmt::print(stderr, "devices \"auto\" are {} here: cores {} ({}), threads of a worker {}, ESTs {}\n",
+               format_devices(devices), allocation.cores, allocation.cores_from, spec.job.threads, spec.job.ests);
+  }
+  return devices;
 }
 
 void refuse_changed_spec(const RunDirectory& directory, const spec::JobSpec& spec) {
@@ -92,8 +104,10 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
 LaunchPlan plan_launch(const StartRequest& request) {
   LaunchPlan plan;
   plan.spec = read_spec(request);
-  plan.devices = parse_devices(request.devices.empty() ? plan.spec.resources.devices : request.devices);
+  const Allocation allocation = current_allocation();
+  plan.devices = read_devices(request, plan.spec, allocation);
   plan.allow_mixed = request.allow_mixed;
+  plan.grace_seconds = request.grace_seconds;
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
   check_devices(plan.devices, plan.allow_mixed || any_kind || undecided);
@@ -109,7 +123,9 @@ LaunchPlan plan_launch(const StartRequest& request) {
     throw Error::make(Fault::usage, "{}: there is a run already", plan.run)
         .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
   }
+  check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
   plan.lock = directory.lock(request.resume ? kPatienceWithLockMs : 0);
+  if (allocation.slurm_job) directory.log_event("allocation", describe(allocation));
   if (undecided) decide_determinism(directory, plan);
   check_devices(plan.devices, plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2);
   if (continues) {

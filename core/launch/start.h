@@ -16,6 +16,7 @@ struct StartRequest {
   std::vector<std::string> overrides;
   bool resume = false;
   bool allow_mixed = false;
+  double grace_seconds = 30;  // from a signal to the checkpoint; what is under way then is given up. 0: no limit
 };
 
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed

@@ -76,17 +76,20 @@ FingerprintWriter::FingerprintWriter(const std::string& path, const std::vector<
 void FingerprintWriter::append(std::span<const StepRecord> records) {
   std::vector<uint64_t> words;
   words.reserve(records.size() * record_words(num_digests_));
+  Step last = last_;
   for (const StepRecord& record : records) {
-    if (record.digests.size() != num_digests_ || record.step <= last_)
+    if (record.step <= last_) continue;
+    if (record.digests.size() != num_digests_ || record.step <= last)
       throw Error::make(Fault::bug, "fingerprints: step {} with {} digests after step {}", record.step,
-                        record.digests.size(), last_);
+                        record.digests.size(), last);
     const size_t begin = words.size();
     words.push_back(static_cast<uint64_t>(record.step.value));
     words.insert(words.end(), record.digests.begin(), record.digests.end());
     words.push_back(check_of(words.data() + begin, num_digests_));
-    last_ = record.step;
+    last = record.step;
   }
   file_.append({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t)});
+  last_ = last;
 }
 
 FingerprintReader::FingerprintReader(const std::string& path) : path_(path) {

@@ -22,7 +22,7 @@ class FingerprintWriter {
   // file is made where there is none. Throws Fault::mismatch if the file is of other names, Fault::corrupt, Fault::io.
   FingerprintWriter(const std::string& path, const std::vector<std::string>& names, Step last);
 
-  // Adds all records in one write, or none (Fault::io). Steps must rise.
+  // Adds all records in one write, or none (Fault::io). Steps must rise; those that the file has are passed over.
   void append(std::span<const StepRecord> records);
 
  private:

@@ -20,27 +20,41 @@ Step step_of(const Line& line) {
   return std::visit([](const auto& record) { return record.step; }, line);
 }
 
-uint64_t bytes_until(const std::string& path, Step last) {
-  uint64_t keep = 0;
-  for_each_line(path, read_file_if_present(path).value_or(""), [&](const Line& line, size_t end) {
-    if (step_of(line) > last) return false;
-    keep = end;
-    return true;
-  });
-  return keep;
-}
-
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::string& path, Step last) : file_(path, bytes_until(path, last)) {}
+MetricsWriter::Kept MetricsWriter::whole_lines_until(const std::string& path, Step last) {
+  Kept kept;
+  for_each_line(path, read_file_if_present(path).value_or(""), [&](const Line& line, size_t end) {
+    if (step_of(line) > last) return false;
+    (std::holds_alternative<EvaluationRecord>(line) ? kept.evaluated : kept.step) = step_of(line);
+    kept.bytes = end;
+    return true;
+  });
+  return kept;
+}
+
+MetricsWriter::MetricsWriter(const std::string& path, Step last) : MetricsWriter(path, whole_lines_until(path, last)) {}
+
+MetricsWriter::MetricsWriter(const std::string& path, const Kept& kept)
+    : step_(kept.step), evaluated_(kept.evaluated), file_(path, kept.bytes) {}
 
 void MetricsWriter::append(std::span<const StepRecord> records) {
   std::string text;
-  for (const StepRecord& record : records) text += to_line(record);
+  Step last = step_;
+  for (const StepRecord& record : records) {
+    if (record.step <= step_) continue;
+    text += to_line(record);
+    last = record.step;
+  }
   file_.append(text);
+  step_ = last;
 }
 
-void MetricsWriter::append(const EvaluationRecord& evaluation) { file_.append(to_line(evaluation)); }
+void MetricsWriter::append(const EvaluationRecord& evaluation) {
+  if (evaluation.step <= evaluated_) return;
+  file_.append(to_line(evaluation));
+  evaluated_ = evaluation.step;
+}
 
 Metrics read_metrics(const std::string& path) {
   Metrics metrics;

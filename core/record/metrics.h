@@ -17,11 +17,21 @@ class MetricsWriter {
   // Fault::corrupt.
   MetricsWriter(const std::string& path, Step last);
 
-  // Adds all lines in one write, or none (Fault::io).
+  // Adds all lines in one write, or none (Fault::io). Steps that the file has are passed over.
   void append(std::span<const StepRecord> records);
+  // Nothing if the file holds the evaluation of that step or a later one: a recovery may repeat one, with the same
+  // bits.
   void append(const EvaluationRecord& evaluation);
 
  private:
+  struct Kept {
+    uint64_t bytes = 0;
+    Step step = Step(-1), evaluated = Step(-1);  // of the last step and the last evaluation
+  };
+  static Kept whole_lines_until(const std::string& path, Step last);
+  MetricsWriter(const std::string& path, const Kept& kept);
+
+  Step step_, evaluated_;
   AppendedFile file_;
 };
 

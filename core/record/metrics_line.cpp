@@ -95,6 +95,7 @@ std::optional<StepRecord> read_quickly(std::string_view text) {
   record.lr = reader.read_double();
   reader.expect(",\"samples_per_s\":");
   record.samples_per_second = reader.read_double();
+  record.left_out = reader.next_is(",\"left_out\":true");
   reader.expect("}");
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return record;
@@ -126,6 +127,7 @@ Line read_json(const Json& json) {
   for (const Json& loss : json.at("est_loss_bits")) record.est_losses.push_back(float_from_bits(loss));
   record.lr = number_or_nan(json.at("lr"));
   record.samples_per_second = number_or_nan(json.at("samples_per_s"));
+  record.left_out = json.value("left_out", false);
   return record;
 }
 
@@ -134,9 +136,10 @@ Line read_json(const Json& json) {
 std::string to_line(const StepRecord& record) {
   return fmt::format(
       "{{\"step\":{},\"epoch\":{},\"loss\":{},\"loss_bits\":{},\"est_losses\":{},\"est_loss_bits\":{},\"lr\":{},"
-      "\"samples_per_s\":{}}}\n",
+      "\"samples_per_s\":{}{}}}\n",
       record.step, record.epoch, number(record.loss), bits(record.loss), list(record.est_losses, number<float>),
-      list(record.est_losses, bits), number(record.lr), number(std::round(record.samples_per_second * 100) / 100));
+      list(record.est_losses, bits), number(record.lr), number(std::round(record.samples_per_second * 100) / 100),
+      record.left_out ? ",\"left_out\":true" : "");
 }
 
 std::string to_line(const EvaluationRecord& evaluation) {

@@ -43,6 +43,7 @@ class Saver {
   ~Saver() { wait(); }
 
   int64_t last_saved() const { return last_saved_; }
+  bool busy() const { return busy_; }
   void wait() {
     if (thread_.joinable()) thread_.join();
   }
@@ -57,7 +58,12 @@ class Saver {
     if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
     std::memcpy(snapshot_.get(), state, manifest_.layout.bytes);
     copied();
-    thread_ = std::thread([this, step, lr, done = std::move(done)] { done(write(step, lr)); });
+    busy_ = true;
+    thread_ = std::thread([this, step, lr, done = std::move(done)] {
+      const Json what_became_of_it = write(step, lr);
+      busy_ = false;
+      done(what_became_of_it);
+    });
   }
 
  private:
@@ -113,6 +119,7 @@ class Saver {
   Snapshot snapshot_;
   std::thread thread_;
   std::atomic<int64_t> last_saved_{-1};
+  std::atomic<bool> busy_{false};  // a snapshot is being written
 };
 
 class Scribe {
@@ -136,7 +143,8 @@ class Scribe {
         uint64_t rings = 0;
         [[maybe_unused]] const ssize_t got = ::read(setup_.doorbell, &rings, sizeof rings);
       }
-      drain();
+      memory_.header().scribe_beat_ns.store(monotonic_ns());
+      drain_or_wait();
       save_held_state();
       if (polled[0].revents != 0 && !obey()) return;
     }
@@ -148,16 +156,37 @@ class Scribe {
     setup_.launcher.send(message);
   }
 
-  // Writes what was published since the last call.
+  // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
+  void report_save(const Json& done) {
+    tell(done);
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
+  }
+
+  // On a full disk records stay in the ring until there is room; training waits once the ring is full.
+  void drain_or_wait() {
+    try {
+      drain();
+      disk_is_full_ = false;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::io) throw;
+      if (!disk_is_full_) tell({{"say", "write_failed"}, {"error", error.message()}});
+      disk_is_full_ = true;
+    }
+  }
+
+  // Writes what was published since the last call. Throws Fault::io; what was not written is written by the next call.
   void drain() {
     comm::MemoryHeader& header = memory_.header();
     const uint32_t published = header.published.load();
     uint32_t next = header.drained.load();
     std::vector<StepRecord> steps;
+    std::vector<Json> left_out;
     for (; next != published; ++next) {
       const comm::RecordView view = comm::view_record(memory_, next);
       if (view.head->kind == comm::RecordKind::step) {
         steps.push_back(read_step(view));
+        if (steps.back().left_out) left_out.push_back(why_left_out(*view.head));
         continue;
       }
       write_steps(steps);
@@ -172,13 +201,22 @@ class Scribe {
     write_steps(steps);
     header.drained.store(published);
     comm::futex_wake_all(header.drained);
+    for (const Json& message : left_out) tell(message);
+  }
+
+  Json why_left_out(const comm::RecordHead& head) const {
+    const comm::Nonfinite& found = head.left_out;
+    Json message = {{"say", "skipped"}, {"step", head.step}, {"why", in_words(found, manifest_.digest_names)}};
+    if (found.rank >= 0) message["rank"] = found.rank;
+    if (found.tensor >= 0) message["tensor"] = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
+    return message;
   }
 
   StepRecord read_step(const comm::RecordView& view) {
     StepRecord record;
     record.step = Step(view.head->step);
     record.epoch = Epoch(view.head->epoch);
-    record.lr = lr_ = view.head->lr;
+    record.lr = view.head->lr;
     record.loss = static_cast<float>(view.head->loss);
     record.est_losses.assign(view.est_losses, view.est_losses + memory_.header().ests);
     for (int64_t i = 0; i < memory_.header().digests; ++i) record.digests.push_back(view.digests[i].load());
@@ -187,6 +225,7 @@ class Scribe {
         static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
     record.samples_per_second = step_seconds > 0 ? samples / step_seconds : 0;
     last_time_ns_ = view.head->time_ns;
+    record.left_out = view.head->left_out.where != comm::Nonfinite::Where::nowhere;
     return record;
   }
 
@@ -197,24 +236,29 @@ class Scribe {
     steps.clear();
   }
 
-  // A worker or the launcher has put a hold on a committed copy: it is copied out and let go.
+  // A worker or the launcher has put a hold on a committed copy: it is copied out and let go, once the snapshot before
+  // it is written.
   void save_held_state() {
     const int64_t held = memory_.header().held_step.load();
-    if (held < 0) return;
+    if (held < 0 || saver_.busy()) return;
     if (held == saver_.last_saved()) return memory_.release_hold();
     saver_.save(
-        memory_.state(static_cast<int>(held & 1)), held, lr_, [this] { memory_.release_hold(); },
-        [this](const Json& done) { tell(done); });
+        memory_.state(static_cast<int>(held & 1)), held, lr_of(held), [this] { memory_.release_hold(); },
+        [this](const Json& done) { report_save(done); });
   }
+
+  double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
 
   // The committed state, while no worker can be writing the other copy's successor: all are idle or dead.
   void save_committed_state() {
-    const int64_t step = memory_.header().committed.load();
-    if (memory_.header().held_step.load() >= 0) save_held_state();
     saver_.wait();
+    save_held_state();
+    saver_.wait();
+    const int64_t step = memory_.header().committed.load();
     if (step == saver_.last_saved()) return;
     saver_.save(
-        memory_.state(static_cast<int>(step & 1)), step, lr_, [] {}, [this](const Json& done) { tell(done); });
+        memory_.state(static_cast<int>(step & 1)), step, lr_of(step), [] {},
+        [this](const Json& done) { report_save(done); });
   }
 
   // False: it is time to end.
@@ -225,6 +269,7 @@ class Scribe {
         return true;
       case comm::MessageSocket::Received::closed:
         wait_for_dead_workers();
+        memory_.repair();
         drain();
         save_committed_state();
         saver_.wait();
@@ -237,7 +282,7 @@ class Scribe {
       drain();
       return false;
     }
-    if (memory_.header().held_step.load() >= 0) save_held_state();
+    save_held_state();
     if (message.value("step", INT64_C(-1)) == saver_.last_saved()) {
       tell({{"say", "saved"}, {"step", saver_.last_saved()}, {"seconds", 0}, {"bytes", 0}});
     }
@@ -246,7 +291,7 @@ class Scribe {
 
   // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): within this time nobody writes any more.
   void wait_for_dead_workers() {
-    memory_.header().abort.store(1);
+    memory_.abort_stage();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 
@@ -258,7 +303,7 @@ class Scribe {
   Saver saver_;
   std::mutex telling_;
   int64_t last_time_ns_ = 0;
-  double lr_ = 0;
+  bool disk_is_full_ = false;
 };
 
 // False: the launcher is gone before there was any state.

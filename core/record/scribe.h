@@ -10,6 +10,12 @@
 //   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n} | {"say": "save_failed", "step": t,
 //   "error": …}
 //                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
+//                       | {"say": "skipped", "step": t, "why": …, "rank": r, "tensor": …}    no update; rank and tensor
+//                                                                                            where one is to blame
+//                       | {"say": "write_failed", "error": …}
+//
+// If it dies the launcher starts another one: records that were not marked as drained are still in the ring, a hold
+// that was not released still stands.
 
 #include <string>
 

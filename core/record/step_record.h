@@ -16,6 +16,7 @@ struct StepRecord {
   std::vector<float> est_losses;  // by virtual rank
   std::vector<uint64_t> digests;  // in the order of the fingerprints file's names
   double samples_per_second = 0;
+  bool left_out = false;  // no update: a number was not finite (train.nonfinite = "skip")
 };
 
 struct EvaluationRecord {

@@ -16,6 +16,8 @@ constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "c
                                                      {ScheduleKind::cosine, "cosine"},
                                                      {ScheduleKind::linear, "linear"}};
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
+constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
+                                                         {NonfinitePolicy::skip, "skip"}};
 
 template <typename E>
 std::string_view name_of(E value) {
@@ -51,6 +53,10 @@ template <>
 std::span<const EnumName<ScheduleUnit>> enum_names() {
   return unit_names;
 }
+template <>
+std::span<const EnumName<NonfinitePolicy>> enum_names() {
+  return nonfinite_names;
+}
 
 std::string_view to_string(Determinism value) { return name_of(value); }
 std::string_view to_string(Kernels value) { return name_of(value); }
@@ -58,5 +64,6 @@ std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
+std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
 
 }  // namespace estrain::spec

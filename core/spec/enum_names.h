@@ -31,6 +31,8 @@ template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
+template <>
+std::span<const EnumName<NonfinitePolicy>> enum_names();
 
 std::string_view to_string(Determinism value);
 std::string_view to_string(Kernels value);
@@ -38,6 +40,7 @@ std::string_view to_string(DataFormat value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
+std::string_view to_string(NonfinitePolicy value);
 
 // The value called `name`, exactly; from_string<Determinism>("D1").
 template <typename E>

@@ -19,6 +19,7 @@ enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
 enum class ScheduleUnit { step, epoch };
+enum class NonfinitePolicy { stop, skip };
 
 struct JobSection {
   std::string name = "job";
@@ -114,6 +115,8 @@ struct TrainSection {
   int64_t eval_batch = 256;    // samples per evaluation batch
   double clip_grad_norm = 0;   // 0: none
   double label_smoothing = 0;  // [0, 1)
+  // A step whose gradients hold NaN or infinity: end the job, or go on without that step's update.
+  NonfinitePolicy nonfinite = NonfinitePolicy::stop;
 
   bool operator==(const TrainSection&) const = default;
 };
@@ -126,9 +129,19 @@ struct CheckpointSection {
 };
 
 struct ResourcesSection {
-  std::string devices = "1";  // a number of CPU workers or a list such as "cpu,cpu"
+  std::string devices = "1";  // a number of CPU workers, a list such as "cpu,cpu", or "auto"
 
   bool operator==(const ResourcesSection&) const = default;
+};
+
+// What happens when a process of the run dies or hangs (core/launch/diagnosis.h).
+struct RecoverySection {
+  int64_t retries = 3;  // faults at one step before the job is given up; 0: any fault ends it
+  double hang_seconds =
+      0;              // without a mini-batch's progress before a worker counts as hung; 0: from the job's own steps
+  std::string rules;  // TOML file of further rules for recognising causes; empty: only the built-in ones
+
+  bool operator==(const RecoverySection&) const = default;
 };
 
 struct LoggingSection {
@@ -147,6 +160,7 @@ struct JobSpec {
   TrainSection train;
   CheckpointSection checkpoint;
   ResourcesSection resources;
+  RecoverySection recovery;
   LoggingSection logging;
 
   bool operator==(const JobSpec&) const = default;

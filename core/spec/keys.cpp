@@ -193,6 +193,8 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(0)
           .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
       ESTRAIN_KEY(train.label_smoothing).min(0).below(1).means("Label smoothing of the cross entropy."),
+      ESTRAIN_KEY(train.nonfinite)
+          .means("When a gradient holds NaN or infinity: stop before that step, or skip its update and go on."),
 
       ESTRAIN_KEY(checkpoint.every)
           .min(0)
@@ -204,7 +206,21 @@ std::vector<Key<JobSpec>> other_keys() {
           .takes_integer()
           .filled()
           .not_in_bits()
-          .means("A number of CPU workers, or a list of devices such as \"cpu,cpu\"."),
+          .means("A number of CPU workers, a list of devices such as \"cpu,cpu\", or \"auto\": what the cores allow."),
+
+      ESTRAIN_KEY(recovery.retries)
+          .min(0)
+          .not_in_bits()
+          .means("Faults at one step that the job recovers from; the next one there ends it."),
+      ESTRAIN_KEY(recovery.hang_seconds)
+          .min(0)
+          .not_in_bits()
+          .means(
+              "Seconds without progress after which a worker counts as hung; 0: three times the longest step and 2 s."),
+      ESTRAIN_KEY(recovery.rules)
+          .path()
+          .not_in_bits()
+          .means("TOML file of rules that recognise the causes of faults, asked before the built-in ones."),
 
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)

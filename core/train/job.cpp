@@ -147,7 +147,7 @@ comm::MemoryPlan Job::memory_plan() const {
 }
 
 bool Job::evaluates_after(int64_t step) const {
-  if (!data_.test || spec_.train.eval_every < 0) return false;
+  if (!data_.test || spec_.train.eval_every < 0 || step == 0) return false;
   const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : manifest_.batches_per_epoch;
   return step % period == 0 || step == manifest_.total_steps;
 }

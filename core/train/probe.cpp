@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "core/base/clock.h"
+#include "core/base/memory_use.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/random_stream.h"
 #include "core/train/batch_tensors.h"
+#include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
 
 namespace estrain::train {
@@ -16,6 +19,8 @@ namespace {
 
 constexpr double kSecondsOfMeasuring = 2;
 constexpr int kMostRounds = 20;
+// A first round that takes longer is not repeated: what LibTorch does once, it does in a small part of that.
+constexpr double kSecondsOfSlowRound = 6;
 
 Json as_json(const operators::OperatorUse& use) {
   return {{"name", use.name},
@@ -39,6 +44,7 @@ Json measure(Job& job, est::GradientHooks& hooks, const data::Batch& batch) {
     const operators::PortableOperators kernels;
     portable = time_mini_batch(job, hooks, batch);
   }
+  if (torch + portable > kSecondsOfSlowRound) return {{"torch", torch}, {"portable", portable}};
   const int64_t begin = monotonic_ns();
   for (int round = 0; round < kMostRounds; ++round) {
     torch = std::min(torch, time_mini_batch(job, hooks, batch));
@@ -49,6 +55,38 @@ Json measure(Job& job, est::GradientHooks& hooks, const data::Batch& batch) {
     if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
   }
   return {{"torch", torch}, {"portable", portable}};
+}
+
+Json memory_as_json() {
+  const MemoryUse use = own_memory_use();
+  return {{"peak", use.peak}, {"files", use.files}, {"address_space", use.address_space}};
+}
+
+Json size_of(const Job& job) {
+  const comm::MemoryPlan plan = job.memory_plan();
+  const data::SampleShape shape = job.data().train->shape();
+  const size_t sample_bytes = shape.input_bytes() + static_cast<size_t>(shape.targets()) * sizeof(int64_t);
+  return {{"state_bytes", plan.state_bytes},
+          {"gradient_bytes", plan.gradient_bytes},
+          {"batch_bytes", sample_bytes * static_cast<size_t>(job.manifest().batch)},
+          {"tensors", job.layout().tensors.size()},
+          {"parameters", job.manifest().parameter_count},
+          {"digests", plan.digests},
+          {"evaluation_samples", plan.evaluation_samples},
+          {"steps", job.manifest().total_steps}};
+}
+
+// Takes the initial weights as the run's first worker will. Their file does not keep the rest from being looked at.
+void try_first_state(Job& job, Json& report) {
+  constexpr std::align_val_t alignment{64};
+  const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
+      static_cast<std::byte*>(::operator new(job.layout().bytes, alignment)),
+      [](std::byte* memory) { ::operator delete (memory, std::align_val_t{64}); });
+  try {
+    write_first_state(job, state.get());
+  } catch (const Error& error) {
+    report["init_error"] = {{"message", error.message()}, {"advice", error.advice()}};
+  }
 }
 
 }  // namespace
@@ -67,6 +105,9 @@ void probe(ProbeSetup& setup) {
   }
   for (const operators::OperatorUse& use : uses) setup.report["operators"].push_back(as_json(use));
   if (setup.measures) setup.report["seconds"] = measure(job, hooks, batch);
+  setup.report["memory"] = memory_as_json();
+  setup.report["size"] = size_of(job);
+  if (!setup.spec.model.init.empty()) try_first_state(job, setup.report);
 }
 
 }  // namespace estrain::train

@@ -1,6 +1,7 @@
 #pragma once
 // One mini-batch of a job on this process, looked at before the job starts: which operators it uses, whether each gives
-// the same bits on every kind of device, and what the portable kernels cost against LibTorch's.
+// the same bits on every kind of device, what the portable kernels cost against LibTorch's, and how much memory the job
+// takes.
 
 #include <future>
 #include <string>
@@ -16,7 +17,11 @@ struct ProbeSetup {
   std::future<data::DataPair> data;
   bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
   // {"operators": [{"name", "coverage": "replaced" | "exact" | "not covered", "type", "calls", "layers": […]}…],
-  //  "seconds": {"torch": s, "portable": s}}: of a mini-batch's forward and backward pass, where measured and covered
+  //  "seconds": {"torch": s, "portable": s}: of a mini-batch's forward and backward pass, where measured and covered
+  //  "memory": {"peak", "files", "address_space"}: bytes of this process (core/base/memory_use.h)
+  //  "size": {"state_bytes", "gradient_bytes", "batch_bytes", "tensors", "parameters", "digests", "evaluation_samples",
+  //           "steps"}: of the job; the first three are of one copy of the state, one slot of gradients, one mini-batch
+  //  "init_error": {"message", "advice"}: where model.init is given and cannot be taken}
   Json report;
 };
 

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "core/base/clock.h"
@@ -11,6 +14,7 @@
 #include "core/operators/random_stream.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/initial_state.h"
+#include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
 #include "kernels/digest.h"
 
@@ -28,6 +32,9 @@ data::LoaderOptions loader_options(const Job& job, int64_t from_step) {
 
 // Looking at the word again and again is only quick if nobody else waits for the core.
 int spins(const StageOrder& order) { return order.workers() <= std::thread::hardware_concurrency() ? 2000 : 0; }
+
+// Which of its NaNs an operation gives depends on the instruction set; records and checkpoints hold one.
+float one_nan(float value) { return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value; }
 
 // The mean of the ESTs' losses: each times 1/N, summed by the tree of the gradients.
 float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
@@ -49,10 +56,11 @@ Stage::Stage(Workplace& place, StageOrder order)
       loader_(*job_.data().train, job_.sampler(), order_.own(),
               job_.sampler().cursor_at(Step(memory_.header().committed.load())),
               loader_options(job_, memory_.header().committed.load())),
+      pulse_(memory_.pulse(order_.worker.value)),
       gathered_(memory_.header().gathered, memory_.header().abort, order_.workers(), spins(order_)),
       summed_(memory_.header().summed, memory_.header().abort, order_.workers(), spins(order_)),
       finished_(memory_.header().finished, memory_.header().abort, order_.workers(), spins(order_)),
-      evaluated_(memory_.header().evaluated, memory_.header().abort, order_.workers(), spins(order_)) {
+      evaluated_(memory_.header().evaluated_by_all, memory_.header().abort, order_.workers(), spins(order_)) {
   if (order_.restarted && job_.spec().job.determinism == spec::Determinism::d0) {
     seed_generators(job_, order_.own(), memory_.committed_state());
   }
@@ -62,42 +70,63 @@ Stage::Left Stage::run() {
   comm::MemoryHeader& header = memory_.header();
   for (;;) {
     const int64_t now = header.committed.load();
+    // Also where a stage before this one was cut off between a step and its evaluation.
+    if (job_.evaluates_after(now) && header.evaluated.load() < now && !evaluate(now)) return Left::aborted;
     if (now >= job_.manifest().total_steps) return Left::finished;
     if (now == header.stage_end.load()) return Left::paused;
     if (!step(now)) return Left::aborted;
-    if (job_.evaluates_after(now + 1) && !evaluate(now + 1)) return Left::aborted;
   }
+}
+
+template <typename Body>
+bool Stage::waiting(comm::Activity activity, Body&& body) {
+  pulse_.beat(activity, monotonic_ns());
+  const bool carry_on = body();
+  pulse_.beat(comm::Activity::computing, monotonic_ns());
+  return carry_on;
 }
 
 bool Stage::step(int64_t step) {
-  if (!memory_.wait_writable(step + 1)) return false;
+  if (!waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); })) return false;
   place_.model.read_parameters_of(step);
   updater_.begin_step(step);
-  const size_t num_ests = static_cast<size_t>(order_.own().size());
-  for (size_t arrival = 0; arrival < num_ests; ++arrival) run_est(arrival, step);
+  if (!run_ests(step)) return false;
   if (!updater_.in_hooks()) {
-    if (!gathered_.meet() || !updater_.update_all(summed_)) return false;
+    if (!waiting(comm::Activity::meeting, [&] { return gathered_.meet(); }) || !updater_.update_all(summed_))
+      return false;
   }
-  return finished_.meet([&] {
+  const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
-  });
+  };
+  return waiting(comm::Activity::meeting, [&] { return finished_.meet(last_to_arrive); }) && !was_refused(step);
+}
+
+// False: the stage was aborted; what was done is done again.
+bool Stage::run_ests(int64_t step) {
+  int64_t begin = monotonic_ns();
+  for (size_t arrival = 0; arrival < static_cast<size_t>(order_.own().size()); ++arrival) {
+    if (memory_.header().abort.load() != 0) return false;
+    run_est(arrival, step);
+    const int64_t end = monotonic_ns();
+    pulse_.computing_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    pulse_.mini_batches.fetch_add(1, std::memory_order_relaxed);
+    pulse_.beat(comm::Activity::computing, end);
+    begin = end;
+  }
+  return true;
 }
 
 void Stage::run_est(size_t arrival, int64_t step) {
-  std::byte* old_state = memory_.state(static_cast<int>(step & 1));
   std::byte* new_state = memory_.state(static_cast<int>((step + 1) & 1));
   const data::Batch batch = loader_.next();
   const int64_t rank = batch.rank().value;
-  est::switch_generator_in(job_.generator(old_state, rank));
-  operators::begin_random_stream(seed(), static_cast<uint32_t>(rank), static_cast<uint64_t>(step));
-  place_.model.load_buffers(old_state);
   if (!begun_) {
     begun_ = true;
     memory_.header().stage_started_ns.store(monotonic_ns());
     memory_.header().stage_started.fetch_add(1);
   }
-  const torch::Tensor loss = job_.model().loss(as_tensors(batch));
+  const torch::Tensor loss = forward(place_, batch, step);
   const bool last = arrival + 1 == static_cast<size_t>(order_.own().size());
   if (last && updater_.in_hooks()) {
     place_.hooks.backward(
@@ -107,7 +136,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
         loss, [&](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); });
   }
   comm::RecordView record = comm::pending_record(memory_);
-  record.est_losses[rank] = loss.item<float>();
+  record.est_losses[rank] = one_nan(loss.item<float>());
   *job_.last_loss(new_state, rank) = record.est_losses[rank];
   est::switch_generator_out(job_.generator(new_state, rank));
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
@@ -115,8 +144,13 @@ void Stage::run_est(size_t arrival, int64_t step) {
       kernels::digest(job_.generator(new_state, rank), est::generator_state_bytes()));
   if (rank != 0) return;
   place_.model.store_buffers(new_state);  // rank 0's are everyone's at the next step
+  record_buffers(new_state);
+}
+
+void Stage::record_buffers(std::byte* state) {
+  comm::RecordView record = comm::pending_record(memory_);
   for (size_t i = 0; i < job_.buffers().size(); ++i) {
-    const std::byte* values = job_.buffers(new_state) + job_.buffer_offset(i);
+    const std::byte* values = job_.buffers(state) + job_.buffer_offset(i);
     record.digests[job_.parameters().size() + i].store(kernels::digest(values, job_.buffers()[i].nbytes()));
   }
 }
@@ -126,14 +160,19 @@ void Stage::commit(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   comm::RecordView record = comm::pending_record(memory_);
   const int64_t ests = header.ests;
+  if (!is_finite(record) && !handle_nonfinite(step)) return;
   record.head->kind = comm::RecordKind::step;
   record.head->step = step + 1;
   record.head->epoch = job_.manifest().epoch_at(step);
   record.head->time_ns = monotonic_ns();
+  const int64_t took = record.head->time_ns - header.progress_ns.exchange(record.head->time_ns);
+  if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
   record.head->lr = job_.learning_rates(step)[0];
-  record.head->loss = tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests));
+  header.lr[(step + 1) & 1].store(record.head->lr);
+  record.head->loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   header.next_sum.store(0);
   header.next_update.store(0);
+  pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full, or a hold still stands
   if (!comm::publish_record(memory_)) return;
   header.committed.store(step + 1);
   if (job_.saves_after(step + 1)) memory_.hold(step + 1);
@@ -143,6 +182,41 @@ void Stage::commit(int64_t step) {
     header.stopped_ns.store(monotonic_ns());
     header.stage_end.store(step + 1);
   }
+}
+
+bool Stage::is_finite(const comm::RecordView& record) const {
+  return record.head->suspect == comm::Nonfinite::Where::nowhere &&
+         std::all_of(record.est_losses, record.est_losses + memory_.header().ests,
+                     [](float loss) { return std::isfinite(loss); });
+}
+
+// Instead of a step's update, by the last worker to arrive. False: the step is not to be committed.
+bool Stage::handle_nonfinite(int64_t step) {
+  comm::RecordHead& head = *comm::pending_record(memory_).head;
+  const comm::Nonfinite found = find_nonfinite(place_, updater_, step, pulse_);
+  if (memory_.header().abort.load() != 0) return false;
+  head.left_out = found;
+  if (job_.spec().train.nonfinite == spec::NonfinitePolicy::stop) return false;
+  leave_out_update(step);
+  return true;
+}
+
+void Stage::leave_out_update(int64_t step) {
+  std::byte* old_state = memory_.state(static_cast<int>(step & 1));
+  std::byte* new_state = memory_.state(static_cast<int>((step + 1) & 1));
+  updater_.leave_out();
+  std::memcpy(job_.buffers(new_state), job_.buffers(old_state), job_.buffers_bytes());
+  record_buffers(new_state);
+}
+
+// After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so.
+bool Stage::was_refused(int64_t step) {
+  if (memory_.header().committed.load() != step) return false;
+  const comm::Nonfinite found = comm::pending_record(memory_).head->left_out;
+  if (found.where == comm::Nonfinite::Where::nowhere) return false;
+  const VirtualRank rank(std::max<int64_t>(found.rank, 0));
+  if (order_.own().contains(rank)) throw nonfinite_error(job_, step, found);
+  return true;
 }
 
 // Each worker takes every W-th batch of the test set; results lie by sample, so their sum does not depend on who did
@@ -164,14 +238,14 @@ bool Stage::evaluate(int64_t step) {
     const torch::Tensor losses = result.losses.contiguous(), correct = result.correct.to(torch::kInt).contiguous();
     std::memcpy(memory_.evaluation_losses() + first, losses.const_data_ptr(), losses.nbytes());
     std::memcpy(memory_.evaluation_correct() + first, correct.const_data_ptr(), correct.nbytes());
+    if (memory_.header().abort.load() != 0) return false;
+    pulse_.beat(comm::Activity::computing, monotonic_ns());
   }
-  return evaluated_.meet([&] {
-    publish_evaluation(step);
-    return memory_.header().abort.load() == 0;
-  });
+  const auto last_to_arrive = [&] { return publish_evaluation(step) && memory_.header().abort.load() == 0; };
+  return waiting(comm::Activity::meeting, [&] { return evaluated_.meet(last_to_arrive); });
 }
 
-void Stage::publish_evaluation(int64_t step) {
+bool Stage::publish_evaluation(int64_t step) {
   const int64_t samples = memory_.header().evaluation_samples;
   double loss = 0;
   int64_t correct = 0;
@@ -187,8 +261,12 @@ void Stage::publish_evaluation(int64_t step) {
   head.predictions = samples * job_.data().test->shape().targets();
   head.loss = loss / static_cast<double>(samples);
   head.accuracy = static_cast<double>(correct) / static_cast<double>(head.predictions);
-  comm::publish_record(memory_);
+  pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
+  if (!comm::publish_record(memory_)) return false;
+  memory_.header().evaluated.store(step);
+  memory_.header().progress_ns.store(monotonic_ns());
   ring_doorbell();
+  return true;
 }
 
 void Stage::ring_doorbell() const {

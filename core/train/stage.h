@@ -5,6 +5,13 @@
 //   1. for each EST: its random stream and the committed buffers in; forward; backward, gradients folded in hooks; out
 //   2. meet; claim pieces, sum, update (updater.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
+//
+// A step in which a loss, the norm of the gradients or a result of the update is not finite (train.nonfinite): the last
+// one to arrive looks for the EST and the tensor (nonfinite_search.h). Policy "stop": the step is not committed; the
+// worker of that EST throws, the others leave. "skip": it is committed with the parameters, slots, update counts and
+// buffers of the step before; random streams, data and schedules go on. The verdict and its words are the same for
+// every placement.
+//
 // Nothing of copy t is written, so whoever dies at any instruction leaves step t whole.
 
 #include <optional>
@@ -13,39 +20,38 @@
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
 #include "core/data/loader.h"
-#include "core/est/gradient_hooks.h"
-#include "core/train/bound_model.h"
 #include "core/train/gradient_store.h"
-#include "core/train/job.h"
 #include "core/train/stage_order.h"
 #include "core/train/updater.h"
+#include "core/train/workplace.h"
 
 namespace estrain::train {
-
-// What a worker keeps across stages.
-struct Workplace {
-  Job& job;
-  comm::JobMemory& memory;
-  BoundModel& model;
-  est::GradientHooks& hooks;
-  int doorbell;  // eventfd of the scribe
-};
 
 class Stage {
  public:
   Stage(Workplace& place, StageOrder order);
 
   enum class Left { paused, finished, aborted };
-  // Trains until the launcher asks for a pause, the job is done, or a worker died.
+  // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws Fault::infeasible "step t:
+  // the gradient of … is NaN (virtual rank r; …)" where that ends the job and the EST is this worker's.
   Left run();
 
  private:
   bool step(int64_t step);
+  bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
   void commit(int64_t step);
+  bool handle_nonfinite(int64_t step);
+  void leave_out_update(int64_t step);
+  bool is_finite(const comm::RecordView& record) const;
+  bool was_refused(int64_t step);
+  void record_buffers(std::byte* state);
   bool evaluate(int64_t step);
-  void publish_evaluation(int64_t step);
+  bool publish_evaluation(int64_t step);
   void ring_doorbell() const;
+  // What this worker shows of itself to the launcher: `body` waits for others.
+  template <typename Body>
+  bool waiting(comm::Activity activity, Body&& body);
   uint64_t seed() const;
 
   Workplace& place_;
@@ -55,6 +61,7 @@ class Stage {
   GradientStore gradients_;
   Updater updater_;
   data::Loader loader_;
+  comm::WorkerPulse& pulse_;
   comm::Barrier gathered_, summed_, finished_, evaluated_;
   bool begun_ = false;
 };

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/digest.h"
@@ -69,7 +70,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
   const int64_t updates_before = *job_.updates(old_state_, i);
   const double lr = rates_[job_.optimizer().groups().group_of[i]];
   uint64_t digest = 0;
-  bool reached = false;
+  bool reached = false, finite = true;
   for (size_t begin = piece.begin; begin < piece.begin + piece.size; begin += kChunk) {
     const size_t n = std::min(kChunk, piece.begin + piece.size - begin);
     kernels::OptimizerPiece chunk;
@@ -89,8 +90,11 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
       chunk.slots[k] = job_.slot(old_state_, i, k) + begin;
       chunk.new_slots[k] = job_.slot(new_state_, i, k) + begin;
     }
-    digest += job_.optimizer().update(i, updates_before, lr, chunk).combined();
+    const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
+    digest += written.combined();
+    finite &= written.finite;
   }
+  if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
   if (piece.begin == 0) *job_.updates(new_state_, i) = updates_before + (reached ? 1 : 0);
   record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
 }
@@ -119,14 +123,15 @@ void Updater::sum_whole(size_t parameter) {
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
-float Updater::clip_factor() const {
+float Updater::total_norm() const {
   std::vector<float> norms;
   std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms),
                [](float norm) { return norm >= 0 || norm != norm; });
-  if (norms.empty()) return 1;
-  const torch::Tensor stacked = torch::tensor(norms);
-  const torch::Tensor total = at::linalg_vector_norm(stacked, 2);
-  const torch::Tensor factor = (total + 1e-6).reciprocal() * job_.spec().train.clip_grad_norm;
+  return norms.empty() ? 0 : at::linalg_vector_norm(torch::tensor(norms), 2).item<float>();
+}
+
+float Updater::clip_factor(float norm) const {
+  const torch::Tensor factor = (torch::scalar_tensor(norm) + 1e-6).reciprocal() * job_.spec().train.clip_grad_norm;
   return factor.clamp_max(1.0).item<float>();
 }
 
@@ -135,7 +140,12 @@ bool Updater::update_all(comm::Barrier& summed) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
     for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
     if (!summed.meet()) return false;
-    factor_ = clip_factor();
+    const float norm = total_norm();
+    if (!std::isfinite(norm)) {
+      comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);
+      return true;  // as everybody does: there is no factor to update with
+    }
+    factor_ = clip_factor(norm);
   }
   for (uint32_t next; (next = memory_.header().next_update.fetch_add(1)) < pieces_.size();) {
     const Piece& piece = pieces_[next];
@@ -146,6 +156,31 @@ bool Updater::update_all(comm::Barrier& summed) {
     });
   }
   return true;
+}
+
+comm::Nonfinite Updater::first_nonfinite_result() const {
+  comm::Nonfinite found;
+  const auto look = [&](size_t parameter, const float* values) {
+    const float* end = values + job_.elements(parameter);
+    const float* at = std::find_if_not(values, end, [](float value) { return std::isfinite(value); });
+    if (at == end) return false;
+    found = {.where = comm::Nonfinite::Where::update, .value = *at, .tensor = static_cast<int64_t>(parameter)};
+    return true;
+  };
+  for (size_t i = 0; i < job_.parameters().size(); ++i) {
+    if (look(i, job_.parameter(new_state_, i))) return found;
+    for (size_t k = 0; k < job_.num_slots(i); ++k) {
+      if (look(i, job_.slot(new_state_, i, k))) return found;
+    }
+  }
+  return found;
+}
+
+void Updater::leave_out() {
+  for (size_t i = 0; i < job_.parameters().size(); ++i) {
+    record_.digests[i].store(keep_chunk(i, 0, job_.elements(i)).combined());
+    *job_.updates(new_state_, i) = *job_.updates(old_state_, i);
+  }
 }
 
 }  // namespace estrain::train

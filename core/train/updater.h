@@ -7,6 +7,9 @@
 //    that gradient is in cache (the weights that the backward pass still reads are the old copy's);
 //  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
+//
+// Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
+// verdict, is the same in all three. What then becomes of the step is decided where it would be committed (stage.h).
 
 #include <vector>
 
@@ -30,13 +33,21 @@ class Updater {
   // After all workers' partial sums are in. Returns false on abort.
   bool update_all(comm::Barrier& summed);
 
+  // By one worker, once all are through with their updates, some of whose results are not finite: the first parameter
+  // that is not, or whose slots are not.
+  comm::Nonfinite first_nonfinite_result() const;
+  // The norm that gradients are clipped by, where it was the norm.
+  float total_norm() const;
+  // The new copy of parameters, slots and update counts becomes the old one, digests included.
+  void leave_out();
+
  private:
   struct Piece {
     size_t parameter, begin, size;
   };
   void cut_pieces();
   void sum_whole(size_t parameter);
-  float clip_factor() const;
+  float clip_factor(float norm) const;
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
   void update(const Piece& piece, GradientOf&& gradient_of);

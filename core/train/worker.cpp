@@ -23,6 +23,7 @@ void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   const auto file = checkpoint::CheckpointFile::open(setup.checkpoint);
   const int64_t step = file.meta().step.value;
   file.read_state(job.layout(), memory.state(static_cast<int>(step & 1)));
+  memory.header().lr[step & 1].store(file.meta().lr);
   memory.header().committed.store(step);
 }
 
@@ -48,8 +49,8 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
     if (message.value("do", "") == "leave") return;
     Stage stage(place, parse_order(message));
     const Stage::Left left = stage.run();
-    if (left == Stage::Left::aborted) return;
-    launcher.send({{"say", "left"}, {"finished", left == Stage::Left::finished}});
+    launcher.send(
+        {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
   }
 }
 

@@ -3,8 +3,10 @@
 // stages.
 //
 //   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool} | {"do": "leave"}
-//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool} | {"say": "error", "fault": …, "message":
-//   …}
+//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool, "aborted": bool}
+//                       | {"say": "error", "fault": …, "message": …}
+//
+// A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
 
 #include <future>
 #include <string>

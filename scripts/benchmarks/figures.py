@@ -71,7 +71,7 @@ class Row:
 
 
 def all_groups():
-    import checkpoint_io, first_batch, kernel_speed, memory, portable, resize, start, switching, throughput
+    import checkpoint_io, first_batch, kernel_speed, memory, portable, recovery, resize, start, switching, throughput
 
-    modules = (throughput, portable, kernel_speed, switching, memory, first_batch, start, resize, checkpoint_io)
+    modules = (throughput, portable, kernel_speed, switching, memory, first_batch, start, resize, recovery, checkpoint_io)
     return [group for module in modules for group in module.groups()]

@@ -155,25 +155,49 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     CHECK(entry.path().extension() != ".tmp");
 }
 
-TEST_CASE("no room for the records: the run fails, says which file, and goes on from its last checkpoint") {
+TEST_CASE("no room for the records: the job says so and waits, goes on when there is room, and can be stopped") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
-  Job job(spec, run, {"--set", "checkpoint.every=5"}, {.survives_file_limit = true});
+  Job job(spec, run, {"--set", "checkpoint.every=5", "--grace", "1"}, {.survives_file_limit = true});
   wait_until("two checkpoints", [&] {
     job.status();
     return job.step() > 0 && events(run, "checkpoint").size() >= 2;
   });
   limit_files(job.scribe(), 100);
-  const Ended ended = job.launcher().wait();
-  INFO(ended.shown());
-  CHECK(ended.code == 1);
-  CHECK(ended.says("cannot write " + run + "/"));
-  const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5);
-  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", steps});
-  INFO(resumed.shown());
-  CHECK(resumed.code == 0);
-  REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
-  CHECK(difference(run, whole).text == "");
+  wait_until("the warning", [&] { return !events(run, "write_failed").empty(); });
+  INFO(job.launcher().text());
+  CHECK(job.launcher().text().find("cannot write " + run + "/") != std::string::npos);
+  // Once the ring of records is full nobody commits any more.
+  int64_t step = -1;
+  wait_until("a standstill", [&] {
+    const int64_t before = std::exchange(step, job.step());
+    ::usleep(1'500'000);
+    return before == step && job.step() == step;
+  });
+  CHECK(metric_steps(run).back() < step);
+  SUBCASE("room again") {
+    limit_files(job.scribe(), RLIM_INFINITY);
+    job.reach(step + 20);
+    CHECK(job.stop().code == 0);
+    CHECK(job.launcher().wait().code == 75);
+    CHECK(events(run, "fault").empty());
+    const std::string steps = "train.steps=" + std::to_string(metric_steps(run).back());
+    REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
+    CHECK(difference(run, whole).text == "");
+  }
+  SUBCASE("stopped while there is none") {
+    const Ended stop = job.stop();
+    INFO(stop.shown());
+    CHECK(stop.code != 0);
+    CHECK(stop.says("cannot write " + run + "/"));
+    CHECK(job.launcher().wait().code == 1);
+    const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5);
+    const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", steps});
+    INFO(resumed.shown());
+    CHECK(resumed.code == 0);
+    REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
+    CHECK(difference(run, whole).text == "");
+  }
 }
 
 TEST_CASE("a checkpoint of another model or another number of ESTs is refused by name") {

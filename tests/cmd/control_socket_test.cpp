@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <csignal>
 #include <cstring>
+#include <functional>
 
+#include "core/base/clock.h"
 #include "core/base/unique_fd.h"
 #include "job.h"
 #include "job_specs.h"
@@ -25,6 +28,15 @@ UniqueFd connect_to(const std::string& run) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   return fd;
+}
+
+// What the launcher says until it hangs up.
+std::string answer_on(const UniqueFd& fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+    text.append(buffer, static_cast<size_t>(got));
+  return text;
 }
 
 void check_unmoved(Job& job) {
@@ -50,28 +62,20 @@ TEST_CASE("the socket is its owner's alone; idle, garbled and impatient clients 
 
   const UniqueFd garbled = connect_to(job.run());
   const std::string garbage(100 * 1024, 'x');
-  size_t sent = 0;
-  for (ssize_t got; sent < garbage.size(); sent += static_cast<size_t>(got)) {
-    got = ::send(garbled.get(), garbage.data() + sent, garbage.size() - sent, MSG_NOSIGNAL);
-    if (got < 0) break;  // hung up on
-  }
-  char answer[16];
-  CHECK(::recv(garbled.get(), answer, sizeof answer, 0) <= 0);  // the end, not an answer
+  for (ssize_t sent = 0; sent >= 0;) sent = ::send(garbled.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
   check_unmoved(job);
 
   for (const char* words : {"not json\n", "[1, 2]\n", "\n", "\xff\xfe\n"}) {
     const UniqueFd client = connect_to(job.run());
     REQUIRE(::send(client.get(), words, std::strlen(words), MSG_NOSIGNAL) > 0);
-    CHECK(::recv(client.get(), answer, sizeof answer, 0) <= 0);
+    CHECK(answer_on(client).find("not a request") != std::string::npos);
   }
   for (const char* words :
        {"{\"do\": 7}\n", "{\"do\": \"dance\"}\n", "{}\n", "{\"do\": \"resize\", \"devices\": 3}\n"}) {
     CAPTURE(words);
     const UniqueFd client = connect_to(job.run());
     REQUIRE(::send(client.get(), words, std::strlen(words), MSG_NOSIGNAL) > 0);
-    char reply[64] = {};
-    CHECK(::recv(client.get(), reply, sizeof reply - 1, 0) > 0);
-    CHECK(std::string(reply).find("\"ok\":false") != std::string::npos);
+    CHECK(answer_on(client).find("\"ok\":false") != std::string::npos);
   }
   {
     const UniqueFd impatient = connect_to(job.run());  // gone before its answer
@@ -84,6 +88,133 @@ TEST_CASE("the socket is its owner's alone; idle, garbled and impatient clients 
   check_unmoved(job);
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
+}
+
+// Sends without waiting for room.
+void throw_at(const UniqueFd& fd, const std::string& bytes) {
+  ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+std::vector<UniqueFd> crowd_of(int number, const std::string& run) {
+  std::vector<UniqueFd> crowd;
+  for (int i = 0; i < number; ++i) crowd.push_back(connect_to(run));
+  return crowd;
+}
+
+struct Attack {
+  const char* name;
+  std::function<void(const std::string& run)> once;  // what is done again and again
+};
+
+const Attack attacks[] = {
+    {"a flood of bytes without an end of line",
+     [](const std::string& run) {
+       const UniqueFd client = connect_to(run);
+       for (int i = 0; i < 20; ++i) throw_at(client, std::string(60'000, 'x'));
+     }},
+    {"half a message from many",
+     [](const std::string& run) {
+       for (const UniqueFd& client : crowd_of(80, run)) throw_at(client, "{\"do\": \"status");
+     }},
+    {"binary garbage",
+     [](const std::string& run) {
+       std::string bytes;
+       for (int i = 0; i < 2000; ++i) bytes += static_cast<char>(i * i % 251);
+       for (int i = 0; i < 20; ++i) throw_at(connect_to(run), bytes + "\n");
+     }},
+    {"deeply nested JSON",
+     [](const std::string& run) {
+       for (int i = 0; i < 20; ++i) throw_at(connect_to(run), "{\"do\":" + std::string(60'000, '[') + "\n");
+     }},
+    {"huge numbers",
+     [](const std::string& run) {
+       for (int i = 0; i < 20; ++i)
+         throw_at(connect_to(run), "{\"do\":\"resize\",\"devices\":1" + std::string(50'000, '0') + "}\n");
+     }},
+    {"device lists without end",
+     [](const std::string& run) {
+       std::string list;
+       for (int i = 0; i < 6000; ++i) list += "cpu*4096,";
+       throw_at(connect_to(run), "{\"do\":\"resize\",\"devices\":\"" + list + "cpu\"}\n");
+     }},
+    {"hundreds of connections at once", [](const std::string& run) { crowd_of(300, run); }},
+    {"readers that never read",
+     [](const std::string& run) {
+       static std::vector<UniqueFd> kept;
+       if (kept.size() > 300) kept.clear();
+       for (int i = 0; i < 20; ++i) {
+         kept.push_back(connect_to(run));
+         throw_at(kept.back(), "{\"do\": \"status\"}\n");
+       }
+     }},
+};
+
+// The files say how far training is: nothing has to be asked of the launcher.
+size_t recorded_steps(const Job& job) { return metric_steps(job.run()).size(); }
+
+TEST_CASE("training goes on, and its owner is answered, under every kind of attack on the socket") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run");
+  job.reach(2);
+  for (const Attack& attack : attacks) {
+    CAPTURE(attack.name);
+    const size_t wanted = recorded_steps(job) + 5;
+    const int64_t began = monotonic_ns();
+    const auto passed = [began] { return seconds(monotonic_ns() - began); };
+    while (passed() < 1 || (recorded_steps(job) < wanted && passed() < 20)) attack.once(job.run());
+    CHECK(recorded_steps(job) >= wanted);  // while it lasted
+    attack.once(job.run());
+    const Ended status = estrain({"status", job.run(), "--json"});
+    INFO(status.shown());
+    CHECK(status.code == 0);
+    CHECK(parse_json(status.text, "status").at("state") == "training");
+  }
+  CHECK(events(job.run(), "resize").empty());
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+}
+
+// Tells the launcher of an evaluation after every step: a few hundred such messages fill a socket.
+std::string talkative_job() {
+  std::string spec = lenet_job();
+  const auto replace = [&](const std::string& what, const std::string& by) {
+    spec.replace(spec.find(what), what.size(), by);
+  };
+  replace("steps = 10", "steps = 1000000\neval_every = 1");
+  replace("samples = 100", "samples = 40");
+  return spec;
+}
+
+TEST_CASE("a launcher that is stopped stops neither training nor its records, and answers when it goes on") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", talkative_job()), folder / "run");
+  job.reach(2);
+  job.launcher().signal(SIGSTOP);
+  const size_t before = recorded_steps(job);
+  wait_until(
+      "a thousand steps without a launcher", [&] { return recorded_steps(job) >= before + 1000; }, 120);
+  CHECK_FALSE(job.launcher().ended_within(0));
+  job.launcher().signal(SIGCONT);
+  check_unmoved(job);
+  REQUIRE(job.stop().code == 0);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 75);
+}
+
+TEST_CASE("a worker that is stopped does not keep the launcher from answering") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "2"});
+  job.reach(2);
+  const pid_t stopped = job.workers().at(1);
+  ::kill(stopped, SIGSTOP);
+  for (int i = 0; i < 5; ++i) {
+    const int64_t began = monotonic_ns();
+    CHECK(job.status().at("state") == "training");
+    CHECK(seconds(monotonic_ns() - began) < 1);
+  }
+  ::kill(stopped, SIGCONT);
+  check_unmoved(job);
 }
 
 TEST_CASE("more silent clients than the server takes do not lock the owner out for good") {

@@ -94,7 +94,7 @@ TEST_CASE("a resume right after the launcher was killed waits for the last check
 void check_killed_worker(const std::string& devices, size_t index) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-  Job job(spec, run, {"--devices", devices});
+  Job job(spec, run, {"--devices", devices, "--set", "recovery.retries=0"});
   job.reach(10);
   const std::vector<pid_t> workers = job.workers();
   ::kill(workers.at(index), SIGKILL);
@@ -126,7 +126,7 @@ TEST_CASE("the last of three workers is killed: it is named") { check_killed_wor
 
 TEST_CASE("a worker dies of another signal: it is named") {
   const ScratchFolder folder;
-  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "2"});
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "2", "--set", "recovery.retries=0"});
   job.reach(3);
   ::kill(job.workers().at(1), SIGSEGV);
   const Ended ended = job.launcher().wait();
@@ -136,10 +136,10 @@ TEST_CASE("a worker dies of another signal: it is named") {
   CHECK(ended.says("SIGSEGV"));
 }
 
-TEST_CASE("the scribe is killed: the run fails, says so, and can be resumed") {
+TEST_CASE("the scribe is killed and may not be replaced: the run fails, says so, and can be resumed") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-  Job job(spec, run, {"--devices", "2", "--set", "checkpoint.every=10"});
+  Job job(spec, run, {"--devices", "2", "--set", "checkpoint.every=10", "--set", "recovery.retries=0"});
   wait_until("a checkpoint", [&] {
     job.status();  // throws if the job has ended
     return ::access((run + "/events.jsonl").c_str(), F_OK) == 0 && events(run, "checkpoint").size() >= 3;

@@ -2,10 +2,15 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <future>
+#include <thread>
 
+#include "core/base/clock.h"
 #include "tests/error_of.h"
 
 namespace estrain::comm {
@@ -69,6 +74,144 @@ TEST_CASE("a receiver that waits is woken by a message and by the other side's e
   waiting = std::async(std::launch::async, [&] { return b.receive(&message, 20'000); });
   a.close();
   CHECK(waiting.get() == Received::closed);
+}
+
+// Sends numbers until one is not taken; how many were.
+int64_t send_until_refused(MessageSocket& socket) {
+  int64_t sent = 0;
+  while (sent < 1'000'000 && socket.send({{"n", sent}})) ++sent;
+  return sent;
+}
+
+// Receives numbers as long as there are any, and checks that none is missing.
+int64_t receive_in_order(MessageSocket& socket, MessageSocket& sender) {
+  int64_t next = 0;
+  for (Json message; socket.receive(&message, 0) == Received::message; sender.flush()) {
+    if (message.at("n") != next) FAIL("got ", message.dump(), " instead of ", next);
+    ++next;
+  }
+  return next;
+}
+
+TEST_CASE("sending never blocks: what the other side does not take is kept, within bounds and in order") {
+  auto [a, b] = MessageSocket::pair();
+  auto sending = std::async(std::launch::async, [&a = a] { return send_until_refused(a); });
+  REQUIRE(sending.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  const int64_t sent = sending.get();
+  CHECK(sent > 1000);
+  CHECK(sent < 100'000);
+  CHECK(a.bytes_kept() > 255 * 1024);
+  CHECK(a.bytes_kept() <= 256 * 1024);
+  CHECK_FALSE(a.flush());
+  CHECK(receive_in_order(b, a) == sent);
+  CHECK(a.bytes_kept() == 0);
+  CHECK(a.flush());
+  CHECK(a.send({{"n", "again"}}));
+  Json message;
+  REQUIRE(b.receive(&message, 0) == Received::message);
+  CHECK(message.at("n") == "again");
+}
+
+TEST_CASE("what was kept is sent on while the sender waits for messages itself") {
+  auto [a, b] = MessageSocket::pair();
+  const int64_t sent = send_until_refused(a);
+  Json message;
+  auto waiting = std::async(std::launch::async, [&a = a] {
+    Json answer;
+    return a.receive(&answer, 20'000) == Received::message ? answer : Json();
+  });
+  for (int64_t next = 0; next < sent; ++next) {
+    REQUIRE(b.receive(&message, 10'000) == Received::message);
+    REQUIRE(message.at("n") == next);
+  }
+  b.send({{"all", "here"}});
+  CHECK(waiting.get().at("all") == "here");
+}
+
+TEST_CASE("what was kept for somebody who is gone is given up") {
+  auto [a, b] = MessageSocket::pair();
+  send_until_refused(a);
+  b.close();
+  CHECK_FALSE(a.send({{"to", "nobody"}}));
+  CHECK(a.bytes_kept() == 0);
+}
+
+TEST_CASE("a peer that is stopped stops nobody, and hears everything when it goes on") {
+  auto [ours, theirs] = MessageSocket::pair();
+  const pid_t peer = ::fork();
+  REQUIRE(peer >= 0);
+  if (peer == 0) {  // counts the messages until "end", then tells how many there were
+    ours.close();
+    int64_t heard = 0;
+    for (Json message; theirs.receive(&message, -1) == Received::message; ++heard) {
+      if (!message.contains("end")) continue;
+      theirs.send({{"heard", heard}});
+      ::_exit(0);
+    }
+    ::_exit(1);
+  }
+  theirs.close();
+  int status = 0;
+  REQUIRE(::kill(peer, SIGSTOP) == 0);
+  REQUIRE(::waitpid(peer, &status, WUNTRACED) == peer);
+  REQUIRE(WIFSTOPPED(status));
+  const int64_t began = monotonic_ns();
+  auto sending = std::async(std::launch::async, [&ours = ours] {
+    for (int i = 0; i < 1000; ++i) {
+      if (!ours.send({{"do", "checkpoint"}, {"step", i}})) return false;
+    }
+    return ours.send({{"end", true}});
+  });
+  const bool never_blocked = sending.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  ::kill(peer, SIGCONT);
+  CHECK(never_blocked);
+  CHECK(sending.get());
+  CHECK(seconds(monotonic_ns() - began) < 20);
+  Json message;
+  REQUIRE(ours.receive(&message, 20'000) == Received::message);
+  CHECK(message.at("heard") == 1000);
+  CHECK(::waitpid(peer, &status, 0) == peer);
+}
+
+TEST_CASE("a wait is not cut short by a stop and its continuation") {
+  auto [ours, theirs] = MessageSocket::pair();
+  const pid_t peer = ::fork();
+  REQUIRE(peer >= 0);
+  if (peer == 0) {
+    ours.close();
+    Json message;
+    const Received received = theirs.receive(&message, -1);
+    ::_exit(received == Received::message ? 7 : 1);
+  }
+  theirs.close();
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ::kill(peer, SIGSTOP);
+    ::kill(peer, SIGCONT);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(ours.send(1));
+  int status = 0;
+  REQUIRE(::waitpid(peer, &status, 0) == peer);
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
+TEST_CASE("threads that send at once do not mix their messages up") {
+  auto [a, b] = MessageSocket::pair();
+  std::vector<std::future<void>> senders;
+  for (int who = 0; who < 3; ++who) {
+    senders.push_back(std::async(std::launch::async, [&a = a, who] {
+      for (int i = 0; i < 500; ++i) a.send({{"who", who}, {"i", i}});
+    }));
+  }
+  int next[3] = {};
+  for (int i = 0; i < 1500; ++i) {
+    Json message;
+    REQUIRE(b.receive(&message, 10'000) == Received::message);
+    const int who = message.at("who");
+    CHECK(message.at("i") == next[who]++);
+    if (i % 50 == 0) a.flush();
+  }
 }
 
 TEST_CASE("a message that is not JSON is an error") {

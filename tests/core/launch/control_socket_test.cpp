@@ -3,14 +3,17 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <future>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -22,7 +25,8 @@ namespace {
 class Serving {
  public:
   using Handler = std::function<void(ControlServer&, ClientId, const Json&)>;
-  Serving(const std::string& run, Handler handler) : server_(run), handler_(std::move(handler)) {
+  Serving(const std::string& run, Handler handler, const ControlLimits& limits = {})
+      : server_(run, limits), handler_(std::move(handler)) {
     thread_ = std::thread([this] {
       while (!over_.load()) round();
     });
@@ -32,6 +36,8 @@ class Serving {
     thread_.join();
   }
   size_t clients() const { return num_clients_.load(); }
+  // What this thread has used of a processor: a server that spins shows here.
+  double cpu_seconds() const { return cpu_seconds_.load(); }
 
  private:
   void round() {
@@ -42,13 +48,17 @@ class Serving {
       if (ready.revents == 0) continue;
       server_.serve(ready.fd, [&](ClientId client, const Json& request) { handler_(server_, client, request); });
     }
-    num_clients_.store(server_.clients().size());
+    num_clients_.store(server_.num_clients());
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    cpu_seconds_.store(static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9);
   }
 
   ControlServer server_;
   Handler handler_;
   std::atomic<bool> over_{false};
   std::atomic<size_t> num_clients_{0};
+  std::atomic<double> cpu_seconds_{0};
   std::thread thread_;
 };
 
@@ -78,12 +88,52 @@ UniqueFd connect_plainly(const std::string& run) {
   return fd;
 }
 
-// Whether the server hangs up within the time.
-bool is_hung_up(const UniqueFd& fd, int milliseconds) {
-  pollfd waiting{fd.get(), POLLIN, 0};
-  char byte = 0;
-  return ::poll(&waiting, 1, milliseconds) == 1 && ::read(fd.get(), &byte, 1) <= 0;
+bool is_hung_up(const UniqueFd& fd) {
+  pollfd waiting{fd.get(), POLLIN | POLLRDHUP, 0};
+  return ::poll(&waiting, 1, 0) == 1;
 }
+
+// All that the server sends until it hangs up; "still connected" where it does not within the time.
+std::string last_words(const UniqueFd& fd, int milliseconds = 10'000) {
+  std::string text;
+  for (char buffer[4096];;) {
+    pollfd waiting{fd.get(), POLLIN, 0};
+    if (::poll(&waiting, 1, milliseconds) != 1) return "still connected";
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+// What a refused client is told.
+std::string refusal(const UniqueFd& fd) {
+  const std::string text = last_words(fd);
+  INFO("the server said: ", text);
+  const Json answer = Json::parse(text, nullptr, false);
+  REQUIRE(answer.is_object());
+  CHECK(answer.at("ok") == false);
+  return answer.at("error");
+}
+
+void send_all(const UniqueFd& fd, std::string_view text) {
+  REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+}
+
+// Sends until the socket takes no more or the other side is gone.
+size_t flood(const UniqueFd& fd, const std::string& text) {
+  size_t total = 0;
+  for (ssize_t sent; (sent = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0;)
+    total += static_cast<size_t>(sent);
+  return total;
+}
+
+template <typename Holds>
+void wait_until(Holds&& holds) {
+  for (int i = 0; i < 2000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  REQUIRE(holds());
+}
+
+bool gives_status(const std::string& run) { return ask_launcher(run, {{"do", "status"}}, 10'000).at("ok") == true; }
 
 TEST_CASE("a request is answered") {
   const ScratchFolder run;
@@ -154,15 +204,40 @@ TEST_CASE("a launcher that does not answer in time, or hangs up, is told apart f
   CHECK(error.message().find("hung up") != std::string::npos);
 }
 
-TEST_CASE("a client that sends no JSON object, or too much, is dropped; the others are served") {
+TEST_CASE("what is no request is refused with a reason; the others are served") {
   const ScratchFolder run;
   const Serving serving(run.path(), answer_with_echo);
-  for (const std::string& text : {std::string("no JSON\n"), std::string("[1]\n"), std::string(65 * 1024, 'x')}) {
+  const std::string deep = "{\"do\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}\n";
+  std::string keys = "{\"do\":\"status\"";
+  for (int i = 0; i < 6000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  const std::pair<std::string, std::string> cases[] = {
+      {"no JSON\n", "not valid JSON"},
+      {"\n", "not valid JSON"},
+      {"[1]\n", "not a JSON object"},
+      {"\xff\xfe{}\n", "not valid JSON"},
+      {std::string("\0\x01\x02\n", 4), "not valid JSON"},
+      {"{\"do\": \"\xc3\"}\n", "not valid JSON"},
+      {"{\"do\": 1e999}\n", "not valid JSON"},
+      {deep, "nested more than 8 deep"},
+      {keys + "}\n", "more than 256 values"},
+      {std::string(65 * 1024, 'x'), "a request of more than 65536 bytes"},
+      {std::string(65 * 1024, ' ') + "{}\n", "a request of more than 65536 bytes"},
+  };
+  for (const auto& [text, reason] : cases) {
+    CAPTURE(reason);
     const UniqueFd client = connect_plainly(run.path());
-    REQUIRE(::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
-    CHECK(is_hung_up(client, 10'000));
+    send_all(client, text);
+    CHECK(refusal(client).find(reason) != std::string::npos);
   }
-  CHECK(ask_launcher(run.path(), {{"do", "status"}}, 10'000).at("ok") == true);
+  CHECK(gives_status(run.path()));
+}
+
+TEST_CASE("numbers that no integer holds are JSON: a handler sees them") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  const UniqueFd client = connect_plainly(run.path());
+  send_all(client, "{\"do\":123456789012345678901234567890}\n");
+  CHECK(last_words(client).find("1.2345678901234568e+29") != std::string::npos);
 }
 
 TEST_CASE("a request may come in parts, and a silent client holds nobody up") {
@@ -171,40 +246,294 @@ TEST_CASE("a request may come in parts, and a silent client holds nobody up") {
   const UniqueFd silent = connect_plainly(run.path());
   const UniqueFd slow = connect_plainly(run.path());
   for (const std::string_view part : {"{\"do\"", ":\"sta", "tus\"}"}) {
-    REQUIRE(::send(slow.get(), part.data(), part.size(), 0) == static_cast<ssize_t>(part.size()));
+    send_all(slow, part);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  CHECK_FALSE(is_hung_up(slow, 0));
-  CHECK(ask_launcher(run.path(), {{"do", "status"}}, 10'000).at("ok") == true);
-  REQUIRE(::send(slow.get(), "\n", 1, 0) == 1);
-  char answer[256] = {};
-  CHECK(::read(slow.get(), answer, sizeof answer - 1) > 0);
-  CHECK(std::string(answer) == "{\"ok\":true,\"heard\":{\"do\":\"status\"}}\n");
-  CHECK_FALSE(is_hung_up(silent, 0));
+  CHECK_FALSE(is_hung_up(slow));
+  CHECK(gives_status(run.path()));
+  send_all(slow, "\n");
+  CHECK(last_words(slow) == "{\"ok\":true,\"heard\":{\"do\":\"status\"}}\n");
+  CHECK_FALSE(is_hung_up(silent));
 }
 
-TEST_CASE("only so many clients wait at a time; the next is turned away") {
+TEST_CASE("a request of just the largest size is heard") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  const UniqueFd client = connect_plainly(run.path());
+  const std::string frame = "{\"do\":\"\"}";
+  std::string request = frame;
+  request.insert(7, 65'536 - frame.size(), 'x');
+  send_all(client, request + "\n");
+  const std::string answer = last_words(client);
+  CHECK(answer.starts_with("{\"ok\":true"));
+  CHECK(answer.size() > 65'536);
+}
+
+TEST_CASE("a client that has sent its request and closed its half still gets the answer; half a request is refused") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  const UniqueFd whole = connect_plainly(run.path()), half = connect_plainly(run.path());
+  send_all(whole, "{\"do\":1}\n");
+  ::shutdown(whole.get(), SHUT_WR);
+  CHECK(last_words(whole) == "{\"ok\":true,\"heard\":{\"do\":1}}\n");
+  send_all(half, "{\"do\":");
+  ::shutdown(half.get(), SHUT_WR);
+  CHECK(refusal(half) == "a request that ends before its line does");
+}
+
+TEST_CASE("one request a connection: what comes behind it is not heard and does no harm") {
+  const ScratchFolder run;
+  std::atomic<int> heard{0};
+  const Serving serving(run.path(), [&](ControlServer& server, ClientId client, const Json& request) {
+    ++heard;
+    answer_with_echo(server, client, request);
+  });
+  const UniqueFd client = connect_plainly(run.path());
+  send_all(client, "{\"do\":1}\n{\"do\":2}\n" + std::string(50'000, 'x'));
+  CHECK(last_words(client) == "{\"ok\":true,\"heard\":{\"do\":1}}\n");
+  CHECK(gives_status(run.path()));
+  CHECK(heard == 2);
+}
+
+TEST_CASE("a client that says nothing, or never ends its line, is sent away in time; one that waits is not") {
+  const ScratchFolder run;
+  const Serving serving(run.path(),
+                        [](ControlServer& server, ClientId client, const Json& request) {
+                          if (request.value("do", "") != "wait") answer_with_echo(server, client, request);
+                        },
+                        {.request_ms = 300});
+  const int64_t began = monotonic_ns();
+  const UniqueFd waiting = connect_plainly(run.path()), silent = connect_plainly(run.path()),
+                 half = connect_plainly(run.path()), dripping = connect_plainly(run.path());
+  send_all(waiting, "{\"do\":\"wait\"}\n");
+  send_all(half, "{\"do\":");
+  const auto drip = std::async(std::launch::async, [&] {  // a byte at a time buys no more time
+    while (::send(dripping.get(), " ", 1, MSG_NOSIGNAL) == 1 && monotonic_ns() - began < INT64_C(5'000'000'000))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+  for (const UniqueFd* client : {&silent, &half}) CHECK(refusal(*client) == "no request within 0.3 s");
+  drip.wait();
+  const double passed = seconds(monotonic_ns() - began);
+  CHECK(passed >= 0.29);
+  CHECK(passed < 3);
+  CHECK(refusal(dripping) == "no request within 0.3 s");
+  wait_until([&] { return serving.clients() == 1; });
+  CHECK_FALSE(is_hung_up(waiting));
+}
+
+TEST_CASE("a client that never takes its answer is dropped in time; one that takes it slowly gets all of it") {
+  const ScratchFolder run;
+  const std::string large(3'000'000, 'a');
+  const Serving serving(run.path(),
+                        [&](ControlServer& server, ClientId client, const Json& request) {
+                          if (request.value("do", "") == "large")
+                            server.reply(client, {{"ok", true}, {"text", large}});
+                          else
+                            answer_with_echo(server, client, request);
+                        },
+                        {.answer_ms = 2000});
+  const UniqueFd never = connect_plainly(run.path()), slow = connect_plainly(run.path());
+  send_all(never, "{\"do\":\"large\"}\n");
+  send_all(slow, "{\"do\":\"large\"}\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(serving.clients() == 2);
+  CHECK(gives_status(run.path()));
+  const std::string all = last_words(slow);
+  CHECK(all.size() == large.size() + std::string("{\"ok\":true,\"text\":\"\"}\n").size());
+  wait_until([&] { return serving.clients() == 0; });
+  const std::string rest = last_words(never);
+  CHECK(rest.size() > 0);  // what the kernel held
+  CHECK(rest.size() < large.size());
+}
+
+TEST_CASE("clients that flood the server, or leave it with half a request, cost it next to no work") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  std::vector<UniqueFd> idle;
+  for (int i = 0; i < 30; ++i) idle.push_back(connect_plainly(run.path()));
+  for (const UniqueFd& client : idle) send_all(client, "{\"do\": \"sta");
+  wait_until([&] { return serving.clients() == idle.size(); });
+  const double before = serving.cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  CHECK(serving.cpu_seconds() - before < 0.3);  // 200 rounds that do nothing; a busy one takes all of the second
+  const UniqueFd flooding = connect_plainly(run.path());
+  for (int i = 0; i < 200; ++i) flood(flooding, std::string(100'000, 'y'));
+  CHECK(gives_status(run.path()));
+}
+
+TEST_CASE("only so many clients at a time: the one that is silent longest gives way to the next") {
   const ScratchFolder run;
   const Serving serving(run.path(), answer_with_echo);
   std::vector<UniqueFd> silent;
   while (silent.size() < 64) silent.push_back(connect_plainly(run.path()));
-  for (int i = 0; i < 1000 && serving.clients() < 64; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  REQUIRE(serving.clients() == 64);
-  CHECK(is_hung_up(connect_plainly(run.path()), 10'000));
+  wait_until([&] { return serving.clients() == 64; });
+  CHECK(gives_status(run.path()));
+  CHECK(refusal(silent.front()) == "64 clients are connected to the launcher already");
+  CHECK_FALSE(is_hung_up(silent[1]));
   silent.clear();
-  for (int i = 0; i < 1000 && serving.clients() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  CHECK(ask_launcher(run.path(), {{"do", "status"}}, 10'000).at("ok") == true);
+  wait_until([&] { return serving.clients() == 0; });
+  CHECK(gives_status(run.path()));
 }
 
-TEST_CASE("the socket is the user's own, and a path of any length will do") {
+TEST_CASE("where all clients wait for their answers, the next is refused") {
+  const ScratchFolder run;
+  std::vector<UniqueFd> waiting;
+  const Serving serving(run.path(), [](ControlServer&, ClientId, const Json&) {}, {.clients = 4});
+  while (waiting.size() < 4) {
+    waiting.push_back(connect_plainly(run.path()));
+    send_all(waiting.back(), "{\"do\":\"wait\"}\n");
+  }
+  wait_until([&] { return serving.clients() == 4; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until all have been heard
+  const Error error = error_of([&] { ask_launcher(run.path(), {{"do", "stop"}}, 10'000); });
+  CHECK(error.fault() == Fault::peer);
+  CHECK(error.message() == "4 clients are connected to the launcher already");
+  waiting.pop_back();  // one goes: there is room again
+  wait_until([&] { return serving.clients() == 3; });
+  const UniqueFd next = connect_plainly(run.path());
+  wait_until([&] { return serving.clients() == 4; });
+  CHECK_FALSE(is_hung_up(next));
+}
+
+TEST_CASE("hundreds of connections at once, and a thousand one after another, are dealt with") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  std::vector<UniqueFd> crowd;
+  for (int i = 0; i < 500; ++i) {  // below a usual limit of 1024 descriptors
+    crowd.push_back(connect_plainly(run.path()));
+    if (i % 3 == 0) ::send(crowd.back().get(), "{", 1, MSG_NOSIGNAL);
+    if (i % 100 == 99) CHECK(gives_status(run.path()));
+  }
+  CHECK(serving.clients() <= 64);
+  crowd.clear();
+  for (int i = 0; i < 1000; ++i) connect_plainly(run.path());
+  CHECK(gives_status(run.path()));
+}
+
+TEST_CASE("a server without a free descriptor lets clients wait, without spinning, and serves them later") {
+  const ScratchFolder run;
+  ControlServer server(run.path());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const UniqueFd client = connect_plainly(run.path());
+  send_all(client, "{\"do\":1}\n");
+  const UniqueFd lowest(::dup(server.listener()));
+  const rlimit none{static_cast<rlim_t>(lowest.get()), before.rlim_max};
+  int heard = 0, woken = 0;
+  const auto serve_for = [&](int milliseconds) {
+    const int64_t end = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+    while (monotonic_ns() < end && heard == 0) {
+      pollfd polled{server.descriptors().front(), POLLIN, 0};
+      if (::poll(&polled, 1, 10) == 1) ++woken;
+      server.serve(polled.fd, [&](ClientId who, const Json&) {
+        ++heard;
+        server.reply(who, {{"ok", true}});
+      });
+    }
+  };
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  serve_for(300);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(heard == 0);
+  CHECK(woken < 5);
+  serve_for(5000);
+  CHECK(heard == 1);
+  CHECK(last_words(client) == "{\"ok\":true}\n");
+}
+
+TEST_CASE("root and the user itself may command a launcher, nobody else") {
+  CHECK(may_command(1000, 1000));
+  CHECK(may_command(0, 1000));
+  CHECK(may_command(0, 0));
+  CHECK_FALSE(may_command(1001, 1000));
+  CHECK_FALSE(may_command(65534, 0));
+}
+
+// What a process of another user gets from the socket: 'r' where the connection is refused, 'c' where it is closed
+// without a word, 'a' for an answer.
+char try_as_nobody(const std::string& run) {
+  int status = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    (run + "/control.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit('?');
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      ::_exit(errno == EACCES ? 'r' : '!');
+    ::send(fd, "{\"do\":1}\n", 9, MSG_NOSIGNAL);
+    char byte = 0;
+    ::_exit(::read(fd, &byte, 1) > 0 ? 'a' : 'c');
+  }
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return static_cast<char>(WEXITSTATUS(status));
+}
+
+// Needs root to become somebody else.
+TEST_CASE("another user does not get in, not even if the socket's mode lets everybody" *
+          doctest::skip(::geteuid() != 0)) {
+  const ScratchFolder run;
+  const Serving serving(run.path(), answer_with_echo);
+  std::filesystem::permissions(run.path(), std::filesystem::perms(0755));
+  CHECK(try_as_nobody(run.path()) == 'r');
+  std::filesystem::permissions(run / "control.sock", std::filesystem::perms(0777));
+  CHECK(try_as_nobody(run.path()) == 'c');
+  CHECK(gives_status(run.path()));
+}
+
+TEST_CASE("the socket's mode is 0600 whatever the umask, and a path of any length will do") {
   const ScratchFolder folder;
   const std::string run = folder / std::string(200, 'd');
   make_folders(run);
+  const mode_t before = ::umask(0);
   const Serving serving(run, answer_with_echo);
+  ::umask(before);
   struct stat info {};
   REQUIRE(::stat((run + "/control.sock").c_str(), &info) == 0);
-  CHECK((info.st_mode & 0777) == 0600);
-  CHECK(ask_launcher(run, {{"do", "status"}}, 10'000).at("ok") == true);
+  CHECK((info.st_mode & 07777) == 0600);
+  CHECK(gives_status(run));
+}
+
+TEST_CASE("a launcher that stands still keeps nobody waiting for ever, however many ask") {
+  const ScratchFolder run;
+  const ControlServer server(run.path());  // never serves
+  std::vector<UniqueFd> backlog;
+  for (int i = 0; i < 300; ++i) {  // more than it lets queue
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    (run / "control.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) break;
+    backlog.push_back(std::move(fd));
+  }
+  REQUIRE(backlog.size() < 300);
+  const int64_t began = monotonic_ns();
+  const Error error = error_of([&] { ask_launcher(run.path(), {{"do", "status"}}, 200); });
+  CHECK(error.message() == run.path() + ": the launcher did not answer in 0.2 s");
+  CHECK(seconds(monotonic_ns() - began) < 5);
+  CHECK(launcher_answers(run.path()));
+}
+
+TEST_CASE("an answer that makes no sense is an error of the launcher's") {
+  const ScratchFolder run;
+  const Serving serving(run.path(), [](ControlServer& server, ClientId client, const Json& request) {
+    server.reply(client, request.at("send"));
+  });
+  for (const Json& answer : {Json(7), Json::array(), Json{{"ok", "yes"}}, Json{{"ok", false}, {"fault", 3}}}) {
+    const Error error = error_of([&] { ask_launcher(run.path(), {{"send", answer}}, 10'000); });
+    CHECK(error.fault() == Fault::peer);
+    CHECK(error.message().find("makes no sense") != std::string::npos);
+  }
+}
+
+// The server that a re-exec of `first` leads to: it has what an exec keeps open.
+std::unique_ptr<ControlServer> successor(std::unique_ptr<ControlServer> first, const ControlLimits& limits = {}) {
+  std::map<ClientId, int> copies;
+  for (const auto& [id, fd] : first->clients()) copies[id] = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  const int listener = ::fcntl(first->listener(), F_DUPFD_CLOEXEC, 0);
+  first.reset();
+  return std::make_unique<ControlServer>(listener, copies, limits);
 }
 
 TEST_CASE("a server that takes over listener and clients answers those that were waiting") {
@@ -212,16 +541,39 @@ TEST_CASE("a server that takes over listener and clients answers those that were
   auto first = std::make_unique<ControlServer>(run.path());
   auto asking = std::async(std::launch::async, [&] { return ask_launcher(run.path(), {{"do", "resize"}}, 10'000); });
   const ClientId waiting = wait_for_request(*first);
-  std::map<ClientId, int> copies;  // what an exec keeps open
-  for (const auto& [id, fd] : first->clients()) copies[id] = ::dup(fd);
-  const int listener = ::fcntl(first->listener(), F_DUPFD_CLOEXEC, 0);
-  first.reset();
-  ControlServer second(listener, copies);
-  second.reply(waiting, {{"ok", true}, {"message", "done"}});
+  const auto second = successor(std::move(first));
+  second->reply(waiting, {{"ok", true}, {"message", "done"}});
   CHECK(asking.get().at("message") == "done");
-  CHECK(second.clients().empty());
-  second.reply(waiting, {{"ok", true}});  // gone: no effect
+  CHECK(second->clients().empty());
+  second->reply(waiting, {{"ok", true}});  // gone: no effect
   CHECK(launcher_answers(run.path()));
+}
+
+TEST_CASE("half a request outlives a re-exec; who has not asked yet has no longer time than before") {
+  const ScratchFolder run;
+  auto first = std::make_unique<ControlServer>(run.path());
+  const UniqueFd half = connect_plainly(run.path()), waiting = connect_plainly(run.path()),
+                 silent = connect_plainly(run.path());
+  send_all(half, "{\"do\":\"st");
+  send_all(waiting, "{\"do\":\"resize\"}\n");
+  const ClientId asked = wait_for_request(*first);
+  wait_until([&] {
+    first->serve(first->descriptors().front(), [](ClientId, const Json&) {});
+    return first->num_clients() == 3;
+  });
+  const auto second = successor(std::move(first), {.request_ms = 300});
+  send_all(half, "atus\"}\n");
+  CHECK(wait_for_request(*second) != asked);
+  const int64_t began = monotonic_ns();
+  while (!is_hung_up(silent) && seconds(monotonic_ns() - began) < 5) {
+    pollfd polled{second->descriptors().front(), POLLIN, 0};
+    ::poll(&polled, 1, 50);
+    second->serve(polled.fd, [](ClientId, const Json&) {});
+  }
+  CHECK(refusal(silent) == "no request within 0.3 s");
+  CHECK_FALSE(is_hung_up(waiting));
+  second->reply(asked, {{"ok", true}});
+  CHECK(last_words(waiting) == "{\"ok\":true}\n");
 }
 
 }  // namespace

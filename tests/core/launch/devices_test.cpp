@@ -25,6 +25,15 @@ TEST_CASE("lists name kinds, repeat them and say how many ESTs each hosts") {
   CHECK(parse_devices("cpu:avx512=3*2") == Devices{{"cpu:avx512", 3}, {"cpu:avx512", 3}});
 }
 
+TEST_CASE("a list of any length names at most 4096 devices in all") {
+  CHECK(parse_devices("cpu*4095,cpu").size() == 4096);
+  std::string list = "cpu*4096";
+  for (int i = 0; i < 5000; ++i) list += ",cpu*4096";
+  const Error error = error_of([&] { parse_devices(list); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message().find("more than 4096 devices") != std::string::npos);
+}
+
 TEST_CASE("what is wrong with a list is said, with the list") {
   const std::pair<const char*, const char*> wrong[] = {
       {"", "an empty name"},
@@ -56,6 +65,31 @@ TEST_CASE("what is wrong with a list is said, with the list") {
     CHECK(error.message().find(what) != std::string::npos);
     CHECK_FALSE(error.advice().empty());
   }
+}
+
+TEST_CASE("auto: a worker for each core, or for as many cores as it has threads; never more than ESTs, never none") {
+  const auto workers = [](int64_t cores, int64_t threads, int64_t ests) {
+    spec::JobSection job;
+    job.threads = threads;
+    job.ests = ests;
+    const Devices devices = choose_devices("auto", job, cores);
+    for (const Device& device : devices) CHECK(device == Device{"cpu", {}});
+    return devices.size();
+  };
+  CHECK(workers(6, 1, 8) == 6);
+  CHECK(workers(6, 1, 4) == 4);
+  CHECK(workers(7, 2, 8) == 3);
+  CHECK(workers(1, 1, 8) == 1);
+  CHECK(workers(2, 4, 8) == 1);
+  CHECK(workers(6, 1, 1) == 1);
+  CHECK(workers(1'000'000, 1, 65536) == 4096);
+}
+
+TEST_CASE("auto stands alone: in a list it is no device, and other lists do not ask for cores") {
+  CHECK(choose_devices("cpu*3", {}, 1) == parse_devices("cpu*3"));
+  CHECK(error_of([] { parse_devices("auto"); }).fault() == Fault::usage);
+  CHECK(error_of([] { choose_devices("auto,cpu", {}, 2); }).fault() == Fault::usage);
+  CHECK(error_of([] { choose_devices("auto*2", {}, 2); }).fault() == Fault::usage);
 }
 
 TEST_CASE("GPUs are refused by name") {

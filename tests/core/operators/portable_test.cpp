@@ -3,9 +3,14 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "core/base/error.h"
+#include "core/operators/float_tensor.h"
 #include "core/operators/random_stream.h"
 
 namespace estrain::operators {
@@ -264,6 +269,28 @@ TEST_CASE("LibTorch's own kernels are back afterwards") {
     CHECK(portable.names().contains("aten::mm"));
   }
   CHECK(draw_numbers().equal(before));
+}
+
+TEST_CASE("kernels get as many threads as LibTorch has, and none inside a parallel region") {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  struct Seen {
+    std::mutex lock;
+    std::set<std::thread::id> threads;
+  } seen;
+  const kernels::Execution execution = operators::execution();
+  CHECK(execution.threads == 2);
+  execution.run(
+      2,
+      [](void* context, int) {
+        auto& all = *static_cast<Seen*>(context);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        const std::lock_guard lock(all.lock);
+        all.threads.insert(std::this_thread::get_id());
+      },
+      &seen);
+  CHECK(seen.threads.size() == 2);
+  at::set_num_threads(before);
 }
 
 }  // namespace

@@ -58,6 +58,27 @@ TEST_CASE("every bit of a loss survives: NaN payloads, infinities, -0, denormals
   CHECK(metrics.steps[0].lr == record.lr);
 }
 
+TEST_CASE("a step without an update is marked, in a line that is JSON whatever its losses are") {
+  StepRecord record = sample_record(3);
+  record.loss = std::numeric_limits<float>::quiet_NaN();
+  record.est_losses = {-std::numeric_limits<float>::infinity(), 2.f};
+  for (const bool left_out : {false, true}) {
+    record.left_out = left_out;
+    const std::string text = to_line(record);
+    const Json line = parse_json(text, "line");
+    CHECK(line.contains("left_out") == left_out);
+    CHECK(line.at("loss").is_null());
+    CHECK(line.at("est_losses").dump() == "[null,2]");
+    CHECK(line.at("est_loss_bits").dump() == "[\"ff800000\",\"40000000\"]");
+    for (const std::string& form : {text.substr(0, text.size() - 1), line.dump()}) {  // the quick way, and any JSON
+      const auto read = std::get<StepRecord>(parse_line(form, "line"));
+      CHECK(read.left_out == left_out);
+      CHECK(read.samples_per_second == record.samples_per_second);
+      CHECK(bits_of(read.est_losses) == bits_of(record.est_losses));
+    }
+  }
+}
+
 TEST_CASE("steps and evaluations come back; a resumed run drops what is behind its checkpoint") {
   const ScratchFolder folder;
   {

@@ -25,6 +25,8 @@ class Draw {
     spec.train.label_smoothing = real(0, 0.99);
     spec.checkpoint = {integer(0, 9), integer(1, 9)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
+    spec.train.nonfinite = word<NonfinitePolicy>();
+    spec.recovery = {integer(0, 9), real(0, 99), coin() ? path() : ""};
     spec.logging = {real(0.1, 9), coin()};
     return spec;
   }

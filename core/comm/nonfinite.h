@@ -1,0 +1,32 @@
+#pragma once
+// What left the range of finite numbers in a step: where NaN or infinity was seen first, and the same in words.
+//
+// "First" means nothing of the placement: ESTs are asked in the order of their virtual ranks, and of an EST the tensor
+// counts whose gradient its backward pass completed first, the one nearest to the loss.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace estrain::comm {
+
+struct Nonfinite {
+  enum class Where : uint32_t {
+    nowhere,   // all is finite
+    gradient,  // the gradient of `tensor` in the EST `rank`
+    loss,      // the loss of the EST `rank`, whose gradients are finite
+    norm,      // the norm of all gradients: those of the ESTs are finite
+    update,    // what the update gives for `tensor`: the ESTs' gradients are finite
+    unknown,   // nothing was found when the step was looked at again
+  };
+  Where where = Where::nowhere;
+  float value = 0;  // what stood there: NaN, or an infinity
+  float loss = 0;   // of the EST `rank`
+  int64_t rank = -1;
+  int64_t tensor = -1;  // its place among the job's parameters
+};
+
+// "the gradient of fc2.weight is NaN (virtual rank 3; its loss is inf)". `names`: the parameters' (and what follows).
+std::string in_words(const Nonfinite& found, std::span<const std::string> names);
+
+}  // namespace estrain::comm

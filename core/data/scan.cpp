@@ -1,0 +1,243 @@
+#include "core/data/scan.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/data/file_bytes.h"
+#include "core/data/image_transform.h"
+#include "core/data/scanned_files.h"
+#include "core/data/synthetic.h"
+
+namespace estrain::data {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+constexpr size_t kTextBytesLookedAt = size_t{64} << 20;
+constexpr int64_t kMostClassesCounted = 1'000'000;
+
+// Labels lie in [0, classes), because `from` says so.
+struct LabelRange {
+  int64_t classes;
+  std::string from;
+};
+
+void check_labels(const LabelledFile& file, const LabelRange& range, Findings& findings) {
+  const auto outside = [&](int64_t label) { return label < 0 || label >= range.classes; };
+  const auto first = std::ranges::find_if(*file.labels, outside);
+  if (first == file.labels->end()) return;
+  findings.push_back(Finding::user_error(
+      "labels",
+      fmt::format("{}: {} of {} labels are out of range, the first is {} of sample {}: there are {} classes (0 to {}), "
+                  "say {}",
+                  file.label_source, std::ranges::count_if(*file.labels, outside), file.labels->size(), *first,
+                  first - file.labels->begin(), range.classes, range.classes - 1, range.from),
+      "correct the labels, or set model.classes above the largest of them"));
+}
+
+void check_count(const LabelledFile& file, Findings& findings) {
+  if (!file.images || !file.labels || *file.images == static_cast<int64_t>(file.labels->size())) return;
+  findings.push_back(Finding::user_error(
+      "data", fmt::format("{}: {} labels for {} images", file.label_source, file.labels->size(), *file.images),
+      "the two do not belong together, or a file was cut short"));
+}
+
+// Nothing where a file's labels could not be read.
+std::optional<std::vector<int64_t>> all_labels(const ScannedSet& set) {
+  std::vector<int64_t> all;
+  for (const LabelledFile& file : set.files) {
+    if (!file.labels) return std::nullopt;
+    all.insert(all.end(), file.labels->begin(), file.labels->end());
+  }
+  return all;
+}
+
+// Classes that never occur are no fault, but labels that count from 1 look like this.
+void check_occurrence(const std::vector<int64_t>& labels, int64_t classes, Findings& findings) {
+  if (labels.empty() || classes < 1 || classes > kMostClassesCounted) return;
+  std::vector<bool> occurs(static_cast<size_t>(classes), false);
+  for (const int64_t label : labels)
+    if (label >= 0 && label < classes) occurs[static_cast<size_t>(label)] = true;
+  const auto absent = std::ranges::count(occurs, false);
+  if (absent == 0) {
+    findings.push_back(Finding::fine("labels", fmt::format("every one of {} classes occurs in training", classes)));
+    return;
+  }
+  const auto first = std::ranges::find(occurs, false) - occurs.begin();
+  findings.push_back(Finding::warn(
+      "labels", fmt::format("{} of {} classes never occur in training, the first is {}", absent, classes, first),
+      first == 0 ? "labels must count from 0" : "lower model.classes if that is not meant"));
+}
+
+int64_t images_of(const ScannedSet& set) {
+  int64_t images = 0;
+  for (const LabelledFile& file : set.files) images += file.images.value_or(0);
+  return images;
+}
+
+void check_not_empty(const ScannedSet& set, Findings& findings) {
+  const bool known = std::ranges::all_of(set.files, [](const LabelledFile& file) { return file.images.has_value(); });
+  if (!known || images_of(set) > 0) return;
+  findings.push_back(Finding::user_error("data", fmt::format("the {} set is empty", set.name), "use other files"));
+}
+
+// What the model sees of the images; nothing where the transforms do not fit them, which is then a finding.
+std::optional<SampleShape> sample_shape(const ScannedSet& set, const spec::DataSection& section, Findings& findings) {
+  if (!set.layout) return std::nullopt;
+  try {
+    return ImageTransform(*set.layout, section).shape();
+  } catch (const Error& error) {
+    findings.push_back(
+        Finding::user_error("transforms", fmt::format("{} images: {}", set.name, error.message()), error.advice()));
+    return std::nullopt;
+  }
+}
+
+std::string text_of(const SampleShape& shape) { return fmt::format("[{}]", fmt::join(shape.dims(), ", ")); }
+
+void check_shapes(const std::vector<ScannedSet>& sets, const spec::DataSection& section, Findings& findings) {
+  const std::optional<SampleShape> train = sample_shape(sets.front(), section, findings);
+  if (train) findings.push_back(Finding::fine("transforms", "samples of " + text_of(*train)));
+  if (sets.size() < 2) return;
+  const std::optional<SampleShape> test = sample_shape(sets[1], section, findings);
+  if (!train || !test || *train == *test) return;
+  findings.push_back(Finding::user_error(
+      "transforms", fmt::format("training samples have shape {}, test samples {}", text_of(*train), text_of(*test)),
+      "set data.resize or data.crop to bring both to one size"));
+}
+
+// The range that the labels of the files must keep to; nothing where that depends on labels that cannot be read.
+std::optional<LabelRange> label_range(const spec::DataSection& section,
+                                      const std::optional<std::vector<int64_t>>& train,
+                                      std::optional<int64_t> model_classes) {
+  if (section.format == spec::DataFormat::cifar10) return LabelRange{10, "CIFAR-10"};
+  if (section.format == spec::DataFormat::cifar100) return LabelRange{100, "CIFAR-100"};
+  if (model_classes) return LabelRange{*model_classes, "model.classes"};
+  if (!train || train->empty()) return std::nullopt;
+  return LabelRange{std::max<int64_t>(std::min(std::ranges::max(*train), INT64_MAX - 1) + 1, 1), "the training labels"};
+}
+
+void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const spec::DataSection& section,
+                 std::optional<int64_t> model_classes) {
+  const ScannedSet& train = sets.front();
+  const std::optional<std::vector<int64_t>> train_labels = all_labels(train);
+  const std::optional<LabelRange> range = label_range(section, train_labels, model_classes);
+  for (const ScannedSet& set : sets) {
+    for (const LabelledFile& file : set.files) {
+      check_count(file, scan.findings);
+      if (file.labels && range) check_labels(file, *range, scan.findings);
+    }
+    check_not_empty(set, scan.findings);
+  }
+  if (train_labels && range) check_occurrence(*train_labels, range->classes, scan.findings);
+  check_shapes(sets, section, scan.findings);
+  scan.classes = model_classes.value_or(range ? range->classes : 0);
+  scan.train_samples = images_of(train);
+  if (train.layout) scan.stored_shape = {train.layout->channels, train.layout->height, train.layout->width};
+}
+
+// Bytes [begin, end) of a text, which are to make samples.
+struct TextPart {
+  std::string name;
+  size_t begin, end;
+};
+
+void check_text_part(const TextPart& part, const std::string& path, int64_t context, DataScan& scan) {
+  const int64_t bytes = static_cast<int64_t>(part.end - part.begin), samples = bytes > 0 ? (bytes - 1) / context : 0;
+  if (part.name == "training") scan.train_samples = samples;
+  if (samples > 0) {
+    scan.findings.push_back(
+        Finding::fine("data", fmt::format("{}: {} {} samples of {} tokens", path, samples, part.name, context)));
+    return;
+  }
+  scan.findings.push_back(
+      Finding::user_error("data",
+                          fmt::format("{}: {} bytes for the {} set do not make one sample of {} tokens: {} are needed",
+                                      path, bytes, part.name, context, context + 1),
+                          "use a longer text, shorten model.context, or change data.holdout (0: no test set)"));
+}
+
+std::string vocabulary(std::span<const std::byte> text) {
+  std::array<bool, 256> occurs{};
+  for (const std::byte byte : text) occurs[static_cast<size_t>(byte)] = true;
+  return fmt::format("{} of the 256 bytes occur", std::ranges::count(occurs, true));
+}
+
+// Returns the size of the text; nothing where it cannot be read or is empty.
+std::optional<size_t> scan_text_file(const std::string& path, Findings& findings) {
+  try {
+    const FileBytes file = FileBytes::open(path);
+    if (file.size() == 0) throw Error::make(Fault::corrupt, "{}: the text is empty", path).advise("use another text");
+    const auto looked_at = file.bytes.first(std::min(file.size(), kTextBytesLookedAt));
+    findings.push_back(
+        Finding::fine("data", fmt::format("{}: {} bytes; {}", path, file.size(), vocabulary(looked_at))));
+    if (std::memchr(looked_at.data(), 0, looked_at.size()) != nullptr) {
+      findings.push_back(Finding::warn("data", path + ": there are zero bytes in it, as in no text",
+                                       "check that it is neither compressed nor in UTF-16"));
+    }
+    return file.size();
+  } catch (const Error& error) {
+    findings.push_back(unreadable(error));
+    return std::nullopt;
+  }
+}
+
+void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context) {
+  scan.classes = 256;
+  const bool held_out = section.test_path.empty() && section.holdout > 0;
+  if (const std::optional<size_t> size = scan_text_file(section.path, scan.findings)) {
+    const size_t test = held_out ? static_cast<size_t>(static_cast<double>(*size) * section.holdout) : 0;
+    check_text_part({"training", 0, *size - test}, section.path, context, scan);
+    if (held_out) check_text_part({"test", *size - test, *size}, section.path, context, scan);
+  }
+  if (section.test_path.empty()) return;
+  if (const std::optional<size_t> size = scan_text_file(section.test_path, scan.findings))
+    check_text_part({"test", 0, *size}, section.test_path, context, scan);
+}
+
+void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optional<int64_t> classes) {
+  scan.classes = classes.value_or(synthetic_classes);
+  scan.train_samples = section.samples;
+  scan.findings.push_back(Finding::fine(
+      "data", fmt::format("{} made-up samples of [{}]", section.samples, fmt::join(section.shape, ", "))));
+  if (section.shape.size() != 3) return;
+  scan.stored_shape = section.shape;
+  const ImageLayout layout{PixelType::u8, section.shape[0], section.shape[1], section.shape[2]};
+  check_shapes({ScannedSet{"training", layout, {}}}, section, scan.findings);
+}
+
+}  // namespace
+
+bool DataScan::fine() const {
+  return std::ranges::none_of(findings, [](const Finding& finding) { return finding.severity == Severity::error; });
+}
+
+DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes) {
+  DataScan result;
+  switch (section.format) {
+    case spec::DataFormat::idx:
+      scan_images(result, scan_idx(section, result.findings), section, classes);
+      break;
+    case spec::DataFormat::cifar10:
+    case spec::DataFormat::cifar100:
+      scan_images(result, scan_cifar(section, result.findings), section, classes);
+      break;
+    case spec::DataFormat::hdf5:
+      scan_images(result, scan_hdf5(section, result.findings), section, classes);
+      break;
+    case spec::DataFormat::text:
+      scan_text(result, section, text_context);
+      break;
+    case spec::DataFormat::synthetic:
+      scan_synthetic(result, section, classes);
+      break;
+  }
+  return result;
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,74 @@
+#pragma once
+// Evidence that the kernel's out-of-memory killer struck: its victim only sees a SIGKILL, which anybody may have sent.
+//
+//   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Often not
+//      readable for users, and in a container the process ids differ.
+//   2. The memory cgroup of this process, which its children are in too, counts kills among its members, whoever ran
+//   out
+//      of memory: memory.events (version 2) or memory.oom_control (version 1).
+//   3. Where there is no such group, /proc/vmstat counts the kills of the whole machine.
+//
+// A counter does not say who was killed, so each kill that was counted explains one death.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/unique_fd.h"
+
+namespace estrain::launch {
+
+class MemoryEvidence {
+ public:
+  struct Sources {
+    std::string proc = "/proc";
+    std::string cgroups = "/sys/fs/cgroup";
+    std::string kernel_log = "/dev/kmsg";
+  };
+  struct Finding {
+    bool oom_kill = false;
+    // What was used and allowed, with or without a kill; one line:
+    // "memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, memory.peak 2.1 GB"
+    std::string text;
+  };
+
+  // Remembers the counters as they are now. Never throws for what cannot be read: that evidence is then missing.
+  MemoryEvidence() : MemoryEvidence(Sources{}) {}
+  explicit MemoryEvidence(Sources sources);
+
+  // Whether a kill since the start explains the death of process `dead`. Ask once for each process that ended by
+  // SIGKILL and was not killed by ourselves: a kill that was only counted is used up by the answer.
+  Finding since_start(pid_t dead);
+
+ private:
+  // A file with a line "oom_kill N".
+  struct Counter {
+    std::string path;
+    std::string name;  // in messages
+  };
+  struct Group {
+    std::string folder, root;        // of the group, and where its tree is mounted
+    std::string kills, limit, peak;  // names of files
+    bool found() const { return !folder.empty(); }
+  };
+  Group find_group() const;
+  std::optional<int64_t> kills() const;
+  std::string amounts() const;
+  void read_kernel_log();
+
+  Sources sources_;
+  Group group_;
+  Counter counter_;
+  std::optional<int64_t> explained_;  // kills counted before the start, or used up since
+  UniqueFd kernel_log_;
+  std::string unfinished_line_;
+  std::set<std::pair<pid_t, std::string>> victims_;  // since the start, each with the kernel's words
+};
+
+std::string format_memory(int64_t bytes);  // "2.1 GB", "512 MB"
+
+}  // namespace estrain::launch

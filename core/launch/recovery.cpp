@@ -1,0 +1,247 @@
+// A worker or the scribe is lost: what it was, whether to go on, and how.
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/comm/step_record.h"
+#include "core/launch/launcher.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr size_t kLogTailBytes = 16 * 1024;
+constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
+constexpr int kPatienceWithKillMs = 5000;
+
+std::string tail_of(const std::string& path) {
+  std::string text = read_file_if_present(path).value_or("");
+  if (text.size() > kLogTailBytes) text.erase(0, text.size() - kLogTailBytes);
+  return text;
+}
+
+std::string in_words(const Evidence& evidence, const Diagnosis& diagnosis) {
+  if (evidence.hung) return evidence.hung_how;
+  if (evidence.said) return evidence.said->message();
+  if (evidence.ended) return "ended with " + evidence.ended->text();
+  return diagnosis.description;
+}
+
+// Takes the worker out of the list that holds it.
+bool remove_from(std::vector<WorkerProcess>& list, const WorkerProcess& worker) {
+  const auto at = std::ranges::find_if(list, [&](const WorkerProcess& other) { return &other == &worker; });
+  if (at == list.end()) return false;
+  list.erase(at);
+  return true;
+}
+
+// What a run ends with when it ends by this fault: the words of what happened, and what to do about it.
+Error as_error(pid_t pid, const WorkerProcess& worker, const Evidence& evidence, const Diagnosis& diagnosis) {
+  const auto ended = [&] {
+    if (!evidence.ended)
+      return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.kind, in_words(evidence, diagnosis));
+    return Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
+                       worker.device.kind, evidence.ended->text(),
+                       static_cast<double>(evidence.ended->peak_memory_bytes) / 1e6);
+  };
+  Error error = evidence.said ? *evidence.said : ended();
+  if (evidence.job_wide_oom) error = Error(error.fault(), error.message() + "; " + evidence.oom_text);
+  return error.advise(diagnosis.advice).exiting_with(diagnosis.exit_code);
+}
+
+}  // namespace
+
+// `worker` has ended, or has been killed: it is taken off the list that holds it, and what to do is decided.
+void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
+  const pid_t pid = worker.process.pid();
+  ChildEnd end;
+  if (worker.process.running()) {
+    if (evidence.said && !worker.process.wait_for(kPatienceWithKillMs)) worker.process.signal(SIGKILL);
+    if (worker.process.running() && worker.process.wait_for(kPatienceWithKillMs, &end) && !evidence.said &&
+        !evidence.hung)
+      evidence.ended = end;
+  }
+  if (remove_from(state_.leaving, worker) || phase_ == Phase::over) return;
+  const std::string log = directory_.worker_log(worker.id);
+  evidence.log_tail = tail_of(log);
+  const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
+  if (killed) {
+    const MemoryEvidence::Finding finding = memory_evidence_.since_start(pid);
+    evidence.job_wide_oom = finding.oom_kill;
+    evidence.oom_text = finding.text;
+  }
+  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  Loss loss{worker.id,
+            worker.device,
+            worker.ests,
+            diagnosis.cause,
+            in_words(evidence, diagnosis),
+            memory_ ? committed() : from_step_,
+            0,
+            monotonic_ns()};
+  if (const comm::WorkerPulse* pulse = pulse_of(worker)) loss.last_beat_ns = pulse->beat_ns.load();
+  Json details = {{"worker", loss.worker},
+                  {"device", loss.device.kind},
+                  {"ests", {loss.ests.begin.value, loss.ests.end.value}},
+                  {"step", loss.step},
+                  {"pid", pid},
+                  {"what", loss.what},
+                  {"log", log}};
+  details.update(to_json(diagnosis));
+  if (loss.last_beat_ns > 0) details["noticed_seconds"] = seconds(loss.noticed_ns - loss.last_beat_ns);
+  if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
+  directory_.log_event("fault", details);
+  const std::string its_part = loss.ests.size() == 0
+                                   ? "not training yet"
+                                   : fmt::format("ESTs {} to {}", loss.ests.begin, loss.ests.end.value - 1);
+  const std::string who = fmt::format("worker {} ({})", loss.worker, its_part);
+  Error error = as_error(pid, worker, evidence, diagnosis).within(who);
+
+  if (pending_ && pending_->asked_for && phase_ == Phase::warming && remove_from(pending_->added, worker)) {
+    return give_up_resize(error.within("log: " + log));
+  }
+  if (!may_recover(loss, diagnosis)) {
+    if (failure_) return;
+    failure_details_ = details;
+    failure_details_["fault"] = fault_name(error.fault());
+    failure_details_["error"] = error.message();
+    if (diagnosis.retry && state_.faults_at_step > 1)
+      error = error.within(fmt::format("fault {} at step {}", state_.faults_at_step, loss.step));
+    failure_ = error;
+    phase_ = Phase::over;
+    return;
+  }
+  state_.faults.push_back(
+      {{"worker", loss.worker}, {"step", loss.step}, {"cause", loss.cause}, {"class", details.at("class")}});
+  printer_.note(fmt::format("step {}: lost {}, {}: {}", loss.step, who, loss.what, diagnosis.description));
+  if (ending_ == Ending::stopped) return stop_at_once();  // the committed step is what is saved
+  if (pending_) remove_from(pending_->added, worker);
+  if (phase_ == Phase::starting) return replace_starting_worker(loss, diagnosis);
+  recover(loss, diagnosis);
+}
+
+// Null where the worker is in no stage, or the ranks of the stage are no longer those of the list.
+const comm::WorkerPulse* Launcher::pulse_of(const WorkerProcess& worker) {
+  if (!memory_ || phase_ == Phase::recovering) return nullptr;
+  const auto at = std::ranges::find_if(state_.workers, [&](const WorkerProcess& other) { return &other == &worker; });
+  return at == state_.workers.end() ? nullptr : &memory_->pulse(at - state_.workers.begin());
+}
+
+// Counts the fault, too.
+bool Launcher::may_recover(const Loss& loss, const Diagnosis& diagnosis) {
+  state_.faults_at_step = state_.fault_step == loss.step ? state_.faults_at_step + 1 : 1;
+  state_.fault_step = loss.step;
+  return diagnosis.retry && state_.faults_at_step <= spec_.recovery.retries;
+}
+
+// Before the first stage: the same worker once more. If it was to build the state and has not done so, its successor
+// does.
+void Launcher::replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis) {
+  less_memory_ |= diagnosis.less_memory;
+  const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
+  const bool builds = lost == state_.workers.begin() && comm::JobMemory(memory_fd_.get()).header().ready.load() == 0;
+  WorkerStart start{state_.workers_started++, loss.device, spec_.job.threads, builds, builds ? checkpoint_ : ""};
+  start.less_memory = less_memory_;
+  *lost = start_worker(directory_, state_.shared, start);
+  lost->ests = loss.ests;
+}
+
+// The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
+void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
+  less_memory_ |= diagnosis.less_memory;
+  if (!pending_) {
+    pending_.emplace();
+    for (const WorkerProcess& worker : state_.workers)
+      pending_->devices.push_back({worker.device.kind, worker.ests.size()});
+  }
+  const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
+  const bool replacement = lost == state_.workers.end();
+  if (!replacement) state_.workers.erase(lost);
+  const bool gone = diagnosis.other_device || (replacement && state_.faults_at_step > kMostReplacementsLost);
+  if (gone && pending_->devices.size() > 1) {
+    const auto device =
+        std::ranges::find_if(pending_->devices, [&](const Device& d) { return d.kind == loss.device.kind; });
+    if (device != pending_->devices.end()) pending_->devices.erase(device);
+    for (Device& rest : pending_->devices) rest.ests.reset();
+    directory_.log_event("device_lost", {{"step", loss.step}, {"device", loss.device.kind}, {"cause", loss.cause}});
+    printer_.note(fmt::format("{} is not used any more; the job goes on with {}", loss.device.kind,
+                              format_devices(pending_->devices)));
+  }
+  if (!state_.recovery) state_.recovery = loss;
+  const double wait = state_.faults_at_step < 2
+                          ? 0
+                          : diagnosis.backoff_seconds * static_cast<double>(INT64_C(1) << (state_.faults_at_step - 2));
+  start_missing_at_ns_ = monotonic_ns() + static_cast<int64_t>(wait * 1e9);
+  stand_still();
+  if (wait == 0) start_missing_workers();
+  change_workers_if_ready();
+}
+
+void Launcher::stand_still() {
+  if (phase_ != Phase::recovering) stood_still_ns_ = monotonic_ns();
+  phase_ = Phase::recovering;
+  memory_->abort_stage();
+}
+
+void Launcher::report_recovery_if_stepped() {
+  const Loss& loss = *state_.recovery;
+  if (phase_ == Phase::recovering || committed() <= loss.step) return;
+  const int64_t now = monotonic_ns();
+  const double lost = seconds(now - (loss.last_beat_ns > 0 ? loss.last_beat_ns : loss.noticed_ns));
+  directory_.log_event("recovered", {{"step", loss.step},
+                                     {"worker", loss.worker},
+                                     {"cause", loss.cause},
+                                     {"seconds_to_next_step", lost},
+                                     {"committed_steps_redone", 0},
+                                     {"devices", progress().devices}});
+  for (Json& fault : state_.faults) {
+    if (!fault.contains("seconds_lost")) fault["seconds_lost"] = lost;
+  }
+  printer_.note(fmt::format("step {}: recovered from the loss of worker {} in {:.2f} s; no committed step was redone",
+                            loss.step, loss.worker, lost));
+  state_.recovery.reset();
+}
+
+// Its records wait in the ring, the state in shared memory: another one takes up the pen.
+void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
+  state_.scribe.socket.close();
+  const int64_t step = memory_ ? committed() : from_step_;
+  Evidence evidence;
+  if (!hung) evidence.ended = ended;
+  evidence.hung = hung;
+  evidence.log_tail = tail_of(directory_.scribe_log());
+  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  Json details = {{"worker", "scribe"}, {"step", step}, {"what", hung ? "hung" : ended.text()}};
+  details.update(to_json(diagnosis));
+  directory_.log_event("fault", details);
+  Loss loss;
+  loss.step = step;
+  if (!may_recover(loss, diagnosis)) {
+    if (!failure_)
+      failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, {}",
+                             hung ? "hung" : "ended with " + ended.text())
+                     .advise("see " + directory_.scribe_log());
+    phase_ = Phase::over;
+    return;
+  }
+  state_.faults.push_back({{"worker", "scribe"},
+                           {"step", step},
+                           {"cause", diagnosis.cause},
+                           {"class", details.at("class")},
+                           {"seconds_lost", 0.0}});
+  printer_.note(fmt::format("step {}: lost the scribe, which writes the run's files ({}); started another", step,
+                            hung ? "hung" : ended.text()));
+  state_.scribe = start_scribe(directory_, state_.shared, first_undrained_step());
+}
+
+// What the files hold beyond it is still in the ring, and written again.
+int64_t Launcher::first_undrained_step() {
+  if (!memory_) return from_step_;
+  const uint32_t drained = memory_->header().drained.load();
+  if (drained == memory_->header().published.load()) return committed();
+  const comm::RecordHead& head = *comm::view_record(*memory_, drained).head;
+  return head.kind == comm::RecordKind::step ? head.step - 1 : head.step;
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,79 @@
+#include "core/launch/speed_watch.h"
+
+#include <algorithm>
+
+namespace estrain::launch {
+namespace {
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+// Forgets workers that are gone, and everything where a new stage has begun: counts start from zero again.
+void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
+  std::map<int64_t, Watched> next;
+  for (const Pace& pace : paces) {
+    const auto known = watched_.find(pace.worker);
+    if (known != watched_.end() && known->second.at_mark.mini_batches <= pace.mini_batches)
+      next[pace.worker] = known->second;
+    next[pace.worker].at_mark = pace;
+  }
+  watched_ = std::move(next);
+  marked_step_ = step;
+  marked_ns_ = now_ns;
+}
+
+std::vector<SpeedWatch::Change> SpeedWatch::observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
+  const bool same_stage = watched_.size() == paces.size() && std::ranges::all_of(paces, [&](const Pace& pace) {
+                            const auto known = watched_.find(pace.worker);
+                            return known != watched_.end() && known->second.at_mark.mini_batches <= pace.mini_batches;
+                          });
+  if (!same_stage || marked_step_ < 0 || step < marked_step_) {
+    mark(step, now_ns, paces);
+    return {};
+  }
+  if (step - marked_step_ < kWindowSteps || now_ns - marked_ns_ < kWindowNs) return {};
+  std::map<int64_t, double> taken;  // seconds per mini-batch in this window
+  for (const Pace& pace : paces) {
+    const Pace& before = watched_[pace.worker].at_mark;
+    if (pace.mini_batches == before.mini_batches) return {};
+    taken[pace.worker] = static_cast<double>(pace.computing_ns - before.computing_ns) * 1e-9 /
+                         static_cast<double>(pace.mini_batches - before.mini_batches);
+  }
+  std::vector<Change> changes;
+  for (const Pace& pace : paces) {
+    Watched& watched = watched_[pace.worker];
+    std::vector<double> others;
+    for (const Pace& other : paces) {
+      if (other.worker != pace.worker && other.kind == pace.kind) others.push_back(taken[other.worker]);
+    }
+    const double own = taken[pace.worker];
+    const double usual = others.empty() ? watched.best : median(others);
+    if (watched.best == 0 || own < watched.best) watched.best = own;
+    if (usual <= 0) continue;
+    const double factor = own / usual;
+    Change& change = watched.change;
+    if (factor >= kSlow && watched.slow_windows++ == 0) change.since_step = marked_step_;
+    if (factor < kUsual || (factor < kSlow && !change.slow)) watched.slow_windows = 0;
+    const bool slow = watched.slow_windows >= 2;
+    const bool was_slow = change.slow;
+    change = {pace.worker, slow, factor, own, usual, change.since_step};
+    if (slow != was_slow) changes.push_back(change);
+  }
+  mark(step, now_ns, paces);
+  return changes;
+}
+
+std::vector<SpeedWatch::Change> SpeedWatch::slow_workers() const {
+  std::vector<Change> slow;
+  for (const auto& [worker, watched] : watched_) {
+    if (watched.change.slow) slow.push_back(watched.change);
+  }
+  return slow;
+}
+
+}  // namespace estrain::launch

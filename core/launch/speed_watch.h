@@ -1,0 +1,55 @@
+#pragma once
+// Which worker holds the others up: a pure function of how long the workers' mini-batches took.
+//
+// Time spent waiting is no part of it, so the worker that is named is the slow one and not one that waits for it. It is
+// measured against the other workers on devices of the same kind, or, where there are none, against its own best time
+// since the stage began.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace estrain::launch {
+
+class SpeedWatch {
+ public:
+  // A worker's counts since the stage began.
+  struct Pace {
+    int64_t worker = 0;  // id
+    std::string kind;    // of its device
+    int64_t computing_ns = 0, mini_batches = 0;
+  };
+  // A worker became slow, or is no longer.
+  struct Change {
+    int64_t worker = 0;
+    bool slow = false;
+    double factor = 1;                      // its time per mini-batch over the usual one
+    double seconds = 0, usual_seconds = 0;  // per mini-batch
+    int64_t since_step = 0;                 // when it began to be slow
+  };
+
+  static constexpr int64_t kWindowSteps = 5;         // looked at together
+  static constexpr int64_t kWindowNs = 250'000'000;  // and at least so long
+  static constexpr double kSlow = 1.5;               // in two windows in a row: named
+  static constexpr double kUsual = 1.25;             // below this in one window: no longer
+
+  // Call often, with all workers of the stage; `now_ns` is monotonic.
+  std::vector<Change> observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
+  // The slow ones now.
+  std::vector<Change> slow_workers() const;
+
+ private:
+  struct Watched {
+    Pace at_mark;
+    double best = 0;  // seconds per mini-batch of its best window; 0: none yet
+    int slow_windows = 0;
+    Change change;
+  };
+  void mark(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
+
+  int64_t marked_step_ = -1, marked_ns_ = 0;
+  std::map<int64_t, Watched> watched_;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,185 @@
+// Looking after the processes of a run, ten times a second: who is stopped, who hangs, who is slow. All from a few
+// words in shared memory that workers write as they go on, and from /proc for those that have been silent.
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/launch/launcher.h"
+
+namespace estrain::launch {
+namespace {
+
+using comm::Activity;
+
+constexpr int64_t kSecond = 1'000'000'000;
+// The launcher itself, or the whole machine, stood still for so long: nobody is to blame for silence in that time.
+constexpr int64_t kOwnPause = kSecond;
+constexpr int64_t kSilentNs = kSecond / 2;   // before /proc is asked
+constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
+constexpr int64_t kLeavingNs = 2 * kSecond;  // from an abort, beyond the longest step, until a worker has left its loop
+constexpr int64_t kStartNs = 600 * kSecond;  // until a new worker is ready
+constexpr int64_t kFirstStepNs = 120 * kSecond;
+constexpr int64_t kScribeNs = 60 * kSecond;  // a disk may be that slow
+constexpr int kPatienceWithKillMs = 5000;
+
+// The state letter of /proc/PID/stat, behind the name in parentheses: 'T' is stopped by a signal. 0: not known.
+char process_state(pid_t pid) {
+  const std::string text = read_file_if_present(fmt::format("/proc/{}/stat", pid)).value_or("");
+  const size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+}
+
+// Whether the process has been seen stopped for long enough.
+bool is_stopped(pid_t pid, int64_t now, int64_t* since) {
+  if (process_state(pid) != 'T') {
+    *since = 0;
+    return false;
+  }
+  if (*since == 0) *since = now;
+  return now - *since >= kStoppedNs;
+}
+
+}  // namespace
+
+// Silence longer than this is a hang.
+int64_t Launcher::patience_ns() const {
+  if (spec_.recovery.hang_seconds > 0) return static_cast<int64_t>(spec_.recovery.hang_seconds * 1e9);
+  const int64_t longest = memory_->header().longest_step_ns.load();
+  return longest == 0 ? kFirstStepNs : 3 * longest + 2 * kSecond;
+}
+
+int64_t Launcher::age_ns(int64_t beat_ns, int64_t now) const { return now - std::max(beat_ns, supervised_from_ns_); }
+
+void Launcher::supervise() {
+  const int64_t now = monotonic_ns();
+  if (now - last_tick_ns_ > kOwnPause) supervised_from_ns_ = now;
+  last_tick_ns_ = now;
+  if (phase_ == Phase::over) return;
+  if (ending_ == Ending::stopped && stop_deadline_ns_ != 0 && now > stop_deadline_ns_) {
+    printer_.note(
+        fmt::format("the step under way takes longer than the grace of {} s: given up", state_.grace_seconds));
+    return stop_at_once();
+  }
+  if (ending_ == Ending::none && allocation_ends(now))
+    request_stop(fmt::format("the allocation ends in {:.0f} s", seconds(*state_.ends_ns - now)));
+  if (phase_ == Phase::over || !supervise_processes(now)) return;
+  supervise_scribe(now);
+  if (!memory_ || phase_ == Phase::over) return;
+  if (supervise_progress(now)) supervise_speed();
+}
+
+// Whether it is time to stop because Slurm ends the job: the grace before that, but never more than a quarter of what
+// there was at the start, so that a short allocation gets something done.
+bool Launcher::allocation_ends(int64_t now) {
+  if (!state_.ends_ns) return false;
+  const int64_t margin =
+      std::min(static_cast<int64_t>(state_.grace_seconds * 1e9), (*state_.ends_ns - state_.started_ns) / 4);
+  if (*state_.ends_ns - now >= margin) return false;
+  state_.ends_ns = current_allocation().ends_ns.value_or(*state_.ends_ns);  // it may have been given more time
+  return *state_.ends_ns - now < margin;
+}
+
+// Handlers change the lists of workers: false when one was lost, and the next tick looks on.
+bool Launcher::supervise_processes(int64_t now) {
+  for (WorkerProcess* worker : all_workers()) {
+    const bool starting = !worker->ready;
+    const comm::WorkerPulse* pulse = pulse_of(*worker);
+    const int64_t beat = pulse != nullptr ? pulse->beat_ns.load() : worker->started_ns;
+    if (now - beat < kSilentNs) continue;
+    if (is_stopped(worker->process.pid(), now, &worker->not_running_since_ns)) {
+      end_hung_worker(*worker, "was stopped by a signal (SIGSTOP) and did not go on");
+      return false;
+    }
+    if (starting && age_ns(worker->started_ns, now) > kStartNs) {
+      end_hung_worker(*worker, fmt::format("was not ready {} s after its start", kStartNs / kSecond));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Launcher::supervise_progress(int64_t now) {
+  const int64_t patience = patience_ns();
+  if (phase_ == Phase::recovering) {
+    const auto lingers = std::ranges::find_if(state_.workers, [](const WorkerProcess& w) { return !w.left; });
+    if (lingers == state_.workers.end() || age_ns(stood_still_ns_, now) < patience + kLeavingNs) return true;
+    end_hung_worker(*lingers, "did not leave the step that was given up");
+    return false;
+  }
+  if (phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
+  bool all_wait = true;
+  int64_t newest_beat = 0;
+  for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
+    const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
+    const Activity activity = pulse.activity.load();
+    const int64_t beat = pulse.beat_ns.load();
+    newest_beat = std::max(newest_beat, beat);
+    if (state_.workers[rank].left) continue;
+    if (activity != Activity::meeting) all_wait = false;
+    const bool works = activity == Activity::computing || activity == Activity::idle;
+    if (works && age_ns(beat, now) > patience) {
+      end_hung_worker(state_.workers[rank], fmt::format("made no progress for {:.1f} s", seconds(now - beat)));
+      return false;
+    }
+  }
+  // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one.
+  if (all_wait && age_ns(newest_beat, now) > patience) {
+    directory_.log_event("stalled", {{"step", committed()}, {"seconds", seconds(now - newest_beat)}});
+    if (!pending_) {
+      pending_.emplace();
+      for (const WorkerProcess& worker : state_.workers)
+        pending_->devices.push_back({worker.device.kind, worker.ests.size()});
+    }
+    stand_still();
+  }
+  return true;
+}
+
+void Launcher::end_hung_worker(WorkerProcess& worker, std::string how) {
+  worker.process.signal(SIGKILL);
+  Evidence evidence;
+  evidence.hung = true;
+  evidence.hung_how = std::move(how);
+  lose(worker, std::move(evidence));
+}
+
+void Launcher::supervise_scribe(int64_t now) {
+  ScribeProcess& scribe = state_.scribe;
+  if (!scribe.socket || !scribe.process.running()) return;
+  const int64_t beat = std::max(scribe.started_ns, memory_ ? memory_->header().scribe_beat_ns.load() : 0);
+  if (age_ns(beat, now) < 2 * kSilentNs) return;
+  const bool stopped = is_stopped(scribe.process.pid(), now, &scribe.not_running_since_ns);
+  const bool hangs = memory_ && age_ns(beat, now) > kScribeNs;
+  if (!stopped && !hangs) return;
+  scribe.process.signal(SIGKILL);
+  ChildEnd ended;
+  scribe.process.wait_for(kPatienceWithKillMs, &ended);
+  lose_scribe(ended, true);
+}
+
+void Launcher::supervise_speed() {
+  if (phase_ != Phase::training) return;
+  std::vector<SpeedWatch::Pace> paces;
+  for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
+    const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
+    paces.push_back({state_.workers[rank].id, state_.workers[rank].device.kind, pulse.computing_ns.load(),
+                     pulse.mini_batches.load()});
+  }
+  for (const SpeedWatch::Change& change : speed_watch_.observe(committed(), monotonic_ns(), paces)) {
+    directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", committed()},
+                                                                           {"worker", change.worker},
+                                                                           {"factor", change.factor},
+                                                                           {"seconds_per_mini_batch", change.seconds},
+                                                                           {"usual_seconds", change.usual_seconds},
+                                                                           {"since_step", change.since_step}});
+    printer_.note(
+        change.slow
+            ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch since step {}",
+                          committed(), change.worker, change.factor, change.since_step)
+            : fmt::format("step {}: worker {} is as fast as usual again", committed(), change.worker));
+  }
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,218 @@
+"""Many runs: plans carried out, judged and counted."""
+import json
+import random
+import shutil
+import subprocess
+import threading
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+import faults
+import jobs
+import plans
+import verdict
+from run import Lost, Run
+
+TAIL_LINES = 25
+TMPFS_MB = 24
+
+
+class Tools:
+    """The program under test and what looks at it from outside."""
+
+    def __init__(self, build, work):
+        self.estrain = (build / "estrain").resolve()
+        self.inject = (build / "tests/libchaos_inject.so").resolve()
+        self.offsets = json.loads(subprocess.check_output([build / "tests/chaos_memory_words"]))
+        self.mounted = set()
+        work.mkdir(parents=True, exist_ok=True)
+        self.text = work.resolve() / "text.txt"
+        jobs.write_text(self.text)
+
+    def mount(self, path):
+        """A small file system of its own there; False where that is not allowed."""
+        path.mkdir(parents=True, exist_ok=True)
+        options = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs", path]
+        if subprocess.run(options, stderr=subprocess.DEVNULL).returncode != 0:
+            return False
+        self.mounted.add(path)
+        return True
+
+    def unmount(self, path):
+        if path in self.mounted and subprocess.run(["umount", path]).returncode == 0:
+            self.mounted.remove(path)
+
+    def full_disk(self, path):
+        return path in self.mounted
+
+
+class Campaign:
+    def __init__(self, tools, work, seed, keep):
+        self.tools, self.work, self.seed, self.keep = tools, work.resolve(), seed, keep
+        self.fired, self.planned = Counter(), Counter()
+        self.runs = self.identical = 0
+        self.references, self.locks = {}, threading.Lock()
+        self.talking = threading.Lock()
+        self.begin = time.monotonic()
+
+    # --- what to run
+
+    def run_random(self, wanted, parallel):
+        self.run_all((plans.draw(n, random.Random(f"{self.seed}/{n}")) for n in range(1, 100000)), parallel,
+                     lambda: self.fired.total() >= wanted)
+
+    def run_scenarios(self, folder, names, parallel):
+        found = sorted(folder.glob("*.toml"))
+        chosen = [path for path in found if not names or path.stem in names]
+        if not chosen or len(chosen) < len(names):
+            raise SystemExit(f"no such scenario; there are {', '.join(path.stem for path in found)}")
+        self.run_all((plans.read(path) for path in chosen), parallel, lambda: False)
+
+    def run_all(self, wanted, parallel, enough):
+        with ThreadPoolExecutor(parallel) as pool:
+            under_way = set()
+            for plan in wanted:
+                while len(under_way) >= parallel:
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    [future.result() for future in done]
+                if enough():
+                    break
+                under_way.add(pool.submit(self.carry_out, plan))
+            [future.result() for future in under_way]
+
+    # --- one run
+
+    def carry_out(self, plan):
+        begin = time.monotonic()
+        folder = self.work / plan.name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        spec = folder / "job.toml"
+        spec.write_text(plan.job.spec(self.tools.text, plan.checkpoint_every, plan.retries))
+        run = Run(self.tools, folder, spec, plan.devices)
+        if plan.tmpfs:
+            self.tools.mount(run.path)
+        shots, problems = [], []
+        try:
+            reference = self.reference(plan.job)
+            chance = random.Random(f"{self.seed}/{plan.name}/moments")
+            shots, problems = self.disturb(run, plan, chance)
+            problems = problems or verdict.problems_of(run, reference, plan.job.steps)
+            problems += [problem for shot in shots for problem in shot.problems]
+            problems += self.expectations(run, plan, shots)
+        except Lost as lost:
+            problems.append(str(lost))
+        except Exception:  # what the checks did not expect to find is a finding, too
+            problems.append(traceback.format_exc())
+        finally:
+            run.kill_everybody()
+        self.settle(plan, run, shots, problems, time.monotonic() - begin)
+
+    def disturb(self, run, plan, chance):
+        """All faults, then the rest of the job: shots, and what was not as it should be."""
+        shots = []
+        run.launch()
+        for fault in plan.faults:
+            shot = faults.fire(run, fault, chance)
+            if shot:
+                shots.append(shot)
+            if shot and fault.gives_up:
+                if run.wait(faults.PATIENCE) != 1:
+                    return shots, [f"exit code {run.code()} where the job should have given up"]
+                run.launch()
+            elif run.code() is not None:
+                break
+        code = run.wait(3 * faults.PATIENCE)
+        if code == 1 and shots and shots[-1].fault.kind == "disk-full":
+            run.launch()  # the job came to its end on a full disk: it asks for room and a resume
+            code = run.wait(3 * faults.PATIENCE)
+        return shots, [] if code == 0 else [f"the launcher ended with {code}"]
+
+    @staticmethod
+    def expectations(run, plan, shots):
+        found = []
+        if plan.strict:
+            for fault in plan.faults:
+                shot = next((shot for shot in shots if shot.fault is fault), None)
+                if not shot or not shot.evidence():
+                    found.append(f"did not fire: {fault}")
+                elif shot.phase != fault.phase and not (fault.phase == "training" and shot.phase in ["snapshot", "save"]):
+                    found.append(f"fired during {shot.phase}: {fault}")
+        causes = sorted(event["cause"] for event in run.events("fault"))
+        if plan.causes is not None and causes != sorted(plan.causes):
+            found.append(f"causes recorded: {causes}, expected: {sorted(plan.causes)}")
+        if plan.launches and run.launches != plan.launches:
+            found.append(f"{run.launches} launches, expected: {plan.launches}")
+        return found
+
+    def settle(self, plan, run, shots, problems, took):
+        fired = [shot for shot in shots if shot.evidence()]
+        with self.talking:
+            self.runs += 1
+            self.planned.update(fault.kind for fault in plan.faults)
+            self.fired.update((shot.fault.kind, shot.phase) for shot in fired)
+            self.identical += not problems
+            hits = ", ".join(f"{shot.fault.kind}@{shot.phase}" + ("" if shot in fired else "?") for shot in shots)
+            outcome = "FAILED" if problems else "identical"
+            print(f"{plan.name}: {plan.job.name} on {plan.devices}: {len(fired)} of {len(plan.faults)} fired ({hits}), "
+                  f"{run.launches} launches, {outcome}, {took:.1f} s", flush=True)
+            if problems:
+                self.show(run, problems)
+        if run.path in self.tools.mounted:
+            if problems or self.keep:
+                shutil.copytree(run.path, run.folder / "run-kept", symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
+            self.tools.unmount(run.path)
+        if not problems and not self.keep:
+            shutil.rmtree(run.folder, ignore_errors=True)
+
+    @staticmethod
+    def show(run, problems):
+        for problem in problems:
+            print(f"  problem: {problem}")
+        print(f"  folder: {run.folder}\n  end of its output:")
+        for line in run.said().splitlines()[-TAIL_LINES:]:
+            print(f"    {line}")
+        sys_flush()
+
+    def reference(self, job):
+        """The undisturbed run; made once."""
+        with self.locks:
+            lock = self.references.setdefault(job, threading.Lock())
+        with lock:
+            folder = self.work / f"reference-{job.name}"
+            if not (folder / "done").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                (folder / "job.toml").write_text(job.spec(self.tools.text))
+                subprocess.run([self.tools.estrain, "train", folder / "job.toml", "--run", folder / "run", "--devices", "1"],
+                               check=True, capture_output=True)
+                (folder / "done").touch()
+        return folder / "run"
+
+    # --- the end
+
+    def close(self, wanted):
+        """Prints what fired and the closing line; the exit code."""
+        phases = [phase for phase in faults.PHASES if any(at == phase for _, at in self.fired)]
+        print(f"\n{'fired':20}" + "".join(f"{phase:>10}" for phase in phases) + f"{'all':>10}{'planned':>10}")
+        for kind in faults.KINDS:
+            counts = [self.fired[kind, phase] for phase in phases]
+            if self.planned[kind]:
+                print(f"{kind:20}" + "".join(f"{n or '-':>10}" for n in counts) + f"{sum(counts):>10}{self.planned[kind]:>10}")
+        sums = [sum(n for (_, at), n in self.fired.items() if at == phase) for phase in phases]
+        print(f"{'all':20}" + "".join(f"{n:>10}" for n in sums) + f"{sum(sums):>10}{self.planned.total():>10}")
+        print(f"{time.monotonic() - self.begin:.0f} s, seed {self.seed}")
+        print(f"{self.fired.total()} faults fired, {self.runs} runs, {self.identical} identical", flush=True)
+        return 0 if self.identical == self.runs and self.fired.total() >= wanted else 1
+
+    def clean_up(self):
+        for path in list(self.tools.mounted):
+            self.tools.unmount(path)
+        if self.identical == self.runs and not self.keep:
+            shutil.rmtree(self.work, ignore_errors=True)
+
+
+def sys_flush():
+    print(end="", flush=True)

@@ -1,0 +1,441 @@
+"""The faults of a chaos run. A fault is a plan (Fault): a kind, a phase to strike in, a step to wait for. Carried out it is a
+shot (Shot): what it hit, in which phase it was seen to hit, and how to tell afterwards, from the run's own records or from
+the end of the process, that it did. Only what can be told that way counts as fired."""
+import os
+import resource
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+from run import Lost, read_process
+
+PHASES = ["start", "training", "snapshot", "save", "resize", "recovery"]
+STATES = ["starting", "training", "warming", "pausing", "recovering", "ending"]  # that `estrain status` may name
+PATIENCE = 60  # seconds for anything that must come
+MB = 1 << 20
+
+
+@dataclass
+class Fault:
+    kind: str
+    phase: str = "training"
+    step: int = 0  # strikes when this step is committed; 0: as soon as the phase is there
+    delay: float = 0.0  # seconds after that
+    target: str = "any"  # of a worker: any, first, newcomer (not yet part of a stage), survivor
+    devices: int = 2  # of a resize
+    gives_up: bool = False  # the launch is expected to end by it, with exit code 1
+
+
+@dataclass
+class Shot:
+    fault: Fault
+    phase: str
+    step: int
+    launch: int
+    pid: int = 0
+    evidence: Optional[Callable[[], bool]] = None
+    problems: list = field(default_factory=list)
+
+
+def process_fault(run, pid, causes=None):
+    """That the run recorded a fault of process `pid`."""
+    return lambda: any(e.get("pid") == pid and (not causes or e["cause"] in causes) for e in run.events("fault"))
+
+
+def more_events(run, name, holds=lambda event: True):
+    """That an event comes that is not there yet."""
+    count = lambda: sum(1 for event in run.events(name) if holds(event))
+    before = count()
+    return lambda: count() > before
+
+
+# --- who is hit
+
+
+def pick_worker(run, fault, random):
+    """The process; None if there is none of that sort."""
+    found = []
+
+    def any_there():
+        workers = run.workers()
+        if fault.target == "newcomer":
+            workers = run.newcomers()
+        elif fault.target == "survivor":
+            workers = [w for w in workers if w.pid in run.seated]
+        found[:] = [w for w in workers if w.pid not in run.struck]
+        return bool(found)
+
+    if not run.until(any_there, PATIENCE):
+        return None
+    return found[0] if fault.target == "first" else random.choice(found)
+
+
+def strike(run, process, number, survives=False):
+    """False: it is gone."""
+    now = read_process(process.pid)
+    if not now or now.begun != process.begun:
+        return False
+    if not survives:
+        run.struck.add(process.pid)
+    os.kill(process.pid, number)
+    return True
+
+
+# --- kinds: functions of (run, fault, random) that strike and return the shot, or None where nobody was there to hit
+
+
+def shot_of(run, fault, phase, pid, evidence):
+    return Shot(fault, phase, run.step(), run.launches, pid, evidence)
+
+
+def signal_worker(number):
+    causes = {signal.SIGKILL: ["killed"], signal.SIGSEGV: ["invalid_memory_access"], signal.SIGABRT: ["core_dump"],
+              signal.SIGSTOP: ["hung"]}[number]
+
+    def fire(run, fault, random):
+        worker = pick_worker(run, fault, random)
+        phase = run.phase()
+        if not worker or not strike(run, worker, number):
+            return None
+        return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, causes))
+
+    return fire
+
+
+def pause_worker(run, fault, random):
+    """A short stop, over before anybody may call it a hang: the run goes on with the same worker."""
+    worker = pick_worker(run, fault, random)
+    phase = run.phase()
+    if not worker or not strike(run, worker, signal.SIGSTOP, survives=True):
+        return None
+    time.sleep(0.05)
+    seen = read_process(worker.pid)
+    time.sleep(random.uniform(0.05, 0.3))
+    os.kill(worker.pid, signal.SIGCONT)
+    blamed = process_fault(run, worker.pid, ["hung"])
+    return shot_of(run, fault, phase, worker.pid, lambda: seen is not None and seen.state == "T" and not blamed())
+
+
+def signal_scribe(number):
+    def fire(run, fault, random):
+        if not run.until(lambda: run.scribe() is not None and run.scribe().pid not in run.struck, PATIENCE):
+            return None
+        scribe, phase = run.scribe(), run.phase()
+        recorded = more_events(run, "fault", lambda event: event["worker"] == "scribe")
+        if not scribe or not strike(run, scribe, number):
+            return None
+        run.until(recorded, 10, 0.01)
+        return shot_of(run, fault, phase, scribe.pid, recorded)
+
+    return fire
+
+
+def signal_launcher(number):
+    def fire(run, fault, random):
+        phase = run.phase()
+        if run.code() is not None:
+            return None
+        shot = shot_of(run, fault, phase, run.launcher.pid, lambda: code == -number)
+        run.launcher.send_signal(number)
+        code = run.wait(PATIENCE)
+        begin = time.monotonic()
+        while any((p := read_process(pid)) and p.verb == "worker" for pid in run.members()):
+            if time.monotonic() - begin > PATIENCE:
+                raise Lost("the workers' end after that of their launcher")
+            time.sleep(0.01)
+        return relaunch(run, shot, random)
+
+    return fire
+
+
+def kill_everybody(run, fault, random):
+    """As a power cut: nobody lives to save anything."""
+    phase, step, members = run.phase(), run.step(), run.members()
+    scribe = run.scribe()
+    if run.code() is not None:
+        return None
+    shot = Shot(fault, phase, step, run.launches, run.launcher.pid, lambda: code == -signal.SIGKILL)
+    for pid in ([scribe.pid] if scribe else []) + [run.launcher.pid] + members:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    code = run.wait(PATIENCE)
+    return relaunch(run, shot, random)
+
+
+def pause(whom):
+    """SIGSTOP, and SIGCONT after a while longer than a hang takes to be noticed: nobody may be blamed for it."""
+
+    def fire(run, fault, random):
+        phase = run.phase()
+        others = run.workers() + ([run.scribe()] if run.scribe() else []) if whom == "everybody" else []
+        if run.code() is not None:
+            return None
+        blamed = more_events(run, "fault", lambda event: event["cause"] == "hung")
+        stopped = [run.launcher.pid] + [other.pid for other in others]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.1)
+        states = [process.state for pid in stopped if (process := read_process(pid))]
+        time.sleep(random.uniform(1.2, 2.5))
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        shot = shot_of(run, fault, phase, run.launcher.pid, lambda: "T" in states)
+        run.until(lambda: False, 0.3, 0.05)
+        if blamed():
+            shot.problems.append("a pause of the launcher was held against others")
+        return shot
+
+    return fire
+
+
+def order_reader(order, causes):
+    """A reader thread of a worker carries it out (inject.cpp)."""
+
+    def fire(run, fault, random):
+        worker = pick_worker(run, fault, random)
+        if not worker:
+            return None
+        path = run.orders / f"{order}-{worker.pid}"
+        phase = run.phase()
+        run.struck.add(worker.pid)
+        if order == "allocate":
+            limit_memory(worker.pid, 64 * MB)
+        path.touch()
+        done = path.with_name(path.name + ".done")
+        run.until(done.exists, 5)
+        path.unlink(missing_ok=True)
+        recorded = process_fault(run, worker.pid, causes)
+        return shot_of(run, fault, phase, worker.pid, lambda: done.exists() and recorded())
+
+    return fire
+
+
+def limit_memory(pid, more):
+    """What the process has, and so much more."""
+    with open(f"/proc/{pid}/statm") as statm:
+        pages = int(statm.read().split()[0])
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + more, resource.RLIM_INFINITY))
+
+
+def starve_newcomer(run, fault, random):
+    """A worker that is starting meets its limit wherever it happens to be."""
+    worker = pick_worker(run, fault, random)
+    phase = run.phase()
+    if not worker:
+        return None
+    run.struck.add(worker.pid)
+    try:
+        limit_memory(worker.pid, int(random.uniform(0, 40) * MB))
+    except OSError:
+        return None
+    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, ["cpu_out_of_memory"]))
+
+
+def fill_disk(run, fault, random):
+    """Nothing more can be written for a while; records must wait, and training go on when there is room again."""
+    fill = fill_file_system if run.tools.full_disk(run.path) else limit_scribe
+    return fill(run, fault, random)
+
+
+def limit_scribe(run, fault, random):
+    if not run.until(lambda: run.scribe() is not None, PATIENCE):
+        return None
+    scribe, phase = run.scribe(), run.phase()
+    refused = more_events(run, "write_failed")
+    not_saved = more_events(run, "checkpoint_failed")
+    noticed = lambda: refused() or not_saved()
+    try:
+        resource.prlimit(scribe.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    except ProcessLookupError:
+        return None
+    shot = shot_of(run, fault, phase, scribe.pid, noticed)
+    run.until(noticed, 5, 0.005)
+    time.sleep(random.uniform(0, 0.5))
+    try:
+        resource.prlimit(scribe.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    except ProcessLookupError:
+        pass
+    return shot
+
+
+def fill_file_system(run, fault, random):
+    said = lambda: run.said().count("records wait in memory") + run.said().count("warning: no checkpoint at step")
+    before, phase = said(), run.phase()
+    filler = run.path / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        size = MB
+        while size:
+            try:
+                file.write(bytes(size))
+            except OSError:
+                size //= 2
+    shot = shot_of(run, fault, phase, 0, lambda: said() > before)
+    run.until(lambda: said() > before, 5, 0.005)
+    time.sleep(random.uniform(0, 0.5))
+    filler.unlink()
+    return shot
+
+
+def stop(number):
+    def fire(run, fault, random):
+        phase = run.phase()
+        if not run.until(lambda: run.scribe() is not None, PATIENCE):  # the launcher watches its signals by then
+            return None
+        recorded = more_events(run, "stopped")
+        shot = shot_of(run, fault, phase, run.launcher.pid, lambda: code == 75 and recorded())
+        run.launcher.send_signal(number)
+        code = run.wait(PATIENCE)
+        return relaunch(run, shot, random) if code == 75 else shot
+
+    return fire
+
+
+def damage_checkpoint(how):
+    """The newest one, behind the back of a run that was killed: it must fall back to the one before."""
+
+    def fire(run, fault, random):
+        if run.code() is not None:
+            return None
+        phase, step = run.phase(), run.step()
+        run.launcher.kill()
+        run.wait(PATIENCE)
+        wait_for_nobody(run)
+        files = run.checkpoints()
+        shot = Shot(fault, phase, step, run.launches, 0, lambda: False)
+        if files:
+            newest = files[-1]
+            recorded = more_events(run, "checkpoint_skipped", lambda event: event["path"] == str(newest))
+            shot.evidence = recorded
+            damage(newest, how, random)
+        relaunch(run, shot, random)
+        if files:
+            run.until(lambda: recorded() or run.begun, PATIENCE, 0.01)
+            if run.begun and not recorded():
+                shot.problems.append(f"{newest}: damaged ({how}) and not noticed")
+        return shot
+
+    return fire
+
+
+def damage(path, how, random):
+    content = bytearray(path.read_bytes())
+    if how == "truncate":
+        del content[random.randrange(len(content)) :]
+    else:
+        content[random.randrange(len(content))] ^= random.randint(1, 255)
+    path.write_bytes(content)
+
+
+def resize(run, fault, random):
+    """Asks again where it is refused for a recovery or a start; the phase is that of the first time."""
+    phase, step = run.phase(), run.step()
+    if phase == "resize" or not run.ask_for_resize(fault.devices):
+        return None
+    number = len(run.answers)
+    shot = Shot(fault, phase, step, run.launches, run.launcher.pid)
+    answer = lambda: run.answers[number] if len(run.answers) > number else {}
+    shot.evidence = lambda: answer().get("ok", False)
+    if phase == "recovery":
+        launch = run.launches
+        while run.until(lambda: len(run.answers) > number, PATIENCE, 0.01) and "try again" in answer().get("advice", ""):
+            time.sleep(0.05)
+            number += 1
+            if run.launches != launch or not run.ask_for_resize(fault.devices):
+                break
+    return shot
+
+
+def wait_for_nobody(run):
+    deadline = time.monotonic() + PATIENCE
+    while run.members():
+        if time.monotonic() > deadline:
+            raise Lost(f"processes stay behind after the launcher's end: {run.members()}")
+        time.sleep(0.02)
+
+
+def relaunch(run, shot, random):
+    """At once or when all are gone, on the same or on other devices."""
+    if random.random() < 0.5:
+        wait_for_nobody(run)
+    if random.random() < 0.5:
+        run.devices = random.randint(1, 4)
+    if run.client:
+        run.until(lambda: not run.client, 0)
+        run.client and run.client.close()
+        run.client = None
+    run.launch()
+    return shot
+
+
+KINDS = {
+    "worker-kill": ("a worker gets SIGKILL", signal_worker(signal.SIGKILL)),
+    "worker-segv": ("a worker gets SIGSEGV", signal_worker(signal.SIGSEGV)),
+    "worker-abort": ("a worker gets SIGABRT", signal_worker(signal.SIGABRT)),
+    "worker-stop": ("a worker gets SIGSTOP, for good", signal_worker(signal.SIGSTOP)),
+    "worker-pause": ("a worker gets SIGSTOP, and SIGCONT within 0.4 s", pause_worker),
+    "scribe-kill": ("the scribe gets SIGKILL", signal_scribe(signal.SIGKILL)),
+    "scribe-segv": ("the scribe gets SIGSEGV", signal_scribe(signal.SIGSEGV)),
+    "scribe-abort": ("the scribe gets SIGABRT", signal_scribe(signal.SIGABRT)),
+    "scribe-stop": ("the scribe gets SIGSTOP, for good", signal_scribe(signal.SIGSTOP)),
+    "launcher-kill": ("the launcher gets SIGKILL; --resume", signal_launcher(signal.SIGKILL)),
+    "launcher-segv": ("the launcher gets SIGSEGV; --resume", signal_launcher(signal.SIGSEGV)),
+    "launcher-abort": ("the launcher gets SIGABRT; --resume", signal_launcher(signal.SIGABRT)),
+    "launcher-pause": ("the launcher gets SIGSTOP, and SIGCONT after 1.3 to 2.6 s", pause("launcher")),
+    "all-kill": ("scribe, launcher and workers get SIGKILL at once; --resume", kill_everybody),
+    "all-pause": ("all processes get SIGSTOP, and SIGCONT after 1.3 to 2.6 s", pause("everybody")),
+    "loader-exit": ("a reader thread of a worker calls exit(1)", order_reader("exit", None)),
+    "loader-abort": ("a reader thread of a worker calls abort()", order_reader("abort", ["core_dump"])),
+    "loader-segv": ("a reader thread of a worker writes to address 0", order_reader("segfault", ["invalid_memory_access"])),
+    "memory-limit": ("a worker reaches its memory limit (RLIMIT_AS)", order_reader("allocate", ["cpu_out_of_memory"])),
+    "memory-limit-start": ("a starting worker reaches its memory limit (RLIMIT_AS)", starve_newcomer),
+    "disk-full": ("nothing can be written for a while (a full tmpfs, or RLIMIT_FSIZE of the scribe)", fill_disk),
+    "checkpoint-truncate": ("launcher killed, newest checkpoint cut short; --resume", damage_checkpoint("truncate")),
+    "checkpoint-flip": ("launcher killed, one byte of the newest checkpoint changed; --resume", damage_checkpoint("flip")),
+    "stop-term": ("the launcher gets SIGTERM: exit code 75; --resume", stop(signal.SIGTERM)),
+    "stop-int": ("the launcher gets SIGINT: exit code 75; --resume", stop(signal.SIGINT)),
+    "stop-usr1": ("the launcher gets SIGUSR1: exit code 75; --resume", stop(signal.SIGUSR1)),
+    "resize": ("another number of devices is asked for", resize),
+}
+
+
+def wait_for_moment(run, fault, random):
+    """False: the run ended before."""
+    if fault.phase == "start":
+        if not run.until(lambda: bool(run.workers()) or run.begun, PATIENCE):
+            return False
+        end = time.monotonic() + fault.delay
+        run.until(lambda: run.begun or time.monotonic() > end, PATIENCE)
+        return run.code() is None
+    if not run.until(lambda: run.begun and run.step() >= fault.step, PATIENCE):
+        return False
+    if fault.phase == "training":
+        run.until(lambda: run.client is None and not run.words["abort"], PATIENCE)
+        run.note_seated()
+        run.until(lambda: False, fault.delay)
+    elif fault.phase == "resize":
+        end = time.monotonic() + fault.delay
+        run.until(lambda: not run.client or time.monotonic() > end, PATIENCE)
+    elif fault.phase == "recovery":
+        run.until(lambda: run.words["abort"] == 1, 4)
+        end = time.monotonic() + fault.delay
+        run.until(lambda: run.words["abort"] == 0 or time.monotonic() > end, PATIENCE)
+    else:
+        run.until(lambda: run.client is None and not run.words["abort"], PATIENCE)
+        run.note_seated()
+        run.until(lambda: run.phase() == fault.phase, 5, 0)
+    return run.code() is None
+
+
+def fire(run, fault, random):
+    """The shot; None if the moment did not come or nobody was there."""
+    if not wait_for_moment(run, fault, random):
+        return None
+    shot = KINDS[fault.kind][1](run, fault, random)
+    answer = run.ask_for_status() if run.code() is None else None
+    if shot and answer and answer.get("state") not in STATES:
+        shot.problems.append(f"what is this state? {answer}")
+    return shot

@@ -1,0 +1,200 @@
+// Faults that a run survives: whatever is lost, and whenever, what comes out is what an undisturbed run gives, bit for
+// bit, and every step is recorded once.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+const std::string kSteps = "train.steps=400";
+const std::string kManyRetries = "recovery.retries=50";
+
+// Ends the job, and compares it with a run that nobody disturbed.
+void check_ends_undisturbed(Job& job, const ScratchFolder& folder, const std::string& spec) {
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  const std::string whole = folder / "whole";
+  REQUIRE(estrain({"train", spec, "--run", whole, "--set", kSteps}).code == 0);
+  CHECK(difference(job.run(), whole).text == "");
+  CHECK(metric_steps(job.run()) == first_steps(400));
+  CHECK(fingerprint_steps(job.run()) == first_steps(400));
+  CHECK_FALSE(anyone_left(job.run()));
+}
+
+void wait_for_event(const std::string& run, const std::string& name, size_t times) {
+  wait_until(
+      "event " + name, [&] { return events(run, name).size() >= times; }, 30);
+}
+
+void check_survives(const std::string& devices, size_t index, int signal, const std::string& cause) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", devices, "--set", kSteps});
+  job.reach(20);
+  const std::vector<pid_t> before = job.workers();
+  const int64_t begin = monotonic_ns();
+  ::kill(before.at(index), signal);
+  wait_for_event(run, "recovered", 1);
+  CHECK(seconds(monotonic_ns() - begin) < 15);
+  const std::vector<pid_t> after = job.workers();
+  CHECK(after.size() == before.size());
+  // The others are the same processes; only what was lost is new.
+  for (size_t i = 0; i < before.size(); ++i) CHECK((std::ranges::count(after, before[i]) == 1) == (i != index));
+  check_ends_undisturbed(job, folder, spec);
+  const std::vector<Json> faults = events(run, "fault");
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].at("worker") == index);
+  CHECK(faults[0].at("cause") == cause);
+  CHECK(faults[0].at("step") >= 20);
+  const Json recovered = events(run, "recovered").at(0);
+  CHECK(recovered.at("committed_steps_redone") == 0);
+  CHECK(recovered.at("step") == faults[0].at("step"));
+}
+
+TEST_CASE("the only worker is killed: another takes up its state") { check_survives("1", 0, SIGKILL, "killed"); }
+TEST_CASE("the first of two workers is killed") { check_survives("2", 0, SIGKILL, "killed"); }
+TEST_CASE("the last of three workers gets a segmentation fault") {
+  check_survives("3", 2, SIGSEGV, "invalid_memory_access");
+}
+TEST_CASE("a worker is stopped: it is noticed and replaced") { check_survives("2", 1, SIGSTOP, "hung"); }
+
+TEST_CASE("workers are killed again and again, also while the job recovers") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "3", "--set", kSteps, "--set", kManyRetries, "--set", "checkpoint.every=50"});
+  job.reach(10);
+  for (int round = 0; round < 4; ++round) {
+    const std::vector<pid_t> workers = job.workers();
+    ::kill(workers.at(static_cast<size_t>(round) % 3), SIGKILL);
+    wait_for_event(run, "fault", 2 * static_cast<size_t>(round) + 1);
+    // The replacement, which is still starting, or another of those that stand still.
+    const std::vector<ProcessInfo> children = job.children();
+    const auto newest = std::ranges::max_element(
+        children, {}, [](const ProcessInfo& child) { return child.is("worker") ? child.pid : 0; });
+    ::kill(newest->pid, SIGKILL);
+    wait_for_event(run, "fault", 2 * static_cast<size_t>(round) + 2);
+    wait_for_event(run, "recovered", static_cast<size_t>(round) + 1);
+  }
+  check_ends_undisturbed(job, folder, spec);
+}
+
+TEST_CASE("workers are killed before the first step: others start in their place") {
+  for (size_t index : {0, 1}) {
+    const ScratchFolder folder;
+    const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+    Job job(spec, run, {"--devices", "2", "--set", kSteps});
+    const auto workers = [&] {
+      std::vector<pid_t> pids;
+      for (const ProcessInfo& child : job.children()) {
+        if (child.is("worker")) pids.push_back(child.pid);
+      }
+      std::ranges::sort(pids);
+      return pids;
+    };
+    wait_until("two workers", [&] { return workers().size() == 2; });
+    ::kill(workers().at(index), SIGKILL);
+    wait_for_event(run, "fault", 1);
+    CHECK(events(run, "fault")[0].at("step") == 0);
+    check_ends_undisturbed(job, folder, spec);
+  }
+}
+
+TEST_CASE("a worker is killed while a resize warms up another one: both happen") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2", "--set", kSteps});
+  job.reach(10);
+  const std::vector<pid_t> workers = job.workers();
+  Command resize({"resize", run, "--devices", "3"});
+  wait_until("an added worker", [&] { return job.children().size() == 4; });  // two workers and the scribe
+  ::kill(workers[0], SIGKILL);
+  const Ended resized = resize.wait();
+  INFO(resized.shown());
+  CHECK(resized.code == 0);
+  CHECK(job.workers().size() == 3);
+  check_ends_undisturbed(job, folder, spec);
+  CHECK(events(run, "fault").size() == 1);
+}
+
+TEST_CASE("the scribe is killed: another writes on, and nothing is written twice") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2", "--set", kSteps, "--set", "checkpoint.every=7", "--set", kManyRetries});
+  for (int round = 1; round <= 3; ++round) {
+    job.reach(100 * round - 50);
+    ::kill(job.scribe(), round == 3 ? SIGSTOP : SIGKILL);
+    wait_for_event(run, "fault", static_cast<size_t>(round));
+  }
+  check_ends_undisturbed(job, folder, spec);
+  CHECK(checkpoint_steps(run).back() == 400);
+}
+
+TEST_CASE("a fault that comes again and again at one step ends the job with that finding") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2", "--set", "recovery.retries=1"});
+  job.reach(10);
+  ::kill(job.workers().at(0), SIGKILL);
+  wait_for_event(run, "fault", 1);
+  const std::vector<ProcessInfo> children = job.children();
+  const auto newest = std::ranges::max_element(
+      children, {}, [](const ProcessInfo& child) { return child.is("worker") ? child.pid : 0; });
+  ::kill(newest->pid, SIGKILL);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("fault 2 at step"));
+  CHECK(ended.says("SIGKILL"));
+  CHECK_FALSE(anyone_left(run));
+  CHECK(checkpoint_steps(run).back() == events(run, "fault")[0].at("step"));
+}
+
+TEST_CASE("a job is stopped while it recovers: the committed step is saved") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2"});
+  job.reach(10);
+  ::kill(job.workers().at(1), SIGKILL);
+  wait_for_event(run, "fault", 1);
+  job.launcher().signal(SIGTERM);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 75);
+  CHECK_FALSE(anyone_left(run));
+  const int64_t step = checkpoint_steps(run).back();
+  CHECK(step >= events(run, "fault")[0].at("step"));
+  CHECK(metric_steps(run).back() == step);
+}
+
+TEST_CASE("an evaluation that a fault cut off is made up for, once") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  const Words evaluate = {"--set", "train.eval_every=1", "--set", "train.eval_batch=8", "--set", "train.steps=6"};
+  Words arguments = {"--devices", "2", "--set", kManyRetries};
+  arguments.insert(arguments.end(), evaluate.begin(), evaluate.end());
+  Job job(spec, run, arguments);
+  for (int64_t step = 1; step <= 5; ++step) {
+    job.reach(step);  // an evaluation of 60,000 samples takes much longer than a step
+    ::kill(job.workers().at(0), SIGKILL);
+    wait_for_event(run, "recovered", static_cast<size_t>(step));
+  }
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  Words whole = {"train", spec, "--run", folder / "whole"};
+  whole.insert(whole.end(), evaluate.begin(), evaluate.end());
+  REQUIRE(estrain(whole).code == 0);
+  CHECK(difference(run, folder / "whole").text == "");
+}
+
+}  // namespace
+}  // namespace estrain::testing

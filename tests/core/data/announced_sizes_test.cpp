@@ -1,0 +1,98 @@
+// Data files whose headers announce what cannot be: sizes whose products overflow, more data than the file holds.
+#include <doctest/doctest.h>
+#include <hdf5.h>
+
+#include "core/data/dataset.h"
+#include "core/h5/file.h"
+#include "data_files.h"
+
+namespace estrain::data {
+namespace {
+
+using Sizes = std::vector<hsize_t>;
+
+// Nothing is ever written to it: its chunks take no room.
+void add_unwritten(hid_t file, const char* name, hid_t type, const Sizes& sizes) {
+  const Sizes chunk(sizes.size(), 1), unlimited(sizes.size(), H5S_UNLIMITED);
+  const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), unlimited.data());
+  const hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(plan, static_cast<int>(chunk.size()), chunk.data());
+  const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+  REQUIRE(dataset >= 0);
+  H5Dclose(dataset);
+  H5Pclose(plan);
+  H5Sclose(space);
+}
+
+Error refusal_of_hdf5(const Sizes& images, const Sizes& labels) {
+  const DataFolder folder;
+  const hid_t file = H5Fcreate((folder / "a.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  add_unwritten(file, "images", H5T_STD_U8LE, images);
+  add_unwritten(file, "labels", H5T_STD_I64LE, labels);
+  H5Fclose(file);
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = folder / "a.h5";
+  return error_of([&] { open(section, 0, 0); });
+}
+
+TEST_CASE("hdf5: a small file that announces more than it holds is corrupt, and no memory is asked for") {
+  constexpr hsize_t many = hsize_t{1} << 33;
+  const Error labels = refusal_of_hdf5({many, 2, 2}, {many});
+  CHECK(labels.fault() == Fault::corrupt);
+  CHECK(contains(labels.message(), "labels: announces 68719476736 bytes of data, but the file has"));
+  const Error images = refusal_of_hdf5({6, 1 << 16, 1 << 16}, {6});
+  CHECK(images.fault() == Fault::corrupt);
+  CHECK(contains(images.message(), "images: announces 25769803776 bytes of data, but the file has"));
+}
+
+TEST_CASE("hdf5: sizes whose product overflows are corrupt") {
+  constexpr hsize_t huge = hsize_t{1} << 31;
+  for (const Sizes& sizes : {Sizes{6, huge, huge, huge}, Sizes{0, huge, huge, huge}, Sizes{6, huge, huge, 2}}) {
+    const Error error = refusal_of_hdf5(sizes, {sizes[0]});
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(contains(error.message(), "announces more elements than any file holds"));
+  }
+}
+
+TEST_CASE("idx: sizes whose product overflows are corrupt, beside a zero too") {
+  constexpr uint32_t huge = 0xffffffff;
+  for (const std::vector<uint32_t>& dims :
+       {std::vector<uint32_t>{0, huge, huge, huge}, {1, huge, huge, 0}, {huge, huge, huge}}) {
+    const DataFolder folder;
+    folder.write("images", idx_bytes(dims, ""));
+    folder.write("labels", idx_bytes({dims[0] == huge ? 0 : dims[0]}, std::string(dims[0] == 1, '\0')));
+    spec::DataSection section;
+    section.format = spec::DataFormat::idx;
+    section.images = folder / "images";
+    section.labels = folder / "labels";
+    const Error error = error_of([&] { open(section, 0, 0); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(contains(error.message(), "its header describes more data than memory can hold"));
+  }
+}
+
+TEST_CASE("hdf5: a label above all numbers of classes is out of range") {
+  const DataFolder folder;
+  const std::string path = folder / "a.h5";
+  {
+    h5::File file = h5::File::create(path);
+    {
+      h5::Group root = file.root();
+      const std::string pixels(8, '\1');
+      const std::vector<int64_t> labels = {0, INT64_MAX};
+      root.create_dataset("images", h5::Type::u8, {2, 2, 2}).write(h5::Type::u8, pixels.data());
+      root.create_dataset("labels", h5::Type::i64, {2}).write(h5::Type::i64, labels.data());
+    }
+    file.close();
+  }
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = path;
+  const Error error = error_of([&] { open(section, 0, 0); });
+  CHECK(error.fault() == Fault::corrupt);
+  CHECK(contains(error.message(), "label 9223372036854775807 of sample 1 is out of range"));
+}
+
+}  // namespace
+}  // namespace estrain::data

@@ -1,0 +1,110 @@
+// The control protocol: what clients send to a launcher, whole and in parts, to the server and to the handler behind
+// it.
+//
+// The first byte says in how many parts the rest is sent and whether the client then closes its half. A client must get
+// exactly one line, a JSON object, or be waiting for the rest of its request.
+#include <sys/socket.h>
+
+#include <optional>
+
+#include "core/launch/control_request.h"
+#include "core/launch/control_socket.h"
+#include "core/launch/devices.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace estrain::fuzz {
+namespace {
+
+using launch::ClientId;
+using launch::ControlServer;
+
+// What a launcher makes of a request (core/launch/launcher.cpp), without a job behind it.
+Json carry_out(const Json& request) {
+  try {
+    const std::string verb = request.value("do", "");
+    if (verb == "status") return {{"ok", true}, {"state", "training"}};
+    if (verb == "stop") return {{"ok", true}, {"step", 7}};
+    if (verb != "resize") throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
+    const auto devices = launch::parse_devices(request.value("devices", ""));
+    launch::check_devices(devices, false);
+    launch::place_ests(devices, 8);
+    return {{"ok", true}, {"devices", launch::format_devices(devices)}};
+  } catch (const Error& error) {
+    return launch::error_answer(error);
+  } catch (const nlohmann::json::exception& error) {
+    return launch::error_answer(Error::make(Fault::usage, "not a request: {}", error.what()));
+  }
+}
+
+// A server with one client, without a file system: as after a re-exec.
+class OneClient {
+ public:
+  OneClient() {
+    int ends[2];
+    require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0, "a pair of sockets");
+    ours_ = UniqueFd(ends[0]);
+    server_.emplace(::dup(listener()), std::map<ClientId, int>{{-1, ends[1]}});
+  }
+
+  void send(std::string_view part) {
+    while (!part.empty()) {
+      const ssize_t sent = ::send(ours_.get(), part.data(), part.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;  // hung up on, or the socket is full
+      part.remove_prefix(static_cast<size_t>(sent));
+      serve();
+    }
+  }
+  void close_half() {
+    ::shutdown(ours_.get(), SHUT_WR);
+    serve();
+  }
+  bool is_served() const { return server_->num_clients() == 0; }
+  std::string answer() const {
+    std::string text;
+    char buffer[4096];
+    for (ssize_t got; (got = ::recv(ours_.get(), buffer, sizeof buffer, 0)) > 0;)
+      text.append(buffer, static_cast<size_t>(got));
+    return text;
+  }
+
+ private:
+  static int listener() {
+    static const Folder folder;
+    static const ControlServer server(folder.path());
+    return server.listener();
+  }
+  void serve() {
+    server_->serve(server_->descriptors().front(),
+                   [this](ClientId client, const Json& request) { server_->reply(client, carry_out(request)); });
+  }
+
+  UniqueFd ours_;
+  std::optional<ControlServer> server_;
+};
+
+void talk(uint8_t mode, std::string_view text) {
+  OneClient client;
+  const size_t parts = 1 + mode % 8;
+  const size_t length = text.size() / parts + 1;
+  for (size_t at = 0; at < text.size(); at += length) client.send(text.substr(at, length));
+  const bool whole = text.find('\n') != text.npos;
+  if (whole) require(client.is_served(), "a whole line is answered");
+  if ((mode & 0x80) != 0) {
+    client.close_half();
+    require(client.is_served(), "a client that sends no more is answered, or dropped if it never asked");
+  }
+  const std::string answer = client.answer();
+  if (!whole && (mode & 0x80) == 0) return;
+  if (text.empty()) return;
+  require(answer.find('\n') == answer.size() - 1, "an answer is one line");
+  const Json json = Json::parse(answer, nullptr, false);
+  require(json.is_object() && json.contains("ok"), "an answer is an object that says whether it is ok");
+}
+
+}  // namespace
+}  // namespace estrain::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 0) estrain::fuzz::talk(data[0], estrain::fuzz::text_of(data + 1, size - 1));
+  return 0;
+}

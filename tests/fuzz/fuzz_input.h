@@ -1,0 +1,90 @@
+#pragma once
+// What fuzz targets share: files that are only memory, and what a reader may do with an input.
+//
+// A reader may accept an input or throw an estrain::Error. Anything else ends the process, which is a finding: another
+// exception, a sanitizer's report, a failed `require`, a time-out, too much memory.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace estrain::fuzz {
+
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+// Runs `body`; false where it threw an Error. An Error of Fault::bug is a finding: no input may lead to one.
+template <typename Body>
+bool accepts(Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const Error& error) {
+    if (error.fault() == Fault::bug) std::fprintf(stderr, "%s\n", error.what());
+    require(error.fault() != Fault::bug, "no input leads to a Fault::bug");
+    require(!error.message().empty(), "an error says something");
+    return false;
+  }
+}
+
+inline std::string_view text_of(const uint8_t* data, size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+// A regular file without a place on a disk; written anew for every input.
+class MemoryFile {
+ public:
+  MemoryFile() : fd_(::memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
+    require(fd_ >= 0, "a memory file can be made");
+  }
+  ~MemoryFile() { ::close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void set(std::string_view bytes) const {
+    require(::ftruncate(fd_, 0) == 0, "a memory file can be emptied");
+    require(::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "and filled");
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+// A folder, in memory where the system has /dev/shm, for what needs file names.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm/estrain-fuzz-XXXXXX" : "/tmp/estrain-fuzz-XXXXXX";
+    require(::mkdtemp(pattern.data()) != nullptr, "a folder can be made");
+    path_ = pattern;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // A name for a memory file.
+  void link(const std::string& name, const MemoryFile& file) const {
+    std::filesystem::create_symlink(file.path(), *this / name);
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace estrain::fuzz

@@ -1,0 +1,132 @@
+// Writes those files of tests/fuzz/corpus that are not text: make_corpus CORPUS_FOLDER. What it writes is the same
+// every time.
+#include <zlib.h>
+
+#include <fstream>
+
+#include "core/base/files.h"
+#include "core/checkpoint/checkpoint_file.h"
+#include "core/h5/file.h"
+#include "core/record/fingerprints.h"
+#include "core/record/metrics.h"
+#include "tests/core/checkpoint/sample_state.h"
+#include "tests/core/record/sample_records.h"
+
+namespace estrain::fuzz {
+namespace {
+
+class Corpus {
+ public:
+  explicit Corpus(std::string root) : root_(std::move(root)) {}
+  std::string path(const std::string& target, const std::string& name) const {
+    make_folders(root_ + "/" + target);
+    return root_ + "/" + target + "/" + name;
+  }
+  void write(const std::string& target, const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(target, name), std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+ private:
+  std::string root_;
+};
+
+std::string numbers(size_t count, unsigned from = 0, unsigned below = 256) {
+  std::string bytes;
+  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>((i * 37 + i / 7 * 11 + from) % below);
+  return bytes;
+}
+
+std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
+  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dims.size())};
+  for (const uint32_t dim : dims) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(dim >> shift);
+  }
+  return bytes + values;
+}
+
+std::string idx_input(int flags, const std::string& labels, const std::string& images) {
+  return std::string{static_cast<char>(flags), static_cast<char>(labels.size()), '\0'} + labels + images;
+}
+
+void write_idx(const Corpus& corpus) {
+  const std::string labels = idx({6}, numbers(6, 0, 10));
+  const std::string grey = idx({6, 4, 4}, numbers(96)), colour = idx({6, 3, 4, 4}, numbers(288));
+  corpus.write("idx", "plain", idx_input(0, labels, grey));
+  corpus.write("idx", "colour", idx_input(64, labels, colour));
+  corpus.write("idx", "packed", idx_input(1 | 2 | 4 | 8 | 16 | 32, labels, grey));
+  corpus.write("idx", "broken_gzip", idx_input(1 | 2, labels, grey));
+  corpus.write("idx", "empty", idx_input(0, idx({0}, ""), idx({0, 4, 4}, "")));
+}
+
+void write_others(const Corpus& corpus) {
+  corpus.write("cifar", "ten", std::string("\x00\x04\x18", 3) + '\7' + numbers(3072));  // 6,148 bytes: two records
+  corpus.write("cifar", "hundred", std::string("\x01\x04\x18", 3) + "\3\7" + numbers(3072));
+  corpus.write("cifar", "augmented", std::string("\x0e\x01\x0c", 3) + '\7' + numbers(3072));
+  corpus.write("text", "held_out", std::string("\0\x08\x40\0", 4) + numbers(300, 0, 128));
+  corpus.write("text", "two_files", std::string("\x02\x04\0\x20", 4) + numbers(200, 0, 128));
+}
+
+void write_checkpoints(const Corpus& corpus) {
+  using namespace checkpoint;
+  const auto write = [&](const std::string& name, const StateLayout& layout, CheckpointMeta meta) {
+    const State state = filled(layout);
+    const std::string whole = corpus.path("checkpoint_bytes", name);
+    write_checkpoint(whole, state.layout, state.bytes(), meta);
+    const std::string bytes = read_file(whole);
+    corpus.write("checkpoint_forged", name, bytes);
+    corpus.write("checkpoint_bytes", name, bytes + '\0');
+    corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
+  };
+  StateLayout tiny;
+  tiny.append(Role::parameter, "w", "", DType::f32, {3});
+  write("tiny", tiny, sample_meta());
+  write("small", small_layout(), sample_meta());
+  for (int i = 0; i < 3; ++i)
+    corpus.write("checkpoint_structure", "recipe" + std::to_string(i), numbers(300, 50 + 61 * i));
+}
+
+void write_images(const Corpus& corpus) {
+  const std::string path = corpus.path("hdf5_bytes", "images");
+  {
+    h5::File file = h5::File::create(path);
+    {
+      h5::Group root = file.root();
+      const std::string pixels = numbers(6 * 3 * 4 * 4);
+      std::vector<int64_t> labels = {0, 1, 2, 3, 4, 5};
+      root.create_dataset("images", h5::Type::u8, {6, 3, 4, 4}).write(h5::Type::u8, pixels.data());
+      root.create_dataset("labels", h5::Type::i64, {6}).write(h5::Type::i64, labels.data());
+    }
+    file.close();
+  }
+  for (int i = 0; i < 3; ++i) corpus.write("hdf5_structure", "recipe" + std::to_string(i), numbers(400, 13 + 71 * i));
+}
+
+void write_records(const Corpus& corpus) {
+  using namespace record;
+  const std::vector<StepRecord> records = sample_records(1, 4);
+  const std::string fingerprints = corpus.path("fingerprints", "four_steps"),
+                    metrics = corpus.path("metrics", "four_steps");
+  std::filesystem::remove(fingerprints);
+  std::filesystem::remove(metrics);
+  FingerprintWriter(fingerprints, {"fc.weight", "fc.bias", "est.0"}, Step(0)).append(records);
+  const std::string bytes = read_file(fingerprints);
+  corpus.write("fingerprints", "torn", bytes.substr(0, bytes.size() - 5));
+  corpus.write("fingerprints", "fitted", bytes + '\1');
+  MetricsWriter writer(metrics, Step(0));
+  writer.append(records);
+  writer.append(EvaluationRecord{Step(4), 0.5, 0.75, 1000});
+}
+
+}  // namespace
+}  // namespace estrain::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const estrain::fuzz::Corpus corpus(argv[1]);
+  estrain::fuzz::write_idx(corpus);
+  estrain::fuzz::write_others(corpus);
+  estrain::fuzz::write_checkpoints(corpus);
+  estrain::fuzz::write_images(corpus);
+  estrain::fuzz::write_records(corpus);
+  return 0;
+}

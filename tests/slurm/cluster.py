@@ -1,0 +1,234 @@
+"""A Slurm cluster of one's own on loopback: munged, slurmctld and two slurmd, of the user who runs it, with every file in
+one folder and ports that were free. It shares nothing with a Slurm that the machine may have: its clients find it by
+SLURM_CONF, its daemons by absolute paths, its credentials by a key and a socket of their own.
+
+All processes are children of this one, which also adopts what they leave behind (slurmstepd, and so jobs): `stop` ends them
+all. Should this process be killed, a guard does it: everything whose environment names the cluster's configuration.
+"""
+import ctypes
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+libc = ctypes.CDLL(None, use_errno=True)
+PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "squeue", "sacct"]
+
+
+def missing_programs():
+    return [name for name in PROGRAMS if find(name) is None]
+
+
+def find(name):
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def free_ports(count):
+    """Distinct ports that nobody listens on. They are taken a moment later; Cluster.start fails if someone was faster."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def processes_with(variable):
+    """Pids of all processes that were started with this "NAME=value" in their environment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and variable.encode() in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+def descendants():
+    """Pids of all processes below this one, zombies excepted."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            state, parent = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        if state != "Z":
+            parents[int(entry)] = int(parent)
+    found = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return found - {os.getpid()}
+        found |= more
+
+
+class Cluster:
+    def __init__(self, folder, cores):
+        self.folder = Path(folder)
+        self.daemons, self.guard = [], None
+        self.conf = self.folder / "slurm.conf"
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "SBATCH_"))}
+        self.environment["SLURM_CONF"] = str(self.conf)
+        self.write_configuration(cores)
+
+    def write_configuration(self, cores):
+        self.folder.chmod(0o755)  # munged wants its socket reachable
+        host, user = socket.gethostname().split(".")[0], getpass.getuser()
+        controller, *nodes = free_ports(3)
+        for name in ["state", "spool-n1", "spool-n2"]:
+            (self.folder / name).mkdir()
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o600)
+        # cred_expire is also how long a requeued job waits before it starts again (default: 2 minutes; 5 s is the least).
+        self.conf.write_text(f"""ClusterName=estrain-test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={self.folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={self.folder}/state
+SlurmdSpoolDir={self.folder}/spool-%n
+SlurmctldPidFile={self.folder}/slurmctld.pid
+SlurmdPidFile={self.folder}/slurmd-%n.pid
+SlurmctldLogFile={self.folder}/slurmctld.log
+SlurmdLogFile={self.folder}/slurmd-%n.log
+SlurmctldDebug=info
+SlurmdDebug=info
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=100000
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={self.folder}/jobcomp.txt
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+ReturnToService=2
+KillWait=20
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[0]} CPUs={cores} RealMemory=4096 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[1]} CPUs={cores} RealMemory=4096 State=UNKNOWN
+PartitionName=batch Nodes=n1,n2 Default=YES MaxTime=60 PriorityTier=1 State=UP
+PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State=UP
+""")
+        (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
+
+    def start(self):
+        if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "cannot adopt orphans")
+        self.start_guard()
+        at = str(self.folder)
+        self.daemon("munged", "--foreground", "--force", "--key-file", f"{at}/munge.key", "--socket", f"{at}/munge.socket",
+                    "--pid-file", f"{at}/munged.pid", "--log-file", f"{at}/munged.log", "--seed-file", f"{at}/munged.seed",
+                    "--num-threads", "2")
+        self.wait_for("munged's socket", lambda: (self.folder / "munge.socket").exists(), 10)
+        self.daemon("slurmctld", "-D", "-f", str(self.conf))
+        for node in ("n1", "n2"):
+            self.daemon("slurmd", "-D", "-N", node, "-f", str(self.conf))
+        self.wait_for("both nodes idle", lambda: self.ask("sinfo", "-h", "-o", "%T %D", "-p", "batch") == "idle 2", 30)
+
+    def start_guard(self):
+        """A process that waits for the end of this one, and then ends what is left of the cluster."""
+        alive, self.lifeline = os.pipe()
+        self.guard = os.fork()
+        if self.guard != 0:
+            os.close(alive)
+            return
+        try:
+            os.setsid()
+            os.close(self.lifeline)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            os.read(alive, 1)  # until the other end is closed
+            while left := processes_with(f"SLURM_CONF={self.conf}"):
+                for pid in left:
+                    kill(pid)
+                time.sleep(0.05)
+        finally:
+            os._exit(0)
+
+    def processes(self):
+        return descendants() - {self.guard}
+
+    def daemon(self, program, *arguments):
+        log = open(self.folder / "daemons.log", "ab")
+        child = subprocess.Popen([find(program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 env=self.environment, cwd=self.folder, start_new_session=True)
+        log.close()
+        self.daemons.append((program, child))
+
+    def run(self, program, *arguments, **more):
+        """A client of Slurm: (exit code, what it printed)."""
+        done = subprocess.run([find(program) or program, *arguments], env={**self.environment, **more.pop("env", {})},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=30, **more)
+        return done.returncode, done.stdout.strip()
+
+    def ask(self, program, *arguments):
+        return self.run(program, *arguments)[1]
+
+    def wait_for(self, what, holds, seconds):
+        end = time.monotonic() + seconds
+        while not holds():
+            for program, child in self.daemons:
+                if child.poll() is not None:
+                    raise RuntimeError(f"{program} has ended with {child.returncode} (waiting for {what})")
+            if time.monotonic() > end:
+                raise RuntimeError(f"gave up after {seconds} s waiting for {what}")
+            time.sleep(0.05)
+
+    def logs(self):
+        """The end of every log, for a failure's message."""
+        texts = []
+        for path in sorted(self.folder.glob("*.log")):
+            lines = path.read_text(errors="replace").splitlines()[-15:]
+            texts.append(f"--- {path.name}\n" + "\n".join(lines))
+        return "\n".join(texts)
+
+    def stop(self):
+        """Ends every process that the cluster has started, directly or not. Returns how many outlived a polite request."""
+        for _, child in self.daemons:
+            child.terminate()
+        end = time.monotonic() + 5
+        while self.processes() and time.monotonic() < end:
+            self.reap()
+            time.sleep(0.02)
+        stubborn = len(self.processes())
+        while left := self.processes():
+            for pid in left:
+                kill(pid)
+            self.reap()
+            time.sleep(0.01)
+        if self.guard:
+            os.close(self.lifeline)
+            os.waitpid(self.guard, 0)
+        return stubborn
+
+    def reap(self):
+        for _, child in self.daemons:
+            child.poll()
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:  # what was adopted; the guard is always there, so there is a child
+            pass
