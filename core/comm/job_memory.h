@@ -77,7 +77,7 @@ struct MemoryHeader {
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
 
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
-  std::atomic<double> lr[2];                   // of the update that made each copy, default parameter group; 0: none yet
+  std::atomic<double> lr[2];                   // of the update that made each copy; 0: none yet
   std::atomic<int64_t> evaluated;              // last step whose evaluation has been published; -1: none
   std::atomic<int64_t> progress_ns;            // of the last commit, evaluation or opening of a stage (monotonic)
   std::atomic<int64_t> longest_step_ns;        // between two of them; 0: no step yet

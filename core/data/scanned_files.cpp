@@ -170,23 +170,24 @@ void require_whole(const std::string& path, const h5::Dataset& images, const Ima
   throw corrupt(path, fmt::format("truncated: images end at byte {}, the file at {}", *offset + bytes, size));
 }
 
+// A small file can announce more data than there is memory; deflate shrinks data to 1/1032 at best.
+void require_stored(const std::string& path, const h5::Dataset& data, const char* name) {
+  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
+  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
+  if (announced <= small || announced / most_per_byte <= FileBytes::map(path).size()) return;
+  throw corrupt(path, fmt::format("{} announces {} bytes, which are not there", name, announced));
+}
+
 void scan_hdf5_images(const h5::File& file, ScannedSet& set, std::vector<Finding>& findings) {
   note_file(findings, file.path(), [&] {
     const h5::Dataset images = dataset_of(file, "images");
     const ImageLayout layout = layout_of(images, file.path());
     set.files.back().images = images.shape()[0];
     set.layout = layout;
+    require_stored(file.path(), images, "images");
     require_whole(file.path(), images, layout);
     return fmt::format("{} images of {}, {}", images.shape()[0], text_of(layout), h5::type_name(images.type()));
   });
-}
-
-// A small file can announce more labels than there is memory; deflate shrinks data to 1/1032 at best.
-void require_stored(const std::string& path, const h5::Dataset& data) {
-  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
-  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
-  if (announced <= small || announced / most_per_byte <= FileBytes::map(path).size()) return;
-  throw corrupt(path, fmt::format("announces {} bytes of labels, which are not there", announced));
 }
 
 void scan_hdf5_labels(const h5::File& file, LabelledFile& labelled, std::vector<Finding>& findings) {
@@ -196,7 +197,7 @@ void scan_hdf5_labels(const h5::File& file, LabelledFile& labelled, std::vector<
     if (type == h5::Type::f32 || type == h5::Type::f64 || type == h5::Type::other)
       throw unfit(file.path(), "labels are no integers");
     if (labels.shape().size() != 1) throw unfit(file.path(), "labels has shape " + h5::shape_text(labels.shape()));
-    require_stored(file.path(), labels);
+    require_stored(file.path(), labels, "labels");
     std::vector<int64_t> values(static_cast<size_t>(labels.elements()));
     if (!values.empty()) labels.read(h5::Type::i64, values.data());
     labelled.labels = std::move(values);

@@ -230,8 +230,13 @@ void Launcher::on_scribe_message(int milliseconds) {
         fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
   } else if (say == "evaluated") {
     state_.accuracy = message.value("accuracy", 0.0);
-    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {:.4f}", message.value("step", INT64_C(0)),
-                              100 * *state_.accuracy, message.value("loss", 0.0)));
+    const Json loss = message.value("loss", Json());  // null where it is NaN or infinite
+    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {}", message.value("step", INT64_C(0)),
+                              100 * *state_.accuracy,
+                              loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : "not finite"));
+  } else if (say == "skipped") {
+    directory_.log_event("skipped", message);
+    printer_.note(fmt::format("step {}: no update: {}", message.value("step", INT64_C(0)), message.value("why", "")));
   } else if (say == "write_failed") {
     directory_.log_event("write_failed", message);
     printer_.note(fmt::format("warning: {}; records wait in memory until there is room, and training with them",

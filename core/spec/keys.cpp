@@ -194,6 +194,7 @@ std::vector<Key<JobSpec>> other_keys() {
           .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
       ESTRAIN_KEY(train.label_smoothing).min(0).below(1).means("Label smoothing of the cross entropy."),
       ESTRAIN_KEY(train.nonfinite)
+          .not_in_bits()
           .means("When a gradient holds NaN or infinity: stop before that step, or skip its update and go on."),
 
       ESTRAIN_KEY(checkpoint.every)

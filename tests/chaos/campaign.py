@@ -128,6 +128,7 @@ class Campaign:
         if code == 1 and shots and shots[-1].fault.kind == "disk-full":
             run.launch()  # the job came to its end on a full disk: it asks for room and a resume
             code = run.wait(3 * faults.PATIENCE)
+        run.receive_answer()
         return shots, [] if code == 0 else [f"the launcher ended with {code}"]
 
     @staticmethod

@@ -229,7 +229,7 @@ def starve_newcomer(run, fault, random):
         return None
     run.struck.add(worker.pid)
     try:
-        limit_memory(worker.pid, int(random.uniform(0, 40) * MB))
+        limit_memory(worker.pid, int(random.uniform(0, 10) * MB))
     except OSError:
         return None
     return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, ["cpu_out_of_memory"]))

@@ -331,10 +331,11 @@ TEST_CASE("a client that never takes its answer is dropped in time; one that tak
                           else
                             answer_with_echo(server, client, request);
                         },
-                        {.answer_ms = 2000});
+                        {.answer_ms = 4000});
   const UniqueFd never = connect_plainly(run.path()), slow = connect_plainly(run.path());
   send_all(never, "{\"do\":\"large\"}\n");
   send_all(slow, "{\"do\":\"large\"}\n");
+  wait_until([&] { return serving.clients() == 2; });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   CHECK(serving.clients() == 2);
   CHECK(gives_status(run.path()));

@@ -130,12 +130,19 @@ TEST_CASE("another job's file, and one that is no fingerprints file, are refused
   CHECK(error_of([&] { FingerprintReader reader(folder / "absent"); }).fault() == Fault::io);
 }
 
-TEST_CASE("steps that do not rise or digests that do not fit are a bug") {
+TEST_CASE("records that the file has are passed over; steps that do not rise or digests that do not fit are a bug") {
   const ScratchFolder folder;
   FingerprintWriter writer(folder / "f", names, Step(0));
   writer.append(sample_records(1, 2));
-  CHECK(error_of([&] { writer.append(sample_records(2, 2)); }).fault() == Fault::bug);
-  CHECK(error_of([&] { writer.append(sample_records(3, 3, 2)); }).fault() == Fault::bug);
+  const auto before = bytes_of(folder / "f");
+  writer.append(sample_records(2, 2));
+  CHECK(bytes_of(folder / "f") == before);
+  writer.append(sample_records(1, 3));
+  CHECK(FingerprintReader(folder / "f").size() == 3);
+  std::vector<StepRecord> falling = sample_records(4, 5);
+  std::swap(falling[0], falling[1]);
+  CHECK(error_of([&] { writer.append(falling); }).fault() == Fault::bug);
+  CHECK(error_of([&] { writer.append(sample_records(4, 4, 2)); }).fault() == Fault::bug);
 }
 
 // In a child, for the limit on file sizes is a property of the process.
