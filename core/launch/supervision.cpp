@@ -70,12 +70,12 @@ void Launcher::supervise() {
   if (supervise_progress(now)) supervise_speed();
 }
 
-// Whether it is time to stop because Slurm ends the job: the grace before that, but never more than a quarter of what
-// there was at the start, so that a short allocation gets something done.
+// Whether it is time to stop because Slurm ends the job: the grace before that, but never more than three quarters of
+// what there was at the start, so that a short allocation gets something done.
 bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
   const int64_t margin =
-      std::min(static_cast<int64_t>(state_.grace_seconds * 1e9), (*state_.ends_ns - state_.started_ns) / 4);
+      std::min(static_cast<int64_t>(state_.grace_seconds * 1e9), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
   state_.ends_ns = current_allocation().ends_ns.value_or(*state_.ends_ns);  // it may have been given more time
   return *state_.ends_ns - now < margin;
