@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -32,6 +33,22 @@ std::string read_all(int fd, const std::string& path) {
     if (got == 0) return content;
     content.append(buffer, static_cast<size_t>(got));
   }
+}
+
+// Where the last whole line of a file ends.
+off_t end_of_lines(int fd, const std::string& path) {
+  off_t end = ::lseek(fd, 0, SEEK_END);
+  char buffer[4096];
+  while (end > 0) {
+    const off_t begin = std::max<off_t>(0, end - static_cast<off_t>(sizeof buffer));
+    const ssize_t got = ::pread(fd, buffer, static_cast<size_t>(end - begin), begin);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != end - begin) throw system_error("cannot read " + path, errno);
+    const size_t newline = std::string_view(buffer, static_cast<size_t>(got)).rfind('\n');
+    if (newline != std::string_view::npos) return begin + static_cast<off_t>(newline) + 1;
+    end = begin;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -66,8 +83,19 @@ void write_file_atomically(const std::string& path, std::string_view content) {
   sync_folder(parent.empty() ? "." : parent.string());
 }
 
-void append_to_file(const std::string& path, std::string_view content) {
-  write_all(open_file(path, O_WRONLY | O_CREAT | O_APPEND).get(), content, path);
+void append_line(const std::string& path, std::string line) {
+  const UniqueFd fd = open_file(path, O_RDWR | O_CREAT);
+  const off_t begin = end_of_lines(fd.get(), path);
+  try {
+    if (::ftruncate(fd.get(), begin) != 0 || ::lseek(fd.get(), begin, SEEK_SET) < 0) {
+      throw system_error("cannot write " + path, errno);
+    }
+    line += '\n';
+    write_all(fd.get(), line, path);
+  } catch (const Error&) {
+    [[maybe_unused]] const int cut = ::ftruncate(fd.get(), begin);  // if even this fails, the next line does it
+    throw;
+  }
 }
 
 void make_folders(const std::string& path) {

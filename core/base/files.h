@@ -17,8 +17,9 @@ std::optional<std::string> read_file_if_present(const std::string& path);
 // the folder. Throws Fault::io.
 void write_file_atomically(const std::string& path, std::string_view content);
 
-// Appends in one write call; not synced.
-void append_to_file(const std::string& path, std::string_view content);
+// Appends the line and its end, or, where the system refuses (a full disk), nothing; a line that a crash left
+// unfinished at the end is dropped. For files that one process writes; not synced.
+void append_line(const std::string& path, std::string line);
 
 // open(2) with O_CLOEXEC; throws Fault::io with the path.
 UniqueFd open_file(const std::string& path, int flags, unsigned mode = 0644);

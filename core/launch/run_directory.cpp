@@ -47,7 +47,7 @@ void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};
   line.update(details);
   try {
-    append_to_file(events(), line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    append_line(events(), line.dump(-1, ' ', false, Json::error_handler_t::replace));
   } catch (const Error& error) {
     fmt::print(stderr, "warning: an event is not recorded: {}\n", error.message());
   }

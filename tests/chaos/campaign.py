@@ -17,6 +17,7 @@ from run import Lost, Run
 
 TAIL_LINES = 25
 TMPFS_MB = 24
+ATTEMPTS = 4  # at a scenario whose faults did not all hit when and as they should: on a busy machine the moment may pass
 
 
 class Tools:
@@ -85,6 +86,13 @@ class Campaign:
     # --- one run
 
     def carry_out(self, plan):
+        """Only what the harness did not manage to stage is tried again, never a run that went wrong."""
+        for attempts_left in reversed(range(ATTEMPTS if plan.strict else 1)):
+            if not self.attempt(plan, last=attempts_left == 0):
+                return
+
+    def attempt(self, plan, last):
+        """True: the run was fine, its faults were not as planned, and this was not the last attempt."""
         begin = time.monotonic()
         folder = self.work / plan.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,21 +102,27 @@ class Campaign:
         run = Run(self.tools, folder, spec, plan.devices)
         if plan.tmpfs:
             self.tools.mount(run.path)
-        shots, problems = [], []
+        shots, problems, unstaged = [], [], []
         try:
             reference = self.reference(plan.job)
             chance = random.Random(f"{self.seed}/{plan.name}/moments")
             shots, problems = self.disturb(run, plan, chance)
             problems = problems or verdict.problems_of(run, reference, plan.job.steps)
             problems += [problem for shot in shots for problem in shot.problems]
-            problems += self.expectations(run, plan, shots)
+            unstaged = self.unstaged(run, plan, shots)
         except Lost as lost:
             problems.append(str(lost))
         except Exception:  # what the checks did not expect to find is a finding, too
             problems.append(traceback.format_exc())
         finally:
             run.kill_everybody()
-        self.settle(plan, run, shots, problems, time.monotonic() - begin)
+        if unstaged and not problems and not last:
+            with self.talking:
+                print(f"{plan.name}: to be tried again: {'; '.join(unstaged)}", flush=True)
+            self.tools.unmount(run.path)
+            return True
+        self.settle(plan, run, shots, problems + unstaged, time.monotonic() - begin)
+        return False
 
     def disturb(self, run, plan, chance):
         """All faults, then the rest of the job: shots, and what was not as it should be."""
@@ -132,7 +146,8 @@ class Campaign:
         return shots, [] if code == 0 else [f"the launcher ended with {code}"]
 
     @staticmethod
-    def expectations(run, plan, shots):
+    def unstaged(run, plan, shots):
+        """Faults that did not hit in their phase, or had other causes than the scenario is about."""
         found = []
         if plan.strict:
             for fault in plan.faults:
@@ -142,7 +157,7 @@ class Campaign:
                 elif shot.phase != fault.phase and not (fault.phase == "training" and shot.phase in ["snapshot", "save"]):
                     found.append(f"fired during {shot.phase}: {fault}")
         causes = sorted(event["cause"] for event in run.events("fault"))
-        if plan.causes is not None and causes != sorted(plan.causes):
+        if plan.causes is not None and not match(causes, plan.causes):
             found.append(f"causes recorded: {causes}, expected: {sorted(plan.causes)}")
         if plan.launches and run.launches != plan.launches:
             found.append(f"{run.launches} launches, expected: {plan.launches}")
@@ -213,6 +228,17 @@ class Campaign:
             self.tools.unmount(path)
         if self.identical == self.runs and not self.keep:
             shutil.rmtree(self.work, ignore_errors=True)
+
+
+def match(causes, expected):
+    """Whether each expected entry ("this" or "this|that") stands for one cause, and the other way round."""
+    left = list(causes)
+    for entry in sorted(expected, key=lambda entry: entry.count("|")):
+        found = next((cause for cause in left if cause in entry.split("|")), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
 
 
 def sys_flush():

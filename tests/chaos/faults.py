@@ -157,7 +157,8 @@ def kill_everybody(run, fault, random):
     if run.code() is not None:
         return None
     shot = Shot(fault, phase, step, run.launches, run.launcher.pid, lambda: code == -signal.SIGKILL)
-    for pid in ([scribe.pid] if scribe else []) + [run.launcher.pid] + members:
+    # The launcher first: where the others lie dead for a moment, it would begin to recover.
+    for pid in [run.launcher.pid] + ([scribe.pid] if scribe else []) + members:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -222,7 +223,7 @@ def limit_memory(pid, more):
 
 
 def starve_newcomer(run, fault, random):
-    """A worker that is starting meets its limit wherever it happens to be."""
+    """A worker that is starting meets its limit wherever it happens to be: in an allocation, or in starting a thread."""
     worker = pick_worker(run, fault, random)
     phase = run.phase()
     if not worker:
@@ -232,7 +233,7 @@ def starve_newcomer(run, fault, random):
         limit_memory(worker.pid, int(random.uniform(0, 10) * MB))
     except OSError:
         return None
-    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, ["cpu_out_of_memory"]))
+    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, ["cpu_out_of_memory", "resource_limit"]))
 
 
 def fill_disk(run, fault, random):

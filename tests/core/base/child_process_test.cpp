@@ -75,7 +75,7 @@ TEST_CASE("output and errors are appended to a file") {
   const ScratchFolder folder;
   ChildOptions options = shell("echo out; echo error >&2");
   options.output = folder / "log";
-  append_to_file(options.output, "before\n");
+  append_line(options.output, "before");
   ChildProcess::start(options).wait();
   CHECK(read_file(options.output) == "before\nout\nerror\n");
   options.output = folder / "none/log";

@@ -83,11 +83,42 @@ TEST_CASE("an atomic write into a folder that is not there names the path") {
   CHECK(error.message().find(folder / "none/file") != std::string::npos);
 }
 
-TEST_CASE("appending makes the file, then adds to it") {
+TEST_CASE("appending a line makes the file, then adds to it") {
   const ScratchFolder folder;
-  append_to_file(folder / "log", "one\n");
-  append_to_file(folder / "log", "two\n");
+  append_line(folder / "log", "one");
+  append_line(folder / "log", "two");
   CHECK(read_file(folder / "log") == "one\ntwo\n");
+}
+
+TEST_CASE("a line left unfinished by a crash is dropped by the next one, however long it is") {
+  const ScratchFolder folder;
+  for (const size_t length : {1, 4095, 4096, 4097, 10000}) {
+    CAPTURE(length);
+    const std::string unfinished(length, 'x');
+    write_file_atomically(folder / "log", "one\n" + unfinished);
+    append_line(folder / "log", "two");
+    CHECK(read_file(folder / "log") == "one\ntwo\n");
+    write_file_atomically(folder / "log", unfinished);
+    append_line(folder / "log", "two");
+    CHECK(read_file(folder / "log") == "two\n");
+  }
+}
+
+TEST_CASE("a line for which there is no room is not begun") {
+  const ScratchFolder folder;
+  append_line(folder / "log", "one");
+  rlimit free;
+  ::getrlimit(RLIMIT_FSIZE, &free);
+  const rlimit tight{6, free.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &tight);
+  const Error error = error_of([&] { append_line(folder / "log", "two"); });
+  ::setrlimit(RLIMIT_FSIZE, &free);
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message() == "cannot write " + (folder / "log") + ": File too large");
+  CHECK(read_file(folder / "log") == "one\n");
+  append_line(folder / "log", "three");
+  CHECK(read_file(folder / "log") == "one\nthree\n");
 }
 
 TEST_CASE("folders are made with all above them; a file in the way is an error") {
