@@ -76,6 +76,10 @@ Json Launcher::status() {
                                {"device", worker.device.kind},
                                {"ests", {worker.ests.begin.value, worker.ests.end.value}},
                                {"log", directory_.worker_log(worker.id)}});
+    if (const SpeedWatch::Speed* speed = speed_watch_.find(worker.id)) {
+      json["workers"].back()["seconds_per_mini_batch"] = speed->seconds;
+      if (speed->slow) json["workers"].back()["slow"] = {{"factor", speed->factor}, {"since_step", speed->since_step}};
+    }
   }
   return json;
 }

@@ -93,11 +93,20 @@ std::string format_status(const Json& status) {
   text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
   if (status.contains("seconds_left"))
     text += fmt::format("  time left        {}\n", format_duration(status.at("seconds_left")));
-  text += "  worker  pid      device      ESTs\n";
+  text += "  worker  pid      device      ESTs        ms a mini-batch\n";
   for (const Json& worker : status.at("workers")) {
-    text += fmt::format("  {:<7} {:<8} {:<11} {} to {}\n", worker.at("id").get<int64_t>(),
-                        worker.at("pid").get<int64_t>(), worker.at("device").get<std::string>(),
-                        worker.at("ests").at(0).get<int64_t>(), worker.at("ests").at(1).get<int64_t>() - 1);
+    const std::string ests =
+        fmt::format("{} to {}", worker.at("ests").at(0).get<int64_t>(), worker.at("ests").at(1).get<int64_t>() - 1);
+    const std::string speed = worker.contains("seconds_per_mini_batch")
+                                  ? fmt::format("{:.3g}", 1000 * worker.at("seconds_per_mini_batch").get<double>())
+                                  : "-";
+    text += fmt::format("  {:<7} {:<8} {:<11} {:<11} {}", worker.at("id").get<int64_t>(),
+                        worker.at("pid").get<int64_t>(), worker.at("device").get<std::string>(), ests, speed);
+    if (worker.contains("slow")) {
+      text += fmt::format(", slow: {:.1f} times the usual since step {}", worker.at("slow").at("factor").get<double>(),
+                          worker.at("slow").at("since_step").get<int64_t>());
+    }
+    text += '\n';
   }
   return text;
 }

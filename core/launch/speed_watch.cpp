@@ -27,7 +27,7 @@ void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<Pace>& pac
   marked_ns_ = now_ns;
 }
 
-std::vector<SpeedWatch::Change> SpeedWatch::observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
+std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
   const bool same_stage = watched_.size() == paces.size() && std::ranges::all_of(paces, [&](const Pace& pace) {
                             const auto known = watched_.find(pace.worker);
                             return known != watched_.end() && known->second.at_mark.mini_batches <= pace.mini_batches;
@@ -44,7 +44,7 @@ std::vector<SpeedWatch::Change> SpeedWatch::observe(int64_t step, int64_t now_ns
     taken[pace.worker] = static_cast<double>(pace.computing_ns - before.computing_ns) * 1e-9 /
                          static_cast<double>(pace.mini_batches - before.mini_batches);
   }
-  std::vector<Change> changes;
+  std::vector<Speed> changes;
   for (const Pace& pace : paces) {
     Watched& watched = watched_[pace.worker];
     std::vector<double> others;
@@ -54,26 +54,26 @@ std::vector<SpeedWatch::Change> SpeedWatch::observe(int64_t step, int64_t now_ns
     const double own = taken[pace.worker];
     const double usual = others.empty() ? watched.best : median(others);
     if (watched.best == 0 || own < watched.best) watched.best = own;
-    if (usual <= 0) continue;
+    if (usual <= 0) {
+      watched.speed.seconds = own;
+      continue;
+    }
     const double factor = own / usual;
-    Change& change = watched.change;
-    if (factor >= kSlow && watched.slow_windows++ == 0) change.since_step = marked_step_;
-    if (factor < kUsual || (factor < kSlow && !change.slow)) watched.slow_windows = 0;
+    Speed& speed = watched.speed;
+    if (factor >= kSlow && watched.slow_windows++ == 0) speed.since_step = marked_step_;
+    if (factor < kUsual || (factor < kSlow && !speed.slow)) watched.slow_windows = 0;
     const bool slow = watched.slow_windows >= 2;
-    const bool was_slow = change.slow;
-    change = {pace.worker, slow, factor, own, usual, change.since_step};
-    if (slow != was_slow) changes.push_back(change);
+    const bool was_slow = speed.slow;
+    speed = {pace.worker, slow, factor, own, usual, speed.since_step};
+    if (slow != was_slow) changes.push_back(speed);
   }
   mark(step, now_ns, paces);
   return changes;
 }
 
-std::vector<SpeedWatch::Change> SpeedWatch::slow_workers() const {
-  std::vector<Change> slow;
-  for (const auto& [worker, watched] : watched_) {
-    if (watched.change.slow) slow.push_back(watched.change);
-  }
-  return slow;
+const SpeedWatch::Speed* SpeedWatch::find(int64_t worker) const {
+  const auto known = watched_.find(worker);
+  return known != watched_.end() && known->second.speed.seconds > 0 ? &known->second.speed : nullptr;
 }
 
 }  // namespace estrain::launch

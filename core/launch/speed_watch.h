@@ -20,8 +20,8 @@ class SpeedWatch {
     std::string kind;    // of its device
     int64_t computing_ns = 0, mini_batches = 0;
   };
-  // A worker became slow, or is no longer.
-  struct Change {
+  // How fast a worker was in the last window.
+  struct Speed {
     int64_t worker = 0;
     bool slow = false;
     double factor = 1;                      // its time per mini-batch over the usual one
@@ -34,17 +34,17 @@ class SpeedWatch {
   static constexpr double kSlow = 1.5;               // in two windows in a row: named
   static constexpr double kUsual = 1.25;             // below this in one window: no longer
 
-  // Call often, with all workers of the stage; `now_ns` is monotonic.
-  std::vector<Change> observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
-  // The slow ones now.
-  std::vector<Change> slow_workers() const;
+  // Call often, with all workers of the stage; `now_ns` is monotonic. Returns those that became slow, or are no longer.
+  std::vector<Speed> observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
+  // What is known of a worker; null before it has been measured.
+  const Speed* find(int64_t worker) const;
 
  private:
   struct Watched {
     Pace at_mark;
     double best = 0;  // seconds per mini-batch of its best window; 0: none yet
     int slow_windows = 0;
-    Change change;
+    Speed speed;
   };
   void mark(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
 

@@ -167,7 +167,7 @@ void Launcher::supervise_speed() {
     paces.push_back({state_.workers[rank].id, state_.workers[rank].device.kind, pulse.computing_ns.load(),
                      pulse.mini_batches.load()});
   }
-  for (const SpeedWatch::Change& change : speed_watch_.observe(committed(), monotonic_ns(), paces)) {
+  for (const SpeedWatch::Speed& change : speed_watch_.observe(committed(), monotonic_ns(), paces)) {
     directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", committed()},
                                                                            {"worker", change.worker},
                                                                            {"factor", change.factor},

@@ -1,0 +1,71 @@
+#pragma once
+// Which ESTs on which devices: the plan with the shortest step (EasyScale, section 3.4, equations 1a to 1d, extended by
+// the time of the exchange).
+//
+// A step takes as long as its slowest worker computes, then all workers exchange and update:
+//
+//   step = crowding(W) * max_d (n_d / C_d) + exchange(W, P)
+//
+// n_d ESTs on device d, which does C_d mini-batches per second; W workers; P partial sums that they bring to the exchange,
+// which depends on where the ranges are cut (comm/reduction_tree.h). Pure: no clock, no files.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace estrain::plan {
+
+// Devices that are alike to the planner. A device that is slower than others of its kind stands in a group of its own.
+struct DeviceGroup {
+  std::string kind;                    // "cpu:avx2"
+  int64_t count = 0;                   // devices at hand
+  double mini_batches_per_second = 0;  // C_i: of one device, for this job, when nobody else computes
+  int64_t most_ests = std::numeric_limits<int64_t>::max();  // that fit into one device's memory
+};
+
+// What the end of a step costs, seconds.
+struct Exchange {
+  double base = 0;        // whatever W and P are
+  double per_worker = 0;  // for each worker beyond the first: meeting, waking
+  double per_sum = 0;     // for each partial sum to be added to another; the work is shared out over the workers
+  double update = 0;      // the optimizer's arithmetic, shared out as well
+  double seconds(int64_t workers, int64_t partial_sums) const;
+};
+
+struct Job {
+  int64_t ests = 1;
+  bool one_kind = true;  // below D2 all devices of a plan are of one kind
+  Exchange exchange;
+  // crowding[w - 1]: how many times as long a mini-batch takes where w workers compute at a time, as they share memory
+  // and cores; the last entry goes for all beyond. Empty: 1.
+  std::vector<double> crowding;
+};
+
+// One worker of a plan.
+struct Share {
+  int64_t group = 0;  // index of the device group
+  int64_t ests = 0;   // at least 1
+  bool operator==(const Share&) const = default;
+};
+
+struct Plan {
+  std::vector<Share> workers;   // in worker order: the ranges of ESTs follow one another
+  double compute_seconds = 0;   // crowding times f_overload (1b)
+  double exchange_seconds = 0;
+  double step_seconds = 0;
+  int64_t partial_sums = 0;
+  double waste = 0;             // mini-batches per second (1c), counted for each device that has ESTs
+  double throughput = 0;        // mini-batches per second of the whole job (1d), the exchange included
+  double slack = 0;             // at most this share of step_seconds could a better plan save; 0: proven to be the best
+  std::string reason;           // one sentence: what limits it
+};
+
+// The times of a plan that is given. Throws Fault::infeasible if its ESTs are not the job's, or do not fit.
+Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers);
+
+// The plan with the shortest step; among equals the one with fewer workers. Not every device has to be used. Throws
+// Fault::infeasible where no set of devices takes all ESTs, saying why.
+Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups);
+
+}  // namespace estrain::plan
