@@ -26,6 +26,7 @@ std::string last_lines(const std::string& text, int lines) {
 
 int Launcher::end() {
   if (memory_ && !first_step_seen_) note_first_step();
+  if (memory_) log_stage_speed();
   if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
   if (failure_ || stop_at_once_) {
     kill_workers();

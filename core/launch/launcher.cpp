@@ -297,6 +297,7 @@ void Launcher::attach_memory() {
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = committed();
+  speed_meter_.begin(committed());
 }
 
 // All first workers are ready: the step-0 checkpoint is asked for, and off they go.
@@ -325,6 +326,7 @@ void Launcher::begin_training() {
 // Hands the ranges to the workers of state_; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
+  speed_meter_.begin(committed());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
   for (size_t index = 0; index < state_.workers.size(); ++index) {

@@ -24,6 +24,7 @@
 #include "core/base/error.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/comm/step_record.h"
 #include "core/launch/allocation.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/diagnosis.h"
@@ -31,6 +32,7 @@
 #include "core/launch/memory_evidence.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
+#include "core/launch/speed_meter.h"
 #include "core/launch/speed_watch.h"
 #include "core/spec/job_spec.h"
 
@@ -120,6 +122,7 @@ class Launcher {
   bool supervise_progress(int64_t now);
   void supervise_scribe(int64_t now);
   void supervise_speed();
+  std::vector<SpeedMeter::Worker> work_done();
   void end_hung_worker(WorkerProcess& worker, std::string how);
   int64_t patience_ns() const;
   int64_t age_ns(int64_t beat_ns, int64_t now) const;
@@ -140,6 +143,8 @@ class Launcher {
   // launcher_status.cpp
   Progress progress();
   Json status();
+  std::optional<comm::RecordHead> last_step_record();
+  void log_stage_speed();
   double step_seconds() const;
   int64_t committed() const { return memory_->header().committed.load(); }
 
@@ -177,6 +182,7 @@ class Launcher {
   int64_t start_missing_at_ns_ = 0;  // when lost workers are replaced: back-off. 0: no one to replace
   bool less_memory_ = false;         // workers from here on read ahead less
   SpeedWatch speed_watch_;
+  SpeedMeter speed_meter_;
 };
 
 }  // namespace estrain::launch

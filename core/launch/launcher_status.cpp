@@ -15,6 +15,16 @@ double Launcher::step_seconds() const {
   return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
 }
 
+// Of the newest step; none before the first, or where it is not in the ring any more.
+std::optional<comm::RecordHead> Launcher::last_step_record() {
+  const uint32_t published = memory_->header().published.load();
+  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
+    const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
+    if (head.kind == comm::RecordKind::step) return head;
+  }
+  return std::nullopt;
+}
+
 Progress Launcher::progress() {
   Progress now;
   now.step = committed();
@@ -28,13 +38,9 @@ Progress Launcher::progress() {
   } else {
     now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
   }
-  const uint32_t published = memory_->header().published.load();
-  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
-    const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
-    if (head.kind != comm::RecordKind::step) continue;
-    now.loss = head.loss;
-    now.lr = head.lr;
-    break;
+  if (const auto last = last_step_record()) {
+    now.loss = last->loss;
+    now.lr = last->lr;
   }
   const double per_step = step_seconds();
   if (per_step > 0) {
@@ -82,6 +88,28 @@ Json Launcher::status() {
     }
   }
   return json;
+}
+
+// What the stage that ends here achieved.
+void Launcher::log_stage_speed() {
+  const SpeedMeter::Span& span = speed_meter_.stage();
+  if (span.steps == 0) return;
+  Json workers = Json::array();
+  for (size_t rank = 0; rank < span.workers.size(); ++rank) {
+    const SpeedMeter::Worker& worker = span.workers[rank];
+    workers.push_back({{"worker", worker.id},
+                       {"device", worker.kind},
+                       {"ests", worker.ests},
+                       {"mini_batches", worker.mini_batches},
+                       {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9}});
+  }
+  directory_.log_event("stage_speed", {{"stage", state_.stage},
+                                       {"from_step", span.from_step},
+                                       {"to_step", span.to_step},
+                                       {"steps", span.steps},
+                                       {"seconds", span.seconds},
+                                       {"exchange_seconds", span.exchange_seconds()},
+                                       {"workers", workers}});
 }
 
 }  // namespace estrain::launch

@@ -115,6 +115,7 @@ void Launcher::change_workers() {
   PendingChange change = std::move(*pending_);
   pending_.reset();
   const int64_t step = committed();
+  log_stage_speed();
   const std::vector<EstRange> ranges = place_ests(change.devices, spec_.job.ests);
   std::optional<ResizeUnderWay> under_way;
   if (change.asked_for) under_way = account_for(change);

@@ -159,14 +159,26 @@ void Launcher::supervise_scribe(int64_t now) {
   lose_scribe(ended, true);
 }
 
-void Launcher::supervise_speed() {
-  if (phase_ != Phase::training) return;
-  std::vector<SpeedWatch::Pace> paces;
+// What each worker of the stage has done in it so far.
+std::vector<SpeedMeter::Worker> Launcher::work_done() {
+  std::vector<SpeedMeter::Worker> done;
   for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
+    const WorkerProcess& worker = state_.workers[rank];
     const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
-    paces.push_back({state_.workers[rank].id, state_.workers[rank].device.kind, pulse.computing_ns.load(),
-                     pulse.mini_batches.load()});
+    done.push_back(
+        {worker.id, worker.device.kind, worker.ests.size(), pulse.computing_ns.load(), pulse.mini_batches.load()});
   }
+  return done;
+}
+
+void Launcher::supervise_speed() {
+  if (phase_ != Phase::training) return speed_meter_.interrupt();
+  const std::vector<SpeedMeter::Worker> done = work_done();
+  if (const auto last = last_step_record())
+    speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
+  std::vector<SpeedWatch::Pace> paces;
+  for (const SpeedMeter::Worker& worker : done)
+    paces.push_back({worker.id, worker.kind, worker.computing_ns, worker.mini_batches});
   for (const SpeedWatch::Speed& change : speed_watch_.observe(committed(), monotonic_ns(), paces)) {
     directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", committed()},
                                                                            {"worker", change.worker},
