@@ -24,9 +24,10 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   estrain::cmd::Action chosen;
-  for (auto add : {estrain::cmd::add_train, estrain::cmd::add_resize, estrain::cmd::add_verify,
-                   estrain::cmd::add_status, estrain::cmd::add_stop, estrain::cmd::add_check, estrain::cmd::add_probe,
-                   estrain::cmd::add_worker, estrain::cmd::add_scribe}) {
+  for (auto add :
+       {estrain::cmd::add_train, estrain::cmd::add_resize, estrain::cmd::add_offer, estrain::cmd::add_reclaim,
+        estrain::cmd::add_verify, estrain::cmd::add_status, estrain::cmd::add_stop, estrain::cmd::add_check,
+        estrain::cmd::add_plan, estrain::cmd::add_probe, estrain::cmd::add_worker, estrain::cmd::add_scribe}) {
     add(app, chosen);
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(kFooter);

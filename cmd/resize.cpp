@@ -14,11 +14,8 @@ struct Arguments {
 };
 
 int resize(const Arguments& arguments) {
-  if (arguments.devices == "auto") {
-    throw Error(Fault::usage, "--devices auto needs the planner, which this version does not have")
-        .advise("give a number or a list of devices");
-  }
-  launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
+  // Its errors before the launcher is bothered.
+  if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
   const Json answer = launch::ask_launcher(arguments.run, {{"do", "resize"}, {"devices", arguments.devices}}, -1);
   fmt::print("{}\n", arguments.json ? answer.dump() : answer.value("message", ""));
   return 0;
@@ -30,7 +27,9 @@ void add_resize(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("resize", "Change the devices of a running job; its bits stay");
   auto arguments = std::make_shared<Arguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
-  verb->add_option("--devices", arguments->devices, "A number of CPU workers, or a list as for train")->required();
+  verb->add_option("--devices", arguments->devices,
+                   "A number of CPU workers, a list as for train, or auto: what the planner thinks best for those held")
+      ->required();
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return resize(*arguments); }; });
 }

@@ -12,6 +12,12 @@ int64_t monotonic_ns() {
   return now.tv_sec * INT64_C(1'000'000'000) + now.tv_nsec;
 }
 
+int64_t unix_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec;
+}
+
 std::string utc_timestamp() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);

@@ -7,6 +7,7 @@
 namespace estrain {
 
 int64_t monotonic_ns();       // CLOCK_MONOTONIC: comparable between processes of one host
+int64_t unix_seconds();       // seconds since 1970
 std::string utc_timestamp();  // "2031-05-04T12:30:01.123Z"
 
 inline double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }

@@ -88,10 +88,14 @@ std::vector<Device> choose_devices(std::string_view list, const spec::JobSection
   return std::vector<Device>(static_cast<size_t>(workers), Device{"cpu", {}});
 }
 
-std::string format_devices(const std::vector<Device>& devices) {
+std::vector<std::string> kinds_of(const std::vector<Device>& devices) {
   std::vector<std::string> kinds;
   for (const Device& device : devices) kinds.push_back(device.kind);
-  return fmt::format("{}", fmt::join(kinds, ","));
+  return kinds;
+}
+
+std::string format_devices(const std::vector<Device>& devices) {
+  return fmt::format("{}", fmt::join(kinds_of(devices), ","));
 }
 
 std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests) {

@@ -27,6 +27,7 @@ std::string last_lines(const std::string& text, int lines) {
 int Launcher::end() {
   if (memory_ && !first_step_seen_) note_first_step();
   if (memory_) log_stage_speed();
+  if (memory_ && ending_ != Ending::none) keep_profiles();
   if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
   if (failure_ || stop_at_once_) {
     kill_workers();
@@ -35,6 +36,7 @@ int Launcher::end() {
   if (memory_) save_last_state();
   if (!failure_) dismiss_workers();
   close_scribe();
+  report_stages();
   report_faults();
   if (failure_) fail();
   if (ending_ == Ending::stopped) return report_stop();
@@ -122,6 +124,18 @@ void Launcher::close_scribe() {
     }
     on_scribe_message(kTickMilliseconds);
     supervise_scribe(monotonic_ns());
+  }
+}
+
+// The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
+void Launcher::report_stages() {
+  if (elastic_.stages().size() < 2) return;
+  printer_.note("devices over time:");
+  for (const StageSummary& stage : elastic_.stages()) {
+    const std::string speed =
+        stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
+    printer_.note(
+        fmt::format("  steps {:>8} to {:<8}  {:<16}  {}", stage.from_step + 1, stage.to_step, speed, stage.devices));
   }
 }
 

@@ -41,7 +41,10 @@ Json to_json(const ResizeUnderWay& resize) {
           {"warmed_ns", resize.warmed_ns},
           {"stopped_ns", resize.stopped_ns},
           {"step_seconds_before", resize.step_seconds_before},
-          {"step_seconds_warming", resize.step_seconds_warming}};
+          {"step_seconds_warming", resize.step_seconds_warming},
+          {"why", resize.why},
+          {"gives_back", resize.gives_back},
+          {"answer", resize.answer}};
 }
 
 ResizeUnderWay resize_from_json(const Json& json) {
@@ -56,6 +59,9 @@ ResizeUnderWay resize_from_json(const Json& json) {
   resize.stopped_ns = json.at("stopped_ns");
   resize.step_seconds_before = json.at("step_seconds_before");
   resize.step_seconds_warming = json.at("step_seconds_warming");
+  resize.why = json.at("why");
+  resize.gives_back = json.at("gives_back");
+  resize.answer = json.at("answer");
   return resize;
 }
 
@@ -102,6 +108,7 @@ Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"allow_mixed", handover.allow_mixed},
                {"grace_seconds", handover.grace_seconds},
+               {"cores", handover.cores},
                {"fault_step", handover.fault_step},
                {"faults_at_step", handover.faults_at_step},
                {"faults", handover.faults},
@@ -121,6 +128,14 @@ Json to_json(const Handover& handover) {
   for (const auto& [id, fd] : handover.clients) json["clients"][std::to_string(id)] = fd;
   for (const WorkerProcess& worker : handover.workers) json["workers"].push_back(to_json(worker));
   for (const WorkerProcess& worker : handover.leaving) json["leaving"].push_back(to_json(worker));
+  json["held"] = handover.held;
+  json["elasticity"] = handover.elasticity;
+  json["profiles"] = handover.profiles;
+  json["start_seconds"] = handover.start_seconds;
+  json["waiting"] = Json::array();
+  for (const WaitingRequest& waiting : handover.waiting)
+    json["waiting"].push_back(
+        {{"client", waiting.client}, {"request", waiting.request}, {"arrived_ns", waiting.arrived_ns}});
   if (handover.accuracy) json["accuracy"] = *handover.accuracy;
   if (handover.ends_ns) json["ends_ns"] = *handover.ends_ns;
   if (handover.recovery) json["recovery"] = to_json(*handover.recovery);
@@ -155,6 +170,7 @@ Handover take_handover(int fd) {
   handover.run = json.at("run");
   handover.allow_mixed = json.at("allow_mixed");
   handover.grace_seconds = json.at("grace_seconds");
+  handover.cores = json.at("cores");
   handover.fault_step = json.at("fault_step");
   handover.faults_at_step = json.at("faults_at_step");
   handover.faults = json.at("faults");
@@ -163,6 +179,12 @@ Handover take_handover(int fd) {
   handover.stage = json.at("stage");
   handover.started_ns = json.at("started_ns");
   handover.last_saved_step = json.at("last_saved_step");
+  handover.held = json.at("held");
+  handover.elasticity = json.at("elasticity");
+  handover.profiles = json.at("profiles");
+  handover.start_seconds = json.at("start_seconds");
+  for (const Json& waiting : json.at("waiting"))
+    handover.waiting.push_back({waiting.at("client"), waiting.at("request"), waiting.at("arrived_ns")});
   if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
                      comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns()};

@@ -20,6 +20,10 @@ struct ResizeUnderWay {
   int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
   double step_seconds_before = 0;                           // mean step time before the request
   double step_seconds_warming = 0;                          // and while the new workers warmed up
+  std::string why;                                          // what asked for it
+  bool gives_back = false;                                  // devices that somebody waits for
+  bool keeps_devices = false;                               // only shares move
+  Json answer = Json::object();                             // what the client is told beside the figures
 };
 
 // A worker that is gone, and what is known of it.
@@ -34,11 +38,19 @@ struct Loss {
   int64_t noticed_ns = 0;
 };
 
+// A request that could not be served at once: its client waits.
+struct WaitingRequest {
+  ClientId client = 0;
+  Json request;
+  int64_t arrived_ns = 0;  // monotonic
+};
+
 struct Handover {
   std::string run;
   bool allow_mixed = false;
   double grace_seconds = 0;
   std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
+  int64_t cores = 1;               // that the run may use
   SharedDescriptors shared{};
   int64_t workers_started = 0;
   int64_t stage = 0;
@@ -51,10 +63,15 @@ struct Handover {
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   std::optional<ResizeUnderWay> resize;
-  std::optional<Loss> recovery;  // from which the first step has not been seen yet
-  int64_t fault_step = -1;       // of the last fault
-  int64_t faults_at_step = 0;    // there, in a row
-  Json faults = Json::array();   // all of this launch, for the report at its end
+  std::optional<Loss> recovery;   // from which the first step has not been seen yet
+  int64_t fault_step = -1;        // of the last fault
+  int64_t faults_at_step = 0;     // there, in a row
+  Json faults = Json::array();    // all of this launch, for the report at its end
+  std::vector<std::string> held;  // kinds of all devices that the job may use, the idle ones included
+  std::vector<WaitingRequest> waiting;
+  Json elasticity = Json::object();  // elasticity.h
+  Json profiles = Json::object();    // core/profile/profiles.h
+  double start_seconds = 0;          // from the start of the first workers to the first stage
 };
 
 // Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.

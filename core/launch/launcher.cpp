@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
+#include "core/launch/profiling.h"
 #include "core/spec/enum_names.h"
 
 namespace estrain::launch {
@@ -43,9 +44,12 @@ Launcher::Launcher(LaunchPlan plan)
   state_.run = plan.run;
   state_.allow_mixed = plan.allow_mixed;
   state_.grace_seconds = plan.grace_seconds;
-  state_.ends_ns = current_allocation().ends_ns;
+  const Allocation allocation = current_allocation();
+  state_.ends_ns = allocation.ends_ns;
+  state_.cores = allocation.cores;
   state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get()};
   state_.started_ns = monotonic_ns();
+  state_.held = kinds_of(plan.devices);
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     const WorkerStart start{
@@ -67,10 +71,12 @@ Launcher::Launcher(Handover handover)
       lock_(state_.shared.lock),
       printer_(spec_.logging.every_seconds),
       faults_(FaultTable::with_rules(spec_.recovery.rules)),
-      first_step_seen_(true) {
+      first_step_seen_(true),
+      elastic_(Elasticity::from_json(state_.elasticity)) {
   block_signals();
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
+  companion_->profiles = profile::Profiles::from_json(state_.profiles);
   phase_ = Phase::training;
 }
 
@@ -127,7 +133,8 @@ void Launcher::wait_for_events() {
   }
   for (size_t i = 2; i < first_worker; ++i) {
     if (polled[i].revents == 0) continue;
-    control_->serve(polled[i].fd, [this](ClientId client, const Json& request) { on_request(client, request); });
+    control_->serve(polled[i].fd,
+                    [this](ClientId client, const Json& request) { on_request(client, request, monotonic_ns()); });
   }
   tick();
 }
@@ -248,13 +255,17 @@ void Launcher::on_scribe_message(int milliseconds) {
   }
 }
 
-void Launcher::on_request(ClientId client, const Json& request) {
+void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_ns) {
   try {
     const std::string verb = request.value("do", "");
     if (verb == "status") {
       control_->reply(client, status());
     } else if (verb == "resize") {
       begin_resize(client, request);
+    } else if (verb == "offer") {
+      weigh_offer(client, request);
+    } else if (verb == "reclaim") {
+      reclaim(client, request, arrived_ns);
     } else if (verb == "stop") {
       if (ending_ == Ending::finished) throw Error(Fault::usage, "the job is already ending");
       stop_client_ = client;
@@ -272,6 +283,8 @@ void Launcher::on_request(ClientId client, const Json& request) {
 void Launcher::tick() {
   supervise();
   if (state_.resize) report_resize_if_begun();
+  hurry_reclaim(monotonic_ns());
+  serve_waiting();
   if (state_.recovery && memory_) report_recovery_if_stepped();
   if (start_missing_at_ns_ != 0 && pending_ && monotonic_ns() >= start_missing_at_ns_) start_missing_workers();
   change_workers_if_ready();
@@ -298,12 +311,16 @@ void Launcher::attach_memory() {
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = committed();
   speed_meter_.begin(committed());
+  companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
 }
 
 // All first workers are ready: the step-0 checkpoint is asked for, and off they go.
 void Launcher::begin_training() {
   attach_memory();
+  state_.start_seconds = seconds(monotonic_ns() - state_.started_ns);
+  load_profiles();
   const int64_t step = committed();
+  elastic_.stage_began = step;
   if (step == 0) {
     memory_->hold(0);
     state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});

@@ -16,6 +16,7 @@
 // lost one, and that step is done again from the committed copy of the state, which no worker writes. What caused it,
 // and whether to try again, is the fault table's to say (diagnosis.h).
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,14 +27,18 @@
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
 #include "core/launch/allocation.h"
+#include "core/launch/companion.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/diagnosis.h"
+#include "core/launch/elasticity.h"
 #include "core/launch/handover.h"
 #include "core/launch/memory_evidence.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/speed_meter.h"
 #include "core/launch/speed_watch.h"
+#include "core/plan/change.h"
+#include "core/profile/profile_store.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
@@ -65,14 +70,29 @@ class Launcher {
   enum class Phase { starting, training, warming, pausing, recovering, over };
   enum class Ending { none, finished, stopped };
 
-  // The workers are about to change: a user asked for other devices, or a worker is lost, or both.
+  // The workers, or their shares, are about to change: a user or the planner asked for it, or a worker is lost, or
+  // both.
   struct PendingChange {
-    bool asked_for = false;  // by `resize`
+    bool asked_for = false;  // by a user or the planner
     std::optional<ClientId> client;
     std::vector<Device> devices;       // to run on
+    std::vector<int64_t> workers;      // ids of those that are to serve them, -1: any; empty: any everywhere
     std::vector<WorkerProcess> added;  // started for it
+    std::vector<std::string> held;     // kinds of all devices that the job has afterwards
     int64_t requested_ns = 0, requested_step = 0, warmed_ns = 0;
     double step_seconds_before = 0;
+    std::string why;                    // what asked for it
+    double estimated_step_seconds = 0;  // by the plan it carries out; 0: none was made
+    std::string plan_reason;
+    std::optional<int64_t> give_back_ns;  // monotonic: devices must be free by then
+    bool keeps_devices = false;           // only shares move: no checkpoint, no new launcher
+    Json answer = Json::object();         // what the client is told beside the figures
+  };
+
+  // How long steps took with shares that were in force not long ago.
+  struct TriedShares {
+    double step_seconds = 0;
+    int64_t ended_ns = 0;  // monotonic
   };
 
   // launcher.cpp: the loop and what it sees
@@ -83,7 +103,7 @@ class Launcher {
   void on_worker_error(WorkerProcess& worker, const Json& message);
   void on_worker_end(WorkerProcess& worker);
   void on_scribe_message(int milliseconds);  // waits for one at most so long; -1: no limit
-  void on_request(ClientId client, const Json& request);
+  void on_request(ClientId client, const Json& request, int64_t arrived_ns);
   void tick();
   void attach_memory();
   void note_first_step();
@@ -95,6 +115,9 @@ class Launcher {
 
   // resize.cpp
   void begin_resize(ClientId client, const Json& request);
+  void require_quiet() const;
+  void begin_change(PendingChange change, std::optional<int64_t> requested_ns = {});
+  std::vector<WorkerProcess*> unneeded_workers();
   void added_worker_ready();
   void give_up_resize(const Error& error);
   void start_missing_workers();
@@ -102,7 +125,35 @@ class Launcher {
   void change_workers();
   ResizeUnderWay account_for(const PendingChange& resize);
   void report_resize_if_begun();
+  void hurry_leaving();
   void release_unused_slots();
+
+  // elastic.cpp
+  void serve_waiting();
+  void resize_as_planned(ClientId client);
+  void weigh_offer(ClientId client, const Json& request);
+  void reclaim(ClientId client, const Json& request, int64_t arrived_ns);
+  void hurry_reclaim(int64_t now);
+  void hurry_waiting_reclaims(int64_t now);
+  void supervise_plan();
+  bool judge_trial();
+  void follow(const Placement& best, const plan::Plan& now);
+  void note_shares();
+  bool tried_in_vain(const Placement& placement) const;
+  PendingChange change_to(const Placement& placement, std::vector<std::string> held, std::string why) const;
+  PendingChange shrunk_to(const std::vector<std::string>& staying, const std::vector<std::string>& held) const;
+  void replace_pending(PendingChange change, int64_t arrived_ns);
+  void note_decision(std::string what, std::string reason);
+  bool is_in_force(const Placement& placement) const;
+  std::vector<std::string> kinds_of_workers() const;
+  std::vector<Device> devices_in_force() const;
+  SpeedMeter::Span require_speeds() const;
+  int64_t steps_left() const;
+  double resize_seconds() const;
+  void load_profiles();
+  void keep_profiles();
+  profile::ProfileStore profile_store(const std::string& path);
+  bool workers_are_ordinary() const;
 
   // recovery.cpp
   void lose(WorkerProcess& worker, Evidence evidence);
@@ -131,6 +182,7 @@ class Launcher {
   int end();
   int report_stop();
   void report_faults();
+  void report_stages();
   [[noreturn]] void fail();
   void save_last_state();
   void close_scribe();
@@ -143,6 +195,7 @@ class Launcher {
   // launcher_status.cpp
   Progress progress();
   Json status();
+  Json elastic_status();
   std::optional<comm::RecordHead> last_step_record();
   void log_stage_speed();
   double step_seconds() const;
@@ -183,6 +236,12 @@ class Launcher {
   bool less_memory_ = false;         // workers from here on read ahead less
   SpeedWatch speed_watch_;
   SpeedMeter speed_meter_;
+  // elasticity
+  std::unique_ptr<Companion> companion_;
+  Elasticity elastic_;
+  plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
+      resize_watch_{plan::GainWatch::kToResize};
+  std::map<std::string, TriedShares> tried_;  // by shares_text()
 };
 
 }  // namespace estrain::launch

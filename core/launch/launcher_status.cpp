@@ -74,6 +74,7 @@ Json Launcher::status() {
     if (now.accuracy) json["test_accuracy"] = *now.accuracy;
     if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
   }
+  if (memory_) json.update(elastic_status());
   json["last_checkpoint_step"] = state_.last_saved_step < 0 ? Json() : Json(state_.last_saved_step);
   json["workers"] = Json::array();
   for (const WorkerProcess& worker : state_.workers) {
@@ -90,9 +91,26 @@ Json Launcher::status() {
   return json;
 }
 
+// The devices held, the plan in force against what is measured, and why things are as they are.
+Json Launcher::elastic_status() {
+  Json plan = {{"measured_step_seconds", speed_meter_.recent().step_seconds()}};
+  if (elastic_.estimated_step_seconds > 0) {
+    plan["estimated_step_seconds"] = elastic_.estimated_step_seconds;
+    plan["reason"] = elastic_.plan_reason;
+  }
+  Json decisions = Json::array();
+  for (const Decision& decision : elastic_.decisions())
+    decisions.push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
+  return {{"held", state_.held}, {"plan", plan}, {"decisions", decisions}};
+}
+
 // What the stage that ends here achieved.
 void Launcher::log_stage_speed() {
   const SpeedMeter::Span& span = speed_meter_.stage();
+  std::string devices;
+  for (const WorkerProcess& worker : state_.workers)
+    devices += fmt::format("{}{}={}", devices.empty() ? "" : ",", worker.device.kind, worker.ests.size());
+  elastic_.end_stage(committed(), std::move(devices), span.step_seconds());
   if (span.steps == 0) return;
   Json workers = Json::array();
   for (size_t rank = 0; rank < span.workers.size(); ++rank) {

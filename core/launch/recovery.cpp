@@ -152,9 +152,9 @@ void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
   less_memory_ |= diagnosis.less_memory;
   if (!pending_) {
     pending_.emplace();
-    for (const WorkerProcess& worker : state_.workers)
-      pending_->devices.push_back({worker.device.kind, worker.ests.size()});
+    pending_->devices = devices_in_force();
   }
+  pending_->keeps_devices = false;
   const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
   const bool replacement = lost == state_.workers.end();
   if (!replacement) state_.workers.erase(lost);
@@ -164,6 +164,10 @@ void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
         std::ranges::find_if(pending_->devices, [&](const Device& d) { return d.kind == loss.device.kind; });
     if (device != pending_->devices.end()) pending_->devices.erase(device);
     for (Device& rest : pending_->devices) rest.ests.reset();
+    pending_->workers.clear();
+    for (std::vector<std::string>* held : {&state_.held, &pending_->held}) {
+      if (const auto at = std::ranges::find(*held, loss.device.kind); at != held->end()) held->erase(at);
+    }
     directory_.log_event("device_lost", {{"step", loss.step}, {"device", loss.device.kind}, {"cause", loss.cause}});
     printer_.note(fmt::format("{} is not used any more; the job goes on with {}", loss.device.kind,
                               format_devices(pending_->devices)));

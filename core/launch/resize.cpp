@@ -1,5 +1,7 @@
 // The launcher's part in changing the devices of a running job.
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -10,25 +12,29 @@
 namespace estrain::launch {
 namespace {
 
+constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
+
 std::vector<Device> devices_of(const std::vector<WorkerProcess>& workers) {
   std::vector<Device> devices;
   for (const WorkerProcess& worker : workers) devices.push_back(worker.device);
   return devices;
 }
 
-// Which worker serves each wanted device: its index, or -1 for a device that needs a new one. Those that are there
-// longest come first.
-std::vector<int> match_devices(const std::vector<WorkerProcess*>& pool, const std::vector<Device>& wanted) {
+// Which worker serves each wanted device: its index, or -1 for a device that needs a new one. The one that was asked
+// for if it is there, else those that are there longest.
+std::vector<int> match_devices(const std::vector<WorkerProcess*>& pool, const std::vector<Device>& wanted,
+                               const std::vector<int64_t>& ids) {
   std::vector<bool> taken(pool.size(), false);
-  std::vector<int> matched;
-  for (const Device& device : wanted) {
-    int match = -1;
-    for (size_t i = 0; i < pool.size() && match < 0; ++i) {
-      if (!taken[i] && pool[i]->device.kind == device.kind) match = static_cast<int>(i);
+  std::vector<int> matched(wanted.size(), -1);
+  const auto match = [&](size_t device, const auto& fits) {
+    for (size_t i = 0; i < pool.size() && matched[device] < 0; ++i) {
+      if (taken[i] || pool[i]->device.kind != wanted[device].kind || !fits(*pool[i])) continue;
+      taken[i] = true;
+      matched[device] = static_cast<int>(i);
     }
-    if (match >= 0) taken[static_cast<size_t>(match)] = true;
-    matched.push_back(match);
-  }
+  };
+  for (size_t i = 0; i < ids.size(); ++i) match(i, [&](const WorkerProcess& worker) { return worker.id == ids[i]; });
+  for (size_t i = 0; i < wanted.size(); ++i) match(i, [](const WorkerProcess&) { return true; });
   return matched;
 }
 
@@ -41,23 +47,37 @@ std::vector<WorkerProcess*> pool_of(std::vector<WorkerProcess>& present, std::ve
 
 }  // namespace
 
-void Launcher::begin_resize(ClientId client, const Json& request) {
+// Refuses a change while another one, or something else that takes the workers, is under way.
+void Launcher::require_quiet() const {
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   if (phase_ == Phase::starting) throw Error(Fault::usage, "the job is still starting").advise("try again in a moment");
   if (phase_ == Phase::recovering)
     throw Error(Fault::usage, "the job is recovering from a fault").advise("try again in a moment");
   if (phase_ != Phase::training || state_.resize)
     throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
+}
+
+void Launcher::begin_resize(ClientId client, const Json& request) {
+  require_quiet();
+  const std::string list = request.value("devices", "");
+  if (list == automatic_devices) return resize_as_planned(client);
   PendingChange resize;
-  resize.asked_for = true;
   resize.client = client;
-  resize.devices = parse_devices(request.value("devices", ""));
+  resize.devices = parse_devices(list);
   check_devices(resize.devices, state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2);
   place_ests(resize.devices, spec_.job.ests);
-  resize.requested_ns = monotonic_ns();
-  resize.requested_step = committed();
-  resize.step_seconds_before = step_seconds();
-  pending_ = std::move(resize);
+  resize.held = kinds_of(resize.devices);
+  resize.why = "asked to by `estrain resize`";
+  begin_change(std::move(resize));
+}
+
+// `requested_ns`: when it was asked for, if not now.
+void Launcher::begin_change(PendingChange change, std::optional<int64_t> requested_ns) {
+  change.asked_for = true;
+  change.requested_ns = requested_ns.value_or(monotonic_ns());
+  change.requested_step = committed();
+  change.step_seconds_before = step_seconds();
+  pending_ = std::move(change);
   phase_ = Phase::warming;
   start_missing_workers();
   if (pending_->added.empty()) added_worker_ready();
@@ -66,7 +86,8 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
 // For the devices of the pending change that no worker serves.
 void Launcher::start_missing_workers() {
   start_missing_at_ns_ = 0;
-  const std::vector<int> matched = match_devices(pool_of(state_.workers, pending_->added), pending_->devices);
+  const std::vector<int> matched =
+      match_devices(pool_of(state_.workers, pending_->added), pending_->devices, pending_->workers);
   for (size_t i = 0; i < matched.size(); ++i) {
     if (matched[i] >= 0) continue;
     WorkerStart start{state_.workers_started++, pending_->devices[i], spec_.job.threads, false, ""};
@@ -79,6 +100,20 @@ void Launcher::added_worker_ready() {
   if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
   pending_->warmed_ns = monotonic_ns();
   request_pause();
+}
+
+// Those that the pending change leaves without a share.
+std::vector<WorkerProcess*> Launcher::unneeded_workers() {
+  const std::vector<WorkerProcess*> pool = pool_of(state_.workers, pending_->added);
+  std::vector<bool> needed(pool.size(), false);
+  for (int match : match_devices(pool, pending_->devices, pending_->workers)) {
+    if (match >= 0) needed[static_cast<size_t>(match)] = true;
+  }
+  std::vector<WorkerProcess*> unneeded;
+  for (size_t i = 0; i < state_.workers.size(); ++i) {
+    if (!needed[i]) unneeded.push_back(pool[i]);
+  }
+  return unneeded;
 }
 
 // The job goes on with the devices it has.
@@ -106,7 +141,8 @@ void Launcher::change_workers_if_ready() {
   if (!std::ranges::all_of(state_.workers, &WorkerProcess::left)) return;
   if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
   if (phase_ == Phase::recovering) memory_->repair();
-  if (memory_->try_hold(committed())) change_workers();
+  // Where only shares move, nothing is saved that would have to be held.
+  if (pending_->keeps_devices || memory_->try_hold(committed())) change_workers();
 }
 
 // All workers stand still: new ranges are handed out, then the launcher becomes a fresh one, if a user asked for other
@@ -116,11 +152,12 @@ void Launcher::change_workers() {
   pending_.reset();
   const int64_t step = committed();
   log_stage_speed();
+  note_shares();
   const std::vector<EstRange> ranges = place_ests(change.devices, spec_.job.ests);
   std::optional<ResizeUnderWay> under_way;
   if (change.asked_for) under_way = account_for(change);
   std::vector<WorkerProcess*> pool = pool_of(state_.workers, change.added);
-  const std::vector<int> matched = match_devices(pool, change.devices);
+  const std::vector<int> matched = match_devices(pool, change.devices, change.workers);
   std::vector<WorkerProcess> next;
   for (int match : matched) {
     next.push_back(std::move(*pool[static_cast<size_t>(match)]));
@@ -133,13 +170,22 @@ void Launcher::change_workers() {
   state_.workers = std::move(next);
   state_.stage += 1;
   start_stage();
-  state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
+  if (!change.keeps_devices) state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
   for (WorkerProcess& worker : state_.leaving) worker.socket.send({{"do", "leave"}});
   phase_ = Phase::training;
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = step;
+  move_watch_.reset();
+  return_watch_.reset();
+  resize_watch_.reset();
   if (!under_way) return release_unused_slots();
+  state_.held = std::move(change.held);
+  elastic_.estimated_step_seconds = change.estimated_step_seconds;
+  elastic_.plan_reason = change.plan_reason;
   state_.resize = std::move(under_way);
+  if (change.keeps_devices) return;
+  state_.elasticity = elastic_.to_json();
+  state_.profiles = companion_->profiles.to_json();
   state_.listener = control_->listener();
   state_.clients = control_->clients();
   reexec(state_);  // returns where exec failed: then this launcher goes on
@@ -149,6 +195,10 @@ ResizeUnderWay Launcher::account_for(const PendingChange& resize) {
   const int64_t step = committed();
   ResizeUnderWay under_way;
   under_way.client = resize.client;
+  under_way.answer = resize.answer;
+  under_way.why = resize.why;
+  under_way.gives_back = resize.give_back_ns.has_value();
+  under_way.keeps_devices = resize.keeps_devices;
   under_way.before = format_devices(devices_of(state_.workers));
   under_way.after = format_devices(resize.devices);
   under_way.step = step;
@@ -177,28 +227,53 @@ void Launcher::report_resize_if_begun() {
   const comm::MemoryHeader& header = memory_->header();
   if (header.stage_started.load() < state_.workers.size()) return;
   const ResizeUnderWay& done = *state_.resize;
+  if (done.gives_back && !state_.leaving.empty()) return hurry_leaving();  // somebody waits for their devices
   const double stood_still = seconds(header.stage_started_ns.load() - done.stopped_ns);
   const double warming = seconds(done.warmed_ns - done.requested_ns);
   const double lost = done.step_seconds_warming > 0 && done.step_seconds_before > 0
                           ? warming * std::max(0.0, 1 - done.step_seconds_before / done.step_seconds_warming)
                           : 0;
   const auto count = [](const std::string& list) { return 1 + std::ranges::count(list, ','); };
-  Json details = {{"step", done.step},          {"from", done.before},
-                  {"to", done.after},           {"stood_still_seconds", stood_still},
-                  {"warming_seconds", warming}, {"lost_while_warming_seconds", lost}};
-  directory_.log_event("resize", details);
-  std::string line = fmt::format("step {}: {} -> {} workers, stood still {:.3f} s", done.step, count(done.before),
-                                 count(done.after), stood_still);
+  Json ests = Json::array();
+  for (const WorkerProcess& worker : state_.workers) ests.push_back(worker.ests.size());
+  Json details = {{"step", done.step},
+                  {"from", done.before},
+                  {"to", done.after},
+                  {"ests", ests},
+                  {"why", done.why},
+                  {"stood_still_seconds", stood_still},
+                  {"warming_seconds", warming},
+                  {"lost_while_warming_seconds", lost}};
+  if (elastic_.estimated_step_seconds > 0) details["estimated_step_seconds"] = elastic_.estimated_step_seconds;
+  directory_.log_event(done.keeps_devices ? "rebalance" : "resize", details);
+  std::string line = done.keeps_devices
+                         ? fmt::format("step {}: ESTs moved, {} a worker now, stood still {:.3f} s: {}", done.step,
+                                       fmt::join(ests.get<std::vector<int64_t>>(), ", "), stood_still, done.why)
+                         : fmt::format("step {}: {} -> {} workers, stood still {:.3f} s", done.step, count(done.before),
+                                       count(done.after), stood_still);
   if (count(done.after) > count(done.before))
     line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
   printer_.note(line);
+  elastic_.count_change(stood_still + lost, done.keeps_devices);
+  if (done.gives_back) {
+    details["seconds"] = seconds(monotonic_ns() - done.requested_ns);
+    directory_.log_event("reclaimed", {{"step", done.step}, {"seconds", details["seconds"]}});
+  }
   details["ok"] = true;
   details["message"] = line;
+  details.update(done.answer);
   if (done.client) control_->reply(*done.client, details);
   state_.resize.reset();
   release_unused_slots();
   rate_from_ns_ = header.stage_started_ns.load();
   rate_from_step_ = done.step;
+}
+
+// They have been told to leave, and should be gone in a moment.
+void Launcher::hurry_leaving() {
+  const int64_t told_ns = memory_->header().stage_started_ns.load();
+  if (monotonic_ns() - told_ns < kLeaveNs) return;
+  for (WorkerProcess& worker : state_.leaving) worker.process.signal(SIGKILL);
 }
 
 }  // namespace estrain::launch

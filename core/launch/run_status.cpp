@@ -1,5 +1,7 @@
 #include "core/launch/run_status.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -93,6 +95,11 @@ std::string format_status(const Json& status) {
   text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
   if (status.contains("seconds_left"))
     text += fmt::format("  time left        {}\n", format_duration(status.at("seconds_left")));
+  if (const Json plan = status.value("plan", Json::object()); plan.contains("estimated_step_seconds")) {
+    text += fmt::format("  plan             {:.3g} ms a step expected, {:.3g} measured: {}\n",
+                        1000 * plan.at("estimated_step_seconds").get<double>(),
+                        1000 * plan.at("measured_step_seconds").get<double>(), plan.value("reason", ""));
+  }
   text += "  worker  pid      device      ESTs        ms a mini-batch\n";
   for (const Json& worker : status.at("workers")) {
     const std::string ests =
@@ -107,6 +114,13 @@ std::string format_status(const Json& status) {
                           worker.at("slow").at("since_step").get<int64_t>());
     }
     text += '\n';
+  }
+  const auto held = status.value("held", std::vector<std::string>());
+  if (held.size() > status.at("workers").size())
+    text += fmt::format("  held, some of it idle: {}\n", fmt::join(held, ","));
+  for (const Json& decision : status.value("decisions", Json::array())) {
+    text += fmt::format("  step {}: {}: {}\n", decision.at("step").get<int64_t>(),
+                        decision.at("what").get<std::string>(), decision.at("reason").get<std::string>());
   }
   return text;
 }

@@ -40,6 +40,7 @@ void SpeedMeter::begin(int64_t step) {
   mark_.reset();
   stage_ = {};
   windows_.clear();
+  complete_ = 0;
 }
 
 bool SpeedMeter::observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<Worker>& workers) {
@@ -57,14 +58,15 @@ bool SpeedMeter::observe(int64_t step, int64_t step_ns, int64_t evaluated, const
   }
   mark_here();
   add(stage_, window);
+  complete_ += 1;
   windows_.push_back(std::move(window));
   if (windows_.size() > kRecentWindows) windows_.pop_front();
   return true;
 }
 
-SpeedMeter::Span SpeedMeter::recent() const {
+SpeedMeter::Span SpeedMeter::recent(size_t windows) const {
   Span sum;
-  for (const Span& window : windows_) add(sum, window);
+  for (size_t i = windows_.size() - std::min(windows, windows_.size()); i < windows_.size(); ++i) add(sum, windows_[i]);
   return sum;
 }
 

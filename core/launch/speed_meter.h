@@ -45,7 +45,8 @@ class SpeedMeter {
   void interrupt() { mark_.reset(); }
 
   const Span& stage() const { return stage_; }
-  Span recent() const;  // the last windows together
+  int64_t windows() const { return complete_; }        // of the stage, so far
+  Span recent(size_t windows = kRecentWindows) const;  // the last ones together
 
  private:
   struct Mark {
@@ -56,6 +57,7 @@ class SpeedMeter {
   std::optional<Mark> mark_;
   Span stage_;
   std::deque<Span> windows_;
+  int64_t complete_ = 0;
 };
 
 }  // namespace estrain::launch

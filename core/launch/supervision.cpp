@@ -174,8 +174,9 @@ std::vector<SpeedMeter::Worker> Launcher::work_done() {
 void Launcher::supervise_speed() {
   if (phase_ != Phase::training) return speed_meter_.interrupt();
   const std::vector<SpeedMeter::Worker> done = work_done();
-  if (const auto last = last_step_record())
-    speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
+  const auto last = last_step_record();
+  const bool window_complete =
+      last && speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
   std::vector<SpeedWatch::Pace> paces;
   for (const SpeedMeter::Worker& worker : done)
     paces.push_back({worker.id, worker.kind, worker.computing_ns, worker.mini_batches});
@@ -192,6 +193,7 @@ void Launcher::supervise_speed() {
                           committed(), change.worker, change.factor, change.since_step)
             : fmt::format("step {}: worker {} is as fast as usual again", committed(), change.worker));
   }
+  if (window_complete) supervise_plan();
 }
 
 }  // namespace estrain::launch

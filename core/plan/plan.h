@@ -6,8 +6,8 @@
 //
 //   step = crowding(W) * max_d (n_d / C_d) + exchange(W, P)
 //
-// n_d ESTs on device d, which does C_d mini-batches per second; W workers; P partial sums that they bring to the exchange,
-// which depends on where the ranges are cut (comm/reduction_tree.h). Pure: no clock, no files.
+// n_d ESTs on device d, which does C_d mini-batches per second; W workers; P partial sums that they bring to the
+// exchange, which depends on where the ranges are cut (partial_sums.h). Pure: no clock, no files.
 
 #include <cstdint>
 #include <limits>
@@ -24,12 +24,13 @@ struct DeviceGroup {
   int64_t most_ests = std::numeric_limits<int64_t>::max();  // that fit into one device's memory
 };
 
-// What the end of a step costs, seconds.
+// What the end of a step costs, seconds. Every coefficient is finite and at least 0.
 struct Exchange {
   double base = 0;        // whatever W and P are
   double per_worker = 0;  // for each worker beyond the first: meeting, waking
   double per_sum = 0;     // for each partial sum to be added to another; the work is shared out over the workers
   double update = 0;      // the optimizer's arithmetic, shared out as well
+  // base + per_worker (W - 1) + (per_sum (P - 1) + update) / W
   double seconds(int64_t workers, int64_t partial_sums) const;
 };
 
@@ -40,6 +41,7 @@ struct Job {
   // crowding[w - 1]: how many times as long a mini-batch takes where w workers compute at a time, as they share memory
   // and cores; the last entry goes for all beyond. Empty: 1.
   std::vector<double> crowding;
+  double crowding_of(int64_t workers) const;
 };
 
 // One worker of a plan.
@@ -50,22 +52,30 @@ struct Share {
 };
 
 struct Plan {
-  std::vector<Share> workers;   // in worker order: the ranges of ESTs follow one another
-  double compute_seconds = 0;   // crowding times f_overload (1b)
+  std::vector<Share> workers;  // in worker order: the ranges of ESTs follow one another
+  double compute_seconds = 0;  // crowding times f_overload (1b)
   double exchange_seconds = 0;
   double step_seconds = 0;
   int64_t partial_sums = 0;
-  double waste = 0;             // mini-batches per second (1c), counted for each device that has ESTs
-  double throughput = 0;        // mini-batches per second of the whole job (1d), the exchange included
-  double slack = 0;             // at most this share of step_seconds could a better plan save; 0: proven to be the best
-  std::string reason;           // one sentence: what limits it
+  double waste = 0;       // mini-batches per second (1c), counted for each device that has ESTs
+  double throughput = 0;  // mini-batches per second of the whole job (1d), the exchange included
+  double slack = 0;       // at most this share of step_seconds could a better plan save; 0: proven to be the best
+  std::string reason;     // one sentence: what limits it
 };
 
-// The times of a plan that is given. Throws Fault::infeasible if its ESTs are not the job's, or do not fit.
+// The times of a plan that is given; its slack is 0. Throws Fault::infeasible if its ESTs are not the job's, or do not
+// fit, and for groups or a job that make no sense (a count below 0, a C that is not a positive number, fewer than one
+// EST, coefficients below 0).
 Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers);
 
-// The plan with the shortest step; among equals the one with fewer workers. Not every device has to be used. Throws
-// Fault::infeasible where no set of devices takes all ESTs, saying why.
-Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups);
+// The plan with the shortest step and at most `most_workers`; among equals the one with fewer workers, then with fewer
+// partial sums. Not every device has to be used, and the order of the workers is the planner's to choose. Throws
+// Fault::infeasible where no set of devices takes all ESTs, saying why, and as evaluate.
+//
+// It is exact as long as the search stays within its budget of a few million steps (slack 0): so for all jobs on a
+// machine. Beyond, say thousands of ESTs on thousands of devices of many kinds, the shortest computing is still exact
+// for each number of workers, cuts are aligned as well as a greedy search can, and slack says what that may cost.
+Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups,
+               int64_t most_workers = std::numeric_limits<int64_t>::max());
 
 }  // namespace estrain::plan

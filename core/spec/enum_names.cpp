@@ -18,6 +18,7 @@ constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "c
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
 constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
                                                          {NonfinitePolicy::skip, "skip"}};
+constexpr EnumName<ElasticMode> elastic_names[] = {{ElasticMode::manual, "manual"}, {ElasticMode::automatic, "auto"}};
 
 template <typename E>
 std::string_view name_of(E value) {
@@ -57,6 +58,10 @@ template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names() {
   return nonfinite_names;
 }
+template <>
+std::span<const EnumName<ElasticMode>> enum_names() {
+  return elastic_names;
+}
 
 std::string_view to_string(Determinism value) { return name_of(value); }
 std::string_view to_string(Kernels value) { return name_of(value); }
@@ -65,5 +70,6 @@ std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
+std::string_view to_string(ElasticMode value) { return name_of(value); }
 
 }  // namespace estrain::spec

@@ -33,6 +33,8 @@ template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
+template <>
+std::span<const EnumName<ElasticMode>> enum_names();
 
 std::string_view to_string(Determinism value);
 std::string_view to_string(Kernels value);
@@ -41,6 +43,7 @@ std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
 std::string_view to_string(NonfinitePolicy value);
+std::string_view to_string(ElasticMode value);
 
 // The value called `name`, exactly; from_string<Determinism>("D1").
 template <typename E>

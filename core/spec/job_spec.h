@@ -144,6 +144,18 @@ struct RecoverySection {
   bool operator==(const RecoverySection&) const = default;
 };
 
+// Who decides on devices and shares while the job runs.
+enum class ElasticMode {
+  manual,     // the user alone, by `estrain resize`
+  automatic,  // the planner too: it weighs offers, moves ESTs away from slow workers, and falls back
+};
+
+struct ElasticSection {
+  ElasticMode mode = ElasticMode::manual;
+
+  bool operator==(const ElasticSection&) const = default;
+};
+
 struct LoggingSection {
   double every_seconds = 1;  // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;  // record digests of every step
@@ -161,6 +173,7 @@ struct JobSpec {
   CheckpointSection checkpoint;
   ResourcesSection resources;
   RecoverySection recovery;
+  ElasticSection elastic;
   LoggingSection logging;
 
   bool operator==(const JobSpec&) const = default;

@@ -223,6 +223,12 @@ std::vector<Key<JobSpec>> other_keys() {
           .not_in_bits()
           .means("TOML file of rules that recognise the causes of faults, asked before the built-in ones."),
 
+      ESTRAIN_KEY(elastic.mode)
+          .not_in_bits()
+          .means(
+              "Who changes the devices of the running job: only its user (manual), or the planner as well (auto: it "
+              "weighs offers, gives slow workers fewer ESTs, and falls back from what turns out slower)."),
+
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
           .not_in_bits()

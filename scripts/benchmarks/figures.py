@@ -71,7 +71,9 @@ class Row:
 
 
 def all_groups():
-    import checkpoint_io, first_batch, kernel_speed, memory, portable, recovery, resize, start, switching, throughput
+    import checkpoint_io, first_batch, kernel_speed, memory, plan, portable, recovery, resize, start, switching, throughput
 
-    modules = (throughput, portable, kernel_speed, switching, memory, first_batch, start, resize, recovery, checkpoint_io)
+    modules = (
+        throughput, portable, kernel_speed, switching, memory, first_batch, start, resize, recovery, checkpoint_io, plan,
+    )
     return [group for module in modules for group in module.groups()]

@@ -2,33 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <csignal>
-#include <thread>
-
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "throttled.h"
 
 namespace estrain::testing {
 namespace {
-
-// As cpulimit does it: the process runs a quarter of the time.
-class Throttled {
- public:
-  explicit Throttled(pid_t pid)
-      : thread_([pid](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            ::kill(pid, SIGSTOP);
-            std::this_thread::sleep_for(std::chrono::milliseconds(15));
-            ::kill(pid, SIGCONT);
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          }
-        }) {}
-
- private:
-  std::jthread thread_;
-};
 
 // Events of this name about worker 1.
 std::vector<Json> about_worker_1(const std::string& run, const std::string& name) {

@@ -59,12 +59,20 @@ Json describe(const Handover& handover) {
                {"workers", describe(handover.workers)},
                {"leaving", describe(handover.leaving)},
                {"listener", handover.listener},
-               {"clients", clients}};
+               {"clients", clients},
+               {"held", handover.held},
+               {"cores", handover.cores},
+               {"start_seconds", handover.start_seconds},
+               {"elasticity", handover.elasticity},
+               {"profiles", handover.profiles},
+               {"waiting", Json::array()}};
+  for (const WaitingRequest& waiting : handover.waiting)
+    json["waiting"].push_back({waiting.client, waiting.request, waiting.arrived_ns});
   if (handover.resize) {
     const ResizeUnderWay& resize = *handover.resize;
-    json["resize"] = {resize.client.value_or(-1), resize.before,    resize.after,      resize.step,
-                      resize.requested_ns,        resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
-                      resize.step_seconds_warming};
+    json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step,
+                      resize.requested_ns,         resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
+                      resize.step_seconds_warming, resize.why,       resize.gives_back, resize.answer};
   }
   return json;
 }
@@ -117,7 +125,15 @@ Json describe(const Handover& handover) {
   handover.clients = {{5, doorbell.get()}};
   if (with_resize) handover.last_saved_step = 70;
   if (with_resize) handover.accuracy = 0.875;
-  if (with_resize) handover.resize = ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25};
+  if (with_resize)
+    handover.resize =
+        ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25, "why", true, false, {{"taken", {"cpu"}}}};
+  handover.held = {"cpu", "cpu:avx2"};
+  handover.cores = 7;
+  handover.start_seconds = 1.5;
+  handover.elasticity = {{"decisions", {"one"}}};
+  handover.profiles = {{"format", "estrain profiles 1"}};
+  handover.waiting = {{5, {{"do", "offer"}}, 123}};
   write_file_atomically(folder / "before", describe(handover).dump());
   reexec(handover);
   ::_exit(99);

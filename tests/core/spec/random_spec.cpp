@@ -26,6 +26,7 @@ class Draw {
     spec.checkpoint = {integer(0, 9), integer(1, 9)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
+    spec.elastic.mode = word<ElasticMode>();
     spec.recovery = {integer(0, 9), real(0, 99), coin() ? path() : ""};
     spec.logging = {real(0.1, 9), coin()};
     return spec;

@@ -1,0 +1,60 @@
+#include <memory>
+#include <string>
+
+#include "cmd/commands.h"
+#include "core/launch/control_socket.h"
+#include "core/launch/devices.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run, devices;
+  double within = 5;  // seconds
+  bool json = false;
+};
+
+int ask(const Arguments& arguments, const Json& request) {
+  launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
+  const Json answer = launch::ask_launcher(arguments.run, request, -1);
+  const std::string stopped = fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`",
+                                          answer.value("step", INT64_C(0)), arguments.run);
+  fmt::print("{}\n", arguments.json ? answer.dump() : answer.value("message", stopped));
+  return 0;
+}
+
+CLI::App* add_verb(CLI::App& app, const char* name, const char* about, Arguments& arguments) {
+  CLI::App* verb = app.add_subcommand(name, about);
+  verb->add_option("RUN", arguments.run, "Run directory")->required();
+  verb->add_option("LIST", arguments.devices, "A number of CPU devices, or a list as for train")->required();
+  verb->add_flag("--json", arguments.json, "Print the answer as JSON");
+  return verb;
+}
+
+}  // namespace
+
+void add_offer(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb =
+      add_verb(app, "offer", "Offer a running job devices that are free; it takes what is worth it", *arguments);
+  verb->callback([arguments, &chosen] {
+    chosen = [arguments] { return ask(*arguments, {{"do", "offer"}, {"devices", arguments->devices}}); };
+  });
+}
+
+void add_reclaim(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb =
+      add_verb(app, "reclaim", "Take devices back from a running job; all of them: it stops, resumable", *arguments);
+  verb->add_option("--within", arguments->within, "Time within which they must be free: 5s, 500ms, 2min (default 5s)")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
+                                        CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+      ->check(CLI::PositiveNumber);
+  verb->callback([arguments, &chosen] {
+    chosen = [arguments] {
+      return ask(*arguments, {{"do", "reclaim"}, {"devices", arguments->devices}, {"within", arguments->within}});
+    };
+  });
+}
+
+}  // namespace estrain::cmd

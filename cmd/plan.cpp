@@ -1,0 +1,372 @@
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "core/base/child_process.h"
+#include "core/base/memory_use.h"
+#include "core/launch/allocation.h"
+#include "core/launch/devices.h"
+#include "core/launch/operator_probe.h"
+#include "core/launch/profiling.h"
+#include "core/launch/run_directory.h"
+#include "core/launch/run_status.h"
+#include "core/plan/proposals.h"
+#include "core/profile/alternatives.h"
+#include "core/profile/profile_store.h"
+#include "core/spec/enum_names.h"
+#include "core/spec/parse.h"
+
+namespace estrain::cmd {
+namespace {
+
+using launch::Device;
+using profile::Alternative;
+using profile::KindCount;
+
+constexpr size_t kMostAlternatives = 12;
+constexpr int64_t kMostProposals = 8;
+
+struct Arguments {
+  std::string spec, devices, offer, run, profile = "missing";
+  std::vector<std::string> overrides;
+  double seconds = 3;
+  bool json = false, allow_mixed = false;
+};
+
+void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
+
+spec::JobSpec read_spec(const Arguments& arguments) {
+  if (!arguments.spec.empty()) return spec::parse_file(arguments.spec, arguments.overrides);
+  if (arguments.run.empty()) {
+    throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
+  }
+  launch::run_status(arguments.run);  // says what is wrong with it
+  return spec::parse_file(launch::RunDirectory(arguments.run).spec(), arguments.overrides);
+}
+
+// As train decides it when a run begins.
+void decide_determinism(spec::JobSpec& spec, const Device& device) {
+  if (spec.job.determinism != spec::Determinism::automatic) return;
+  const launch::Verdict verdict = launch::choose_determinism(launch::probe_operators(spec, device, true));
+  spec.job.determinism = verdict.determinism;
+  spec.job.kernels = verdict.kernels;
+  fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
+}
+
+// What the run has in use, with the ESTs of each; empty where no launcher is at work.
+std::vector<Device> devices_of_run(const std::string& run) {
+  std::vector<Device> devices;
+  for (const Json& worker : launch::run_status(run).value("workers", Json::array())) {
+    const Json& ests = worker.at("ests");
+    devices.push_back({worker.at("device").get<std::string>(), ests.at(1).get<int64_t>() - ests.at(0).get<int64_t>()});
+  }
+  return devices;
+}
+
+std::vector<KindCount> count_kinds(const std::vector<Device>& devices) {
+  std::vector<KindCount> counts;
+  for (const Device& device : devices) {
+    auto at = std::ranges::find(counts, device.kind, &KindCount::kind);
+    if (at == counts.end()) at = counts.insert(at, {device.kind, 0});
+    ++at->count;
+  }
+  return counts;
+}
+
+std::string age_text(int64_t seconds) {
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
+  if (seconds < 2 * 86400) return fmt::format("{} h", seconds / 3600);
+  return fmt::format("{} days", seconds / 86400);
+}
+
+// From what was typed to the table.
+class Planning {
+ public:
+  explicit Planning(const Arguments& arguments)
+      : arguments_(arguments), store_(profile::default_store_path(own_environment()), warn) {
+    spec_ = read_spec(arguments);
+    const launch::Allocation allocation = launch::current_resources();
+    cores_ = allocation.cores;
+    host_ = launch::profile_host(cores_);
+    choose_devices();
+    decide_determinism(spec_, held_.front());
+    check_mixture();
+  }
+
+  int run() {
+    load();
+    measure();
+    inputs_ = inputs_for(count_kinds(all_));
+    groups_ = groups_of(held_);
+    table_ = profile::alternatives(inputs_.job, groups_, given(), kMostAlternatives);
+    if (!offered_.empty()) proposals_ = plan::grow(inputs_.job, groups_, groups_of(offered_), kMostProposals);
+    arguments_.json ? print_json() : print_text();
+    return 0;
+  }
+
+ private:
+  void choose_devices() {
+    if (!arguments_.devices.empty()) {
+      held_ = launch::choose_devices(arguments_.devices, spec_.job, cores_);
+    } else if (!arguments_.run.empty()) {
+      held_ = devices_of_run(arguments_.run);
+    }
+    if (held_.empty()) held_ = launch::choose_devices(spec_.resources.devices, spec_.job, cores_);
+    if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
+    all_ = held_;
+    all_.insert(all_.end(), offered_.begin(), offered_.end());
+    launch::check_devices(all_, true);
+  }
+
+  // A list that gives ESTs to devices of different kinds is one that train would refuse.
+  void check_mixture() const {
+    if (held_.front().ests) launch::check_devices(held_, mixes());
+  }
+  bool mixes() const { return arguments_.allow_mixed || spec_.job.determinism == spec::Determinism::d2; }
+
+  profile::PlanInputs inputs_for(const std::vector<KindCount>& kinds) const {
+    return profile::plan_job(profiles_, spec_, host_, kinds, now_, mixes());
+  }
+
+  // What has been measured, with the number of these devices.
+  std::vector<plan::DeviceGroup> groups_of(const std::vector<Device>& devices) const {
+    std::vector<plan::DeviceGroup> groups;
+    for (const KindCount& kind : count_kinds(devices)) {
+      groups.push_back(*std::ranges::find(inputs_.groups, kind.kind, &plan::DeviceGroup::kind));
+      groups.back().count = kind.count;
+    }
+    return groups;
+  }
+
+  void load() {
+    try {
+      profiles_ = store_.load();
+    } catch (const Error& error) {
+      warn(error.message() + "; everything is measured anew");
+    }
+  }
+
+  std::vector<KindCount> kinds_to_measure() const {
+    std::vector<KindCount> kinds = count_kinds(all_);
+    if (arguments_.profile == "always") return kinds;
+    const profile::PlanInputs known = inputs_for(kinds);
+    const bool together = cores_ / spec_.job.threads > 1;  // else sets of several workers are not tried
+    std::erase_if(kinds, [&](const KindCount& kind) {
+      const bool missing = std::ranges::find(known.missing, kind.kind) != known.missing.end();
+      const bool incomplete = std::ranges::find(known.incomplete, kind.kind) != known.incomplete.end();
+      return !missing && !(incomplete && together);
+    });
+    if (arguments_.profile == "never") {
+      if (!known.missing.empty()) {
+        throw Error::make(Fault::infeasible, "{} has not been measured for this job", known.missing.front())
+            .advise("without --profile never it is, in a few seconds");
+      }
+      kinds.clear();
+    }
+    return kinds;
+  }
+
+  void measure() {
+    launch::ProfilingOptions options;
+    options.seconds = arguments_.seconds;
+    options.most_cores = std::max<int64_t>(1, cores_ / spec_.job.threads);
+    options.say = [](const std::string& devices) { fmt::print(stderr, "measuring {}\n", devices); };
+    for (const KindCount& kind : kinds_to_measure()) {
+      // Where kinds mix, as many workers may be at it as there are devices of all kinds.
+      const int64_t together = mixes() ? static_cast<int64_t>(all_.size()) : kind.count;
+      const launch::KindProfile found = launch::profile(spec_, {kind.kind, together}, options);
+      const auto learn = [&](profile::Profiles& profiles) {
+        found.learn_into(profiles, spec_, host_, static_cast<int64_t>(std::time(nullptr)));
+      };
+      learn(profiles_);
+      measured_.push_back(kind.kind);
+      try {
+        store_.update(learn);
+      } catch (const Error& error) {
+        warn(error.message() + "; what was measured is used, but not kept");
+      }
+    }
+    now_ = static_cast<int64_t>(std::time(nullptr));
+  }
+
+  // What train would do with the list as it stands.
+  std::optional<std::vector<plan::Share>> given() const {
+    const bool mixed = std::ranges::any_of(held_, [&](const Device& d) { return d.kind != held_.front().kind; });
+    if (mixed && !mixes()) return std::nullopt;
+    if (!held_.front().ests && static_cast<int64_t>(held_.size()) > spec_.job.ests) return std::nullopt;
+    const std::vector<EstRange> ranges = launch::place_ests(held_, spec_.job.ests);
+    std::vector<plan::Share> shares;
+    for (size_t i = 0; i < held_.size(); ++i) {
+      const auto group = std::ranges::find(groups_, held_[i].kind, &plan::DeviceGroup::kind);
+      shares.push_back({group - groups_.begin(), ranges[i].size()});
+    }
+    return shares;
+  }
+
+  double samples_per_second(const plan::Plan& plan) const {
+    return plan.throughput * static_cast<double>(spec_.data.batch);
+  }
+
+  Json to_json(const Alternative& one) const {
+    Json ests = Json::array(), kinds = Json::array();
+    for (const plan::Share& share : one.plan.workers) {
+      ests.push_back(share.ests);
+      kinds.push_back(groups_[static_cast<size_t>(share.group)].kind);
+    }
+    return {{"devices", one.devices},
+            {"kinds", kinds},
+            {"ests", ests},
+            {"step_seconds", one.plan.step_seconds},
+            {"compute_seconds", one.plan.compute_seconds},
+            {"exchange_seconds", one.plan.exchange_seconds},
+            {"partial_sums", one.plan.partial_sums},
+            {"mini_batches_per_second", one.plan.throughput},
+            {"samples_per_second", samples_per_second(one.plan)},
+            {"waste", one.plan.waste},
+            {"slack", one.plan.slack},
+            {"reason", one.plan.reason},
+            {"best", one.best},
+            {"given", one.given}};
+  }
+
+  Json to_json(const profile::Basis& basis) const {
+    const bool now = std::ranges::find(measured_, basis.kind) != measured_.end();
+    return {{"device", basis.kind},
+            {"seconds_per_mini_batch", basis.mini_batch_seconds},
+            {"spread", basis.spread},
+            {"samples", basis.samples},
+            {"age_seconds", basis.age_seconds},
+            {"measured_now", now},
+            {"worker_bytes", basis.worker_bytes}};
+  }
+
+  Json to_json(const plan::Proposal& proposal) const {
+    return {{"change", change_text(proposal)},
+            {"devices", profile::device_list(proposal.plan.workers, proposal.devices)},
+            {"devices_changed", proposal.devices_changed},
+            {"step_seconds", proposal.plan.step_seconds},
+            {"samples_per_second", samples_per_second(proposal.plan)},
+            {"speed_up", proposal.speed_up},
+            {"speed_up_per_device", proposal.speed_up_per_device},
+            {"reason", proposal.reason}};
+  }
+
+  // "+2 cpu:avx2, -1 cpu:sse"
+  static std::string change_text(const plan::Proposal& proposal) {
+    std::string text;
+    for (size_t i = 0; i < proposal.change.size(); ++i) {
+      if (proposal.change[i] == 0) continue;
+      text += fmt::format("{}{:+} {}", text.empty() ? "" : ", ", proposal.change[i], proposal.devices[i].kind);
+    }
+    return text;
+  }
+
+  void print_json() const {
+    Json json = {{"plans", Json::array()}, {"profiles", Json::array()}};
+    for (const Alternative& one : table_) json["plans"].push_back(to_json(one));
+    for (const profile::Basis& basis : inputs_.basis) json["profiles"].push_back(to_json(basis));
+    if (!offered_.empty()) {
+      json["proposals"] = Json::array();
+      for (const plan::Proposal& proposal : proposals_) json["proposals"].push_back(to_json(proposal));
+    }
+    json["crowding"] = inputs_.job.crowding;
+    json["database"] = store_.path();
+    fmt::print("{}\n", json.dump());
+  }
+
+  void print_text() const {
+    size_t width = 7;
+    for (const Alternative& one : table_) width = std::max(width, one.devices.size());
+    fmt::print("   {:<{}} {:>14} {:>9} {:>10} {:>7} {:>12}\n", "devices", width, "ESTs", "step ms", "samples/s",
+               "waste", "exchange ms");
+    for (const Alternative& one : table_) {
+      fmt::print("{} {:<{}} {:>14} {:>9.2f} {:>10.1f} {:>7.1f} {:>12.2f}{}\n", one.best ? "->" : "  ", one.devices,
+                 width, ests_text(one.plan), 1e3 * one.plan.step_seconds, samples_per_second(one.plan), one.plan.waste,
+                 1e3 * one.plan.exchange_seconds, one.given ? "  (as listed)" : "");
+    }
+    for (const Alternative& one : table_) {
+      if (one.best) fmt::print("\nbest: --devices {}: {}\n", one.devices, one.plan.reason);
+    }
+    if (!offered_.empty()) print_proposals();
+    print_basis();
+  }
+
+  void print_proposals() const {
+    if (proposals_.empty()) return fmt::print("what is offered would not make the job faster\n");
+    fmt::print("\n   {:<24} {:>9} {:>9} {:>11}  devices then\n", "offer", "step ms", "speed-up", "per device");
+    for (const plan::Proposal& proposal : proposals_) {
+      fmt::print("   {:<24} {:>9.2f} {:>9.2f} {:>11.2f}  {}\n", change_text(proposal), 1e3 * proposal.plan.step_seconds,
+                 proposal.speed_up, proposal.speed_up_per_device,
+                 profile::device_list(proposal.plan.workers, proposal.devices));
+    }
+    fmt::print("\n");
+  }
+
+  static std::string ests_text(const plan::Plan& plan) {
+    const auto [least, most] = std::ranges::minmax(plan.workers, {}, &plan::Share::ests);
+    const std::string each =
+        least.ests == most.ests ? std::to_string(most.ests) : fmt::format("{} to {}", least.ests, most.ests);
+    return fmt::format("{} x {}", plan.workers.size(), each);
+  }
+
+  void print_basis() const {
+    fmt::print("waste: mini-batches/s that devices with ESTs could do and do not\n");
+    for (const profile::Basis& basis : inputs_.basis) {
+      std::string line = fmt::format("{}: {:.2f} ms a mini-batch, measured {} ago, {} time{}", basis.kind,
+                                     1e3 * basis.mini_batch_seconds, age_text(basis.age_seconds), basis.samples,
+                                     basis.samples == 1 ? "" : "s");
+      if (basis.samples == 0)
+        line = fmt::format("{}: {:.2f} ms a mini-batch, inferred", basis.kind, 1e3 * basis.mini_batch_seconds);
+      if (basis.spread > 0) line += fmt::format(", spread {:.0f} %", 100 * basis.spread);
+      if (basis.worker_bytes > 0) {
+        line += fmt::format("; a worker takes {}", format_bytes(static_cast<uint64_t>(basis.worker_bytes)));
+      }
+      fmt::print("{}\n", line);
+    }
+    fmt::print("profiles: {}\n", store_.path());
+  }
+
+  const Arguments& arguments_;
+  profile::ProfileStore store_;
+  spec::JobSpec spec_;
+  int64_t cores_ = 1;
+  profile::Host host_;
+  std::vector<Device> held_, offered_, all_;
+  int64_t now_ = static_cast<int64_t>(std::time(nullptr));
+  profile::Profiles profiles_;
+  std::vector<std::string> measured_;  // kinds, by this command
+  profile::PlanInputs inputs_;
+  std::vector<plan::DeviceGroup> groups_;  // of the devices held
+  std::vector<Alternative> table_;
+  std::vector<plan::Proposal> proposals_;
+};
+
+}  // namespace
+
+void add_plan(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("plan", "Measure how fast the job is on each kind of device; print the plans");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("SPEC", arguments->spec, "Job spec (TOML); with --run: default is the run's own");
+  verb->add_option("--devices", arguments->devices,
+                   "Devices at hand, as for train (default: those of --run, else the spec's); with =ESTs behind each "
+                   "that plan is shown too");
+  verb->add_option("--offer", arguments->offer, "Further devices that could be had: what they would be worth");
+  verb->add_option("--run", arguments->run, "Run directory of a job: its spec and its devices");
+  verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
+      ->take_all()
+      ->expected(1);
+  verb->add_option("--profile", arguments->profile,
+                   "When to measure: always, missing (default: what is not in the database), never")
+      ->check(CLI::IsMember({"always", "missing", "never"}));
+  verb->add_option("--seconds", arguments->seconds, "Of training for each set of devices that is measured (default 3)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
+  verb->add_flag("--json", arguments->json, "Print as JSON");
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return Planning(*arguments).run(); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,264 @@
+#include "core/launch/profiling.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "core/base/child_process.h"
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/launch/devices.h"
+#include "core/launch/early_checks.h"
+#include "core/launch/operator_probe.h"
+#include "core/launch/run_directory.h"
+#include "core/launch/speed_meter.h"
+#include "core/plan/partial_sums.h"
+#include "core/record/metrics.h"
+#include "core/spec/parse.h"
+
+namespace estrain::launch {
+namespace {
+
+using profile::StageSpeed;
+
+// Steps that a run takes at least: the cold ones, one at which counting begins, and two windows.
+constexpr int64_t kLeastSteps = SpeedMeter::kColdSteps + 1 + 2 * SpeedMeter::kWindowSteps;
+// Also where a step takes no time: the launcher looks at the clock now and then only.
+constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindowNs);
+constexpr int64_t kEndless = 1'000'000'000;
+constexpr auto kGlance = std::chrono::milliseconds(5);
+
+// A folder that goes away with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "estrain-profile-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw system_error("cannot create folder " + pattern, errno);
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// The job as it is, but endless, with other ESTs, and without what is no training.
+spec::JobSpec shortened(spec::JobSpec spec, int64_t ests) {
+  spec.job.ests = ests;
+  spec.train.epochs.reset();
+  spec.train.steps = kEndless;
+  spec.train.eval_every = -1;
+  spec.train.nonfinite = spec::NonfinitePolicy::skip;
+  spec.checkpoint = {.every = 0, .keep = 1};
+  spec.recovery.retries = 0;
+  return spec;
+}
+
+std::string device_list(const std::string& kind, const std::vector<int64_t>& ests) {
+  std::vector<std::string> devices;
+  for (const int64_t number : ests) devices.push_back(fmt::format("{}={}", kind, number));
+  return fmt::format("{}", fmt::join(devices, ","));
+}
+
+// One run of `estrain train`, ended after a while.
+class ShortRun {
+ public:
+  ShortRun(const spec::JobSpec& spec, std::string devices)
+      : devices_(std::move(devices)), run_(folder_.path() + "/run") {
+    write_file_atomically(folder_.path() + "/job.toml", spec::to_toml(spec));
+    ChildOptions options;
+    options.arguments = {own_executable(), "train", folder_.path() + "/job.toml", "--run", run_.path(),
+                         "--devices",      devices_};
+    options.output = folder_.path() + "/log";
+    // What such a run learns by itself is not for the user's database: it is no ordinary run.
+    options.environment = {{"ESTRAIN_PROFILES", folder_.path() + "/profiles.json"}};
+    process_ = ChildProcess::start(options);
+  }
+  ~ShortRun() {
+    if (!process_.running()) return;
+    process_.signal(SIGKILL);
+    process_.wait();
+  }
+  ShortRun(const ShortRun&) = delete;
+
+  StageSpeed measure(double seconds) {
+    train_for(seconds);
+    process_.signal(SIGTERM);
+    const ChildEnd end = process_.wait();
+    const std::optional<StageSpeed> speed = last_stage();
+    if (end.signaled || end.code != estrain::exit_code(Fault::interrupted) || !speed) throw failure(end);
+    return *speed;
+  }
+
+ private:
+  void train_for(double seconds) {
+    const auto nanoseconds = static_cast<int64_t>(std::max(seconds, kLeastSeconds) * 1e9);
+    int64_t deadline = 0;  // from the first step on
+    for (;;) {
+      if (ChildEnd end; process_.wait_for(0, &end)) throw failure(end);
+      const int64_t steps = steps_done();
+      if (steps > 0 && deadline == 0) deadline = monotonic_ns() + nanoseconds;
+      if (steps >= kLeastSteps && monotonic_ns() > deadline) return;
+      std::this_thread::sleep_for(kGlance);
+    }
+  }
+
+  int64_t steps_done() {
+    std::ifstream file(run_.path() + "/metrics.jsonl", std::ios::binary);
+    file.seekg(read_);
+    char buffer[1 << 14];
+    while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
+      read_ += file.gcount();
+      lines_ += std::count(buffer, buffer + file.gcount(), '\n');
+    }
+    return lines_;
+  }
+
+  std::optional<StageSpeed> last_stage() const {
+    const std::string events = read_file_if_present(run_.events()).value_or("");
+    std::optional<StageSpeed> last;
+    for (size_t begin = 0, end; (end = events.find('\n', begin)) != events.npos; begin = end + 1) {
+      const Json event = Json::parse(events.substr(begin, end - begin), nullptr, false);
+      if (auto speed = StageSpeed::from_event(event)) last = std::move(speed);
+    }
+    if (last) last->spread = spread_of_steps();
+    return last;
+  }
+
+  // The middle half of the rates over their median.
+  double spread_of_steps() const {
+    std::vector<double> rates;
+    for (const auto& step : record::read_metrics(run_.path() + "/metrics.jsonl").steps)
+      if (step.step.value > SpeedMeter::kColdSteps) rates.push_back(step.samples_per_second);
+    if (rates.size() < 4) return 0;
+    std::ranges::sort(rates);
+    const size_t n = rates.size();
+    return (rates[n - 1 - n / 4] - rates[n / 4]) / rates[n / 2];
+  }
+
+  Error failure(const ChildEnd& end) const {
+    std::string log = read_file_if_present(folder_.path() + "/log").value_or("");
+    while (log.ends_with('\n')) log.pop_back();
+    const size_t from = log.size() > 2000 ? log.size() - 2000 : 0;
+    return Error::make(Fault::peer, "a short run of the job on {} ended with {}; it said:\n{}", devices_, end.text(),
+                       log.substr(from))
+        .advise("`estrain check SPEC` finds what keeps a job from running");
+  }
+
+  std::string devices_;
+  TemporaryFolder folder_;
+  RunDirectory run_;
+  ChildProcess process_;
+  std::streamoff read_ = 0;
+  int64_t lines_ = 0;
+};
+
+profile::Memory memory_of(const JobSize& size) {
+  const auto bytes = [](uint64_t value) { return static_cast<int64_t>(value); };
+  return {bytes(size.worker), bytes(size.state), bytes(size.gradients), bytes(size.batch)};
+}
+
+// The build note that the linker puts near the start of a library (elf(5), NT_GNU_BUILD_ID), as hexadecimal digits.
+std::string build_note(const std::string& path) {
+  using namespace std::string_view_literals;
+  std::ifstream file(path, std::ios::binary);
+  std::string start(4096, '\0');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  constexpr std::string_view note = "\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"sv;
+  const size_t at = start.find(note);
+  if (at == start.npos || at + note.size() + 8 > start.size()) return "";
+  std::string digits;
+  for (size_t i = 0; i < 8; ++i) digits += fmt::format("{:02x}", static_cast<uint8_t>(start[at + note.size() + i]));
+  return digits;
+}
+
+std::string cpu_model() {
+  const std::string text = read_file_if_present("/proc/cpuinfo").value_or("");
+  const size_t name = text.find("model name");
+  if (name == text.npos) return "unknown";
+  const size_t begin = text.find_first_not_of(": \t", name + 10), end = text.find('\n', name);
+  return begin < end ? text.substr(begin, end - begin) : "unknown";
+}
+
+int64_t partial_sums(const std::vector<int64_t>& ranges) {
+  const int64_t ests = std::reduce(ranges.begin(), ranges.end());
+  int64_t begin = 0, sums = 0;
+  for (const int64_t size : ranges) {
+    sums += plan::partial_sums(ests, begin, begin + size);
+    begin += size;
+  }
+  return sums;
+}
+
+// Numbers of workers of which sets are run.
+std::set<int64_t> numbers_of_workers(const spec::JobSpec& spec, int64_t devices, int64_t most) {
+  std::set<int64_t> numbers = {1};
+  const int64_t all = std::min({devices, spec.job.ests, most});
+  if (all >= 2) numbers.insert({2, all});
+  return numbers;
+}
+
+}  // namespace
+
+profile::Host profile_host(int64_t cores) {
+  const auto library = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
+  const std::string note = build_note(library.string());
+  return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note)};
+}
+
+std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) {
+  if (workers == 1) {
+    std::vector<std::vector<int64_t>> sets = {{1}};
+    if (ests > 1) sets.push_back({std::min<int64_t>(ests, 4)});
+    return sets;
+  }
+  // Even ranges crowd all the time. Two and three ESTs each are whole subtrees for the one and torn ones for the other.
+  std::vector<std::vector<int64_t>> sets;
+  for (const int64_t each : {2, 3}) sets.emplace_back(static_cast<size_t>(workers), each);
+  if (partial_sums(sets[0]) == partial_sums(sets[1])) sets.pop_back();
+  return sets;
+}
+
+void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host,
+                             int64_t now) const {
+  if (one_est && alone) profiles.learn_update(spec, host, *one_est, *alone, now);
+  if (const auto& lone = alone ? alone : one_est) profiles.learn(spec, host, *lone, now);
+  for (const StageSpeed& stage : together) profiles.learn(spec, host, stage, now);
+  if (memory) profiles.at(profile::describe_work(spec, kind, host)).memory = memory;
+}
+
+KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, const ProfilingOptions& options) {
+  check_devices({Device{kind.kind, {}}}, true);
+  KindProfile found;
+  found.kind = kind.kind;
+  const Json report = probe_operators(spec, Device{kind.kind, {}}, false);
+  found.memory = memory_of(job_size(report));
+  for (const int64_t workers : numbers_of_workers(spec, kind.count, options.most_cores)) {
+    for (const std::vector<int64_t>& ests : profiling_sets(spec.job.ests, workers)) {
+      const std::string devices = device_list(kind.kind, ests);
+      options.say(devices);
+      const int64_t total = std::reduce(ests.begin(), ests.end());
+      const StageSpeed speed = ShortRun(shortened(spec, total), devices).measure(options.seconds);
+      if (workers > 1) {
+        found.together.push_back(speed);
+      } else {
+        (total == 1 ? found.one_est : found.alone) = speed;
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/plan/feasibility.h"
+#include "core/plan/greedy_split.h"
+#include "core/plan/plan.h"
+
+namespace estrain::plan {
+namespace {
+
+double pace_of(const DeviceGroup& group, const Share& share) {
+  return static_cast<double>(share.ests) / group.mini_batches_per_second;
+}
+
+// "cpu:sse with 3 ESTs sets the pace; 12 % of the devices' speed is idle for want of balance, and the exchange takes 4
+// % of the step"
+std::string limits_of(const Plan& plan, const DeviceGroup& slowest, int64_t ests, double rates) {
+  std::string text = fmt::format("{} with {} EST{} sets the pace", slowest.kind, ests, ests == 1 ? "" : "s");
+  const double idle = 100 * plan.waste / rates, exchange = 100 * plan.exchange_seconds / plan.step_seconds;
+  if (plan.workers.size() > 1)
+    text += fmt::format("; {:.0f} % of the devices' speed is idle for want of balance", idle);
+  if (exchange >= 0.5)
+    text +=
+        fmt::format("{} the exchange takes {:.0f} % of the step", plan.workers.size() > 1 ? ", and" : ";", exchange);
+  return text;
+}
+
+}  // namespace
+
+double Exchange::seconds(int64_t workers, int64_t partial_sums) const {
+  const auto each = static_cast<double>(workers);
+  return base + per_worker * (each - 1) + (per_sum * static_cast<double>(partial_sums - 1) + update) / each;
+}
+
+double Job::crowding_of(int64_t workers) const {
+  if (crowding.empty()) return 1;
+  return crowding[static_cast<size_t>(std::min(workers, std::ssize(crowding)) - 1)];
+}
+
+Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers) {
+  check_job(job);
+  check_groups(groups);
+  check_workers(job, groups, workers);
+  Plan plan;
+  double rates = 0, pace = 0;
+  Share slowest;
+  for (const Share& share : workers) {
+    const DeviceGroup& group = groups[static_cast<size_t>(share.group)];
+    rates += group.mini_batches_per_second;
+    if (pace_of(group, share) <= pace) continue;
+    pace = pace_of(group, share);
+    slowest = share;
+  }
+  const auto count = std::ssize(workers);
+  plan.workers = std::move(workers);
+  plan.partial_sums = partial_sums_of(job.ests, plan.workers);
+  plan.compute_seconds = job.crowding_of(count) * pace;
+  plan.exchange_seconds = job.exchange.seconds(count, plan.partial_sums);
+  plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
+  plan.waste = std::max(0.0, rates - static_cast<double>(job.ests) / pace);
+  plan.throughput = static_cast<double>(job.ests) / plan.step_seconds;
+  plan.reason = limits_of(plan, groups[static_cast<size_t>(slowest.group)], slowest.ests, rates);
+  return plan;
+}
+
+}  // namespace estrain::plan

@@ -1,0 +1,36 @@
+#pragma once
+// How many partial sums a range of ESTs leaves for the exchange: the smallest number of nodes of the reduction tree
+// that cover it exactly.
+//
+// comm/reduction_tree.h fixes the tree: a node over [lo, hi) is cut at lo + m, m the largest power of two below
+// hi - lo. Padded to the next power of two it is the perfect binary tree, without the nodes that begin behind the last
+// EST. So every node begins at a multiple of its padded size, and the count is that of the aligned powers of two that
+// cover the range: ones in binary numbers. A range that is one node passes on one sum; 12 ESTs cut in the middle pass
+// on 4 in all, 12 cut at 8 only 2.
+
+#include <bit>
+#include <cstdint>
+
+namespace estrain::plan {
+
+// For 0 <= begin < end <= ests.
+inline int64_t partial_sums(int64_t ests, int64_t begin, int64_t end) {
+  if (begin == 0 && end == ests) return 1;
+  if (end == ests) {  // the padding may be covered too
+    int64_t sums = 0;
+    for (int64_t node = begin; node < ests; node += node & -node) ++sums;
+    return sums;
+  }
+  const auto highest_difference = std::bit_floor(static_cast<uint64_t>(begin ^ end));
+  const auto middle = end & ~static_cast<int64_t>(highest_difference - 1);  // nodes grow up to here, then shrink
+  return std::popcount(static_cast<uint64_t>(middle - begin)) + std::popcount(static_cast<uint64_t>(end - middle));
+}
+
+// The position in [first, last], 1 <= first <= last, that the most powers of two divide: the cut that tears the fewest
+// nodes.
+inline int64_t most_aligned(int64_t first, int64_t last) {
+  const auto highest_difference = std::bit_floor(static_cast<uint64_t>((first - 1) ^ last));
+  return last & ~static_cast<int64_t>(highest_difference - 1);
+}
+
+}  // namespace estrain::plan

@@ -1,0 +1,98 @@
+#include "core/profile/profile_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+
+namespace estrain::profile {
+namespace {
+
+constexpr int64_t kPatienceNs = 2'000'000'000;
+
+std::optional<std::string> value_of(const std::map<std::string, std::string, std::less<>>& environment,
+                                    std::string_view name) {
+  const auto at = environment.find(name);
+  return at == environment.end() || at->second.empty() ? std::nullopt : std::optional(at->second);
+}
+
+std::string folder_of(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+UniqueFd lock(const std::string& path) {
+  UniqueFd fd = open_file(path + ".lock", O_RDWR | O_CREAT);
+  const int64_t deadline = monotonic_ns() + kPatienceNs;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (monotonic_ns() > deadline)
+      throw Error::make(Fault::io, "{}.lock: another process holds it", path)
+          .advise("see which with `fuser`, or set ESTRAIN_PROFILES to another file");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fd;
+}
+
+}  // namespace
+
+std::string default_store_path(const std::map<std::string, std::string, std::less<>>& environment) {
+  if (const auto path = value_of(environment, "ESTRAIN_PROFILES")) return *path;
+  if (const auto cache = value_of(environment, "XDG_CACHE_HOME")) return *cache + "/estrain/profiles.json";
+  if (const auto home = value_of(environment, "HOME")) return *home + "/.cache/estrain/profiles.json";
+  return "";
+}
+
+Profiles ProfileStore::load() const {
+  const std::optional<std::string> text = read_file_if_present(path_);
+  if (!text) return {};
+  try {
+    return Profiles::from_json(parse_json(*text, path_));
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+  }
+  // Whoever else found it so may have put a good one in its place meanwhile.
+  try {
+    const UniqueFd held = lock(path_);
+    return load_locked();
+  } catch (const Error& error) {
+    warn_(fmt::format("{} cannot be read as a database of profiles, nor set aside ({}); it is left out", path_,
+                      error.message()));
+    return {};
+  }
+}
+
+Profiles ProfileStore::load_locked() const {
+  const std::optional<std::string> text = read_file_if_present(path_);
+  if (!text) return {};
+  try {
+    return Profiles::from_json(parse_json(*text, path_));
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    const std::string aside = path_ + ".bad";
+    std::error_code failure;
+    std::filesystem::rename(path_, aside, failure);
+    if (failure) throw system_error("cannot rename " + path_, failure.value());
+    warn_(fmt::format("{}; set aside as {}, profiles are built anew", error.message(), aside));
+    return {};
+  }
+}
+
+void ProfileStore::update(const std::function<void(Profiles&)>& change) const {
+  if (path_.empty()) {
+    throw Error(Fault::io, "there is no place for the database of profiles: HOME is not set")
+        .advise("set ESTRAIN_PROFILES to a file");
+  }
+  make_folders(folder_of(path_));
+  const UniqueFd held = lock(path_);
+  Profiles profiles = load_locked();
+  change(profiles);
+  write_file_atomically(path_, profiles.to_json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace estrain::profile

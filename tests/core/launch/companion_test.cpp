@@ -1,0 +1,130 @@
+#include "core/launch/companion.h"
+
+#include <doctest/doctest.h>
+
+namespace estrain::launch {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+spec::JobSpec job(int64_t ests, spec::Determinism determinism) {
+  spec::JobSpec spec;
+  spec.job.ests = ests;
+  spec.job.determinism = determinism;
+  spec.model.name = "mlp";
+  spec.train.clip_grad_norm = 1;
+  return spec;
+}
+
+// A stage of 20 steps: workers of these kinds with so many ESTs that take so many milliseconds each; 5 ms of exchange.
+struct Part {
+  int64_t id;
+  std::string kind;
+  int64_t ests, milliseconds;
+};
+SpeedMeter::Span stage(const std::vector<Part>& parts) {
+  SpeedMeter::Span span;
+  span.steps = span.to_step = 20;
+  int64_t slowest = 0;
+  for (const Part& part : parts) {
+    span.workers.push_back({part.id, part.kind, part.ests, 20 * part.ests * part.milliseconds * kMs, 20 * part.ests});
+    slowest = std::max(slowest, part.ests * part.milliseconds);
+  }
+  span.seconds = 20 * 1e-3 * static_cast<double>(slowest + 5);
+  return span;
+}
+
+std::vector<int64_t> ests_of(const Placement& placement) {
+  std::vector<int64_t> ests;
+  for (const Device& device : placement.devices) ests.push_back(device.ests.value_or(0));
+  return ests;
+}
+
+TEST_CASE("equal workers keep equal shares, and the estimate is what was measured") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  const SpeedMeter::Span span = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}});
+  companion.learn(span, 1000);
+  CHECK(companion.current(span).step_seconds == doctest::Approx(span.step_seconds()).epsilon(0.02));
+  const Placement best = companion.best(span, {"cpu", "cpu"});
+  CHECK(ests_of(best) == std::vector<int64_t>{4, 4});
+  CHECK(best.workers == std::vector<int64_t>{0, 1});
+}
+
+TEST_CASE(
+    "a worker that takes three times as long gets a third, whichever it is, and equal ones again when it is over") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  companion.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
+  for (const bool first : {true, false}) {
+    const SpeedMeter::Span slow = stage({{0, "cpu", 4, first ? 30 : 10}, {1, "cpu", 4, first ? 10 : 30}});
+    const Placement best = companion.best(slow, {"cpu", "cpu"});
+    REQUIRE(best.workers.size() == 2);
+    for (size_t i = 0; i < 2; ++i) {
+      const bool is_slow = best.workers[i] == (first ? 0 : 1);
+      CHECK(best.devices[i].ests == (is_slow ? 2 : 6));
+    }
+    CHECK(best.plan.step_seconds < 0.6 * companion.current(slow).step_seconds);
+  }
+  const SpeedMeter::Span over = stage({{0, "cpu", 6, 10}, {1, "cpu", 2, 10}});
+  CHECK(ests_of(companion.best(over, {"cpu", "cpu"})) == std::vector<int64_t>{4, 4});
+}
+
+TEST_CASE("idle devices are started where that helps, and are as fast as their kind") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
+  companion.learn(alone, 1000);
+  const Placement best = companion.best(alone, {"cpu", "cpu", "cpu", "cpu"});
+  CHECK(ests_of(best) == std::vector<int64_t>{2, 2, 2, 2});
+  CHECK(best.workers == std::vector<int64_t>{3, -1, -1, -1});
+  CHECK(best.plan.step_seconds < 0.4 * companion.current(alone).step_seconds);
+}
+
+TEST_CASE("more workers than cores are not taken for faster") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 1, "1"}, false);
+  const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
+  companion.learn(alone, 1000);
+  // What is not known yet is how much of the exchange two would share.
+  CHECK(companion.best(alone, {"cpu", "cpu"}).plan.step_seconds > 0.95 * alone.step_seconds());
+}
+
+TEST_CASE("kinds are mixed at D2 in proportion to their speeds, and not below") {
+  for (const bool mixed : {true, false}) {
+    const spec::JobSpec spec = job(8, mixed ? spec::Determinism::d2 : spec::Determinism::d1);
+    Companion companion(spec, {"a CPU", 8, "1"}, false);
+    companion.learn(stage({{0, "cpu:sse", 8, 30}}), 1000);
+    const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
+    companion.learn(alone, 1000);
+    const Placement best = companion.best(alone, {"cpu:avx512", "cpu:sse"});
+    if (!mixed) {
+      CHECK(best.workers == std::vector<int64_t>{1});
+      continue;
+    }
+    REQUIRE(best.workers.size() == 2);
+    for (size_t i = 0; i < 2; ++i) CHECK(best.devices[i].ests == (best.devices[i].kind == "cpu:sse" ? 2 : 6));
+  }
+}
+
+TEST_CASE("a kind that was never seen is tried as if it were as fast as the others") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d2);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
+  companion.learn(alone, 1000);
+  CHECK(ests_of(companion.best(alone, {"cpu:avx512", "cpu:sse"})) == std::vector<int64_t>{4, 4});
+}
+
+TEST_CASE("a device that is not held any more gets nothing") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  const SpeedMeter::Span span = stage({{0, "cpu", 3, 10}, {1, "cpu", 3, 10}, {2, "cpu", 2, 10}});
+  companion.learn(span, 1000);
+  const Placement best = companion.best(span, {"cpu", "cpu"});
+  CHECK(ests_of(best) == std::vector<int64_t>{4, 4});
+  CHECK(best.workers == std::vector<int64_t>{0, 1});
+  CHECK_THROWS_AS(companion.best(span, {}), Error);
+}
+
+}  // namespace
+}  // namespace estrain::launch
