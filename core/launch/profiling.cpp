@@ -66,6 +66,31 @@ spec::JobSpec shortened(spec::JobSpec spec, int64_t ests) {
   return spec;
 }
 
+// The largest number of ESTs that a set of devices has.
+int64_t most_ests(const spec::JobSpec& spec, const std::set<int64_t>& numbers) {
+  int64_t most = 1;
+  for (const int64_t workers : numbers) {
+    for (const std::vector<int64_t>& ests : profiling_sets(spec.job.ests, workers))
+      most = std::max(most, std::reduce(ests.begin(), ests.end()));
+  }
+  return most;
+}
+
+// With other ESTs an epoch ends in other short mini-batches, which the job does not have: they are left out, where the
+// data set is large enough for that.
+spec::JobSpec with_full_batches(spec::JobSpec spec, int64_t ests, const Device& device) {
+  if (spec.data.drop_last) return spec;
+  spec::JobSpec full = spec;
+  full.data.drop_last = true;
+  try {
+    probe_operators(shortened(full, ests), device, false);
+    return full;
+  } catch (const Error& error) {
+    if (error.fault() == Fault::bug) throw;
+    return spec;
+  }
+}
+
 std::string device_list(const std::string& kind, const std::vector<int64_t>& ests) {
   std::vector<std::string> devices;
   for (const int64_t number : ests) devices.push_back(fmt::format("{}={}", kind, number));
@@ -243,14 +268,16 @@ KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, c
   check_devices({Device{kind.kind, {}}}, true);
   KindProfile found;
   found.kind = kind.kind;
-  const Json report = probe_operators(spec, Device{kind.kind, {}}, false);
-  found.memory = memory_of(job_size(report));
-  for (const int64_t workers : numbers_of_workers(spec, kind.count, options.most_cores)) {
+  const Device device{kind.kind, {}};
+  found.memory = memory_of(job_size(probe_operators(spec, device, false)));
+  const std::set<int64_t> numbers = numbers_of_workers(spec, kind.count, options.most_cores);
+  const spec::JobSpec job = with_full_batches(spec, most_ests(spec, numbers), device);
+  for (const int64_t workers : numbers) {
     for (const std::vector<int64_t>& ests : profiling_sets(spec.job.ests, workers)) {
       const std::string devices = device_list(kind.kind, ests);
       options.say(devices);
       const int64_t total = std::reduce(ests.begin(), ests.end());
-      const StageSpeed speed = ShortRun(shortened(spec, total), devices).measure(options.seconds);
+      const StageSpeed speed = ShortRun(shortened(job, total), devices).measure(options.seconds);
       if (workers > 1) {
         found.together.push_back(speed);
       } else {

@@ -178,8 +178,7 @@ class Search {
 
 std::string idle_devices(const std::vector<DeviceGroup>& groups, const Plan& plan) {
   int64_t devices = 0;
-  for (const DeviceGroup& group : groups)
-    devices += std::min(group.count, std::numeric_limits<int32_t>::max() + int64_t{0});
+  for (const DeviceGroup& group : groups) devices += group.count;
   const int64_t idle = devices - std::ssize(plan.workers);
   return idle == 0 ? "" : fmt::format("; {} of {} devices would not make the step shorter", idle, devices);
 }

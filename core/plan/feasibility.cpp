@@ -1,7 +1,6 @@
 #include "core/plan/feasibility.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "core/base/error.h"
@@ -12,24 +11,29 @@ namespace {
 
 constexpr const char* kMeasureAgain = "have the job profiled again";
 
+// Beyond these, products and quotients of times could overflow; no device and no job comes near.
+constexpr double kLeast = 1e-100, kMost = 1e100;
+constexpr int64_t kMostDevices = 1'000'000'000;
+
+bool reasonable(double value) { return value >= kLeast && value <= kMost; }
+
 void check_coefficient(const char* name, double value) {
-  if (std::isfinite(value) && value >= 0) return;
+  if (value >= 0 && value <= kMost) return;
   throw Error::make(Fault::infeasible, "exchange: {} is {} s: must be finite and at least 0", name, value)
       .advise(kMeasureAgain);
 }
 
 void check_group(const DeviceGroup& group) {
-  if (group.count < 0) {
-    throw Error::make(Fault::infeasible, "{}: {} devices: the count must be at least 0", group.kind, group.count)
+  if (group.count < 0 || group.count > kMostDevices) {
+    throw Error::make(Fault::infeasible, "{}: {} devices: the count must be at least 0 and at most {}", group.kind,
+                      group.count, kMostDevices)
         .advise("give the number of devices at hand");
   }
   if (group.most_ests < 0) {
     throw Error::make(Fault::infeasible, "{}: room for {} ESTs: must be at least 0", group.kind, group.most_ests)
         .advise("give the number of ESTs that fit into the device's memory, 0 where none does");
   }
-  // 1 / C must be finite too: that is what steps are made of.
-  if (!std::isnormal(group.mini_batches_per_second) || group.mini_batches_per_second <= 0 ||
-      !std::isfinite(1 / group.mini_batches_per_second)) {
+  if (!reasonable(group.mini_batches_per_second)) {
     throw Error::make(Fault::infeasible, "{}: {} mini-batches per second: must be a positive finite number", group.kind,
                       group.mini_batches_per_second)
         .advise(kMeasureAgain);
@@ -83,7 +87,7 @@ void check_job(const Job& job) {
   check_coefficient("per_sum", job.exchange.per_sum);
   check_coefficient("update", job.exchange.update);
   for (size_t i = 0; i < job.crowding.size(); ++i) {
-    if (std::isfinite(job.crowding[i]) && job.crowding[i] > 0) continue;
+    if (reasonable(job.crowding[i])) continue;
     throw Error::make(Fault::infeasible, "crowding of {} is {}: must be a positive finite number",
                       named(static_cast<int64_t>(i) + 1, "worker"), job.crowding[i])
         .advise(kMeasureAgain);

@@ -349,7 +349,7 @@ std::set<Counts> ways_to_shrink(const Offer& offer, int64_t fewer) {
 
 void check_some_left(const std::vector<DeviceGroup>& held, int64_t fewer) {
   int64_t total = 0;
-  for (const DeviceGroup& group : held) total += std::min<int64_t>(group.count, INT32_MAX);
+  for (const DeviceGroup& group : held) total += group.count;
   if (fewer < total) return;
   throw Error::make(Fault::infeasible, "giving up {} of {} devices leaves none to train on", fewer, total)
       .advise("stop the job with a checkpoint instead");

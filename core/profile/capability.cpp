@@ -24,6 +24,14 @@ void Capability::observe_mini_batch(int64_t workers, const Measurement& measurem
   if (update) update->scale(factor);
 }
 
+void Capability::mend(int64_t workers, double seconds, double turns_taken) {
+  if (mini_batches.empty() || mini_batch(workers) != nullptr || base()->workers > workers) return;
+  const double factor = seconds / (base()->estimate.seconds * turns_taken);
+  if (factor <= kMostCrowding && factor >= kLeastCrowding) return;
+  for (MiniBatchSample& sample : mini_batches) sample.estimate.scale(factor);
+  if (update) update->scale(factor);
+}
+
 void Capability::observe_exchange(int64_t workers, int64_t partial_sums, const Measurement& measurement,
                                   double step_seconds, int64_t now) {
   const auto place = [](const ExchangeSample& sample) { return std::tuple(sample.workers, sample.partial_sums); };

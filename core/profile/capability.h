@@ -41,6 +41,11 @@ class Capability {
   std::optional<Memory> memory;
 
   void observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now);
+  // Where nobody has measured with so many workers yet: a time that crowding cannot explain, which is more than
+  // kMostCrowding times or less than kLeastCrowding times that with fewer workers (`turns_taken` apart: how much less
+  // of the cores each has), says that what is known is wrong. It is scaled to what is measured.
+  static constexpr double kMostCrowding = 2, kLeastCrowding = 0.75;
+  void mend(int64_t workers, double seconds, double turns_taken);
   // `step_seconds`: of the whole step, of which the exchange is a difference.
   void observe_exchange(int64_t workers, int64_t partial_sums, const Measurement& measurement, double step_seconds,
                         int64_t now);

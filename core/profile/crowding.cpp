@@ -6,11 +6,6 @@
 namespace estrain::profile {
 namespace {
 
-// Each worker's part of the cores, over what it could use.
-double turns(int64_t workers, int64_t threads, int64_t cores) {
-  return std::max(1.0, static_cast<double>(workers * threads) / static_cast<double>(std::max<int64_t>(1, cores)));
-}
-
 // {workers: mean factor against a lone worker}, of what was measured.
 std::map<int64_t, double> measured_factors(const std::vector<const Capability*>& kinds) {
   std::map<int64_t, std::pair<double, int64_t>> sums;
@@ -29,6 +24,10 @@ std::map<int64_t, double> measured_factors(const std::vector<const Capability*>&
 }
 
 }  // namespace
+
+double turns(int64_t workers, int64_t threads, int64_t cores) {
+  return std::max(1.0, static_cast<double>(workers * threads) / static_cast<double>(std::max<int64_t>(1, cores)));
+}
 
 std::vector<double> crowding(const std::vector<const Capability*>& kinds, int64_t workers, int64_t threads,
                              int64_t cores) {

@@ -145,6 +145,10 @@ void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpe
     const bool update_inside = updates_within_mini_batch(spec, workers);
     const double update = update_inside ? update_share(capability, stage) : 0;
     const double seconds = mini_batch_seconds(stage, factors, kind) - update;
+    if (const MiniBatchSample* base = capability.base())
+      capability.mend(
+          workers, seconds,
+          turns(workers, spec.job.threads, host.cores) / turns(base->workers, spec.job.threads, host.cores));
     capability.observe_mini_batch(workers, {seconds, stage.spread}, now);
     if (update_inside && !capability.update) continue;  // the exchange would come out without its update
     const double exchange = stage.exchange_seconds() + update * static_cast<double>(stage.workers.front().ests);

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "core/base/clock.h"
+#include "core/base/files.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -222,6 +223,61 @@ TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other 
   const Words size = {"--set", "job.ests=8", "--set", "data.batch=200", "--set", "train.steps=" + std::to_string(step)};
   REQUIRE(estrain(with({"train", spec, "--run", folder / "whole"}, size)).code == 0);
   CHECK(difference(run, folder / "whole").text == "");
+}
+
+// Seconds per mini-batch of a kind on its own, in a profile file; and the same scaled.
+double& mini_batch_seconds(Json& profiles, const std::string& kind) {
+  for (Json& entry : profiles.at("profiles")) {
+    if (entry.at("work").at("device") == kind) return entry.at("mini_batch").at(0).at("seconds").get_ref<double&>();
+  }
+  throw std::runtime_error("no profile of " + kind);
+}
+
+TEST_CASE("a profile that is wrong by three times is followed, found out and mended") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_image_job()), file = folder / "profiles.json";
+  ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
+  const Words size = {"--set", "job.determinism=D2", "--set", "job.ests=8"};
+  for (const char* kind : {"cpu:avx2", "cpu:sse"}) {
+    Words command = {"train", spec, "--run", folder / kind, "--devices", kind, "--set", "train.steps=200"};
+    const Ended ended = estrain(with(command, size));
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+  }
+  Json profiles = Json::parse(read_file(file));
+  const double right = mini_batch_seconds(profiles, "cpu:sse");
+  mini_batch_seconds(profiles, "cpu:sse") = right / 3;
+  write_file_atomically(file, profiles.dump());
+
+  const std::string run = folder / "run";
+  Job job(spec, run, with(with({"--devices", "cpu:avx2"}, size), kAutomatic));
+  job.reach(20);
+  const Json taken = offer(job, "cpu:sse");
+  INFO(taken.dump());
+  CHECK(taken.at("taken") == Json{"cpu:sse"});
+  const Json first = events(run, "resize").at(0).at("ests");
+  // Following it, the slow device is given most; what is measured then moves the ESTs, or takes the device back.
+  wait_until(
+      "another plan", [&] { return events(run, "rebalance").size() + events(run, "resize").size() >= 2; }, 60);
+  const int64_t slow_at_first = events(run, "resize").at(0).at("to") == "cpu:sse,cpu:avx2" ? first.at(0) : first.at(1);
+  CHECK(slow_at_first > 4);
+  const Json status = job.status();
+  for (const Json& worker : status.at("workers")) {
+    if (worker.at("device") == "cpu:sse")
+      CHECK(worker.at("ests").at(1).get<int64_t>() - worker.at("ests").at(0).get<int64_t>() < slow_at_first);
+  }
+  job.reach(job.step() + 300);
+  CHECK(job.stop().code == 0);
+  job.launcher().wait();
+  Json mended = Json::parse(read_file(file));
+  ::unsetenv("ESTRAIN_PROFILES");
+  for (Json& entry : mended.at("profiles")) {  // whatever number of workers it was measured with
+    if (entry.at("work").at("device") != "cpu:sse") continue;
+    for (const Json& sample : entry.at("mini_batch")) {
+      CAPTURE(sample.dump());
+      CHECK(sample.at("seconds").get<double>() > 0.6 * right);
+    }
+  }
 }
 
 }  // namespace

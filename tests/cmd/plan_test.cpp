@@ -220,10 +220,13 @@ TEST_CASE("bad input: exit code 2 and what to do") {
     CHECK(ended.says(bad.says));
   }
   CHECK(estrain({"plan"}).code == 2);
-  const Ended no_data = job.plan({"--set", "data.format=\"idx\"", "--set", "data.path=" + job / "nothing"});
-  INFO(no_data.shown());
-  CHECK(no_data.code != 0);
-  CHECK(no_data.says(job / "nothing"));
+  const std::string no_data = job / "no-data.toml";
+  write_file_atomically(
+      no_data, "[model]\nname = \"lenet\"\n[data]\nformat = \"idx\"\npath = \"nothing\"\n[train]\nsteps = 1\n");
+  const Ended unread = estrain({"plan", no_data});
+  INFO(unread.shown());
+  CHECK(unread.code != 0);
+  CHECK(unread.says(job / "nothing"));
   CHECK_FALSE(fs::exists(job.database()));
 }
 
