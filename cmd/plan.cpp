@@ -94,7 +94,7 @@ class Planning {
     host_ = launch::profile_host(cores_);
     choose_devices();
     decide_determinism(spec_, held_.front());
-    check_mixture();
+    check_given();
   }
 
   int run() {
@@ -122,9 +122,11 @@ class Planning {
     launch::check_devices(all_, true);
   }
 
-  // A list that gives ESTs to devices of different kinds is one that train would refuse.
-  void check_mixture() const {
-    if (held_.front().ests) launch::check_devices(held_, mixes());
+  // A list that gives ESTs to its devices must be one that train would take: said before anything is measured.
+  void check_given() const {
+    if (std::ranges::none_of(held_, [](const Device& device) { return device.ests.has_value(); })) return;
+    launch::check_devices(held_, mixes());
+    launch::place_ests(held_, spec_.job.ests);
   }
   bool mixes() const { return arguments_.allow_mixed || spec_.job.determinism == spec::Determinism::d2; }
 

@@ -12,12 +12,12 @@
 namespace estrain::launch {
 namespace {
 
-constexpr double kHurryAt = 0.5;      // of the time within which devices are to be given back: the step is given up
-constexpr double kKillAt = 0.8;       // and whoever still holds one is killed
-constexpr size_t kLatestWindows = 2;  // what a plan for workers that changed their speed rests on
-constexpr int64_t kTrialWindows = 8;  // of a growth, before it is judged
+constexpr double kHurryAt = 0.5;       // of the time within which devices are to be given back: the step is given up
+constexpr double kKillAt = 0.8;        // and whoever still holds one is killed
+constexpr size_t kLatestWindows = 2;   // what a plan for workers that changed their speed rests on
+constexpr int64_t kTrialWindows = 40;  // as estimated for so many: a growth has proven itself
 constexpr int64_t kLately = 60'000'000'000;  // ns
-constexpr double kSlowerThanBefore = 1.02;
+constexpr double kTrialSlowSeconds = 3;
 
 // `all` without one of each of `some`; nothing where one is not in it.
 std::optional<std::vector<std::string>> without(std::vector<std::string> all, const std::vector<std::string>& some) {
@@ -370,19 +370,29 @@ void Launcher::follow(const Placement& best, const plan::Plan& now) {
 
 // True: the growth was taken back.
 bool Launcher::judge_trial() {
-  if (speed_meter_.windows() < kTrialWindows) return false;
+  if (!fall_back_) {
+    plan::Plan before, now;
+    before.step_seconds = elastic_.trial->step_seconds_before;
+    now.step_seconds = elastic_.estimated_step_seconds;
+    plan::FallBackWatch::Rules rules;
+    rules.seconds = kTrialSlowSeconds;
+    fall_back_.emplace(before, before.step_seconds, now, rules);
+  }
+  const auto decision =
+      fall_back_->observe(speed_meter_.recent(kLatestWindows).step_seconds(), seconds(monotonic_ns()));
+  const bool proven = !decision && fall_back_->slow_seconds() == 0 && speed_meter_.windows() >= kTrialWindows;
+  if (!decision && !proven) return false;
   const Trial trial = std::move(*elastic_.trial);
   elastic_.trial.reset();
-  const double measured = speed_meter_.stage().step_seconds();
-  if (measured <= kSlowerThanBefore * trial.step_seconds_before) return false;
-  const std::string why = fmt::format("steps take {:.1f} ms with what was added, and took {:.1f} ms without",
-                                      1000 * measured, 1000 * trial.step_seconds_before);
-  note_decision("back to " + list_of(trial.held_before), why);
+  fall_back_.reset();
+  if (!decision || !decision->fall_back) return false;
+  note_decision("back to " + list_of(trial.held_before), decision->reason);
   PendingChange change;
   change.devices = trial.devices_before;
   change.held = trial.held_before;
-  change.why = why;
+  change.why = decision->reason;
   change.estimated_step_seconds = trial.step_seconds_before;
+  change.plan_reason = "it was faster before";
   begin_change(std::move(change));
   return true;
 }

@@ -38,6 +38,7 @@
 #include "core/launch/speed_meter.h"
 #include "core/launch/speed_watch.h"
 #include "core/plan/change.h"
+#include "core/plan/fall_back.h"
 #include "core/profile/profile_store.h"
 #include "core/spec/job_spec.h"
 
@@ -241,7 +242,8 @@ class Launcher {
   Elasticity elastic_;
   plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
       resize_watch_{plan::GainWatch::kToResize};
-  std::map<std::string, TriedShares> tried_;  // by shares_text()
+  std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
+  std::map<std::string, TriedShares> tried_;      // by shares_text()
 };
 
 }  // namespace estrain::launch

@@ -158,19 +158,24 @@ class ShortRun {
       const Json event = Json::parse(events.substr(begin, end - begin), nullptr, false);
       if (auto speed = StageSpeed::from_event(event)) last = std::move(speed);
     }
-    if (last) last->spread = spread_of_steps();
+    if (last) weigh_steps(*last);
     return last;
   }
 
-  // The middle half of the rates over their median.
-  double spread_of_steps() const {
-    std::vector<double> rates;
+  // A machine that does something else now and then makes some steps long, and a checkpoint some of the first: all
+  // times are taken for those of the median step.
+  void weigh_steps(StageSpeed& stage) const {
+    std::vector<double> times;  // of each step; the unit is of no matter
     for (const auto& step : record::read_metrics(run_.path() + "/metrics.jsonl").steps)
-      if (step.step.value > SpeedMeter::kColdSteps) rates.push_back(step.samples_per_second);
-    if (rates.size() < 4) return 0;
-    std::ranges::sort(rates);
-    const size_t n = rates.size();
-    return (rates[n - 1 - n / 4] - rates[n / 4]) / rates[n / 2];
+      if (step.step.value > SpeedMeter::kColdSteps && step.samples_per_second > 0)
+        times.push_back(1 / step.samples_per_second);
+    if (times.size() < 4) return;
+    std::ranges::sort(times);
+    const size_t n = times.size();
+    const double median = times[n / 2], mean = std::reduce(times.begin(), times.end()) / static_cast<double>(n);
+    stage.spread = (times[n - 1 - n / 4] - times[n / 4]) / median;
+    stage.seconds *= median / mean;
+    for (StageSpeed::Worker& worker : stage.workers) worker.computing_seconds *= median / mean;
   }
 
   Error failure(const ChildEnd& end) const {

@@ -68,6 +68,7 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   place_ests(resize.devices, spec_.job.ests);
   resize.held = kinds_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
+  elastic_.trial.reset();
   begin_change(std::move(resize));
 }
 
@@ -177,6 +178,7 @@ void Launcher::change_workers() {
   rate_from_step_ = step;
   move_watch_.reset();
   return_watch_.reset();
+  fall_back_.reset();
   resize_watch_.reset();
   if (!under_way) return release_unused_slots();
   state_.held = std::move(change.held);

@@ -2,6 +2,7 @@
 // from a slow worker; and none of it leaves a trace.
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <csignal>
 
@@ -223,6 +224,54 @@ TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other 
   const Words size = {"--set", "job.ests=8", "--set", "data.batch=200", "--set", "train.steps=" + std::to_string(step)};
   REQUIRE(estrain(with({"train", spec, "--run", folder / "whole"}, size)).code == 0);
   CHECK(difference(run, folder / "whole").text == "");
+}
+
+// This process, and those that it starts from here on, on one core.
+class OneCore {
+ public:
+  OneCore() {
+    ::sched_getaffinity(0, sizeof all_, &all_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+      if (CPU_ISSET(core, &all_)) CPU_SET(core, &one);
+    }
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OneCore() { ::sched_setaffinity(0, sizeof all_, &all_); }
+
+ private:
+  cpu_set_t all_;
+};
+
+TEST_CASE("growth that makes the job no faster is taken back, and what was offered let go of") {
+  const ScratchFolder folder;
+  const OneCore one_core;
+  const std::string spec = folder.write("job.toml", long_job()), file = folder / "profiles.json", run = folder / "run";
+  ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
+  for (const char* devices : {"1", "2"}) {
+    const Ended ended =
+        estrain({"train", spec, "--run", folder / devices, "--devices", devices, "--set", "train.steps=300"});
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+  }
+  Json profiles = Json::parse(read_file(file));  // two workers that share a core cannot be as fast as this says
+  for (Json& sample : profiles.at("profiles").at(0).at("mini_batch")) {
+    if (sample.at("workers") == 2) sample["seconds"] = sample["seconds"].get<double>() / 2;
+  }
+  write_file_atomically(file, profiles.dump());
+  Job job(spec, run, with({"--devices", "1"}, kAutomatic));
+  job.reach(100);
+  CHECK(offer(job, "1").at("taken") == Json{"cpu"});
+  wait_until(
+      "going back", [&] { return events(run, "resize").size() == 2; }, 60);
+  ::unsetenv("ESTRAIN_PROFILES");
+  const Json decision = events(run, "decision").back();
+  INFO(decision.dump());
+  CHECK(decision.at("what") == "back to cpu");
+  CHECK(job.status().at("held") == Json{"cpu"});
+  CHECK(job.workers().size() == 1);
+  CHECK(job.stop().code == 0);
 }
 
 // Seconds per mini-batch of a kind on its own, in a profile file; and the same scaled.
