@@ -7,6 +7,9 @@
 #include <csignal>
 
 #include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/base/memory_use.h"
+#include "core/launch/cgroup_room.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -157,33 +160,63 @@ void Launcher::weigh_offer(ClientId client, const Json& request) {
     state_.waiting.push_back({client, request, monotonic_ns()});
     return;
   }
+  take_or_decline(client, kinds_of(offered));
+}
+
+void Launcher::take_or_decline(ClientId client, const std::vector<std::string>& offered) {
   const SpeedMeter::Span span = require_speeds();
-  const Placement best = companion_->best(span, kinds_of(together));
+  const WorkerRoom room = room_for_workers();
+  std::vector<std::string> usable = offered;
+  const auto plan_for = [&] {
+    std::vector<std::string> together = state_.held;
+    together.insert(together.end(), usable.begin(), usable.end());
+    return companion_->best(span, together);
+  };
+  Placement best = plan_for();
+  while (!usable.empty() && std::ranges::count(best.workers, -1) > room.workers) {
+    usable.pop_back();
+    best = plan_for();
+  }
   const std::vector<std::string> taken = beyond(kinds_of(best.devices), state_.held);
   const plan::Verdict verdict =
       plan::weigh({companion_->current(span).step_seconds, best.plan.step_seconds, steps_left(), resize_seconds()});
-  Json answer = {{"offered", kinds_of(offered)},
-                 {"taken", Json::array()},
+  const bool no_memory = usable.empty() && !offered.empty();
+  const std::string reason = no_memory ? room.reason : taken.empty() ? best.plan.reason : verdict.reason;
+  const bool takes = !taken.empty() && verdict.worth;
+  const std::string what = takes ? fmt::format("offer of {}: {} taken", list_of(offered), list_of(taken))
+                                 : fmt::format("offer of {} declined", list_of(offered));
+  note_decision(what, reason);
+  Json answer = {{"offered", offered},
+                 {"taken", takes ? taken : std::vector<std::string>()},
                  {"step_seconds_now", span.step_seconds()},
                  {"step_seconds_estimated", best.plan.step_seconds},
-                 {"reason", taken.empty() ? best.plan.reason : verdict.reason}};
-  if (taken.empty() || !verdict.worth) {
-    note_decision("offer of " + list_of(kinds_of(offered)) + " declined", answer["reason"]);
-    answer.update(
-        {{"ok", true}, {"step", committed()}, {"message", "declined: " + answer["reason"].get<std::string>()}});
+                 {"reason", reason},
+                 {"message", what + ": " + reason}};
+  if (!takes) {
+    answer.update({{"ok", true}, {"step", committed()}});
     return control_->reply(client, answer);
   }
-  answer["taken"] = taken;
-  const std::string what = fmt::format("offer of {}: {} taken", list_of(kinds_of(offered)), list_of(taken));
-  note_decision(what, verdict.reason);
   std::vector<std::string> held = state_.held;
   held.insert(held.end(), taken.begin(), taken.end());
   PendingChange change = change_to(best, std::move(held), what);
   change.client = client;
-  change.answer = answer;
-  change.answer["message"] = what + ": " + verdict.reason;
+  change.answer = std::move(answer);
   elastic_.trial = Trial{state_.held, devices_in_force(), span.step_seconds()};
   begin_change(std::move(change));
+}
+
+// How many more workers there is memory for, if they take as much of their own as those that are there.
+Launcher::WorkerRoom Launcher::room_for_workers() const {
+  uint64_t each = 1;
+  for (const WorkerProcess& worker : state_.workers) {
+    const auto status = read_file_if_present(fmt::format("/proc/{}/status", worker.process.pid()));
+    each = std::max(each, proc_bytes(status.value_or(""), "RssAnon").value_or(0));
+  }
+  const std::string info = read_file_if_present("/proc/meminfo").value_or("");
+  const uint64_t machine = proc_bytes(info, "MemAvailable").value_or(UINT64_MAX);
+  const uint64_t free = std::min(machine, cgroup_room().memory_bytes.value_or(UINT64_MAX));
+  const auto workers = static_cast<int64_t>(std::min<uint64_t>(free / each, 1 << 20));
+  return {workers, fmt::format("a worker takes {} of memory, {} are left", format_bytes(each), format_bytes(free))};
 }
 
 // Gives devices back, whatever it costs, within the time that was set.

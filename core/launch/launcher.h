@@ -90,6 +90,11 @@ class Launcher {
     Json answer = Json::object();         // what the client is told beside the figures
   };
 
+  // Into memory.
+  struct WorkerRoom {
+    int64_t workers = 0;
+    std::string reason;  // in words
+  };
   // How long steps took with shares that were in force not long ago.
   struct TriedShares {
     double step_seconds = 0;
@@ -133,6 +138,8 @@ class Launcher {
   void serve_waiting();
   void resize_as_planned(ClientId client);
   void weigh_offer(ClientId client, const Json& request);
+  void take_or_decline(ClientId client, const std::vector<std::string>& offered);
+  WorkerRoom room_for_workers() const;
   void reclaim(ClientId client, const Json& request, int64_t arrived_ns);
   void hurry_reclaim(int64_t now);
   void hurry_waiting_reclaims(int64_t now);

@@ -90,7 +90,7 @@ TEST_CASE("offers that are of no use, and requests that make no sense") {
     const Json declined = offer(job, "2");
     INFO(declined.dump());
     CHECK(declined.at("taken").empty());
-    CHECK(declined.at("message").get<std::string>().starts_with("declined: "));
+    CHECK(declined.at("message").get<std::string>().starts_with("offer of cpu,cpu declined: "));
     CHECK(job.status().at("held").size() == 2);
 
     const auto refused = [&](const Words& command, const std::string& words) {
