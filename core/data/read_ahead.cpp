@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace estrain::data {
@@ -37,7 +38,8 @@ ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, co
   if (options.readers < 1 || options.prefetch < 1)
     throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
                       options.prefetch);
-  start_readers();
+  if (options.most_readers > options.readers) tuning_.emplace(options.most_readers);
+  start_readers(options.readers);
 }
 
 ReadAhead::~ReadAhead() {
@@ -46,17 +48,38 @@ ReadAhead::~ReadAhead() {
     stop_ = true;
   }
   room_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
-}
-
-void ReadAhead::start_readers() {
-  const BlockedSignals blocked;
-  for (int64_t i = 0; i < options_.readers; ++i) {
-    pthread_setname_np(readers_.emplace_back([this] { read_pieces(); }).native_handle(), "estrain-reader");
+  for (std::thread& reader : readers_) {
+    if (reader.joinable()) reader.join();
   }
 }
 
+// Until there are `wanted` of them, or only so many are left.
+void ReadAhead::start_readers(int64_t wanted) {
+  {
+    std::lock_guard lock(mutex_);
+    wanted_ = wanted;
+  }
+  room_.notify_all();
+  for (; static_cast<int64_t>(readers_.size()) > wanted; readers_.pop_back()) readers_.back().join();
+  room_.notify_all();  // one that has just ended may have been woken in place of another
+  const BlockedSignals blocked;
+  for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
+    pthread_setname_np(readers_.emplace_back([this, number] { read_pieces(number); }).native_handle(),
+                       "estrain-reader");
+  }
+}
+
+// The times at which the consumer asked for a mini-batch, and got it.
+void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
+  if (last_asked_ns_ != 0) {
+    const int64_t readers = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));
+    if (readers != static_cast<int64_t>(readers_.size())) start_readers(readers);
+  }
+  last_asked_ns_ = asked_ns;
+}
+
 std::optional<Batch> ReadAhead::next() {
+  const int64_t asked_ns = tuning_ ? monotonic_ns() : 0;
   std::unique_lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   ready_.wait(lock,
@@ -72,11 +95,12 @@ std::optional<Batch> ReadAhead::next() {
   lock.unlock();
   room_.notify_one();
   if (slot.failure) std::rethrow_exception(slot.failure);
+  if (tuning_) tune(asked_ns, monotonic_ns());
   return Batch(slot.request, shape_, std::move(slot.buffer));
 }
 
-void ReadAhead::read_pieces() {
-  while (const std::optional<Piece> piece = claim()) {
+void ReadAhead::read_pieces(int64_t number) {
+  while (const std::optional<Piece> piece = claim(number)) {
     std::exception_ptr failure;
     try {
       fill(*piece);
@@ -107,15 +131,16 @@ void ReadAhead::open_slot() {
   if (exhausted_) ready_.notify_all();
 }
 
-std::optional<ReadAhead::Piece> ReadAhead::claim() {
+// Nothing for a reader that is to end.
+std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [this] { return stop_ || may_claim(); });
-  if (stop_) return std::nullopt;
+  room_.wait(lock, [&] { return stop_ || number >= wanted_ || may_claim(); });
+  if (stop_ || number >= wanted_) return std::nullopt;
   Slot& slot = slots_.back();
-  const int64_t share = (slot.request.size + options_.readers - 1) / options_.readers;
+  const int64_t share = (slot.request.size + wanted_ - 1) / wanted_;
   const Piece piece{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
   slot.claimed += piece.count;
-  if (options_.readers > 1 && may_claim()) room_.notify_one();
+  if (wanted_ > 1 && may_claim()) room_.notify_one();
   return piece;
 }
 

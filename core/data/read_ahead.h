@@ -20,6 +20,7 @@
 
 #include "core/data/batch.h"
 #include "core/data/dataset.h"
+#include "core/data/reader_tuning.h"
 
 namespace estrain::data {
 
@@ -38,9 +39,10 @@ class BatchPlan {
 class ReadAhead {
  public:
   struct Options {
-    int64_t readers = 1;   // threads, at least 1
-    int64_t prefetch = 4;  // mini-batches being read or ready but not handed out, at least 1
-    int64_t batch = 1;     // samples of the largest mini-batch
+    int64_t readers = 1;       // threads, at least 1
+    int64_t prefetch = 4;      // mini-batches being read or ready but not handed out, at least 1
+    int64_t batch = 1;         // samples of the largest mini-batch
+    int64_t most_readers = 1;  // where that is more than `readers`: as many as it takes (reader_tuning.h)
   };
 
   // Starts reading. `dataset` must outlive the object (Batches may outlive both).
@@ -53,6 +55,9 @@ class ReadAhead {
   // The plan's next mini-batch, as soon as it is read; nothing after the last one. What a reader threw is thrown here,
   // in the place of its mini-batch and ever after. For one consumer thread.
   std::optional<Batch> next();
+
+  // Threads, now. For the consumer thread.
+  int64_t readers() const { return static_cast<int64_t>(readers_.size()); }
 
  private:
   struct Slot {  // one mini-batch under way
@@ -67,9 +72,10 @@ class ReadAhead {
     int64_t first, count;
   };
 
-  void start_readers();
-  void read_pieces();
-  std::optional<Piece> claim();
+  void start_readers(int64_t wanted);
+  void read_pieces(int64_t number);
+  std::optional<Piece> claim(int64_t number);
+  void tune(int64_t asked_ns, int64_t got_ns);
   bool may_claim();
   void open_slot();
   void finish(const Piece& piece, const std::exception_ptr& failure);
@@ -88,7 +94,11 @@ class ReadAhead {
   std::atomic<bool> stop_ = false;
   std::exception_ptr plan_failure_;  // why exhausted_, if the plan itself or its memory failed
   std::exception_ptr failure_;       // already thrown by next()
+  int64_t wanted_ = 0;               // readers; those with a higher number end
   std::vector<std::thread> readers_;
+  // The consumer's own:
+  std::optional<ReaderTuning> tuning_;
+  int64_t last_asked_ns_ = 0;
 };
 
 }  // namespace estrain::data

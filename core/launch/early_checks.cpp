@@ -32,6 +32,9 @@ std::string limit_text(std::optional<uint64_t> limit) { return limit ? format_by
 
 uint64_t unsigned_of(int64_t value) { return value > 0 ? static_cast<uint64_t>(value) : 0; }
 
+// Where their number is to be found, it begins with one.
+int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec.data.readers); }
+
 uint64_t workers_of(const CheckedJob& job) { return job.devices.size(); }
 
 std::string count(uint64_t number, std::string_view noun) {
@@ -274,7 +277,7 @@ Finding check_tasks(const CheckedJob& job, const Machine& machine) {
   }
   if (!left) return Finding::fine("tasks", "unlimited");
   const uint64_t least = kTasksBesideWorkers + workers_of(job);
-  const uint64_t threads = unsigned_of(job.spec.job.threads + job.spec.data.readers) + 1;
+  const uint64_t threads = unsigned_of(job.spec.job.threads + readers_of(job)) + 1;
   const uint64_t needed = kTasksBesideWorkers + workers_of(job) * threads;
   const std::string seen = fmt::format("{} more may be started; {} of {} threads need {}", *left,
                                        count(workers_of(job), "worker"), threads, needed);
@@ -296,7 +299,7 @@ Finding check_cores(const CheckedJob& job, const Machine& machine) {
 }
 
 Finding check_readers(const CheckedJob& job, const Machine& machine) {
-  const uint64_t readers = unsigned_of(job.spec.data.readers), threads = unsigned_of(job.spec.job.threads);
+  const uint64_t readers = unsigned_of(readers_of(job)), threads = unsigned_of(job.spec.job.threads);
   const uint64_t cores = unsigned_of(machine.cores);
   const std::string seen = fmt::format("{} x ({} + {}) on {}", count(workers_of(job), "worker"),
                                        count(threads, "thread"), count(readers, "reader"), count(cores, "core"));

@@ -68,7 +68,7 @@ struct DataSection {
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
   int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one
   // loading; no part in the bits
-  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs
+  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs; 0: found while it runs
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
 
   bool operator==(const DataSection&) const = default;

@@ -113,10 +113,11 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.format", {"synthetic"})
           .means("Training samples; an eighth as many, at least one, for evaluation."),
       ESTRAIN_KEY(data.readers)
-          .min(1)
+          .min(0)
           .max(1024)
           .not_in_bits()
-          .means("Reader threads of a worker, whatever its number of ESTs."),
+          .means("Reader threads of a worker, whatever its number of ESTs; 0: found while it runs, as many as it takes "
+                 "not to wait for them."),
       ESTRAIN_KEY(data.prefetch)
           .min(1)
           .max(65536)
@@ -225,9 +226,8 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(elastic.mode)
           .not_in_bits()
-          .means(
-              "Who changes the devices of the running job: only its user (manual), or the planner as well (auto: it "
-              "weighs offers, gives slow workers fewer ESTs, and falls back from what turns out slower)."),
+          .means("Who changes the devices of the running job: only its user (manual), or the planner as well (auto: it "
+                 "weighs offers, gives slow workers fewer ESTs, and falls back from what turns out slower)."),
 
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)

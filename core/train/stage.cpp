@@ -1,5 +1,6 @@
 #include "core/train/stage.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,9 +22,17 @@
 namespace estrain::train {
 namespace {
 
+constexpr int64_t kMostReaders = 16;  // where their number is to be found
+
+int64_t cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 data::LoaderOptions loader_options(const Job& job, int64_t from_step) {
   data::LoaderOptions options;
-  options.readers = job.spec().data.readers;
+  options.readers = std::max<int64_t>(1, job.spec().data.readers);
+  if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cores());
   options.prefetch = job.spec().data.prefetch;
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
   options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step);
@@ -229,7 +238,7 @@ bool Stage::evaluate(int64_t step) {
   options.batch = job_.spec().train.eval_batch;
   options.first = order_.worker.value;
   options.stride = order_.workers();
-  options.readers = job_.spec().data.readers;
+  options.readers = std::max<int64_t>(1, job_.spec().data.readers);
   options.prefetch = job_.spec().data.prefetch;
   data::Evaluation evaluation(*job_.data().test, options);
   while (auto batch = evaluation.next()) {

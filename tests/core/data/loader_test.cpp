@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <set>
+#include <thread>
 
 #include "core/data/evaluation.h"
 #include "data_files.h"
@@ -128,6 +129,38 @@ TEST_CASE("the first mini-batch needs no more than its own samples, with 1 EST o
       data.allow_only({});
     }
   }
+}
+
+// Samples that take a while, without taking a core.
+class Slow : public Dataset {
+ public:
+  explicit Slow(const Dataset& data) : data_(data) {}
+  int64_t size() const override { return data_.size(); }
+  SampleShape shape() const override { return data_.shape(); }
+  int64_t classes() const override { return data_.classes(); }
+  void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    data_.read(index, draw, out_input, out_target);
+  }
+
+ private:
+  const Dataset& data_;
+};
+
+TEST_CASE("readers are added while the worker waits for them, and the batches stay what they are") {
+  const Numbers data(4000);
+  Slow slow(data);
+  const Sampler sampler(4000, 1, 4, true, false, 5);
+  Loader loader(slow, sampler, range(0, 1), {}, {1, 8, 5, std::nullopt, 4});
+  CHECK(loader.readers() == 1);
+  int64_t most = 1;
+  for (int i = 0; i < 400; ++i) {
+    check_content(loader.next(), sampler, 5);
+    std::this_thread::sleep_for(std::chrono::microseconds(700));  // the worker computes
+    most = std::max(most, loader.readers());
+  }
+  CHECK(loader.readers() >= 2);
+  CHECK(most <= 4);
 }
 
 TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loader") {
