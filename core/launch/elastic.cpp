@@ -99,8 +99,7 @@ void Launcher::note_decision(std::string what, std::string reason) {
   elastic_.note({memory_ ? committed() : from_step_, std::move(what), std::move(reason)});
 }
 
-Launcher::PendingChange Launcher::change_to(const Placement& placement, std::vector<std::string> held,
-                                            std::string why) const {
+PendingChange Launcher::change_to(const Placement& placement, std::vector<std::string> held, std::string why) const {
   PendingChange change;
   change.devices = placement.devices;
   change.workers = placement.workers;
@@ -122,7 +121,7 @@ bool Launcher::is_in_force(const Placement& placement) const {
 
 // Speeds as of late; throws where the stage has not gone on for long enough to be judged.
 SpeedMeter::Span Launcher::require_speeds() const {
-  const SpeedMeter::Span span = speed_meter_.recent();
+  SpeedMeter::Span span = speed_meter_.recent();
   if (span.steps == 0)
     throw Error(Fault::usage, "nothing is known yet of how fast the job is on its devices")
         .advise("try again when it has trained for a second");
@@ -206,7 +205,7 @@ void Launcher::take_or_decline(ClientId client, const std::vector<std::string>& 
 }
 
 // How many more workers there is memory for, if they take as much of their own as those that are there.
-Launcher::WorkerRoom Launcher::room_for_workers() const {
+WorkerRoom Launcher::room_for_workers() const {
   uint64_t each = 1;
   for (const WorkerProcess& worker : state_.workers) {
     const auto status = read_file_if_present(fmt::format("/proc/{}/status", worker.process.pid()));
@@ -260,8 +259,7 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
 }
 
 // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones.
-Launcher::PendingChange Launcher::shrunk_to(const std::vector<std::string>& staying,
-                                            const std::vector<std::string>& held) const {
+PendingChange Launcher::shrunk_to(const std::vector<std::string>& staying, const std::vector<std::string>& held) const {
   const std::string why = "devices were reclaimed";
   const SpeedMeter::Span span = speed_meter_.recent();
   const std::vector<std::string>& use = staying.empty() ? held : staying;

@@ -77,7 +77,7 @@ bool present(const std::string& path) {
 
 // In a container the path may be that of the host while the tree that is mounted begins at the container's own group.
 std::string visible_folder(const std::string& root, const std::string& path, const std::string& file) {
-  const std::string own = path == "/" ? root : root + path;
+  std::string own = path == "/" ? root : root + path;
   if (present(own + "/" + file)) return own;
   return present(root + "/" + file) ? root : "";
 }

@@ -263,9 +263,12 @@ std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) 
 
 void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host,
                              int64_t now) const {
+  if (!one_est && !alone && together.empty()) return;
+  profiles.at(profile::describe_work(spec, kind, host)) = {};
+  // A set that was disturbed would scale what was measured before it; the time alone has the last word.
+  for (const StageSpeed& stage : together) profiles.learn(spec, host, stage, now);
   if (one_est && alone) profiles.learn_update(spec, host, *one_est, *alone, now);
   if (const auto& lone = alone ? alone : one_est) profiles.learn(spec, host, *lone, now);
-  for (const StageSpeed& stage : together) profiles.learn(spec, host, stage, now);
   if (memory) profiles.at(profile::describe_work(spec, kind, host)).memory = memory;
 }
 

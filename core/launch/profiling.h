@@ -36,7 +36,7 @@ struct KindProfile {
   std::vector<profile::StageSpeed> together;          // several workers
   std::optional<profile::Memory> memory;
 
-  // Takes all of it into `profiles`.
+  // Takes all of it into `profiles`, in the place of what was known of the kind. No effect where nothing was measured.
   void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host, int64_t now) const;
 };
 

@@ -32,8 +32,9 @@ ESTRAIN_INLINE Floats taken(Whole, Floats next, Floats) { return next; }
 ESTRAIN_INLINE Floats taken(Tail tail, Floats next, Floats before) { return blend(tail.n, next, before); }
 
 // Lane (l + half) % width in lane l.
-template <int half, size_t lanes = width>
-ESTRAIN_INLINE Floats turned(Floats x) {
+template <int half, typename Vector>
+ESTRAIN_INLINE Vector turned(Vector x) {
+  constexpr size_t lanes = sizeof(Vector) / sizeof(float);
   if constexpr (lanes == 16) {
     return __builtin_shufflevector(x, x, half, half + 1, half + 2, half + 3, half + 4, half + 5, half + 6, half + 7,
                                    half + 8, half + 9, half + 10, half + 11, half + 12, half + 13, half + 14,

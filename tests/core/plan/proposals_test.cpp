@@ -104,6 +104,16 @@ TEST_CASE("shrinking: idle devices first, then what costs least") {
   CHECK(shrink(job_of(2, true), held, 2, 1).size() == 1);
 }
 
+TEST_CASE("shrinking: where it makes no difference the faster devices stay") {
+  const std::vector<Proposal> ways =
+      shrink(job_of(1, false), {{"fast", 2, 2}, {"slow", 1, 1}, {"faster", 1, 3}}, 1, 10);
+  REQUIRE(ways.size() == 3);
+  CHECK(ways[0].change == Counts{0, -1, 0});
+  CHECK(ways[1].change == Counts{-1, 0, 0});  // costs as little
+  CHECK(ways[1].speed_up == 1);
+  CHECK(ways[2].change == Counts{0, 0, -1});
+}
+
 TEST_CASE("shrinking by given devices") {
   const std::vector<DeviceGroup> held{{"fast", 2, 2}, {"slow", 2, 1}};
   const Proposal left = shrink_by(job_of(6, false), held, {1, 0});

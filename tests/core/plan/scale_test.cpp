@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <string>
 
+#include "core/plan/fleet.h"
 #include "core/plan/plan.h"
 #include "core/plan/proposals.h"
 
@@ -36,17 +37,16 @@ Job job_of(int64_t ests, bool one_kind) {
 
 std::string name(bool one_kind) { return one_kind ? "one kind" : "mixed"; }
 
-// The shortest of some runs: what the machine does besides only adds to it.
+// Of the processor, the least of some runs: what else the machine does only adds to it.
 template <typename Body>
 double milliseconds(Body&& body) {
-  double shortest = std::numeric_limits<double>::infinity();
+  double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     body();
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
-    shortest = std::min(shortest, taken.count());
+    least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
-  return shortest;
+  return least;
 }
 
 TEST_CASE("a plan for 4096 ESTs on 10,000 devices of 8 kinds takes milliseconds, and is all but the best") {
@@ -60,6 +60,22 @@ TEST_CASE("a plan for 4096 ESTs on 10,000 devices of 8 kinds takes milliseconds,
     CHECK(taken < 10 * 5);
     CHECK(plan.slack < 0.01);
   }
+}
+
+TEST_CASE(
+    "beyond the exact search slack is the distance from a lower bound: shortest pace, one partial sum for each "
+    "worker") {
+  const Job job = job_of(4096, false);
+  const std::vector<DeviceGroup> groups = fleet_of(1000, 2);
+  const Fleet fleet(groups, {0, 1}, job);
+  double bound = std::numeric_limits<double>::infinity();
+  for (int64_t workers = 1; workers <= fleet.most_workers(); ++workers) {
+    bound = std::min(bound,
+                     job.crowding_of(workers) * fleet.shortest_pace(workers) + job.exchange.seconds(workers, workers));
+  }
+  const Plan plan = best_plan(job, groups);
+  CHECK(plan.slack > 0);
+  CHECK(plan.step_seconds * (1 - plan.slack) == doctest::Approx(bound).epsilon(1e-12));
 }
 
 TEST_CASE("all proposals for 10,000 devices of 8 kinds take less than a tenth of a second") {
