@@ -81,6 +81,25 @@ TEST_CASE("an offer is taken, and given back in time; a time line tells of it, a
   CHECK(events(run, "decision").size() >= 2);
 }
 
+TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and says so when they are there") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  const Words size = {"--set", "train.steps=1500", "--set", "data.batch=100"};
+  Job job(spec, run, with({"--devices", "cpu=5,cpu=1"}, size));
+  Ended moved;
+  wait_until("a resize to auto", [&] {
+    moved = job.resize("auto");
+    return !moved.says("nothing is known yet");
+  });
+  INFO(moved.shown());
+  CHECK(moved.code == 0);
+  const Json workers = job.status().at("workers");
+  REQUIRE(workers.size() == 2);
+  CHECK(workers.at(0).at("ests").at(1).get<int64_t>() <= 4);
+  CHECK(workers.at(0).at("ests").at(1).get<int64_t>() >= 2);
+  check_ends_undisturbed(job, folder, spec, size);
+}
+
 TEST_CASE("offers that are of no use, and requests that make no sense") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";

@@ -183,7 +183,6 @@ TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothin
                               {"gpu", 2, "\"gpu\" is no known device"},
                               {"cuda:0", 1, "CPU workers only"},
                               {"0", 2, "\"0\""},
-                              {"auto", 2, "planner"},
                               {"", 2, "empty"}};
   for (const Refusal& refusal : refusals) {
     const Ended ended = job.resize(refusal.devices);
