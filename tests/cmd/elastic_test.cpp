@@ -86,6 +86,7 @@ TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   const Words size = {"--set", "train.steps=1500", "--set", "data.batch=100"};
   Job job(spec, run, with({"--devices", "cpu=5,cpu=1"}, size));
+  job.reach(1);
   Ended moved;
   wait_until("a resize to auto", [&] {
     moved = job.resize("auto");
