@@ -29,7 +29,7 @@ Verdict weigh(const Change& change) {
 
 bool GainWatch::observe(double step_seconds_now, double step_seconds_best) {
   const bool gains = step_seconds_now > 0 && step_seconds_best < (1 - kGain) * step_seconds_now;
-  windows_ = gains ? windows_ + 1 : 0;
+  windows_ = gains ? windows_ + 1 : std::max(0, windows_ - kMiss);
   if (windows_ < needed_) return false;
   windows_ = 0;
   return true;

@@ -26,11 +26,13 @@ constexpr double kGainOverCost = 2;
 Verdict weigh(const Change& change);
 
 // Looks, window by window, at what the best plan for the devices at hand would bring, and says when to follow it: when
-// a gain of at least kGain has shown in so many windows in a row. A change that has been made starts the count anew, so
-// that two are at least that far apart, and what a change gained less than kGain cannot undo it.
+// a gain of at least kGain has shown in so many windows, those without it counting against them. A change that has been
+// made starts the count anew, so that two are at least that far apart, and what a change gained less than kGain cannot
+// undo it.
 class GainWatch {
  public:
   static constexpr double kGain = 0.10;
+  static constexpr int kMiss = 3;    // windows that one without the gain takes back
   static constexpr int kToMove = 4;  // windows before ESTs move between the workers that are there: that costs little
   static constexpr int kToReturn =
       32;  // before they move back to where steps were measured to take longer not long ago

@@ -95,10 +95,10 @@ TEST_CASE("somebody else's folder and files are refused") {
 
 TEST_CASE("limits are told, and for root that of processes does not count") {
   CHECK(holds_in_child([] {
-    return limit(RLIMIT_NOFILE, 77) && limit(RLIMIT_FSIZE, 12345) && limit(RLIMIT_AS, uint64_t{1} << 40) && [] {
+    return limit(RLIMIT_NOFILE, 77) && limit(RLIMIT_FSIZE, 12345) && limit(RLIMIT_AS, uint64_t{1} << 46) && [] {
       const Machine machine = Machine::here("/tmp");
       return machine.limits.open_files == 77 && machine.limits.file_bytes == 12345 &&
-             machine.limits.address_space == uint64_t{1} << 40;
+             machine.limits.address_space == uint64_t{1} << 46;
     }();
   }));
   CHECK(holds_in_child([] {

@@ -46,6 +46,16 @@ TEST_CASE("other devices are used only after five times as many") {
   CHECK(watch.observe(1.0, 0.5));
 }
 
+TEST_CASE("a window now and then that does not show the gain only delays") {
+  GainWatch watch(GainWatch::kToReturn);
+  int windows = 0;
+  bool moves = false;
+  while (!moves && windows < 100) moves = watch.observe(1.0, ++windows % 10 == 0 ? 0.95 : 0.8);
+  CHECK(moves);
+  CHECK(windows > GainWatch::kToReturn);
+  CHECK(windows < 2 * GainWatch::kToReturn);
+}
+
 TEST_CASE("noise that comes and goes moves nothing") {
   GainWatch watch(GainWatch::kToMove);
   for (int i = 0; i < 100; ++i) {
