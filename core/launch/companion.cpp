@@ -101,7 +101,10 @@ std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, co
   return groups;
 }
 
-plan::Plan Companion::current(const SpeedMeter::Span& span) const {
+plan::Plan Companion::current(const SpeedMeter::Span& span) const { return evaluated(span, span); }
+
+// What the shares of `moved`, of the same workers, would take at the speeds of `span`.
+plan::Plan Companion::evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const {
   std::vector<std::string> kinds;
   for (const SpeedMeter::Worker& worker : span.workers) kinds.push_back(worker.kind);
   const profile::PlanInputs in = inputs(kinds);
@@ -110,12 +113,35 @@ plan::Plan Companion::current(const SpeedMeter::Span& span) const {
   for (const Group& group : present)
     devices.push_back({group.kind, static_cast<int64_t>(group.workers.size()), 1 / group.seconds});
   std::vector<plan::Share> shares;
-  for (const SpeedMeter::Worker& worker : span.workers) {
+  for (const SpeedMeter::Worker& worker : moved.workers) {
     const auto group = std::ranges::find_if(
         present, [&](const Group& g) { return std::ranges::find(g.workers, worker.id) != g.workers.end(); });
     shares.push_back({group - present.begin(), worker.ests});
   }
   return plan::evaluate(in.job, devices, std::move(shares));
+}
+
+// One EST each, then one by one to whoever would be done with it first.
+Placement Companion::balanced(const SpeedMeter::Span& span) const {
+  SpeedMeter::Span moved = span;
+  std::vector<double> seconds;
+  for (size_t i = 0; i < span.workers.size(); ++i) seconds.push_back(computing_seconds(span, i));
+  for (SpeedMeter::Worker& worker : moved.workers) worker.ests = 1;
+  for (int64_t left = spec_->job.ests - static_cast<int64_t>(span.workers.size()); left > 0; --left) {
+    size_t next = 0;
+    const auto done = [&](size_t i) { return static_cast<double>(moved.workers[i].ests + 1) * seconds[i]; };
+    for (size_t i = 1; i < seconds.size(); ++i) {
+      if (done(i) < done(next)) next = i;
+    }
+    moved.workers[next].ests += 1;
+  }
+  Placement placement;
+  placement.plan = evaluated(span, moved);
+  for (const SpeedMeter::Worker& worker : moved.workers) {
+    placement.devices.push_back({worker.kind, worker.ests});
+    placement.workers.push_back(worker.id);
+  }
+  return placement;
 }
 
 Placement Companion::best(const SpeedMeter::Span& span, const std::vector<std::string>& held) const {

@@ -37,6 +37,8 @@ class Companion {
 
   // The times that the present shares should have by the speeds of `span`, which must have steps.
   plan::Plan current(const SpeedMeter::Span& span) const;
+  // The shares of the workers of `span`, none left out, that let all finish as early as can be.
+  Placement balanced(const SpeedMeter::Span& span) const;
   // The best shares over the devices of `held` (kinds; those of the workers of `span` among them). A worker that is
   // slower or faster than others of its kind counts as what it is; a kind that was never measured as fast as the mean
   // of those that are. Throws Fault::infeasible where no device is held.
@@ -44,6 +46,7 @@ class Companion {
 
  private:
   struct Group;
+  plan::Plan evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const;
   double computing_seconds(const SpeedMeter::Span& span, size_t worker) const;
   profile::PlanInputs inputs(const std::vector<std::string>& kinds) const;
   std::vector<Group> groups(const SpeedMeter::Span& span, const std::vector<std::string>& held,

@@ -361,10 +361,12 @@ void Launcher::supervise_plan() {
   if (spec_.elastic.mode != spec::ElasticMode::automatic || state_.resize || ending_ != Ending::none) return;
   if (elastic_.trial && judge_trial()) return;
   const plan::Plan now = companion_->current(latest);
-  const Placement moved = companion_->best(latest, kinds_of_workers());
+  // The best plan for the workers that are there may leave one out; then moving ESTs comes first, as it costs little.
+  Placement moved = companion_->best(latest, kinds_of_workers());
+  if (moved.workers.size() != state_.workers.size()) moved = companion_->balanced(latest);
   const bool soon = move_watch_.observe(now.step_seconds, moved.plan.step_seconds);
   const bool late = return_watch_.observe(now.step_seconds, moved.plan.step_seconds);
-  if (moved.workers.size() == state_.workers.size() && (tried_in_vain(moved) ? late : soon)) return follow(moved, now);
+  if (tried_in_vain(moved) ? late : soon) return follow(moved, now);
   const Placement best = companion_->best(latest, state_.held);
   if (resize_watch_.observe(now.step_seconds, best.plan.step_seconds)) follow(best, now);
 }

@@ -5,6 +5,8 @@
 #include <sched.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <optional>
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
@@ -15,6 +17,26 @@
 
 namespace estrain::testing {
 namespace {
+
+// Speeds measured by other runs are no part of a test.
+class OwnProfiles {
+ public:
+  explicit OwnProfiles(const ScratchFolder& folder) : file(folder / "profiles.json") {
+    if (const char* before = ::getenv("ESTRAIN_PROFILES")) before_ = before;
+    ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
+  }
+  ~OwnProfiles() {
+    if (before_) {
+      ::setenv("ESTRAIN_PROFILES", before_->c_str(), 1);
+    } else {
+      ::unsetenv("ESTRAIN_PROFILES");
+    }
+  }
+  const std::string file;
+
+ private:
+  std::optional<std::string> before_;
+};
 
 const Words kAutomatic = {"--set", "elastic.mode=auto"};
 
@@ -54,6 +76,7 @@ void check_ends_undisturbed(Job& job, const ScratchFolder& folder, const std::st
 
 TEST_CASE("an offer is taken, and given back in time; a time line tells of it, and the bits do not") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   const Words size = {"--set", "train.steps=1500", "--set", "data.batch=64"};
   Job job(spec, run, with(with({"--devices", "1"}, size), kAutomatic));
@@ -83,6 +106,7 @@ TEST_CASE("an offer is taken, and given back in time; a time line tells of it, a
 
 TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and says so when they are there") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   const Words size = {"--set", "train.steps=1500", "--set", "data.batch=100"};
   Job job(spec, run, with({"--devices", "cpu=5,cpu=1"}, size));
@@ -103,6 +127,7 @@ TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and
 
 TEST_CASE("offers that are of no use, and requests that make no sense") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   {
     Job job(spec, run, with({"--devices", "2", "--set", "job.ests=2"}, kAutomatic));
@@ -141,6 +166,7 @@ TEST_CASE("offers that are of no use, and requests that make no sense") {
 
 TEST_CASE("all devices are reclaimed: a checkpoint, exit code 75, and the run can go on") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "train.steps=300"});
   job.reach(20);
@@ -160,6 +186,7 @@ TEST_CASE("a device is given back in time though a step takes longer, or its wor
   for (const bool stuck : {false, true}) {
     CAPTURE(stuck);
     const ScratchFolder folder;
+    const OwnProfiles profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     const std::string batch = stuck ? "data.batch=32" : "data.batch=8000", steps = stuck ? "300" : "4";
     const Words size = {"--set", batch, "--set", "train.steps=" + steps};
@@ -187,6 +214,7 @@ TEST_CASE("a device is given back in time though a step takes longer, or its wor
 
 TEST_CASE("a reclaim comes first: a resize that warms up a worker is given up for it") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "train.steps=400"});
   job.reach(10);
@@ -204,6 +232,7 @@ TEST_CASE("a reclaim comes first: a resize that warms up a worker is given up fo
 
 TEST_CASE("a reclaim during the start is served when the job trains") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "train.steps=300"});
   wait_until("a launcher", [&] { return !job.status().empty(); });
@@ -215,6 +244,7 @@ TEST_CASE("a reclaim during the start is served when the job trains") {
 
 TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other devices, no other bits") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, with({"--devices", "2", "--set", "job.ests=8", "--set", "data.batch=200"}, kAutomatic));
   job.reach(60);
@@ -266,26 +296,26 @@ class OneCore {
 
 TEST_CASE("growth that makes the job no faster is taken back, and what was offered let go of") {
   const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
   const OneCore one_core;
-  const std::string spec = folder.write("job.toml", long_job()), file = folder / "profiles.json", run = folder / "run";
-  ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   for (const char* devices : {"1", "2"}) {
     const Ended ended =
         estrain({"train", spec, "--run", folder / devices, "--devices", devices, "--set", "train.steps=300"});
     INFO(ended.shown());
     REQUIRE(ended.code == 0);
   }
-  Json profiles = Json::parse(read_file(file));  // two workers that share a core cannot be as fast as this says
+  Json profiles =
+      Json::parse(read_file(profiles_file.file));  // two workers that share a core cannot be as fast as this says
   for (Json& sample : profiles.at("profiles").at(0).at("mini_batch")) {
     if (sample.at("workers") == 2) sample["seconds"] = sample["seconds"].get<double>() / 2;
   }
-  write_file_atomically(file, profiles.dump());
+  write_file_atomically(profiles_file.file, profiles.dump());
   Job job(spec, run, with({"--devices", "1"}, kAutomatic));
   job.reach(100);
   CHECK(offer(job, "1").at("taken") == Json{"cpu"});
   wait_until(
       "going back", [&] { return events(run, "resize").size() == 2; }, 60);
-  ::unsetenv("ESTRAIN_PROFILES");
   const Json decision = events(run, "decision").back();
   INFO(decision.dump());
   CHECK(decision.at("what") == "back to cpu");
@@ -304,8 +334,8 @@ double& mini_batch_seconds(Json& profiles, const std::string& kind) {
 
 TEST_CASE("a profile that is wrong by three times is followed, found out and mended") {
   const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", long_image_job()), file = folder / "profiles.json";
-  ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
+  const OwnProfiles profiles_file(folder);
+  const std::string spec = folder.write("job.toml", long_image_job());
   const Words size = {"--set", "job.determinism=D2", "--set", "job.ests=8"};
   for (const char* kind : {"cpu:avx2", "cpu:sse"}) {
     Words command = {"train", spec, "--run", folder / kind, "--devices", kind, "--set", "train.steps=200"};
@@ -313,10 +343,10 @@ TEST_CASE("a profile that is wrong by three times is followed, found out and men
     INFO(ended.shown());
     REQUIRE(ended.code == 0);
   }
-  Json profiles = Json::parse(read_file(file));
+  Json profiles = Json::parse(read_file(profiles_file.file));
   const double right = mini_batch_seconds(profiles, "cpu:sse");
   mini_batch_seconds(profiles, "cpu:sse") = right / 3;
-  write_file_atomically(file, profiles.dump());
+  write_file_atomically(profiles_file.file, profiles.dump());
 
   const std::string run = folder / "run";
   Job job(spec, run, with(with({"--devices", "cpu:avx2"}, size), kAutomatic));
@@ -338,8 +368,7 @@ TEST_CASE("a profile that is wrong by three times is followed, found out and men
   job.reach(job.step() + 300);
   CHECK(job.stop().code == 0);
   job.launcher().wait();
-  Json mended = Json::parse(read_file(file));
-  ::unsetenv("ESTRAIN_PROFILES");
+  Json mended = Json::parse(read_file(profiles_file.file));
   for (Json& entry : mended.at("profiles")) {  // whatever number of workers it was measured with
     if (entry.at("work").at("device") != "cpu:sse") continue;
     for (const Json& sample : entry.at("mini_batch")) {

@@ -70,6 +70,19 @@ TEST_CASE(
   CHECK(ests_of(companion.best(over, {"cpu", "cpu"})) == std::vector<int64_t>{4, 4});
 }
 
+TEST_CASE("balanced shares leave nobody out, however slow") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  Companion companion(spec, {"a CPU", 8, "1"}, false);
+  const SpeedMeter::Span slow = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 200}});
+  companion.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
+  CHECK(companion.best(slow, {"cpu", "cpu"}).workers == std::vector<int64_t>{0});
+  const Placement balanced = companion.balanced(slow);
+  CHECK(ests_of(balanced) == std::vector<int64_t>{7, 1});
+  CHECK(balanced.workers == std::vector<int64_t>{0, 1});
+  CHECK(balanced.plan.compute_seconds == doctest::Approx(0.2).epsilon(0.05));
+  CHECK(ests_of(companion.balanced(stage({{0, "cpu", 2, 10}, {1, "cpu", 6, 30}}))) == std::vector<int64_t>{6, 2});
+}
+
 TEST_CASE("idle devices are started where that helps, and are as fast as their kind") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   Companion companion(spec, {"a CPU", 8, "1"}, false);
