@@ -253,7 +253,7 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
   PendingChange change = shrunk_to(staying, *rest);
   change.client = client;
   change.give_back_ns = deadline_ns;
-  change.answer = {{"reclaimed", wanted}, {"held", *rest}};
+  change.answer = Json{{"reclaimed", wanted}, {"held", *rest}};
   if (phase_ == Phase::training) return begin_change(std::move(change), arrived_ns);
   replace_pending(std::move(change), arrived_ns);
 }

@@ -44,7 +44,7 @@ Json to_json(const ResizeUnderWay& resize) {
           {"step_seconds_warming", resize.step_seconds_warming},
           {"why", resize.why},
           {"gives_back", resize.gives_back},
-          {"answer", resize.answer}};
+          {"answer", resize.answer.value_or(Json())}};
 }
 
 ResizeUnderWay resize_from_json(const Json& json) {
@@ -61,7 +61,7 @@ ResizeUnderWay resize_from_json(const Json& json) {
   resize.step_seconds_warming = json.at("step_seconds_warming");
   resize.why = json.at("why");
   resize.gives_back = json.at("gives_back");
-  resize.answer = json.at("answer");
+  if (!json.at("answer").is_null()) resize.answer.emplace(json.at("answer"));
   return resize;
 }
 

@@ -23,7 +23,7 @@ struct ResizeUnderWay {
   std::string why;                                          // what asked for it
   bool gives_back = false;                                  // devices that somebody waits for
   bool keeps_devices = false;                               // only shares move
-  Json answer;                                              // what the client is told beside the figures; or null
+  std::optional<Json> answer;                               // what the client is told beside the figures
 };
 
 // A worker that is gone, and what is known of it.

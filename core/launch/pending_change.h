@@ -27,7 +27,7 @@ struct PendingChange {
   std::string plan_reason;
   std::optional<int64_t> give_back_ns;  // monotonic: devices must be free by then
   bool keeps_devices = false;           // only shares move: no checkpoint, no new launcher
-  Json answer;                          // what the client is told beside the figures
+  std::optional<Json> answer;           // what the client is told beside the figures
 };
 
 // How long steps took with shares that were in force not long ago.

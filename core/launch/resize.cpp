@@ -263,7 +263,7 @@ void Launcher::report_resize_if_begun() {
   }
   details["ok"] = true;
   details["message"] = line;
-  if (done.answer.is_object()) details.update(done.answer);
+  if (done.answer) details.update(*done.answer);
   if (done.client) control_->reply(*done.client, details);
   state_.resize.reset();
   release_unused_slots();

@@ -72,7 +72,7 @@ Json describe(const Handover& handover) {
     const ResizeUnderWay& resize = *handover.resize;
     json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step,
                       resize.requested_ns,         resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
-                      resize.step_seconds_warming, resize.why,       resize.gives_back, resize.answer};
+                      resize.step_seconds_warming, resize.why,       resize.gives_back, resize.answer.value_or(Json())};
   }
   return json;
 }
@@ -127,7 +127,7 @@ Json describe(const Handover& handover) {
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
     handover.resize =
-        ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25, "why", true, false, {{"taken", {"cpu"}}}};
+        ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
   handover.held = {"cpu", "cpu:avx2"};
   handover.cores = 7;
   handover.start_seconds = 1.5;
