@@ -48,9 +48,7 @@ ReadAhead::~ReadAhead() {
     stop_ = true;
   }
   room_.notify_all();
-  for (std::thread& reader : readers_) {
-    if (reader.joinable()) reader.join();
-  }
+  for (std::thread& reader : readers_) reader.join();
 }
 
 // Until there are `wanted` of them, or only so many are left.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 namespace estrain::launch {
 namespace {
@@ -15,10 +14,6 @@ std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds
   std::map<std::string, int64_t> counts;
   for (const std::string& kind : kinds) counts[kind] += 1;
   return counts;
-}
-
-double crowding_of(const plan::Job& job, size_t workers) {
-  return job.crowding.empty() ? 1 : job.crowding[std::min(workers, job.crowding.size()) - 1];
 }
 
 }  // namespace
@@ -38,6 +33,12 @@ struct Companion::Group {
     workers.push_back(worker);
   }
 };
+
+std::vector<plan::DeviceGroup> Companion::as_devices(const std::vector<Group>& groups) {
+  std::vector<plan::DeviceGroup> devices;
+  for (const Group& group : groups) devices.push_back({group.kind, std::ssize(group.workers), 1 / group.seconds});
+  return devices;
+}
 
 profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span) {
   profile::StageSpeed stage;
@@ -82,7 +83,7 @@ std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, co
   };
   std::map<std::string, int64_t> idle = count_kinds(held);
   const std::vector<double> always = profile::crowded_all_the_time(as_stage_speed(span), inputs.job.crowding);
-  const double crowding = crowding_of(inputs.job, span.workers.size());
+  const double crowding = inputs.job.crowding_of(std::ssize(span.workers));
   for (size_t i = 0; i < span.workers.size(); ++i) {
     const SpeedMeter::Worker& worker = span.workers[i];
     if (idle[worker.kind] == 0) continue;  // a device that is not held any more
@@ -109,16 +110,13 @@ plan::Plan Companion::evaluated(const SpeedMeter::Span& span, const SpeedMeter::
   for (const SpeedMeter::Worker& worker : span.workers) kinds.push_back(worker.kind);
   const profile::PlanInputs in = inputs(kinds);
   const std::vector<Group> present = groups(span, kinds, in);
-  std::vector<plan::DeviceGroup> devices;
-  for (const Group& group : present)
-    devices.push_back({group.kind, static_cast<int64_t>(group.workers.size()), 1 / group.seconds});
   std::vector<plan::Share> shares;
   for (const SpeedMeter::Worker& worker : moved.workers) {
     const auto group = std::ranges::find_if(
         present, [&](const Group& g) { return std::ranges::find(g.workers, worker.id) != g.workers.end(); });
     shares.push_back({group - present.begin(), worker.ests});
   }
-  return plan::evaluate(in.job, devices, std::move(shares));
+  return plan::evaluate(in.job, as_devices(present), std::move(shares));
 }
 
 // One EST each, then one by one to whoever would be done with it first.
@@ -147,16 +145,13 @@ Placement Companion::balanced(const SpeedMeter::Span& span) const {
 Placement Companion::best(const SpeedMeter::Span& span, const std::vector<std::string>& held) const {
   const profile::PlanInputs in = inputs(held);
   std::vector<Group> all = groups(span, held, in);
-  std::vector<plan::DeviceGroup> devices;
-  for (const Group& group : all)
-    devices.push_back({group.kind, static_cast<int64_t>(group.workers.size()), 1 / group.seconds});
   Placement placement;
-  placement.plan = plan::best_plan(in.job, devices);
+  placement.plan = plan::best_plan(in.job, as_devices(all));
   for (const plan::Share& share : placement.plan.workers) {
-    std::vector<int64_t>& workers = all[static_cast<size_t>(share.group)].workers;
-    placement.devices.push_back({devices[static_cast<size_t>(share.group)].kind, share.ests});
-    placement.workers.push_back(workers.front());
-    workers.erase(workers.begin());
+    Group& group = all[static_cast<size_t>(share.group)];
+    placement.devices.push_back({group.kind, share.ests});
+    placement.workers.push_back(group.workers.front());
+    group.workers.erase(group.workers.begin());
   }
   return placement;
 }

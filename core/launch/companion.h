@@ -46,6 +46,7 @@ class Companion {
 
  private:
   struct Group;
+  static std::vector<plan::DeviceGroup> as_devices(const std::vector<Group>& groups);
   plan::Plan evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const;
   double computing_seconds(const SpeedMeter::Span& span, size_t worker) const;
   profile::PlanInputs inputs(const std::vector<std::string>& kinds) const;

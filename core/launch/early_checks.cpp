@@ -61,23 +61,6 @@ uint64_t log_bytes(const CheckedJob& job) {
 // The newest ones that are kept, step 0, and the one being written.
 uint64_t checkpoints_kept(const CheckedJob& job) { return unsigned_of(job.spec.checkpoint.keep) + 2; }
 
-struct Available {
-  uint64_t bytes;
-  std::string from;
-  bool swaps = false;  // beyond it the machine swaps before it fails
-};
-
-Available available_memory(const Machine& machine) {
-  Available least{machine.memory_available, "available on this machine", machine.swap_free > 0};
-  const auto lower = [&](std::optional<uint64_t> bytes, std::string from) {
-    if (bytes && *bytes < least.bytes) least = {*bytes, std::move(from)};
-  };
-  lower(machine.cgroup.memory_bytes, "left by the cgroup's limit");
-  lower(machine.commit_left, "that the kernel still promises (vm.overcommit_memory = 2)");
-  lower(machine.memory_granted, fmt::format("granted ({})", machine.memory_granted_by));
-  return least;
-}
-
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
   return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs",
                      format_bytes(needs.total()), format_bytes(needs.workers), count(workers_of(job), "worker"),
@@ -210,7 +193,7 @@ Finding check_disk(const CheckedJob& job, const Machine& machine) {
 
 Finding check_memory(const CheckedJob& job, const Machine& machine) {
   const MemoryNeeds needs = memory_needs(job);
-  const Available available = available_memory(machine);
+  const AvailableMemory available = available_memory(machine);
   const std::string seen =
       fmt::format("{}; {} {}", format_needs(job, needs), format_bytes(available.bytes), available.from);
   const std::string advice = "use fewer workers, a smaller data.batch or data.prefetch, or free memory";

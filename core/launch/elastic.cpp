@@ -9,8 +9,8 @@
 #include "core/base/clock.h"
 #include "core/base/files.h"
 #include "core/base/memory_use.h"
-#include "core/launch/cgroup_room.h"
 #include "core/launch/launcher.h"
+#include "core/launch/machine.h"
 
 namespace estrain::launch {
 namespace {
@@ -70,12 +70,6 @@ std::string list_of(const std::vector<std::string>& kinds) {
 
 }  // namespace
 
-std::vector<std::string> Launcher::kinds_of_workers() const {
-  std::vector<std::string> kinds;
-  for (const WorkerProcess& worker : state_.workers) kinds.push_back(worker.device.kind);
-  return kinds;
-}
-
 std::vector<Device> Launcher::devices_in_force() const {
   std::vector<Device> devices;
   for (const WorkerProcess& worker : state_.workers) devices.push_back({worker.device.kind, worker.ests.size()});
@@ -94,9 +88,10 @@ void Launcher::serve_waiting() {
 }
 
 void Launcher::note_decision(std::string what, std::string reason) {
-  directory_.log_event("decision", {{"step", memory_ ? committed() : from_step_}, {"what", what}, {"reason", reason}});
-  printer_.note(fmt::format("step {}: {}: {}", memory_ ? committed() : from_step_, what, reason));
-  elastic_.note({memory_ ? committed() : from_step_, std::move(what), std::move(reason)});
+  const int64_t step = committed();
+  directory_.log_event("decision", {{"step", step}, {"what", what}, {"reason", reason}});
+  printer_.note(fmt::format("step {}: {}: {}", step, what, reason));
+  elastic_.note({step, std::move(what), std::move(reason)});
 }
 
 PendingChange Launcher::change_to(const Placement& placement, std::vector<std::string> held, std::string why) const {
@@ -211,11 +206,10 @@ WorkerRoom Launcher::room_for_workers() const {
     const auto status = read_file_if_present(fmt::format("/proc/{}/status", worker.process.pid()));
     each = std::max(each, proc_bytes(status.value_or(""), "RssAnon").value_or(0));
   }
-  const std::string info = read_file_if_present("/proc/meminfo").value_or("");
-  const uint64_t machine = proc_bytes(info, "MemAvailable").value_or(UINT64_MAX);
-  const uint64_t free = std::min(machine, cgroup_room().memory_bytes.value_or(UINT64_MAX));
-  const auto workers = static_cast<int64_t>(std::min<uint64_t>(free / each, 1 << 20));
-  return {workers, fmt::format("a worker takes {} of memory, {} are left", format_bytes(each), format_bytes(free))};
+  const AvailableMemory free = available_memory(Machine::here(directory_.path()));
+  const auto workers = static_cast<int64_t>(std::min<uint64_t>(free.bytes / each, 1 << 20));
+  return {workers, fmt::format("a worker takes {} of memory, {} are {}", format_bytes(each), format_bytes(free.bytes),
+                               free.from)};
 }
 
 // Gives devices back, whatever it costs, within the time that was set.
@@ -235,14 +229,17 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
     state_.grace_seconds = std::min(state_.grace_seconds, within * kHurryAt);
     return request_stop("all its devices were reclaimed");
   }
-  if (phase_ == Phase::starting || state_.resize) {
+  const bool another_first = pending_ && pending_->give_back_ns;
+  if (phase_ == Phase::starting || state_.resize || another_first) {
+    if (another_first)  // which has to leave this one the time it needs
+      pending_->give_back_ns = std::min(*pending_->give_back_ns, arrived_ns + (deadline_ns - arrived_ns) / 2);
     state_.waiting.push_back({client, request, arrived_ns});
     return;
   }
   if (phase_ == Phase::warming)
     give_up_resize(Error::make(Fault::usage, "{} {} reclaimed", list_of(wanted), wanted.size() > 1 ? "are" : "is"));
   elastic_.trial.reset();
-  const std::vector<std::string> staying = common(kinds_of_workers(), *rest);
+  const std::vector<std::string> staying = common(kinds_of(devices_in_force()), *rest);
   note_decision("reclaim of " + list_of(wanted), fmt::format("to be given back within {:.1f} s", within));
   if (staying.size() == state_.workers.size() && phase_ == Phase::training) {  // they were idle
     state_.held = *rest;
@@ -276,16 +273,12 @@ PendingChange Launcher::shrunk_to(const std::vector<std::string>& staying, const
 
 // The workers are leaving their loop for a change already, or because of a fault: they will find this one instead.
 void Launcher::replace_pending(PendingChange change, int64_t arrived_ns) {
-  change.asked_for = true;
-  change.requested_ns = arrived_ns;
-  change.requested_step = committed();
-  change.step_seconds_before = step_seconds();
   if (pending_) {
     change.added = std::move(pending_->added);
     if (pending_->client)
       control_->reply(*pending_->client, error_answer(Error(Fault::usage, "given up: devices were reclaimed")));
   }
-  pending_ = std::move(change);
+  ask_for(std::move(change), arrived_ns);
   start_missing_workers();
   change_workers_if_ready();
 }
@@ -322,7 +315,7 @@ void Launcher::load_profiles() {
   const std::string path = profile::default_store_path(own_environment());
   if (path.empty()) return;
   try {
-    companion_->profiles = profile_store(path).load();
+    companion_->profiles = profile_store(path).load().of(spec_, companion_->host());
   } catch (const Error& error) {
     printer_.note("warning: speeds measured earlier are not used: " + error.message());
   }
@@ -361,13 +354,14 @@ void Launcher::supervise_plan() {
   if (spec_.elastic.mode != spec::ElasticMode::automatic || state_.resize || ending_ != Ending::none) return;
   if (elastic_.trial && judge_trial()) return;
   const plan::Plan now = companion_->current(latest);
+  const Placement best = companion_->best(latest, state_.held);
   // The best plan for the workers that are there may leave one out; then moving ESTs comes first, as it costs little.
-  Placement moved = companion_->best(latest, kinds_of_workers());
+  Placement moved =
+      state_.held.size() == state_.workers.size() ? best : companion_->best(latest, kinds_of(devices_in_force()));
   if (moved.workers.size() != state_.workers.size()) moved = companion_->balanced(latest);
   const bool soon = move_watch_.observe(now.step_seconds, moved.plan.step_seconds);
   const bool late = return_watch_.observe(now.step_seconds, moved.plan.step_seconds);
   if (tried_in_vain(moved) ? late : soon) return follow(moved, now);
-  const Placement best = companion_->best(latest, state_.held);
   if (resize_watch_.observe(now.step_seconds, best.plan.step_seconds)) follow(best, now);
 }
 

@@ -94,6 +94,7 @@ class Launcher {
   void begin_resize(ClientId client, const Json& request);
   void require_quiet() const;
   void begin_change(PendingChange change, std::optional<int64_t> requested_ns = {});
+  void ask_for(PendingChange change, int64_t requested_ns);
   std::vector<WorkerProcess*> unneeded_workers();
   void added_worker_ready();
   void give_up_resize(const Error& error);
@@ -124,7 +125,6 @@ class Launcher {
   void replace_pending(PendingChange change, int64_t arrived_ns);
   void note_decision(std::string what, std::string reason);
   bool is_in_force(const Placement& placement) const;
-  std::vector<std::string> kinds_of_workers() const;
   std::vector<Device> devices_in_force() const;
   SpeedMeter::Span require_speeds() const;
   int64_t steps_left() const;

@@ -31,8 +31,7 @@ Progress Launcher::progress() {
   now.total_steps = manifest_->total_steps;
   now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
   now.accuracy = state_.accuracy;
-  std::vector<Device> devices;
-  for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device);
+  const std::vector<Device> devices = devices_in_force();
   if (devices.empty()) {
     now.devices = "no worker";  // the only one is being replaced
   } else {

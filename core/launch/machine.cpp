@@ -212,4 +212,15 @@ Machine Machine::here(const std::string& run_directory, const std::vector<std::s
   return machine;
 }
 
+AvailableMemory available_memory(const Machine& machine) {
+  AvailableMemory least{machine.memory_available, "available on this machine", machine.swap_free > 0};
+  const auto lower = [&](std::optional<uint64_t> bytes, std::string from) {
+    if (bytes && *bytes < least.bytes) least = {*bytes, std::move(from)};
+  };
+  lower(machine.cgroup.memory_bytes, "left by the cgroup's limit");
+  lower(machine.commit_left, "that the kernel still promises (vm.overcommit_memory = 2)");
+  lower(machine.memory_granted, fmt::format("granted ({})", machine.memory_granted_by));
+  return least;
+}
+
 }  // namespace estrain::launch

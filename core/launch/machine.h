@@ -52,4 +52,13 @@ struct Machine {
   static Machine here(const std::string& run_directory, const std::vector<std::string>& files = {});
 };
 
+struct AvailableMemory {
+  uint64_t bytes;
+  std::string from;    // what limits it: "left by the cgroup's limit"
+  bool swaps = false;  // beyond it the machine swaps before it fails
+};
+
+// The least that machine, cgroup, kernel and whoever granted the machine leave.
+AvailableMemory available_memory(const Machine& machine);
+
 }  // namespace estrain::launch

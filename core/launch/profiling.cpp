@@ -223,13 +223,7 @@ std::string cpu_model() {
 }
 
 int64_t partial_sums(const std::vector<int64_t>& ranges) {
-  const int64_t ests = std::reduce(ranges.begin(), ranges.end());
-  int64_t begin = 0, sums = 0;
-  for (const int64_t size : ranges) {
-    sums += plan::partial_sums(ests, begin, begin + size);
-    begin += size;
-  }
-  return sums;
+  return plan::partial_sums_of(std::reduce(ranges.begin(), ranges.end()), ranges, std::identity());
 }
 
 // Numbers of workers of which sets are run.

@@ -14,12 +14,6 @@ namespace {
 
 constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
 
-std::vector<Device> devices_of(const std::vector<WorkerProcess>& workers) {
-  std::vector<Device> devices;
-  for (const WorkerProcess& worker : workers) devices.push_back(worker.device);
-  return devices;
-}
-
 // Which worker serves each wanted device: its index, or -1 for a device that needs a new one. The one that was asked
 // for if it is there, else those that are there longest.
 std::vector<int> match_devices(const std::vector<WorkerProcess*>& pool, const std::vector<Device>& wanted,
@@ -72,13 +66,17 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   begin_change(std::move(resize));
 }
 
-// `requested_ns`: when it was asked for, if not now.
-void Launcher::begin_change(PendingChange change, std::optional<int64_t> requested_ns) {
+void Launcher::ask_for(PendingChange change, int64_t requested_ns) {
   change.asked_for = true;
-  change.requested_ns = requested_ns.value_or(monotonic_ns());
+  change.requested_ns = requested_ns;
   change.requested_step = committed();
   change.step_seconds_before = step_seconds();
   pending_ = std::move(change);
+}
+
+// `requested_ns`: when it was asked for, if not now.
+void Launcher::begin_change(PendingChange change, std::optional<int64_t> requested_ns) {
+  ask_for(std::move(change), requested_ns.value_or(monotonic_ns()));
   phase_ = Phase::warming;
   start_missing_workers();
   if (pending_->added.empty()) added_worker_ready();
@@ -201,7 +199,7 @@ ResizeUnderWay Launcher::account_for(const PendingChange& resize) {
   under_way.why = resize.why;
   under_way.gives_back = resize.give_back_ns.has_value();
   under_way.keeps_devices = resize.keeps_devices;
-  under_way.before = format_devices(devices_of(state_.workers));
+  under_way.before = format_devices(devices_in_force());
   under_way.after = format_devices(resize.devices);
   under_way.step = step;
   under_way.requested_ns = resize.requested_ns;

@@ -14,44 +14,46 @@ double median(std::vector<double> values) {
 }  // namespace
 
 // Forgets workers that are gone, and everything where a new stage has begun: counts start from zero again.
-void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
+void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers) {
   std::map<int64_t, Watched> next;
-  for (const Pace& pace : paces) {
-    const auto known = watched_.find(pace.worker);
-    if (known != watched_.end() && known->second.at_mark.mini_batches <= pace.mini_batches)
-      next[pace.worker] = known->second;
-    next[pace.worker].at_mark = pace;
+  for (const SpeedMeter::Worker& worker : workers) {
+    const auto known = watched_.find(worker.id);
+    if (known != watched_.end() && known->second.at_mark.mini_batches <= worker.mini_batches)
+      next[worker.id] = known->second;
+    next[worker.id].at_mark = worker;
   }
   watched_ = std::move(next);
   marked_step_ = step;
   marked_ns_ = now_ns;
 }
 
-std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces) {
-  const bool same_stage = watched_.size() == paces.size() && std::ranges::all_of(paces, [&](const Pace& pace) {
-                            const auto known = watched_.find(pace.worker);
-                            return known != watched_.end() && known->second.at_mark.mini_batches <= pace.mini_batches;
-                          });
+std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
+                                                   const std::vector<SpeedMeter::Worker>& workers) {
+  const bool same_stage =
+      watched_.size() == workers.size() && std::ranges::all_of(workers, [&](const SpeedMeter::Worker& worker) {
+        const auto known = watched_.find(worker.id);
+        return known != watched_.end() && known->second.at_mark.mini_batches <= worker.mini_batches;
+      });
   if (!same_stage || marked_step_ < 0 || step < marked_step_) {
-    mark(step, now_ns, paces);
+    mark(step, now_ns, workers);
     return {};
   }
-  if (step - marked_step_ < kWindowSteps || now_ns - marked_ns_ < kWindowNs) return {};
+  if (step - marked_step_ < SpeedMeter::kWindowSteps || now_ns - marked_ns_ < SpeedMeter::kWindowNs) return {};
   std::map<int64_t, double> taken;  // seconds per mini-batch in this window
-  for (const Pace& pace : paces) {
-    const Pace& before = watched_[pace.worker].at_mark;
-    if (pace.mini_batches == before.mini_batches) return {};
-    taken[pace.worker] = static_cast<double>(pace.computing_ns - before.computing_ns) * 1e-9 /
-                         static_cast<double>(pace.mini_batches - before.mini_batches);
+  for (const SpeedMeter::Worker& worker : workers) {
+    const SpeedMeter::Worker& before = watched_[worker.id].at_mark;
+    if (worker.mini_batches == before.mini_batches) return {};
+    taken[worker.id] = static_cast<double>(worker.computing_ns - before.computing_ns) * 1e-9 /
+                       static_cast<double>(worker.mini_batches - before.mini_batches);
   }
   std::vector<Speed> changes;
-  for (const Pace& pace : paces) {
-    Watched& watched = watched_[pace.worker];
+  for (const SpeedMeter::Worker& worker : workers) {
+    Watched& watched = watched_[worker.id];
     std::vector<double> others;
-    for (const Pace& other : paces) {
-      if (other.worker != pace.worker && other.kind == pace.kind) others.push_back(taken[other.worker]);
+    for (const SpeedMeter::Worker& other : workers) {
+      if (other.id != worker.id && other.kind == worker.kind) others.push_back(taken[other.id]);
     }
-    const double own = taken[pace.worker];
+    const double own = taken[worker.id];
     const double usual = others.empty() ? watched.best : median(others);
     if (watched.best == 0 || own < watched.best) watched.best = own;
     if (usual <= 0) {
@@ -64,10 +66,10 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     if (factor < kUsual || (factor < kSlow && !speed.slow)) watched.slow_windows = 0;
     const bool slow = watched.slow_windows >= 2;
     const bool was_slow = speed.slow;
-    speed = {pace.worker, slow, factor, own, usual, speed.since_step};
+    speed = {worker.id, slow, factor, own, usual, speed.since_step};
     if (slow != was_slow) changes.push_back(speed);
   }
-  mark(step, now_ns, paces);
+  mark(step, now_ns, workers);
   return changes;
 }
 

@@ -10,16 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/speed_meter.h"
+
 namespace estrain::launch {
 
 class SpeedWatch {
  public:
-  // A worker's counts since the stage began.
-  struct Pace {
-    int64_t worker = 0;  // id
-    std::string kind;    // of its device
-    int64_t computing_ns = 0, mini_batches = 0;
-  };
   // How fast a worker was in the last window.
   struct Speed {
     int64_t worker = 0;
@@ -29,24 +25,23 @@ class SpeedWatch {
     int64_t since_step = 0;                 // when it began to be slow
   };
 
-  static constexpr int64_t kWindowSteps = 5;         // looked at together
-  static constexpr int64_t kWindowNs = 250'000'000;  // and at least so long
-  static constexpr double kSlow = 1.5;               // in two windows in a row: named
-  static constexpr double kUsual = 1.25;             // below this in one window: no longer
+  static constexpr double kSlow = 1.5;    // in two windows in a row: named
+  static constexpr double kUsual = 1.25;  // below this in one window: no longer
 
-  // Call often, with all workers of the stage; `now_ns` is monotonic. Returns those that became slow, or are no longer.
-  std::vector<Speed> observe(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
+  // Call often, with all workers of the stage and what they have done in it; looks at windows as long as SpeedMeter's.
+  //  `now_ns` is monotonic. Returns those that became slow, or are no longer.
+  std::vector<Speed> observe(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers);
   // What is known of a worker; null before it has been measured.
   const Speed* find(int64_t worker) const;
 
  private:
   struct Watched {
-    Pace at_mark;
+    SpeedMeter::Worker at_mark;
     double best = 0;  // seconds per mini-batch of its best window; 0: none yet
     int slow_windows = 0;
     Speed speed;
   };
-  void mark(int64_t step, int64_t now_ns, const std::vector<Pace>& paces);
+  void mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers);
 
   int64_t marked_step_ = -1, marked_ns_ = 0;
   std::map<int64_t, Watched> watched_;

@@ -129,8 +129,7 @@ bool Launcher::supervise_progress(int64_t now) {
     directory_.log_event("stalled", {{"step", committed()}, {"seconds", seconds(now - newest_beat)}});
     if (!pending_) {
       pending_.emplace();
-      for (const WorkerProcess& worker : state_.workers)
-        pending_->devices.push_back({worker.device.kind, worker.ests.size()});
+      pending_->devices = devices_in_force();
     }
     stand_still();
   }
@@ -177,10 +176,7 @@ void Launcher::supervise_speed() {
   const auto last = last_step_record();
   const bool window_complete =
       last && speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
-  std::vector<SpeedWatch::Pace> paces;
-  for (const SpeedMeter::Worker& worker : done)
-    paces.push_back({worker.id, worker.kind, worker.computing_ns, worker.mini_batches});
-  for (const SpeedWatch::Speed& change : speed_watch_.observe(committed(), monotonic_ns(), paces)) {
+  for (const SpeedWatch::Speed& change : speed_watch_.observe(committed(), monotonic_ns(), done)) {
     directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", committed()},
                                                                            {"worker", change.worker},
                                                                            {"factor", change.factor},

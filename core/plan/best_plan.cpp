@@ -11,6 +11,7 @@
 #include "core/plan/feasibility.h"
 #include "core/plan/fleet.h"
 #include "core/plan/greedy_split.h"
+#include "core/plan/partial_sums.h"
 #include "core/plan/plan.h"
 
 namespace estrain::plan {
@@ -109,7 +110,8 @@ class Search {
   }
 
   void take(const Fleet& fleet, std::vector<Share> split) {
-    const Figure figure = figure_of(job_, std::ssize(split), fleet.pace_of(split), partial_sums_of(job_.ests, split));
+    const Figure figure =
+        figure_of(job_, std::ssize(split), fleet.pace_of(split), partial_sums_of(job_.ests, split, &Share::ests));
     if (figure >= best_) return;
     best_ = figure;
     best_split_ = std::move(split);

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/plan/feasibility.h"
 #include "core/plan/greedy_split.h"
+#include "core/plan/partial_sums.h"
 #include "core/plan/plan.h"
 
 namespace estrain::plan {
@@ -53,7 +54,7 @@ Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vecto
   }
   const auto count = std::ssize(workers);
   plan.workers = std::move(workers);
-  plan.partial_sums = partial_sums_of(job.ests, plan.workers);
+  plan.partial_sums = partial_sums_of(job.ests, plan.workers, &Share::ests);
   plan.compute_seconds = job.crowding_of(count) * pace;
   plan.exchange_seconds = job.exchange.seconds(count, plan.partial_sums);
   plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;

@@ -96,15 +96,6 @@ Way best_way(int64_t ests, int64_t workers, const Runs& capacities) {
 
 }  // namespace
 
-int64_t partial_sums_of(int64_t ests, const std::vector<Share>& workers) {
-  int64_t sums = 0, begin = 0;
-  for (const Share& worker : workers) {
-    sums += partial_sums(ests, begin, begin + worker.ests);
-    begin += worker.ests;
-  }
-  return sums;
-}
-
 std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities) {
   const Way way = best_way(ests, workers, capacities);
   std::vector<Share> split;

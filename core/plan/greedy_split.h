@@ -14,7 +14,4 @@ namespace estrain::plan {
 // first `workers` devices of them must be able to host the ESTs and be at least as many.
 std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
 
-// Partial sums that ranges of these sizes, one after the other, pass on.
-int64_t partial_sums_of(int64_t ests, const std::vector<Share>& workers);
-
 }  // namespace estrain::plan

@@ -10,6 +10,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <functional>
 
 namespace estrain::plan {
 
@@ -24,6 +25,18 @@ inline int64_t partial_sums(int64_t ests, int64_t begin, int64_t end) {
   const auto highest_difference = std::bit_floor(static_cast<uint64_t>(begin ^ end));
   const auto middle = end & ~static_cast<int64_t>(highest_difference - 1);  // nodes grow up to here, then shrink
   return std::popcount(static_cast<uint64_t>(middle - begin)) + std::popcount(static_cast<uint64_t>(end - middle));
+}
+
+// Of ranges that follow one another from EST 0 on; `size` gives the ESTs of each.
+template <typename Ranges, typename Size>
+int64_t partial_sums_of(int64_t ests, const Ranges& ranges, Size size) {
+  int64_t sums = 0, begin = 0;
+  for (const auto& range : ranges) {
+    const int64_t end = begin + std::invoke(size, range);
+    sums += partial_sums(ests, begin, end);
+    begin = end;
+  }
+  return sums;
 }
 
 // The position in [first, last], 1 <= first <= last, that the most powers of two divide: the cut that tears the fewest

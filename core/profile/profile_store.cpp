@@ -48,11 +48,14 @@ std::string default_store_path(const std::map<std::string, std::string, std::les
   return "";
 }
 
-Profiles ProfileStore::load() const {
+Profiles ProfileStore::read() const {
   const std::optional<std::string> text = read_file_if_present(path_);
-  if (!text) return {};
+  return text ? Profiles::from_json(parse_json(*text, path_)) : Profiles();
+}
+
+Profiles ProfileStore::load() const {
   try {
-    return Profiles::from_json(parse_json(*text, path_));
+    return read();
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) throw;
   }
@@ -68,10 +71,8 @@ Profiles ProfileStore::load() const {
 }
 
 Profiles ProfileStore::load_locked() const {
-  const std::optional<std::string> text = read_file_if_present(path_);
-  if (!text) return {};
   try {
-    return Profiles::from_json(parse_json(*text, path_));
+    return read();
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) throw;
     const std::string aside = path_ + ".bad";

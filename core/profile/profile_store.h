@@ -41,6 +41,7 @@ class ProfileStore {
   void update(const std::function<void(Profiles&)>& change) const;
 
  private:
+  Profiles read() const;  // throws Fault::corrupt, too
   Profiles load_locked() const;
 
   std::string path_;

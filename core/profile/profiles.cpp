@@ -128,6 +128,16 @@ Capability& Profiles::at(const Work& work) {
   return entries_.back().capability;
 }
 
+Profiles Profiles::of(const spec::JobSpec& spec, const Host& host) const {
+  Profiles some;
+  for (const Entry& entry : entries_) {
+    const auto kind = std::ranges::find(entry.work.fields, "device", &std::pair<std::string, std::string>::first);
+    if (kind != entry.work.fields.end() && entry.work == describe_work(spec, kind->second, host))
+      some.entries_.push_back(entry);
+  }
+  return some;
+}
+
 void Profiles::forget_oldest() { entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_measured)); }
 
 void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& stage, int64_t now) {

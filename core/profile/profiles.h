@@ -23,8 +23,9 @@ class Profiles {
   static constexpr size_t kMostEntries = 1000;  // those measured longest ago go first
 
   const std::vector<Entry>& entries() const { return entries_; }
-  const Capability* find(const Work& work) const;  // null: nothing known
-  Capability& at(const Work& work);                // made where there is none
+  const Capability* find(const Work& work) const;                  // null: nothing known
+  Capability& at(const Work& work);                                // made where there is none
+  Profiles of(const spec::JobSpec& spec, const Host& host) const;  // what is known of this job, on any kind of device
 
   // Takes in what a stage of the job did: of each kind in it the time of a mini-batch and of the exchange.
   void learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& stage, int64_t now);

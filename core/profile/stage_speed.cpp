@@ -60,13 +60,9 @@ double StageSpeed::compute_seconds() const {
 double StageSpeed::exchange_seconds() const { return std::max(0.0, step_seconds() - compute_seconds()); }
 
 int64_t StageSpeed::partial_sums() const {
-  int64_t ests = 0, begin = 0, sums = 0;
+  int64_t ests = 0;
   for (const Worker& worker : workers) ests += worker.ests;
-  for (const Worker& worker : workers) {
-    sums += plan::partial_sums(ests, begin, begin + worker.ests);
-    begin += worker.ests;
-  }
-  return sums;
+  return plan::partial_sums_of(ests, workers, &Worker::ests);
 }
 
 std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vector<double>& crowding) {

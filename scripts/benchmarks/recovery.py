@@ -1,10 +1,10 @@
 """What the loss of a worker costs, and being ready for it, against torchrun that restarts from a checkpoint."""
 
-import calendar
 import os
 import signal
 import statistics
 import time
+from datetime import datetime
 from pathlib import Path
 
 from cases import GPT, RESNET18
@@ -53,14 +53,8 @@ def lose_worker(job, number, signal_number):
     os.kill(job.worker_pids()[number], signal_number)
     losses = len(job.events("recovered")) + 1
     wait_until(lambda: len(job.events("recovered")) >= losses, "recovery", process=job.process)
-    fault = job.events("fault")[-1]["time"]
-    seconds, _, fraction = fault.rstrip("Z").partition(".")
-    noticed = calendar_seconds(seconds) + float("0." + fraction) - sent
+    noticed = datetime.fromisoformat(job.events("fault")[-1]["time"]).timestamp() - sent
     return job.events("recovered")[-1], noticed, recorded
-
-
-def calendar_seconds(text):
-    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
 
 
 def measure(bench, case):

@@ -65,27 +65,6 @@ TEST_CASE("a spec file that is wrong is told by line and column") {
   check_refused({"verb", {}, 2, {}}, estrain({"trane"}));
 }
 
-std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
-  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dims.size())};
-  for (uint32_t dim : dims)
-    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(dim >> shift));
-  return bytes + values;
-}
-
-// A lenet on 16 images of 28 x 28 from files.
-std::string idx_job(const std::string& images, const std::string& labels) {
-  return R"([job]
-ests = 2
-[model]
-name = "lenet"
-classes = 10
-[data]
-format = "idx"
-batch = 2
-images = ")" +
-         images + "\"\nlabels = \"" + labels + "\"\n[train]\nsteps = 3\n";
-}
-
 TEST_CASE("data files that are missing, cut short or do not fit") {
   const ScratchFolder folder;
   std::string wrong_label(16, '\1');

@@ -65,26 +65,6 @@ Checked check(Words arguments) {
   return {ended.code, parse_json(ended.text, "check --json")};
 }
 
-std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
-  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dims.size())};
-  for (const uint32_t dim : dims)
-    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(dim >> shift));
-  return bytes + values;
-}
-
-std::string idx_job(const std::string& images, const std::string& labels) {
-  return R"([job]
-ests = 2
-[model]
-name = "lenet"
-classes = 10
-[data]
-format = "idx"
-batch = 2
-images = ")" +
-         images + "\"\nlabels = \"" + labels + "\"\n[train]\nsteps = 3\n";
-}
-
 TEST_CASE("a job that can run: a line for everything, exit code 0, nothing left behind") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());

@@ -230,6 +230,24 @@ TEST_CASE("a reclaim comes first: a resize that warms up a worker is given up fo
   check_ends_undisturbed(job, folder, spec, {"--set", "train.steps=400"});
 }
 
+TEST_CASE("two reclaims at once: both get their device") {
+  const ScratchFolder folder;
+  const OwnProfiles profiles_file(folder);
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  const Words size = {"--set", "data.batch=8000", "--set", "train.steps=6"};  // steps that outlast two requests
+  Job job(spec, run, with({"--devices", "3"}, size));
+  job.reach(1);
+  Command first({"reclaim", run, "1", "--within", "20s"}), second({"reclaim", run, "1", "--within", "20s"});
+  for (Command* reclaim : {&first, &second}) {
+    const Ended ended = reclaim->wait();
+    INFO(ended.shown());
+    CHECK(ended.code == 0);
+  }
+  CHECK(job.status().at("held") == Json{"cpu"});
+  CHECK(job.workers().size() == 1);
+  check_ends_undisturbed(job, folder, spec, size);
+}
+
 TEST_CASE("a reclaim during the start is served when the job trains") {
   const ScratchFolder folder;
   const OwnProfiles profiles_file(folder);

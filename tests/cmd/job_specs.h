@@ -4,7 +4,9 @@
 // several epochs within `train.steps`, except the long ones, which stay in their first epoch and never end by
 // themselves.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "scratch_folder.h"
 
@@ -222,6 +224,28 @@ momentum = 0.9
 steps = 1000000
 eval_every = "never"
 )";
+}
+
+// An IDX file of bytes.
+inline std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
+  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dims.size())};
+  for (const uint32_t dim : dims)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(dim >> shift));
+  return bytes + values;
+}
+
+// LeNet on images of 28 x 28 from two such files.
+inline std::string idx_job(const std::string& images, const std::string& labels) {
+  return R"([job]
+ests = 2
+[model]
+name = "lenet"
+classes = 10
+[data]
+format = "idx"
+batch = 2
+images = ")" +
+         images + "\"\nlabels = \"" + labels + "\"\n[train]\nsteps = 3\n";
 }
 
 }  // namespace estrain::testing

@@ -103,7 +103,7 @@ std::vector<int64_t> first_steps(int64_t last) {
 
 std::vector<Json> events(const std::string& run, const std::string& name) {
   std::vector<Json> found;
-  const std::string text = read_file(run + "/events.jsonl");
+  const std::string text = read_file_if_present(run + "/events.jsonl").value_or("");  // a run that just begins has none
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     Json line = parse_json(std::string_view(text).substr(begin, end - begin), "events.jsonl");
     if (line.at("event") == name) found.push_back(std::move(line));

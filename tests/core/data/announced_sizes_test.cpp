@@ -5,24 +5,12 @@
 #include "core/data/dataset.h"
 #include "core/h5/file.h"
 #include "data_files.h"
+#include "unwritten_dataset.h"
 
 namespace estrain::data {
 namespace {
 
 using Sizes = std::vector<hsize_t>;
-
-// Nothing is ever written to it: its chunks take no room.
-void add_unwritten(hid_t file, const char* name, hid_t type, const Sizes& sizes) {
-  const Sizes chunk(sizes.size(), 1), unlimited(sizes.size(), H5S_UNLIMITED);
-  const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), unlimited.data());
-  const hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(plan, static_cast<int>(chunk.size()), chunk.data());
-  const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
-  REQUIRE(dataset >= 0);
-  H5Dclose(dataset);
-  H5Pclose(plan);
-  H5Sclose(space);
-}
 
 Error refusal_of_hdf5(const Sizes& images, const Sizes& labels) {
   const DataFolder folder;

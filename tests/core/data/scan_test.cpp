@@ -12,6 +12,7 @@
 #include "core/data/dataset.h"
 #include "core/h5/file.h"
 #include "data_files.h"
+#include "unwritten_dataset.h"
 
 namespace estrain::data {
 namespace {
@@ -260,19 +261,6 @@ TEST_CASE("hdf5: images and labels by themselves") {
   check_complaints(scan(section, 0, 1), {"train.h5: labels are no integers"});
   write_hdf5(section.path, {3, 2, 2}, {0, 0});
   check_complaints(scan(section, 0, 1), {"train.h5: labels: 2 labels for 3 images"});
-}
-
-// Nothing is ever written to it: its chunks take no room.
-void add_unwritten(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& sizes) {
-  const std::vector<hsize_t> chunk(sizes.size(), 1);
-  const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
-  const hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(plan, static_cast<int>(chunk.size()), chunk.data());
-  const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
-  REQUIRE(dataset >= 0);
-  H5Dclose(dataset);
-  H5Pclose(plan);
-  H5Sclose(space);
 }
 
 TEST_CASE("headers that announce more than there can be") {

@@ -11,7 +11,7 @@ constexpr int64_t kMs = 1'000'000;
 class Job {
  public:
   explicit Job(std::vector<std::string> kinds) {
-    for (size_t i = 0; i < kinds.size(); ++i) paces_.push_back({static_cast<int64_t>(i), kinds[i], 0, 0});
+    for (size_t i = 0; i < kinds.size(); ++i) paces_.push_back({static_cast<int64_t>(i), kinds[i], 2});
   }
   // One step; milliseconds per mini-batch of each worker.
   std::vector<SpeedWatch::Speed> step(const std::vector<int64_t>& milliseconds) {
@@ -32,14 +32,14 @@ class Job {
     return -1;
   }
   void new_stage() {
-    for (SpeedWatch::Pace& pace : paces_) pace.computing_ns = pace.mini_batches = 0;
+    for (SpeedMeter::Worker& pace : paces_) pace.computing_ns = pace.mini_batches = 0;
   }
   const SpeedWatch& watch() const { return watch_; }
   int64_t steps() const { return step_; }
 
  private:
   SpeedWatch watch_;
-  std::vector<SpeedWatch::Pace> paces_;
+  std::vector<SpeedMeter::Worker> paces_;
   int64_t step_ = 0, now_ = 0;
 };
 

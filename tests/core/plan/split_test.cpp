@@ -6,6 +6,7 @@
 
 #include "core/plan/exact_split.h"
 #include "core/plan/greedy_split.h"
+#include "core/plan/partial_sums.h"
 #include "tests/core/plan/dice.h"
 
 namespace estrain::plan {
@@ -29,7 +30,7 @@ void check_split(const std::vector<Share>& split, int64_t ests, int64_t workers,
 int64_t greedy_sums(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities) {
   const std::vector<Share> split = greedy_split(ests, workers, capacities);
   check_split(split, ests, workers, capacities);
-  return partial_sums_of(ests, split);
+  return partial_sums_of(ests, split, &Share::ests);
 }
 
 TEST_CASE("a greedy split spends room to spare on aligned cuts") {
@@ -58,7 +59,7 @@ TEST_CASE("greedy splits against exact ones: never fewer partial sums, and not m
     REQUIRE(best.run(capacities, {devices, ests}, budget));
     CHECK(budget < 100'000'000);
     check_split(best.split(devices), ests, devices, capacities);
-    REQUIRE(partial_sums_of(ests, best.split(devices)) == devices + best.excess(devices));
+    REQUIRE(partial_sums_of(ests, best.split(devices), &Share::ests) == devices + best.excess(devices));
     const int64_t sums = greedy_sums(ests, devices, capacities);
     REQUIRE(sums >= devices + best.excess(devices));
     greedy += sums;

@@ -168,6 +168,20 @@ TEST_CASE("clock jumps: what was measured in the future is new, and its age neve
   CHECK(learner.inputs({{"cpu", 1}}).basis[0].age_seconds == 1'000'050);
 }
 
+TEST_CASE("of a job: what is known on every kind of device, and nothing of other jobs") {
+  Learner learner;
+  learner.learn(stage({{"cpu", 8, 0.010}}, 0));
+  learner.learn(stage({{"cpu:sse", 8, 0.030}}, 0));
+  learner.job.data.batch += 1;
+  learner.learn(stage({{"cpu", 8, 0.011}}, 0));
+  CHECK(learner.profiles.entries().size() == 3);
+  const Profiles some = learner.profiles.of(learner.job, learner.host);
+  CHECK(some.entries().size() == 1);
+  CHECK(some.find(describe_work(learner.job, "cpu", learner.host)) != nullptr);
+  learner.job.data.batch -= 1;
+  CHECK(learner.profiles.of(learner.job, learner.host).entries().size() == 2);
+}
+
 TEST_CASE("the document gives back what went in") {
   Learner learner;
   const StageSpeed one = stage({{"cpu", 1, 0.018}}, 0), four = stage({{"cpu", 4, 0.012}}, 0);
