@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <compare>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -9,31 +9,22 @@
 #include "core/base/error.h"
 #include "core/plan/exact_split.h"
 #include "core/plan/feasibility.h"
+#include "core/plan/figure.h"
 #include "core/plan/fleet.h"
 #include "core/plan/greedy_split.h"
+#include "core/plan/mix_search.h"
 #include "core/plan/partial_sums.h"
 #include "core/plan/plan.h"
 
 namespace estrain::plan {
 namespace {
 
-// What plans are compared by. Step times are computed as evaluate does, so that a bound and what it bounds are rounded
-// alike: both are sums and products that grow with the pace and the partial sums.
-struct Figure {
-  double step_seconds = std::numeric_limits<double>::infinity();
-  int64_t workers = 0;
-  int64_t partial_sums = 0;
-  auto operator<=>(const Figure&) const = default;
-};
-
-Figure figure_of(const Job& job, int64_t workers, double pace, int64_t partial_sums) {
-  return {job.crowding_of(workers) * pace + job.exchange.seconds(workers, partial_sums), workers, partial_sums};
-}
+constexpr double kRounding = 1e-12;  // of times, relative
 
 // The search. For each set of devices that may work together and each number of workers W the shortest pace is known,
 // and every range passes on at least one partial sum, which bounds the step from below. First greedy splits, the lowest
 // bound first; then, pace by pace from the shortest, the splits with the fewest partial sums, for as long as a bound is
-// below the best plan.
+// below the best plan. Where work counts beside the pace, MixSearch looks at the numbers of ESTs instead.
 class Search {
  public:
   Search(const Job& job, std::vector<Fleet> fleets) : job_(job), fleets_(std::move(fleets)), exact_(job.ests) {}
@@ -41,7 +32,13 @@ class Search {
   // Empty if there is no plan.
   std::vector<Share> run() {
     try_greedily();
-    for (size_t fleet = 0; fleet < fleets_.size(); ++fleet) prove(fleet);
+    for (size_t fleet = 0; fleet < fleets_.size(); ++fleet) {
+      if (pace_decides(fleets_[fleet])) {
+        prove_by_pace(fleet);
+      } else {
+        prove_by_mix(fleet);
+      }
+    }
     return best_split_;
   }
   // Seconds that no step is shorter than: those of the plan found, where all others were looked at or ruled out.
@@ -53,15 +50,39 @@ class Search {
     Figure bound;  // with exactly so many workers
     size_t fleet;
     std::optional<double> pace;  // the shortest; nothing while the bound is a rough one
-    bool operator>(const Candidate& other) const { return bound > other.bound; }
+    bool operator>(const Candidate& other) const { return bound.step_seconds > other.bound.step_seconds; }
   };
   static constexpr int kPacesTried = 6;  // by greedy splits, for each candidate
+  static constexpr int kMostMixed = 32;  // devices of unlike speed, for a search of all numbers of ESTs on them
+  static constexpr int kThirds = 60;     // of the interval in which a load is the least
+  static constexpr double kSmall = 1e-9;
 
-  Figure bound(int64_t workers, double pace) const { return figure_of(job_, workers, pace, workers); }
+  // For plans of so many workers at this pace or a longer one.
+  Figure bound(const Fleet& fleet, int64_t workers, double pace) const {
+    return figure_of(job_, workers, least_load(fleet, workers, pace), workers);
+  }
+
+  // A longer pace takes work off slow devices: the least sum of both, which is convex in the pace.
+  Load least_load(const Fleet& fleet, int64_t workers, double pace) const {
+    const auto at = [&](double p) { return Load{p, fleet.least_work(p)}; };
+    const auto seconds = [&](double p) { return job_.compute_seconds(workers, at(p)); };
+    if (job_.compute_seconds(workers, {1, 0}) < 0)
+      return {0, job_.crowding_of(1) * pace / job_.compute_seconds(workers, {0, 1})};
+    double shorter = pace, longer = fleet.least_work(std::numeric_limits<double>::infinity());
+    if (fleet.one_speed() || !(longer > shorter) || seconds(shorter * (1 + kSmall)) >= seconds(shorter))
+      return at(shorter);
+    for (int i = 0; i < kThirds; ++i) {
+      const double left = shorter + (longer - shorter) / 3, right = longer - (longer - shorter) / 3;
+      (seconds(left) < seconds(right) ? longer : shorter) = seconds(left) < seconds(right) ? right : left;
+    }
+    Load least = at(shorter);
+    least.work *= 1 - kSmall;
+    return least;
+  }
 
   void try_greedily() {
     std::priority_queue queue(std::greater<Candidate>(), rough_candidates());
-    while (!queue.empty() && queue.top().bound < best_) {
+    while (!queue.empty() && queue.top().bound.better_than(best_)) {
       Candidate next = queue.top();
       queue.pop();
       if (next.pace) {
@@ -69,7 +90,7 @@ class Search {
         try_greedily(next);
       } else {
         next.pace = fleets_[next.fleet].shortest_pace(next.bound.workers);
-        next.bound = bound(next.bound.workers, *next.pace);
+        next.bound = bound(fleets_[next.fleet], next.bound.workers, *next.pace);
         queue.push(next);
       }
     }
@@ -79,7 +100,7 @@ class Search {
     std::vector<Candidate> all;
     for (size_t i = 0; i < fleets_.size(); ++i) {
       for (int64_t workers = fleets_[i].fewest_workers(); workers <= fleets_[i].most_workers(); ++workers) {
-        all.push_back({bound(workers, fleets_[i].pace_bound(workers)), i, std::nullopt});
+        all.push_back({bound(fleets_[i], workers, fleets_[i].pace_bound(workers)), i, std::nullopt});
       }
     }
     return all;
@@ -90,14 +111,17 @@ class Search {
   void try_greedily(const Candidate& candidate) {
     place(candidate, *candidate.pace);
     for (int i = 1; i < kPacesTried; ++i) {
-      const double longest = longest_pace(candidate.bound.workers);
+      const double longest = longest_pace(fleets_[candidate.fleet], candidate.bound.workers);
       if (!(longest > *candidate.pace)) return;
       place(candidate, *candidate.pace + (longest - *candidate.pace) * i / kPacesTried);
     }
   }
 
-  double longest_pace(int64_t workers) const {
-    return (best_.step_seconds - job_.exchange.seconds(workers, workers)) / job_.crowding_of(workers);
+  double longest_pace(const Fleet& fleet, int64_t workers) const {
+    const double seconds = best_.step_seconds - job_.exchange.seconds(workers, workers);
+    const double for_work =
+        job_.compute_seconds(workers, {0, fleet.least_work(std::numeric_limits<double>::infinity())});
+    return std::max(0.0, seconds - for_work) / std::abs(job_.compute_seconds(workers, {1, 0}));
   }
 
   void place(const Candidate& candidate, double pace) {
@@ -111,32 +135,56 @@ class Search {
 
   void take(const Fleet& fleet, std::vector<Share> split) {
     const Figure figure =
-        figure_of(job_, std::ssize(split), fleet.pace_of(split), partial_sums_of(job_.ests, split, &Share::ests));
-    if (figure >= best_) return;
+        figure_of(job_, std::ssize(split), fleet.load_of(split), partial_sums_of(job_.ests, split, &Share::ests));
+    if (!figure.better_than(best_)) return;
     best_ = figure;
     best_split_ = std::move(split);
   }
 
-  // Tries the candidates of a fleet at pace after pace, until none is left that could be better.
-  void prove(size_t fleet) {
+  // Whether of plans at one pace, with equally many workers, those with the fewest partial sums are the best, and none
+  // is better for a longer pace alone.
+  bool pace_decides(const Fleet& fleet) const {
+    for (int64_t workers = fleet.fewest_workers(); workers <= fleet.most_workers(); ++workers) {
+      const bool work_counts = job_.compute_seconds(workers, {0, 1}) != 0;
+      if (work_counts && (!fleet.one_speed() || job_.compute_seconds(workers, {1, 0}) < 0)) return false;
+    }
+    return true;
+  }
+
+  std::vector<Candidate> open_candidates(size_t fleet) const {
     std::vector<Candidate> open;
     std::ranges::copy_if(open_, std::back_inserter(open), [&](const Candidate& each) { return each.fleet == fleet; });
     std::ranges::sort(open, {}, &Candidate::pace);
+    return open;
+  }
+
+  void prove_by_mix(size_t fleet) {
+    const std::vector<Candidate> open = open_candidates(fleet);
+    if (open.empty()) return;
+    const bool small = fleets_[fleet].most_workers() <= kMostMixed;
+    if (!small || !MixSearch(job_, fleets_[fleet]).run(best_, best_split_, mix_budget_)) leave_out(fleet, open, 0);
+  }
+
+  // Tries the candidates of a fleet at pace after pace, until none is left that could be better.
+  void prove_by_pace(size_t fleet) {
+    std::vector<Candidate> open = open_candidates(fleet);
     std::optional<double> pace = 0;
     while (pace) {
-      std::erase_if(
-          open, [&](const Candidate& each) { return bound(each.bound.workers, std::max(*pace, *each.pace)) >= best_; });
+      std::erase_if(open, [&](const Candidate& each) {
+        return !bound(fleets_[fleet], each.bound.workers, std::max(*pace, *each.pace)).better_than(best_);
+      });
       if (open.empty()) return;
       pace = std::max(*pace, *open.front().pace);
-      if (!try_exactly(fleets_[fleet], open, *pace)) return leave_out(open, *pace);
+      if (!try_exactly(fleets_[fleet], open, *pace)) return leave_out(fleet, open, *pace);
       pace = fleets_[fleet].next_pace(*pace);
     }
   }
 
   // The budget does not reach to these candidates at this pace and longer ones.
-  void leave_out(const std::vector<Candidate>& open, double pace) {
+  void leave_out(size_t fleet, const std::vector<Candidate>& open, double pace) {
     for (const Candidate& each : open) {
-      left_out_ = std::min(left_out_, bound(each.bound.workers, std::max(pace, *each.pace)).step_seconds);
+      left_out_ =
+          std::min(left_out_, bound(fleets_[fleet], each.bound.workers, std::max(pace, *each.pace)).step_seconds);
     }
   }
 
@@ -146,23 +194,27 @@ class Search {
     const auto in_reach = std::ranges::upper_bound(open, pace, {}, [](const Candidate& each) { return *each.pace; });
     for (auto each = open.begin(); each != in_reach; ++each) {
       limits.workers = std::max(limits.workers, each->bound.workers);
-      limits.excess = std::max(limits.excess, excess_allowed(each->bound.workers, pace));
+      limits.excess = std::max(limits.excess, excess_allowed(fleet, each->bound.workers, pace));
     }
     if (!exact_.run(fleet.capacities(pace), limits, exact_budget_)) return false;
     for (auto each = open.begin(); each != in_reach; ++each) {
       const int64_t workers = each->bound.workers, excess = exact_.excess(workers);
-      if (excess < 0 || figure_of(job_, workers, pace, workers + excess) >= best_) continue;
+      if (excess < 0 || !at_pace(fleet, workers, pace, excess).better_than(best_)) continue;
       take(fleet, exact_.split(workers));
     }
     return true;
   }
 
+  Figure at_pace(const Fleet& fleet, int64_t workers, double pace, int64_t excess) const {
+    return figure_of(job_, workers, least_load(fleet, workers, pace), workers + excess);
+  }
+
   // The most partial sums beyond one for each worker with which a plan would be better than the best.
-  int64_t excess_allowed(int64_t workers, double pace) const {
+  int64_t excess_allowed(const Fleet& fleet, int64_t workers, double pace) const {
     int64_t allowed = 0, too_many = job_.ests;  // there are no more than ESTs in all
     while (too_many - allowed > 1) {
       const int64_t middle = allowed + (too_many - allowed) / 2;
-      (figure_of(job_, workers, pace, workers + middle) < best_ ? allowed : too_many) = middle;
+      (at_pace(fleet, workers, pace, middle).better_than(best_) ? allowed : too_many) = middle;
     }
     return allowed;
   }
@@ -174,8 +226,8 @@ class Search {
   std::vector<Share> best_split_;
   std::vector<Candidate> open_;
   double left_out_ = std::numeric_limits<double>::infinity();  // a bound on the steps that were not looked at
-  // What may still be done: devices placed by greedy splits, and steps of the dynamic program.
-  int64_t greedy_budget_ = 40'000, exact_budget_ = 2'500'000;
+  // What may still be done: devices placed by greedy splits, steps of the dynamic program and of the search of mixes.
+  int64_t greedy_budget_ = 40'000, exact_budget_ = 2'500'000, mix_budget_ = 200'000;
 };
 
 std::string idle_devices(const std::vector<DeviceGroup>& groups, const Plan& plan) {
@@ -198,6 +250,7 @@ Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups, int64_t m
   if (split.empty()) throw_no_room(job, groups, most_workers);
   Plan plan = evaluate(job, groups, std::move(split));
   plan.slack = std::max(0.0, 1 - search.proven_bound() / plan.step_seconds);
+  if (plan.slack < kRounding) plan.slack = 0;
   plan.reason += idle_devices(groups, plan);
   return plan;
 }

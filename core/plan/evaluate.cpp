@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/feasibility.h"
-#include "core/plan/greedy_split.h"
+#include "core/plan/figure.h"
 #include "core/plan/partial_sums.h"
 #include "core/plan/plan.h"
 
@@ -38,6 +38,14 @@ double Job::crowding_of(int64_t workers) const {
   return crowding[static_cast<size_t>(std::min(workers, std::ssize(crowding)) - 1)];
 }
 
+// With L_1 = pace, and work all of them.
+double Job::compute_seconds(int64_t workers, Load load) const {
+  const double alone = crowding_of(1), together = crowding_of(workers);
+  if (workers == 1 || together <= alone) return together * load.pace;
+  const double each = (together - alone) / static_cast<double>(workers - 1);
+  return (alone - each) * load.pace + each * load.work;
+}
+
 Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers) {
   check_job(job);
   check_groups(groups);
@@ -55,7 +63,7 @@ Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vecto
   const auto count = std::ssize(workers);
   plan.workers = std::move(workers);
   plan.partial_sums = partial_sums_of(job.ests, plan.workers, &Share::ests);
-  plan.compute_seconds = job.crowding_of(count) * pace;
+  plan.compute_seconds = job.compute_seconds(count, load_of(groups, plan.workers));
   plan.exchange_seconds = job.exchange.seconds(count, plan.partial_sums);
   plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
   plan.waste = std::max(0.0, rates - static_cast<double>(job.ests) / pace);

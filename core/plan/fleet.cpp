@@ -5,6 +5,8 @@
 #include <map>
 #include <string_view>
 
+#include "core/plan/figure.h"
+
 namespace estrain::plan {
 
 namespace {
@@ -45,19 +47,19 @@ Fleet::Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>&
     group.most_ests = std::min(group.most_ests, ests_);
   }
   for (const int64_t index : chosen) {
-    if (member(index).count > 0 && member(index).most_ests > 0) members_.push_back(index);
+    if (group(index).count > 0 && group(index).most_ests > 0) members_.push_back(index);
   }
   std::ranges::stable_sort(members_, std::greater(),
-                           [&](int64_t index) { return member(index).mini_batches_per_second; });
+                           [&](int64_t index) { return group(index).mini_batches_per_second; });
   count_workers(std::min(ests_, most_workers));
 }
 
 void Fleet::count_workers(int64_t most) {
   double rates = 0;
   for (const int64_t index : members_) {
-    for (int64_t i = 0; i < member(index).count && most_workers() < most; ++i) {
-      rates += member(index).mini_batches_per_second;
-      devices_by_speed_.push_back({rates, member(index).mini_batches_per_second});
+    for (int64_t i = 0; i < group(index).count && most_workers() < most; ++i) {
+      rates += group(index).mini_batches_per_second;
+      devices_by_speed_.push_back({rates, group(index).mini_batches_per_second});
     }
   }
   int64_t left = ests_;
@@ -79,10 +81,10 @@ void Fleet::fill_capacities(double pace, std::vector<Capacity>& all) const {
   all.clear();
   bool sorted = true;  // as the members are, unless memory limits some
   for (const int64_t index : members_) {
-    const int64_t ests = capacity(member(index), pace);
+    const int64_t ests = capacity(group(index), pace);
     if (ests == 0) continue;
     sorted = sorted && (all.empty() || all.back().ests >= ests);
-    all.push_back({ests, member(index).count, index});
+    all.push_back({ests, group(index).count, index});
   }
   if (!sorted) std::ranges::stable_sort(all, std::greater(), &Capacity::ests);
 }
@@ -107,7 +109,7 @@ bool Fleet::holds(double pace, int64_t workers) const {
 double Fleet::possible_pace_at_most(double pace) const {
   double possible = 0;
   for (const int64_t index : members_) {
-    possible = std::max(possible, plan::pace_of(member(index), capacity(member(index), pace)));
+    possible = std::max(possible, plan::pace_of(group(index), capacity(group(index), pace)));
   }
   return possible;
 }
@@ -115,9 +117,9 @@ double Fleet::possible_pace_at_most(double pace) const {
 double Fleet::possible_pace_below(double pace) const {
   double possible = 0;
   for (const int64_t index : members_) {
-    const int64_t ests = capacity(member(index), pace);
-    const bool equal = ests > 0 && plan::pace_of(member(index), ests) >= pace;
-    possible = std::max(possible, plan::pace_of(member(index), ests - (equal ? 1 : 0)));
+    const int64_t ests = capacity(group(index), pace);
+    const bool equal = ests > 0 && plan::pace_of(group(index), ests) >= pace;
+    possible = std::max(possible, plan::pace_of(group(index), ests - (equal ? 1 : 0)));
   }
   return possible;
 }
@@ -144,18 +146,27 @@ double Fleet::shortest_pace(int64_t workers) const {
   }
 }
 
-double Fleet::pace_of(const std::vector<Share>& workers) const {
-  double pace = 0;
-  for (const Share& share : workers) pace = std::max(pace, plan::pace_of(member(share.group), share.ests));
-  return pace;
+Load Fleet::load_of(const std::vector<Share>& workers) const { return plan::load_of(groups_, workers); }
+
+double Fleet::least_work(double pace) const {
+  double work = 0;
+  auto left = static_cast<double>(ests_);
+  for (const int64_t index : members_) {
+    const double rate = group(index).mini_batches_per_second;
+    const double each = std::min(pace * rate, static_cast<double>(group(index).most_ests));
+    const double taken = std::min(left, each * static_cast<double>(group(index).count));
+    work += taken / rate;
+    left -= taken;
+  }
+  return work;
 }
 
 std::optional<double> Fleet::next_pace(double pace) const {
   std::optional<double> next;
   for (const int64_t index : members_) {
-    const int64_t ests = capacity(member(index), pace);
-    if (ests == member(index).most_ests) continue;
-    const double possible = plan::pace_of(member(index), ests + 1);
+    const int64_t ests = capacity(group(index), pace);
+    if (ests == group(index).most_ests) continue;
+    const double possible = plan::pace_of(group(index), ests + 1);
     if (!next || possible < *next) next = possible;
   }
   return next;

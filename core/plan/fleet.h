@@ -37,6 +37,14 @@ class Fleet {
   int64_t fewest_workers() const { return fewest_; }
   int64_t most_workers() const { return static_cast<int64_t>(devices_by_speed_.size()); }
 
+  // Indices of the groups that take part, fastest first; what they host and count is no more than there are ESTs.
+  const std::vector<int64_t>& members() const { return members_; }
+  const DeviceGroup& group(int64_t index) const { return groups_[static_cast<size_t>(index)]; }
+  double slowest() const { return group(members_.back()).mini_batches_per_second; }
+  bool one_speed() const { return group(members_.front()).mini_batches_per_second == slowest(); }
+
+  // Seconds of work that no plan within a pace is below: that of ESTs which may be divided, on the fastest devices.
+  double least_work(double pace) const;
   // A pace that no plan with so many workers beats: that of ESTs which may be divided. O(1).
   double pace_bound(int64_t workers) const;
   // The shortest pace at which so many workers, each with at least one EST, host all ESTs; `workers` within the numbers
@@ -44,8 +52,8 @@ class Fleet {
   double shortest_pace(int64_t workers) const;
   // The least possible pace above this one; nothing if there is none that changes what devices host.
   std::optional<double> next_pace(double pace) const;
-  // The pace of a plan on these devices.
-  double pace_of(const std::vector<Share>& workers) const;
+  // The load of a plan on these devices.
+  Load load_of(const std::vector<Share>& workers) const;
   // What devices host at a pace: those of at least 1, largest first.
   std::vector<Capacity> capacities(double pace) const;
 
@@ -56,7 +64,6 @@ class Fleet {
   };
   void count_workers(int64_t most);
   void fill_capacities(double pace, std::vector<Capacity>& all) const;
-  const DeviceGroup& member(int64_t index) const { return groups_[static_cast<size_t>(index)]; }
   bool holds(double pace, int64_t workers) const;
   double possible_pace_at_most(double pace) const;
   double possible_pace_below(double pace) const;

@@ -4,10 +4,14 @@
 //
 // A step takes as long as its slowest worker computes, then all workers exchange and update:
 //
-//   step = crowding(W) * max_d (n_d / C_d) + exchange(W, P)
+//   step = compute(W, L) + exchange(W, P)
+//   compute = L_1 + (crowding(W) - 1) / (W - 1) * (L_2 + ... + L_W)
 //
-// n_d ESTs on device d, which does C_d mini-batches per second; W workers; P partial sums that they bring to the
-// exchange, which depends on where the ranges are cut (partial_sums.h). Pure: no clock, no files.
+// L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when nobody else
+// computes; W workers; P partial sums that they bring to the exchange, which depends on where the ranges are cut
+// (partial_sums.h). Workers that share memory and cores slow each other down: all busy alike, by crowding(W). One that
+// is done early leaves the others more, so each adds to the slowest one's time in proportion to its own, the W - 1 of
+// them alike. Pure: no clock, no files.
 
 #include <cstdint>
 #include <limits>
@@ -34,14 +38,21 @@ struct Exchange {
   double seconds(int64_t workers, int64_t partial_sums) const;
 };
 
+// What a plan asks of its devices, each as fast as when nobody else computes.
+struct Load {
+  double pace = 0;  // seconds of the slowest: L_1, the f_overload of equation 1b
+  double work = 0;  // of all together: L_1 + ... + L_W
+};
+
 struct Job {
   int64_t ests = 1;
   bool one_kind = true;  // below D2 all devices of a plan are of one kind
   Exchange exchange;
-  // crowding[w - 1]: how many times as long a mini-batch takes where w workers compute at a time, as they share memory
-  // and cores; the last entry goes for all beyond. Empty: 1.
+  // crowding[w - 1]: how many times as long a mini-batch takes where w workers compute at a time; the last entry goes
+  // for all beyond. Empty: 1.
   std::vector<double> crowding;
   double crowding_of(int64_t workers) const;
+  double compute_seconds(int64_t workers, Load load) const;
 };
 
 // One worker of a plan.
@@ -53,7 +64,7 @@ struct Share {
 
 struct Plan {
   std::vector<Share> workers;  // in worker order: the ranges of ESTs follow one another
-  double compute_seconds = 0;  // crowding times f_overload (1b)
+  double compute_seconds = 0;  // f_overload (1b), and what the others add to it
   double exchange_seconds = 0;
   double step_seconds = 0;
   int64_t partial_sums = 0;

@@ -24,7 +24,7 @@ class BruteForce {
  public:
   BruteForce(const Job& job, const std::vector<DeviceGroup>& groups) : job_(job), groups_(groups) {
     for (const DeviceGroup& group : groups) left_.push_back(group.count);
-    from(0, 0, 0, 0, -1);
+    from(0, 0, 0, 0, 0, -1);
   }
   // Infinity where there is no plan.
   double step_seconds() const { return best_; }
@@ -32,30 +32,35 @@ class BruteForce {
   int64_t plans() const { return plans_; }
 
  private:
-  void from(int64_t begin, int64_t workers, int64_t sums, double pace, int64_t first_group) {
-    if (begin == job_.ests) return finish(workers, sums, pace);
+  void from(int64_t begin, int64_t workers, int64_t sums, double slowest, double others, int64_t first_group) {
+    if (begin == job_.ests) return finish(workers, sums, slowest, others);
     for (size_t i = 0; i < groups_.size(); ++i) {
       const DeviceGroup& group = groups_[i];
       if (left_[i] == 0) continue;
       if (job_.one_kind && first_group >= 0 && groups_[static_cast<size_t>(first_group)].kind != group.kind) continue;
       --left_[i];
       for (int64_t end = begin + 1; end <= job_.ests && end - begin <= group.most_ests; ++end) {
-        from(end, workers + 1, sums + covering_nodes(0, job_.ests, begin, end),
-             std::max(pace, static_cast<double>(end - begin) / group.mini_batches_per_second), static_cast<int64_t>(i));
+        const double own = static_cast<double>(end - begin) / group.mini_batches_per_second;
+        from(end, workers + 1, sums + covering_nodes(0, job_.ests, begin, end), std::max(slowest, own),
+             others + std::min(slowest, own), static_cast<int64_t>(i));
       }
       ++left_[i];
     }
   }
-  void finish(int64_t workers, int64_t sums, double pace) {
+  void finish(int64_t workers, int64_t sums, double slowest, double others) {
     ++plans_;
-    double crowding = 1;
+    double more = 0;  // crowding
     if (!job_.crowding.empty()) {
-      crowding = job_.crowding[static_cast<size_t>(std::min(workers, std::ssize(job_.crowding)) - 1)];
+      more = job_.crowding[static_cast<size_t>(std::min(workers, std::ssize(job_.crowding)) - 1)] - job_.crowding[0];
     }
+    const double alone = job_.crowding.empty() ? 1 : job_.crowding[0];
     const auto w = static_cast<double>(workers);
     const Exchange& x = job_.exchange;
-    const double step = crowding * pace + x.base + (w - 1) * x.per_worker +
-                        x.per_sum / w * static_cast<double>(sums - 1) + x.update / w;
+    double compute = alone * slowest;
+    if (more > 0) compute += more / (w - 1) * others;
+    if (more < 0) compute = (alone + more) * slowest;
+    const double step =
+        compute + x.base + (w - 1) * x.per_worker + x.per_sum / w * static_cast<double>(sums - 1) + x.update / w;
     const bool equal = plans_ > 1 && std::abs(step - best_) <= 1e-12 * best_;
     if (!equal && step > best_) return;
     workers_ = equal ? std::min(workers_, workers) : workers;

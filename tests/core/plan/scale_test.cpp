@@ -63,15 +63,16 @@ TEST_CASE("a plan for 4096 ESTs on 10,000 devices of 8 kinds takes milliseconds,
 }
 
 TEST_CASE(
-    "beyond the exact search slack is the distance from a lower bound: shortest pace, one partial sum for each "
-    "worker") {
+    "beyond the exact search slack is the distance from a lower bound: shortest pace, least work, one partial sum "
+    "for each worker") {
   const Job job = job_of(4096, false);
   const std::vector<DeviceGroup> groups = fleet_of(1000, 2);
   const Fleet fleet(groups, {0, 1}, job);
   double bound = std::numeric_limits<double>::infinity();
   for (int64_t workers = 1; workers <= fleet.most_workers(); ++workers) {
-    bound = std::min(bound,
-                     job.crowding_of(workers) * fleet.shortest_pace(workers) + job.exchange.seconds(workers, workers));
+    const double pace = fleet.shortest_pace(workers);
+    bound = std::min(
+        bound, job.compute_seconds(workers, {pace, fleet.least_work(pace)}) + job.exchange.seconds(workers, workers));
   }
   const Plan plan = best_plan(job, groups);
   CHECK(plan.slack > 0);
