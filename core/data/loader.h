@@ -24,6 +24,7 @@ struct LoaderOptions {
   uint64_t seed = 0;             // of the job: for augmentation
   std::optional<int64_t> steps;  // steps until the job's end, from `start`: nothing is read beyond them
   int64_t most_readers = 1;      // where that is more than `readers`: as many as it takes not to wait (reader_tuning.h)
+  int64_t most_prefetch = 1;     // where that is more than `prefetch`: as far ahead as it takes
 };
 
 class Loader {
@@ -33,7 +34,8 @@ class Loader {
 
   // Waits for the next mini-batch. Throws what went wrong while reading it; Fault::bug beyond the last step.
   Batch next();
-  int64_t readers() const { return reader_.readers(); }  // threads, now
+  int64_t readers() const { return reader_.readers(); }    // threads, now
+  int64_t prefetch() const { return reader_.prefetch(); }  // mini-batches ahead, now
 
  private:
   ReadAhead reader_;

@@ -34,11 +34,15 @@ ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, co
       shape_(dataset.shape()),
       plan_(std::move(plan)),
       options_(options),
-      pool_(std::make_shared<BatchPool>(shape_, options.batch)) {
+      pool_(std::make_shared<BatchPool>(shape_, options.batch)),
+      prefetch_(options.prefetch) {
   if (options.readers < 1 || options.prefetch < 1)
     throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
                       options.prefetch);
-  if (options.most_readers > options.readers) tuning_.emplace(options.most_readers);
+  const ReaderTuning::Reading first{options.readers, options.prefetch};
+  const ReaderTuning::Reading most{std::max(options.most_readers, options.readers),
+                                   std::max(options.most_prefetch, options.prefetch)};
+  if (most != first) tuning_.emplace(first, most);
   start_readers(options.readers);
 }
 
@@ -67,10 +71,19 @@ void ReadAhead::start_readers(int64_t wanted) {
   }
 }
 
+void ReadAhead::read_ahead(int64_t prefetch) {
+  {
+    std::lock_guard lock(mutex_);
+    prefetch_ = prefetch;
+  }
+  room_.notify_all();
+}
+
 // The times at which the consumer asked for a mini-batch, and got it.
 void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
   if (last_asked_ns_ != 0) {
-    const int64_t readers = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));
+    const auto [readers, prefetch] = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));
+    if (prefetch != prefetch_) read_ahead(prefetch);
     if (readers != static_cast<int64_t>(readers_.size())) start_readers(readers);
   }
   last_asked_ns_ = asked_ns;
@@ -113,7 +126,7 @@ void ReadAhead::read_pieces(int64_t number) {
 bool ReadAhead::may_claim() {
   const auto has_unclaimed = [this] { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; };
   if (has_unclaimed()) return true;
-  if (!exhausted_ && static_cast<int64_t>(slots_.size()) < options_.prefetch) open_slot();
+  if (!exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_) open_slot();
   return has_unclaimed();
 }
 

@@ -39,10 +39,11 @@ class BatchPlan {
 class ReadAhead {
  public:
   struct Options {
-    int64_t readers = 1;       // threads, at least 1
-    int64_t prefetch = 4;      // mini-batches being read or ready but not handed out, at least 1
-    int64_t batch = 1;         // samples of the largest mini-batch
-    int64_t most_readers = 1;  // where that is more than `readers`: as many as it takes (reader_tuning.h)
+    int64_t readers = 1;        // threads, at least 1
+    int64_t prefetch = 4;       // mini-batches being read or ready but not handed out, at least 1
+    int64_t batch = 1;          // samples of the largest mini-batch
+    int64_t most_readers = 1;   // where that is more than `readers`: as many as it takes (reader_tuning.h)
+    int64_t most_prefetch = 1;  // where that is more than `prefetch`: as far ahead as it takes
   };
 
   // Starts reading. `dataset` must outlive the object (Batches may outlive both).
@@ -58,6 +59,7 @@ class ReadAhead {
 
   // Threads, now. For the consumer thread.
   int64_t readers() const { return static_cast<int64_t>(readers_.size()); }
+  int64_t prefetch() const { return prefetch_; }  // now, likewise
 
  private:
   struct Slot {  // one mini-batch under way
@@ -75,6 +77,7 @@ class ReadAhead {
   void start_readers(int64_t wanted);
   void read_pieces(int64_t number);
   std::optional<Piece> claim(int64_t number);
+  void read_ahead(int64_t prefetch);
   void tune(int64_t asked_ns, int64_t got_ns);
   bool may_claim();
   void open_slot();
@@ -95,6 +98,7 @@ class ReadAhead {
   std::exception_ptr plan_failure_;  // why exhausted_, if the plan itself or its memory failed
   std::exception_ptr failure_;       // already thrown by next()
   int64_t wanted_ = 0;               // readers; those with a higher number end
+  int64_t prefetch_;
   std::vector<std::thread> readers_;
   // The consumer's own:
   std::optional<ReaderTuning> tuning_;

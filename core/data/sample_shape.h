@@ -28,6 +28,7 @@ struct SampleShape {
   size_t element_bytes() const { return kind == Kind::tokens ? sizeof(int64_t) : sizeof(float); }
   size_t input_bytes() const { return static_cast<size_t>(elements()) * element_bytes(); }
   int64_t targets() const { return kind == Kind::tokens ? length : 1; }
+  size_t bytes() const { return input_bytes() + static_cast<size_t>(targets()) * sizeof(int64_t); }
   std::vector<int64_t> dims() const {
     return kind == Kind::image ? std::vector<int64_t>{channels, height, width} : std::vector<int64_t>{length};
   }

@@ -9,6 +9,7 @@
 #include "core/base/memory_use.h"
 #include "core/comm/reduction_tree.h"
 #include "core/comm/step_record.h"
+#include "core/spec/defaults.h"
 
 namespace estrain::launch {
 namespace {
@@ -131,7 +132,8 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   const uint64_t ests = unsigned_of(job.spec.job.ests);
   MemoryNeeds needs;
   needs.slots = gradient_slots(job);
-  needs.workers = workers_of(job) * (size.worker + unsigned_of(job.spec.data.prefetch) * size.batch);
+  needs.workers =
+      workers_of(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
   const uint64_t records =
       kRingRecords * comm::record_bytes(job.spec.job.ests, size.digests) + 8 * unsigned_of(size.evaluation_samples);
   needs.shared = 2 * size.state + unsigned_of(needs.slots) * size.gradients + records;

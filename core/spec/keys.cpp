@@ -119,10 +119,12 @@ std::vector<Key<JobSpec>> data_keys() {
           .means("Reader threads of a worker, whatever its number of ESTs; 0: found while it runs, as many as it takes "
                  "not to wait for them."),
       ESTRAIN_KEY(data.prefetch)
-          .min(1)
+          .min(0)
           .max(65536)
           .not_in_bits()
-          .means("Mini-batches that a worker reads ahead of need."),
+          .means(
+              "Mini-batches that a worker reads ahead of need; 0: found while it runs, as many as it takes not to wait "
+              "for them."),
   };
 }
 

@@ -64,11 +64,9 @@ Json memory_as_json() {
 
 Json size_of(const Job& job) {
   const comm::MemoryPlan plan = job.memory_plan();
-  const data::SampleShape shape = job.data().train->shape();
-  const size_t sample_bytes = shape.input_bytes() + static_cast<size_t>(shape.targets()) * sizeof(int64_t);
   return {{"state_bytes", plan.state_bytes},
           {"gradient_bytes", plan.gradient_bytes},
-          {"batch_bytes", sample_bytes * static_cast<size_t>(job.manifest().batch)},
+          {"batch_bytes", job.data().train->shape().bytes() * static_cast<size_t>(job.manifest().batch)},
           {"tensors", job.layout().tensors.size()},
           {"parameters", job.manifest().parameter_count},
           {"digests", plan.digests},

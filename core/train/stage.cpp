@@ -13,6 +13,7 @@
 #include "core/data/evaluation.h"
 #include "core/est/generator.h"
 #include "core/operators/random_stream.h"
+#include "core/spec/defaults.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/initial_state.h"
 #include "core/train/nonfinite_search.h"
@@ -33,7 +34,9 @@ data::LoaderOptions loader_options(const Job& job, int64_t from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cores());
-  options.prefetch = job.spec().data.prefetch;
+  const auto batch_bytes = static_cast<uint64_t>(job.sampler().batch()) * job.data().train->shape().bytes();
+  options.prefetch = spec::first_prefetch(job.spec().data);
+  options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
   options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step);
   return options;
@@ -239,7 +242,7 @@ bool Stage::evaluate(int64_t step) {
   options.first = order_.worker.value;
   options.stride = order_.workers();
   options.readers = std::max<int64_t>(1, job_.spec().data.readers);
-  options.prefetch = job_.spec().data.prefetch;
+  options.prefetch = spec::first_prefetch(job_.spec().data);
   data::Evaluation evaluation(*job_.data().test, options);
   while (auto batch = evaluation.next()) {
     const model::Evaluation result = job_.model().evaluate(as_tensors(*batch));

@@ -71,9 +71,11 @@ class Row:
 
 
 def all_groups():
-    import checkpoint_io, first_batch, kernel_speed, memory, plan, portable, recovery, resize, start, switching, throughput
+    import checkpoint_io, first_batch, kernel_speed, memory, plan, portable, recovery, resize, start, straggler, switching
+    import throughput
 
     modules = (
         throughput, portable, kernel_speed, switching, memory, first_batch, start, resize, recovery, checkpoint_io, plan,
+        straggler,
     )
     return [group for module in modules for group in module.groups()]

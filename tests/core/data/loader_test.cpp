@@ -163,6 +163,44 @@ TEST_CASE("readers are added while the worker waits for them, and the batches st
   CHECK(most <= 4);
 }
 
+// Every so many mini-batches one that takes long to read.
+class Bursts : public Dataset {
+ public:
+  Bursts(const Dataset& data, std::set<int64_t> slow) : data_(data), slow_(std::move(slow)) {}
+  int64_t size() const override { return data_.size(); }
+  SampleShape shape() const override { return data_.shape(); }
+  int64_t classes() const override { return data_.classes(); }
+  void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
+    if (slow_.contains(index)) std::this_thread::sleep_for(std::chrono::milliseconds(6));
+    data_.read(index, draw, out_input, out_target);
+  }
+
+ private:
+  const Dataset& data_;
+  const std::set<int64_t> slow_;
+};
+
+TEST_CASE("a worker that waits reads further ahead, if it may") {
+  const Numbers data(4000);
+  const Sampler sampler(4000, 1, 1, true, false, 5);
+  std::set<int64_t> slow;
+  for (int64_t first = 0; first < 4000; first += 16)
+    slow.insert(sampler.indices(Cursor{Epoch(0), first}, VirtualRank(0)).front());
+  const Bursts bursts(data, slow);
+  for (const int64_t most : {2, 32}) {
+    LoaderOptions options{1, 2, 5, std::nullopt};
+    options.most_prefetch = most;
+    Loader loader(bursts, sampler, range(0, 1), {}, options);
+    for (int i = 0; i < 600; ++i) {
+      check_content(loader.next(), sampler, 5);
+      std::this_thread::sleep_for(std::chrono::microseconds(700));  // the worker computes
+    }
+    CHECK((loader.prefetch() == 2) == (most == 2));
+    CHECK(loader.prefetch() <= most);
+    CHECK(loader.readers() == 1);
+  }
+}
+
 TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loader") {
   const Numbers data(90);
   const Sampler sampler(90, 3, 5, true, false, 0);

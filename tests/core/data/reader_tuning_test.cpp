@@ -11,17 +11,17 @@ namespace {
 // once.
 class Worker {
  public:
-  Worker(double reading, int64_t cores, int64_t most) : reading_(reading), cores_(cores), tuning_(most) {}
+  Worker(double reading, int64_t cores, int64_t most) : reading_(reading), cores_(cores), tuning_({1, 4}, {most, 4}) {}
   void run(int windows) {
     for (int i = 0; i < windows * ReaderTuning::kWindow; ++i) {
-      const double arrives = reading_ / static_cast<double>(std::min(tuning_.readers(), cores_));
+      const double arrives = reading_ / static_cast<double>(std::min(tuning_.now().readers, cores_));
       const double waited = std::max(0.0, arrives - 1);
-      const int64_t before = tuning_.readers();
+      const ReaderTuning::Reading before = tuning_.now();
       changes_ += tuning_.observe(waited, 1 + waited) != before;
     }
   }
   void read_in(double seconds) { reading_ = seconds; }
-  int64_t readers() const { return tuning_.readers(); }
+  int64_t readers() const { return tuning_.now().readers; }
   int64_t changes() const { return changes_; }
 
  private:
@@ -75,6 +75,35 @@ TEST_CASE("readers that have nothing to do go, but not back and forth") {
   worker.run(300);
   CHECK(worker.readers() == 2);
   CHECK(worker.changes() - changes <= 2 * (300 / (ReaderTuning::kRestWindows + ReaderTuning::kIdleWindows) + 1));
+}
+
+// One mini-batch in eight takes 5 s of reading, the others none: read so far ahead, the worker waits for what is left.
+struct Bursts {
+  ReaderTuning tuning;
+  void run(int windows) {
+    for (int i = 0; i < windows * ReaderTuning::kWindow; ++i) {
+      const double waited = i % 8 == 0 ? std::max(0.0, 5 - static_cast<double>(tuning.now().prefetch)) : 0;
+      tuning.observe(waited, 1 + waited);
+    }
+  }
+};
+
+TEST_CASE("where some mini-batches take longer, reading further ahead is tried before more readers are") {
+  Bursts bursts{ReaderTuning({1, 2}, {16, 64})};
+  bursts.run(200);
+  CHECK(bursts.tuning.now() == ReaderTuning::Reading{1, 8});
+  Bursts limited{ReaderTuning({1, 1}, {1, 3})};
+  limited.run(200);
+  CHECK(limited.tuning.now() == ReaderTuning::Reading{1, 3});
+}
+
+TEST_CASE("where it does not help, it is taken back, and a reader is tried") {
+  ReaderTuning tuning({1, 2}, {2, 64});
+  for (int i = 0; i < 20 * ReaderTuning::kWindow; ++i) {
+    const double waited = 2.0 / static_cast<double>(tuning.now().readers) - 1;  // however far ahead
+    tuning.observe(waited, 1 + waited);
+  }
+  CHECK(tuning.now() == ReaderTuning::Reading{2, 2});
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ class Draw {
     data.shuffle = coin();
     data.drop_last = coin();
     data.readers = integer(1, 9);
-    data.prefetch = integer(1, 9);
+    data.prefetch = integer(0, 9);
     files(data);
     if (data.format != DataFormat::text) images(data);
   }
