@@ -32,6 +32,7 @@ constexpr int64_t kMostProposals = 8;
 struct Arguments {
   std::string spec, devices, offer, run, profile = "missing";
   std::vector<std::string> overrides;
+  std::vector<int64_t> threads;
   double seconds = 3;
   bool json = false, allow_mixed = false;
 };
@@ -98,17 +99,47 @@ class Planning {
   }
 
   int run() {
-    load();
-    measure();
-    inputs_ = inputs_for(count_kinds(all_));
-    groups_ = groups_of(held_);
-    table_ = profile::alternatives(inputs_.job, groups_, given(), kMostAlternatives);
+    make_table();
     if (!offered_.empty()) proposals_ = plan::grow(inputs_.job, groups_, groups_of(offered_), kMostProposals);
+    try_threads();
     arguments_.json ? print_json() : print_text();
     return 0;
   }
 
  private:
+  // What a job would take with another number of intra-op threads, on the best plan for the devices held.
+  struct WithThreads {
+    int64_t threads;
+    std::string devices;
+    double step_seconds;
+  };
+
+  void make_table() {
+    load();
+    measure();
+    inputs_ = inputs_for(count_kinds(all_));
+    groups_ = groups_of(held_);
+    table_ = profile::alternatives(inputs_.job, groups_, given(), kMostAlternatives);
+  }
+
+  const Alternative& best() const { return *std::ranges::find(table_, true, &Alternative::best); }
+
+  void try_threads() {
+    if (arguments_.threads.empty()) return;
+    threads_.push_back({spec_.job.threads, best().devices, best().plan.step_seconds});
+    for (const int64_t threads : arguments_.threads) {
+      if (std::ranges::find(threads_, threads, &WithThreads::threads) != threads_.end()) continue;
+      fmt::print(stderr, "with {} threads:\n", threads);
+      Arguments others = arguments_;
+      others.overrides.push_back(fmt::format("job.threads={}", threads));
+      others.offer.clear();
+      Planning planning(others);
+      planning.make_table();
+      threads_.push_back({threads, planning.best().devices, planning.best().plan.step_seconds});
+    }
+    std::ranges::stable_sort(threads_, {}, &WithThreads::step_seconds);
+  }
+
   void choose_devices() {
     if (!arguments_.devices.empty()) {
       held_ = launch::choose_devices(arguments_.devices, spec_.job, cores_);
@@ -275,6 +306,10 @@ class Planning {
       json["proposals"] = Json::array();
       for (const plan::Proposal& proposal : proposals_) json["proposals"].push_back(to_json(proposal));
     }
+    for (const WithThreads& each : threads_) {
+      json["threads"].push_back(
+          {{"threads", each.threads}, {"devices", each.devices}, {"step_seconds", each.step_seconds}});
+    }
     json["crowding"] = inputs_.job.crowding;
     json["database"] = store_.path();
     fmt::print("{}\n", json.dump());
@@ -290,11 +325,19 @@ class Planning {
                  width, ests_text(one.plan), 1e3 * one.plan.step_seconds, samples_per_second(one.plan), one.plan.waste,
                  1e3 * one.plan.exchange_seconds, one.given ? "  (as listed)" : "");
     }
-    for (const Alternative& one : table_) {
-      if (one.best) fmt::print("\nbest: --devices {}: {}\n", one.devices, one.plan.reason);
-    }
+    fmt::print("\nbest: --devices {}: {}\n", best().devices, best().plan.reason);
+    if (!threads_.empty()) print_threads();
     if (!offered_.empty()) print_proposals();
     print_basis();
+  }
+
+  void print_threads() const {
+    for (const WithThreads& each : threads_) {
+      fmt::print("job.threads = {}: {:.2f} ms a step with --devices {}{}\n", each.threads, 1e3 * each.step_seconds,
+                 each.devices, each.threads == spec_.job.threads ? " (as it stands)" : "");
+    }
+    if (threads_.front().threads != spec_.job.threads)
+      fmt::print("threads define the bits: a job keeps the number that it began with\n");
   }
 
   void print_proposals() const {
@@ -345,6 +388,7 @@ class Planning {
   std::vector<plan::DeviceGroup> groups_;  // of the devices held
   std::vector<Alternative> table_;
   std::vector<plan::Proposal> proposals_;
+  std::vector<WithThreads> threads_;  // quickest first
 };
 
 }  // namespace
@@ -364,6 +408,11 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--profile", arguments->profile,
                    "When to measure: always, missing (default: what is not in the database), never")
       ->check(CLI::IsMember({"always", "missing", "never"}));
+  verb->add_option("--threads", arguments->threads,
+                   "Also plan with these numbers of intra-op threads (1,2,4), which a job may have before it begins")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->excludes("--run");
   verb->add_option("--seconds", arguments->seconds, "Of training for each set of devices that is measured (default 3)")
       ->check(CLI::PositiveNumber);
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");

@@ -97,6 +97,25 @@ TEST_CASE("a job is measured once; the plans stand in the order of their steps a
   CHECK(estrain({"train", job.spec(), "--run", job / "run", "--devices", devices, "--set", "train.steps=3"}).code == 0);
 }
 
+TEST_CASE("other numbers of intra-op threads are measured and compared; a run keeps its own") {
+  const Planned job(mlp_job());
+  const Json report = job.plan_json({"--threads", "1,2"});
+  REQUIRE(report.at("threads").size() == 2);
+  CHECK(report.at("threads").at(0).at("step_seconds") <= report.at("threads").at(1).at("step_seconds"));
+  std::map<int64_t, Json> by_threads;
+  for (const Json& each : report.at("threads")) by_threads[each.at("threads").get<int64_t>()] = each;
+  CHECK(by_threads.at(1).at("step_seconds") == best(report).at("step_seconds"));
+  const Json two = job.plan_json({"--profile", "never", "--set", "job.threads=2"});  // known by now
+  CHECK(by_threads.at(2).at("devices") == best(two).at("devices"));
+  CHECK(by_threads.at(2).at("step_seconds") == best(two).at("step_seconds"));
+  const Ended text = job.plan({"--profile", "never", "--threads", "2"});
+  CHECK(text.says("job.threads = 1: "));
+  CHECK(text.says(" (as it stands)"));
+  CHECK(text.says("job.threads = 2: "));
+  CHECK(job.plan({"--threads", "0"}).code == 2);
+  CHECK(estrain({"plan", "--run", job / "none", "--threads", "2"}).code == 2);
+}
+
 TEST_CASE("what changes the work is measured anew; --profile always measures, never does not") {
   const Planned job(mlp_job());
   const Ended never = job.plan({"--profile", "never"});

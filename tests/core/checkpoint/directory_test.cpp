@@ -66,6 +66,37 @@ TEST_CASE("damaged checkpoints are skipped, each with its reason") {
   CHECK(newest.skipped[2].why.find("is the checkpoint of step 10") != std::string::npos);
 }
 
+TEST_CASE("1,000 random bytes of a large checkpoint, one flipped at a time: the one before it is used, and it is said") {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path());
+  StateLayout layout;
+  for (int i = 0; i < 100; ++i) layout.append(Role::parameter, "p" + std::to_string(i), "", DType::f32, {97, 103});
+  const State older = filled(layout, 1), newer = filled(layout, 2);
+  directory.publish(layout, older.bytes(), sample_meta(10));
+  directory.publish(layout, newer.bytes(), sample_meta(20));
+  const std::string path = directory.path_of(Step(20));
+  const auto size = std::filesystem::file_size(path);
+  CHECK(size > 4'000'000);
+  std::mt19937_64 random(5);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  int64_t fell_back = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const auto at = static_cast<std::streamoff>(random() % size);
+    const char byte = static_cast<char>(file.seekg(at).get());
+    file.seekp(at).put(static_cast<char>(byte ^ (1 << random() % 8))).flush();
+    const NewestCheckpoint newest = directory.newest_valid();
+    fell_back += newest.file && newest.file->meta().step == Step(10) && newest.skipped.size() == 1 &&
+                 newest.skipped[0].step == Step(20) && !newest.skipped[0].why.empty();
+    file.seekp(at).put(byte).flush();
+  }
+  CHECK(fell_back == 1000);
+  State read(layout);
+  const NewestCheckpoint newest = directory.newest_valid();
+  REQUIRE(newest.file.has_value());
+  newest.file->read_state(read.layout, read.bytes());
+  CHECK(read.words == newer.words);
+}
+
 TEST_CASE("a checkpoint of the same step replaces a damaged one") {
   const ScratchFolder folder;
   const CheckpointDirectory directory(folder.path());
