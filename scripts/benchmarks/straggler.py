@@ -88,10 +88,10 @@ def slowed_for_a_while(bench):
             slowed = rate(job, bench.rounds(60, 14) - IN_TIME)
         time.sleep(IN_TIME)
         after = rate(job, bench.rounds(20, 4))
-        fewer = sum(event["before"].count(",") > event["after"].count(",") for event in job.events("resize"))
-        moved = len(job.events("rebalance"))
+        fewer = sum(event["from"].count(",") > event["to"].count(",") for event in job.events("resize"))
+        moved = ["+".join(map(str, event["ests"])) for event in job.events("rebalance")]
     told = f"{before:.0f} steps/s before, {slowed:.0f} of {ideal:.0f} ({split}) while slowed, {after:.0f} after; "
-    told += f"ESTs moved {moved} times"
+    told += f"ESTs moved to {', then to '.join(moved)}"
     return {
         "straggler/slowed": Measured.of([slowed / ideal], note=told),
         "straggler/after": Measured.of([after / before], note=told),

@@ -66,7 +66,8 @@ TEST_CASE("damaged checkpoints are skipped, each with its reason") {
   CHECK(newest.skipped[2].why.find("is the checkpoint of step 10") != std::string::npos);
 }
 
-TEST_CASE("1,000 random bytes of a large checkpoint, one flipped at a time: the one before it is used, and it is said") {
+TEST_CASE(
+    "1,000 random bytes of a large checkpoint, one flipped at a time: the one before it is used, and it is said") {
   const ScratchFolder folder;
   const CheckpointDirectory directory(folder.path());
   StateLayout layout;
