@@ -90,6 +90,17 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
   devices.insert(devices.end(), static_cast<size_t>(repeats), device);
 }
 
+void refuse_shared_gpus(const std::vector<Device>& devices) {
+  std::set<std::string> gpus;
+  for (const Device& device : devices) {
+    if (!is_gpu(device) || gpus.insert(device.kind).second) continue;
+    throw Error::make(Fault::infeasible, "{} stands in the device list more than once", device.kind)
+        .advise(
+            "a worker has a GPU of its own, and hosts many ESTs on it: cuda:0=8. Several workers on one GPU are for "
+            "tests: --oversubscribe");
+  }
+}
+
 bool machine_has(std::string_view kind) {
   if (kind == "cpu:avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
   if (kind == "cpu:avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -151,17 +162,9 @@ bool are_of_one_kind(const std::vector<Device>& devices) {
 }
 
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions) {
-  std::set<std::string> gpus;
+  if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    if (is_gpu(device)) {
-      if (!gpus.insert(device.kind).second && !permissions.oversubscribed) {
-        throw Error::make(Fault::infeasible, "{} stands in the device list more than once", device.kind)
-            .advise(
-                "a worker has a GPU of its own, and hosts many ESTs on it: cuda:0=8. Several workers on one GPU are "
-                "for tests: --oversubscribe");
-      }
-      require_gpu_support(GpuSupport::here(), device.kind);
-    }
+    if (is_gpu(device)) require_gpu_support(GpuSupport::here(), device.kind);
     if (!machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
           .advise("use cpu, or a kind that this processor has");

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from jobs import Failed, Model, Run, Skipped, compare
+from jobs import SGD, Failed, Model, Run, Skipped, compare
 
 ADAMW = {"name": "adamw", "lr": 0.001}
 GPT = {"width": 256, "heads": 4, "layers": 6, "context": 128, "dropout": 0.1}
@@ -137,12 +137,13 @@ def throughput(name, shape, batch, options=None):
         if machine.dry_run:
             model, steps = models(machine)[name], 20
         else:
-            model = Model(name, batch, shape, options or {}, ADAMW if name == "gpt" else Model.__dataclass_fields__["optimizer"].default_factory())
+            model = Model(name, batch, shape, options or {}, SGD if shape else ADAMW)
             steps = 60
         rates = {}
         for ests in (1, ESTS):
             folder = machine.new_folder(f"{name}-speed-{ests}")
-            with Run(machine, model, folder, ests, steps if ests == 1 else 16, machine.devices(1)) as run:
+            count = steps if ests == 1 else steps // 3
+            with Run(machine, model, folder, ests, count, machine.devices(1), ("--set", "data.readers=4")) as run:
                 rates[f"{ests} ESTs"] = run.finish().samples_per_second()
         log = machine.new_folder(f"{name}-eager") / "eager.log"
         script = Path(__file__).with_name("eager.py")

@@ -15,13 +15,16 @@ class Skipped(Exception):
     """A check cannot be made here."""
 
 
+SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9}
+
+
 @dataclass
 class Model:
     name: str
     batch: int
     shape: tuple = ()  # of an image; none: text
     options: dict = field(default_factory=dict)
-    optimizer: dict = field(default_factory=lambda: {"name": "sgd", "lr": 0.01, "momentum": 0.9})
+    optimizer: dict = field(default_factory=lambda: dict(SGD))
 
     def spec(self, tree, ests, steps):
         sections = {

@@ -66,7 +66,8 @@ class Machine:
             "commit": ["git", "-C", str(self.tree), "rev-parse", "HEAD"],
         }.items():
             try:
-                ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=self.environment)
+                environment = self.environment if name == "program" else None
+                ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
                 told[name] = (ended.stdout or ended.stderr).strip().splitlines()[-1:] or [f"exit {ended.returncode}"]
                 told[name] = told[name][0]
             except (OSError, subprocess.TimeoutExpired) as error:

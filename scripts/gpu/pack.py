@@ -8,7 +8,8 @@ PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so"]
 # What the other machine has: the C library and loader, which must fit its kernel, and all of LibTorch and CUDA.
 THERE = (
     "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libtorch", "libc10",
-    "libgomp", "libcu", "libnv", "libnccl",
+    "libgomp", "libcuda", "libcupti", "libcublas", "libcudnn", "libcusparse", "libcufft", "libcufile", "libcurand",
+    "libnv", "libnccl",
 )  # fmt: skip
 
 

@@ -114,7 +114,7 @@ class Counter : public c10::GeneratorImpl {
   uint64_t words[2] = {};
 
  private:
-  GeneratorImpl* clone_impl() const override { return new Counter(*this); }
+  GeneratorImpl* clone_impl() const override { return new Counter; }
 };
 
 TEST_CASE("the streams of two ESTs on a GPU take turns: each goes on where it stood") {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu_device.h"
+#include "core/operators/portable.h"
 #include "core/spec/parse.h"
 #include "core/train/probe.h"
 
