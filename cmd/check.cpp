@@ -147,13 +147,16 @@ class Check {
 
   void note_mini_batch() {
     const Json& seconds = report_.at("seconds");
+    const std::string portable = seconds.contains("portable") ? fmt::format(", {:.2f} ms with the portable ones",
+                                                                            1e3 * seconds.at("portable").get<double>())
+                                                              : "";
     findings_.push_back(Finding::fine(
         "mini-batch",
-        fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels, "
-                    "{:.2f} ms with the portable ones; {} of memory at its peak, {} of it for this process alone",
+        fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels{}; "
+                    "{} of memory at its peak, {} of it for this process alone",
                     job_.spec.data.batch, scan_.fine() ? "" : " (made up)",
                     report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().kind,
-                    1e3 * seconds.at("torch").get<double>(), 1e3 * seconds.at("portable").get<double>(),
+                    1e3 * seconds.at("torch").get<double>(), portable,
                     format_bytes(report_.at("memory").at("peak").get<uint64_t>()), format_bytes(job_.size->worker))));
   }
 

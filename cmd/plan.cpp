@@ -150,13 +150,13 @@ class Planning {
     if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
     all_ = held_;
     all_.insert(all_.end(), offered_.begin(), offered_.end());
-    launch::check_devices(all_, true);
+    launch::check_devices(all_, {.mixed = true});
   }
 
   // A list that gives ESTs to its devices must be one that train would take: said before anything is measured.
   void check_given() const {
     if (std::ranges::none_of(held_, [](const Device& device) { return device.ests.has_value(); })) return;
-    launch::check_devices(held_, mixes());
+    launch::check_devices(held_, {.mixed = mixes()});
     launch::place_ests(held_, spec_.job.ests);
   }
   bool mixes() const { return arguments_.allow_mixed || spec_.job.determinism == spec::Determinism::d2; }

@@ -21,6 +21,8 @@ void answer(comm::MessageSocket& asker) {
   train::ProbeSetup setup;
   setup.spec = spec::parse_text(request.at("spec").get<std::string>(), "the job's spec");
   setup.measures = request.at("measures");
+  setup.device = request.at("device");
+  setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] {
     return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
   });

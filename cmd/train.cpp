@@ -35,13 +35,14 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_option("SPEC", request.spec_path, "Job spec (TOML); with --resume: default is the run's own");
   verb->add_option(
       "--devices", request.devices,
-      "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | auto");
+      "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | cuda:0 | auto");
   verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)");
   verb->add_flag("--resume", request.resume, "Go on from the newest valid checkpoint of the run directory");
   verb->add_option("--set", request.overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);
   verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
+  verb->add_flag("--oversubscribe", request.oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_option("--grace", request.grace_seconds,
                    "Seconds that a stop by a signal waits for the step under way before it is given up (default 30)")
       ->check(CLI::NonNegativeNumber);

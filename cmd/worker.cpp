@@ -17,9 +17,9 @@ namespace estrain::cmd {
 namespace {
 
 struct Arguments {
-  std::string run, checkpoint;
+  std::string run, checkpoint, device;
   int memory = -1, socket = -1, doorbell = -1;
-  bool builds = false, less_memory = false;
+  bool builds = false, less_memory = false, allow_mixed = false, cuda_streams = false;
 };
 
 using RunWorker = void (*)(train::WorkerSetup*);
@@ -39,6 +39,10 @@ int work(const Arguments& arguments) {
     setup.doorbell = arguments.doorbell;
     setup.builds = arguments.builds;
     setup.checkpoint = arguments.checkpoint;
+    setup.device = arguments.device;
+    setup.libraries = library_folder();
+    setup.allow_mixed = arguments.allow_mixed;
+    setup.cuda_streams = arguments.cuda_streams;
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker"))(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
@@ -64,6 +68,9 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--device", arguments->device)->required();
+  verb->add_flag("--allow-mixed", arguments->allow_mixed);
+  verb->add_flag("--cuda-streams", arguments->cuda_streams);
   verb->add_flag("--builds", arguments->builds);
   verb->add_flag("--less-memory", arguments->less_memory);
   verb->add_option("--checkpoint", arguments->checkpoint);

@@ -12,8 +12,10 @@
 
 namespace estrain::cmd {
 
+std::string library_folder() { return std::filesystem::path(own_executable()).parent_path(); }
+
 void* worker_library_function(const char* name) {
-  const std::string path = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
+  const std::string path = library_folder() + "/libestrain_worker.so";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())

@@ -1,7 +1,12 @@
 #pragma once
 // The library that holds all that needs LibTorch, loaded by the processes that train or try a model.
 
+#include <string>
+
 namespace estrain::cmd {
+
+// Where it lies, and what is loaded for devices: beside the program.
+std::string library_folder();
 
 // Its function `name`. Throws Fault::io where the library cannot be loaded.
 void* worker_library_function(const char* name);

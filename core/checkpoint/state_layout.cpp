@@ -10,8 +10,6 @@
 namespace estrain::checkpoint {
 namespace {
 
-constexpr uint64_t alignment = 64;
-
 struct DTypeRow {
   DType dtype;
   size_t size;
@@ -28,12 +26,13 @@ struct RoleRow {
   Role role;
   std::string_view name;
   std::string_view folder;
+  uint64_t alignment;
 };
 constexpr std::array<RoleRow, 4> roles = {{
-    {Role::parameter, "parameter", "/model/"},
-    {Role::buffer, "buffer", "/buffers/"},
-    {Role::optimizer, "optimizer", "/optimizer/"},
-    {Role::est, "est", "/ests/"},
+    {Role::parameter, "parameter", "/model/", 256},
+    {Role::buffer, "buffer", "/buffers/", 256},
+    {Role::optimizer, "optimizer", "/optimizer/", 64},
+    {Role::est, "est", "/ests/", 64},
 }};
 
 const DTypeRow& row(DType dtype) { return dtypes.at(static_cast<size_t>(dtype)); }
@@ -88,6 +87,7 @@ std::string StateAlias::path() const { return std::string(row(role).folder) + na
 std::string StateAlias::target_path() const { return std::string(row(role).folder) + target; }
 
 size_t StateLayout::append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape) {
+  const uint64_t alignment = row(role).alignment;
   const uint64_t offset = (bytes + alignment - 1) / alignment * alignment;
   tensors.push_back({role, std::move(name), std::move(slot), dtype, std::move(shape), offset});
   bytes = offset + tensors.back().bytes();

@@ -3,8 +3,8 @@
 //
 // The state at step t is everything that defines the rest of the run: parameters, buffers, optimizer slots and the
 // contexts of all ESTs. A worker lays it out once from the model; launcher, scribe and verify know the state only
-// through this description, so none of them needs torch. All integers little-endian; every tensor starts at a multiple
-// of 64 bytes.
+// through this description, so none of them needs torch. All integers little-endian; parameters and buffers start at a
+// multiple of 256 bytes, which a GPU wants of tensors, the rest at one of 64.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class Role : uint8_t {
   optimizer,  // /optimizer/<name>/<slot>: "momentum_buffer", "exp_avg", "exp_avg_sq", "step" (int64: updates applied so
               // far)
   est,        // /ests/<name>/<slot>: name is the virtual rank; "generator" (uint8: torch's CPU generator state), "loss"
-              // (last)
+              // (last), "cuda_generator" (uint8: torch's CUDA generator state; where the job has run on a GPU)
 };
 
 struct StateTensor {
@@ -33,7 +33,7 @@ struct StateTensor {
   std::string slot;  // of optimizer and est; else empty
   DType dtype;
   std::vector<int64_t> shape;  // empty: a scalar
-  uint64_t offset;             // bytes from the start of the copy; a multiple of 64
+  uint64_t offset;             // bytes from the start of the copy
 
   uint64_t elements() const;
   uint64_t bytes() const { return elements() * element_size(dtype); }
@@ -55,7 +55,7 @@ struct StateLayout {
   std::vector<StateAlias> aliases;
   uint64_t bytes = 0;  // of one copy
 
-  // Appends a tensor at the next free multiple of 64 bytes and returns its index.
+  // Appends a tensor at the next free place and returns its index.
   size_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
 
   std::string to_json() const;

@@ -1,6 +1,11 @@
 #pragma once
-// The random stream of an EST: the state of torch's default CPU generator, saved and restored at mini-batch boundaries
-// so that many ESTs take turns on one process (EasyScale section 3.2, context switching).
+// The random streams of an EST: the states of torch's default generators, the CPU's and a GPU's, saved and restored at
+// mini-batch boundaries so that many ESTs take turns on one process (EasyScale section 3.2, context switching).
+//
+// A GPU's generator is a counter on the host: to save its state waits for no kernel, and what was queued before keeps
+// the numbers it was given.
+
+#include <ATen/core/Generator.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,5 +21,12 @@ void seeded_generator_state(uint64_t seed, std::byte* state);
 // Makes the default generator go on from `state` (64-byte aligned), and the reverse.
 void switch_generator_in(const std::byte* state);
 void switch_generator_out(std::byte* state);
+
+// The same for torch's CUDA generator, which is the caller's to name: its state is the seed and the offset in the
+// stream of Philox, int64 each, little-endian.
+inline constexpr size_t cuda_generator_state_bytes = 16;
+void seeded_cuda_generator_state(uint64_t seed, std::byte* state);
+void switch_cuda_generator_in(at::Generator generator, const std::byte* state);
+void switch_cuda_generator_out(const at::Generator& generator, std::byte* state);
 
 }  // namespace estrain::est

@@ -19,21 +19,22 @@ class TakeGradient : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters) : reached_(parameters.size()) {
+GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device)
+    : device_(device), reached_(parameters.size()) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     auto hook = std::make_unique<TakeGradient>([this, i](const torch::Tensor& tensor) { take(i, tensor); });
     torch::autograd::impl::set_post_acc_grad_hooks(parameters[i], std::move(hook));
   }
 }
 
-void GradientHooks::backward(const torch::Tensor& loss, const GradientSink& sink) {
+void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
   reached_.assign(reached_.size(), false);
-  sink_ = &sink;
+  sink_ = std::make_shared<const GradientSink>(std::move(sink));
   loss.backward();
-  sink_ = nullptr;
   for (size_t i = 0; i < reached_.size(); ++i) {
-    if (!reached_[i]) sink(i, nullptr);
+    if (!reached_[i]) device_.defer([sink = sink_, i] { (*sink)(i, nullptr); });
   }
+  sink_.reset();
 }
 
 void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
@@ -44,7 +45,7 @@ void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
     throw Error::make(Fault::bug, "gradient of parameter {} is not float32 of its shape", parameter);
   }
   reached_[parameter] = true;
-  (*sink_)(parameter, gradient.const_data_ptr<float>());
+  device_.read(gradient, [sink = sink_, parameter](const float* values) { (*sink)(parameter, values); });
 }
 
 }  // namespace estrain::est

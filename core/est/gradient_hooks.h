@@ -1,5 +1,6 @@
 #pragma once
-// Takes each parameter's gradient the moment its backward pass has completed it, while it is in cache.
+// Takes each parameter's gradient the moment its backward pass has completed it: on the CPU while it is in cache, on a
+// GPU to be copied to the host beside the rest of the pass.
 //
 // A hook per parameter fires once per backward pass with the full sum, tied weights and repeated uses included. The
 // gradient is handed to the sink and then dropped, so `.grad` never outlives the hook: nothing is added to zeroed
@@ -9,29 +10,35 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
+
+#include "core/device/device.h"
 
 namespace estrain::est {
 
-// `gradient`: contiguous float32, of the parameter's shape, valid during the call; null: the backward pass did not
-// reach it.
+// `gradient`: contiguous float32 in host memory, of the parameter's shape, valid during the call; null: the backward
+// pass did not reach it.
 using GradientSink = std::function<void(size_t parameter, const float* gradient)>;
 
 class GradientHooks {
  public:
-  // Installs the hooks; the object must outlive every backward pass of the parameters.
-  explicit GradientHooks(const std::vector<torch::Tensor>& parameters);
+  // Installs the hooks on parameters of that device; the object must outlive every backward pass of the parameters.
+  GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device);
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // Runs the backward pass of `loss`, handing every gradient to `sink`; then the parameters that were not reached.
-  void backward(const torch::Tensor& loss, const GradientSink& sink);
+  // Runs the backward pass of `loss`, handing every gradient to `sink`; then the parameters that were not reached. The
+  // sink is called as the device calls its readers: all calls are through after Device::finish(), and what it refers to
+  // must last until then.
+  void backward(const torch::Tensor& loss, GradientSink sink);
 
  private:
   void take(size_t parameter, const torch::Tensor& tensor);
 
+  device::Device& device_;
   std::vector<bool> reached_;
-  const GradientSink* sink_ = nullptr;
+  std::shared_ptr<const GradientSink> sink_;  // of the pass under way
 };
 
 }  // namespace estrain::est

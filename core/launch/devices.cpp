@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "core/base/error.h"
+#include "core/launch/gpus.h"
 #include "core/plan/assignment.h"
 
 namespace estrain::launch {
@@ -15,7 +17,7 @@ constexpr int64_t kMostDevices = 4096;
 
 Error bad_list(std::string_view list, std::string_view why) {
   return Error::make(Fault::usage, "device list \"{}\": {}", list, why)
-      .advise("give a number of CPU workers (2) or a list such as cpu,cpu or cpu*4");
+      .advise("give a number of CPU workers (2) or a list such as cpu,cpu or cpu*4 or cuda:0,cuda:1");
 }
 
 std::optional<int64_t> parse_count(std::string_view text) {
@@ -36,6 +38,32 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+constexpr std::string_view any_gpu = "cuda";
+
+// N of "cuda:N".
+std::optional<int64_t> gpu_number(std::string_view kind) {
+  if (!kind.starts_with("cuda:")) return std::nullopt;
+  kind.remove_prefix(5);
+  if (kind == "0") return 0;
+  return kind.starts_with('0') ? std::nullopt : parse_count(kind);
+}
+
+// Gives each "cuda" without a number the lowest one that the list does not hold.
+void number_gpus(std::vector<Device>& devices) {
+  std::set<int64_t> taken;
+  for (const Device& device : devices) {
+    if (const auto number = gpu_number(device.kind)) taken.insert(*number);
+  }
+  int64_t next = 0;
+  for (Device& device : devices) {
+    if (device.kind != any_gpu) continue;
+    while (taken.contains(next)) ++next;
+    device.kind = fmt::format("cuda:{}", next++);
+  }
+}
+
+std::string_view arithmetic_of(const Device& device) { return is_gpu(device) ? any_gpu : device.kind; }
+
 void append_item(std::vector<Device>& devices, std::string_view list, std::string_view item) {
   Device device;
   int64_t repeats = 1;
@@ -50,20 +78,27 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
     if (!device.ests) throw bad_list(list, fmt::format("\"{}\" does not name a number of ESTs", item));
     item = item.substr(0, equals);
   }
-  static constexpr std::string_view kinds[] = {"cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"};
-  if (item.starts_with("cuda")) {
-    throw Error::make(Fault::device, "device \"{}\": this version runs CPU workers only", item)
-        .advise("use cpu, cpu:avx512, cpu:avx2 or cpu:sse");
-  }
-  if (std::ranges::find(kinds, item) == std::end(kinds)) {
-    throw bad_list(list, item.empty()
-                             ? std::string("an empty name")
-                             : fmt::format("\"{}\" is no known device; known are {}", item, fmt::join(kinds, ", ")));
+  static constexpr std::string_view kinds[] = {"cpu", "cpu:avx512", "cpu:avx2", "cpu:sse", any_gpu};
+  if (std::ranges::find(kinds, item) == std::end(kinds) && !gpu_number(item)) {
+    throw bad_list(list, item.empty() ? std::string("an empty name")
+                                      : fmt::format("\"{}\" is no known device; known are {}, cuda:N", item,
+                                                    fmt::join(kinds, ", ")));
   }
   if (static_cast<int64_t>(devices.size()) + repeats > kMostDevices)
     throw bad_list(list.substr(0, 80), fmt::format("more than {} devices", kMostDevices));
   device.kind = item;
   devices.insert(devices.end(), static_cast<size_t>(repeats), device);
+}
+
+void refuse_shared_gpus(const std::vector<Device>& devices) {
+  std::set<std::string> gpus;
+  for (const Device& device : devices) {
+    if (!is_gpu(device) || gpus.insert(device.kind).second) continue;
+    throw Error::make(Fault::infeasible, "{} stands in the device list more than once", device.kind)
+        .advise(
+            "a worker has a GPU of its own, and hosts many ESTs on it: cuda:0=8. Several workers on one GPU are for "
+            "tests: --oversubscribe");
+  }
 }
 
 bool machine_has(std::string_view kind) {
@@ -78,6 +113,7 @@ std::vector<Device> parse_devices(std::string_view list) {
   if (const auto count = parse_count(list)) return std::vector<Device>(static_cast<size_t>(*count), Device{"cpu", {}});
   std::vector<Device> devices;
   for (std::string_view item : split(list, ',')) append_item(devices, list, item);
+  number_gpus(devices);
   return devices;
 }
 
@@ -118,13 +154,22 @@ std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t est
   return ranges;
 }
 
-void check_devices(const std::vector<Device>& devices, bool allow_mixed) {
+bool is_gpu(const Device& device) { return gpu_number(device.kind).has_value(); }
+
+bool are_of_one_kind(const std::vector<Device>& devices) {
+  return std::ranges::all_of(
+      devices, [&](const Device& device) { return arithmetic_of(device) == arithmetic_of(devices.front()); });
+}
+
+void check_devices(const std::vector<Device>& devices, const Permissions& permissions) {
+  if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
+    if (is_gpu(device)) require_gpu_support(GpuSupport::here(), device.kind);
     if (!machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
           .advise("use cpu, or a kind that this processor has");
     }
-    if (!allow_mixed && device.kind != devices.front().kind) {
+    if (!permissions.mixed && arithmetic_of(device) != arithmetic_of(devices.front())) {
       throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2",
                         devices.front().kind, device.kind)
           .advise("use one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
@@ -137,7 +182,12 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
   // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
   std::vector<std::pair<std::string, std::string>> environment = {
       {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
-  if (device.kind == "cpu:avx512") {
+  if (is_gpu(device)) {
+    // The order of nvidia-smi; cuBLAS's workspace in fixed pieces, without which its sums may differ from run to run.
+    environment.insert(
+        environment.end(),
+        {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}, {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}, {"NVIDIA_TF32_OVERRIDE", "0"}});
+  } else if (device.kind == "cpu:avx512") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}});
   } else if (device.kind == "cpu:avx2") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}});

@@ -1,5 +1,6 @@
 #pragma once
-// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5", "auto".
+// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5",
+// "cuda:0,cuda:1", "cuda*2", "auto".
 
 #include <cstdint>
 #include <optional>
@@ -14,13 +15,14 @@
 namespace estrain::launch {
 
 struct Device {
-  std::string kind;             // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"
+  std::string kind;             // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"; "cuda:N" is one certain GPU
   std::optional<int64_t> ests;  // how many ESTs it hosts, where the list says so ("cpu=3")
 
   bool operator==(const Device&) const = default;
 };
 
-// A number N means N plain CPU workers. Throws Fault::usage naming what is wrong with the list; "auto" is none.
+// A number N means N plain CPU workers; "cuda" without a number the first GPU that the list does not name yet, so that
+// "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
 std::vector<Device> parse_devices(std::string_view list);
 
 // As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
@@ -33,8 +35,20 @@ std::vector<std::string> kinds_of(const std::vector<Device>& devices);
 // One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.
 std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests);
 
-// Refuses kinds that this machine or version cannot run, and mixtures of kinds unless `allow_mixed`.
-void check_devices(const std::vector<Device>& devices, bool allow_mixed);
+bool is_gpu(const Device& device);
+
+// Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; that they are of one
+// model, workers find out.
+bool are_of_one_kind(const std::vector<Device>& devices);
+
+// What is refused unless a user asks for it.
+struct Permissions {
+  bool mixed = false;           // devices of different kinds, whose bits differ below D2
+  bool oversubscribed = false;  // several workers on one GPU
+};
+
+// Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
+void check_devices(const std::vector<Device>& devices, const Permissions& permissions);
 
 // What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device.
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads);

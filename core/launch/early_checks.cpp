@@ -97,8 +97,7 @@ bool any_error(const std::vector<Finding>& findings) {
 
 Finding check_mixture(const spec::JobSpec& spec, const std::vector<Device>& devices) {
   const std::string list = format_devices(devices);
-  const bool mixed =
-      std::ranges::any_of(devices, [&](const Device& device) { return device.kind != devices.front().kind; });
+  const bool mixed = !are_of_one_kind(devices);
   const bool below_d2 = spec.job.determinism == spec::Determinism::d0 || spec.job.determinism == spec::Determinism::d1;
   if (mixed && below_d2) {
     return Finding::warn("devices", list + ": devices of different kinds give different bits below D2",
@@ -151,8 +150,10 @@ std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::str
   note_errors(findings, "devices", [&] { devices = choose_devices(list, spec.job, cores); });
   std::set<std::string> seen;
   for (const Device& device : devices) {
-    if (seen.insert(device.kind).second) note_errors(findings, "devices", [&] { check_devices({device}, true); });
+    if (seen.insert(device.kind).second)
+      note_errors(findings, "devices", [&] { check_devices({device}, {.mixed = true}); });
   }
+  if (!any_error(findings)) note_errors(findings, "devices", [&] { check_devices(devices, {.mixed = true}); });
   if (!devices.empty()) note_errors(findings, "devices", [&] { place_ests(devices, spec.job.ests); });
   if (!any_error(findings)) findings.push_back(check_mixture(spec, devices));
   return findings;

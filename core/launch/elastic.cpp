@@ -145,10 +145,9 @@ void Launcher::weigh_offer(ClientId client, const Json& request) {
     throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
         .advise("use `estrain resize`, or start it with elastic.mode = \"auto\"");
   const std::vector<Device> offered = parse_devices(request.value("devices", ""));
-  const bool any_kind = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
   std::vector<Device> together = offered;
   for (const std::string& kind : state_.held) together.push_back({kind, {}});
-  check_devices(together, any_kind);
+  check_wanted(together, false);
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   if (phase_ != Phase::training || state_.resize) {  // when it has settled
     state_.waiting.push_back({client, request, monotonic_ns()});

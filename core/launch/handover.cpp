@@ -107,6 +107,8 @@ std::vector<int> descriptors_of(const Json& json) {
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"allow_mixed", handover.allow_mixed},
+               {"oversubscribe", handover.oversubscribe},
+               {"cuda_streams", handover.cuda_streams},
                {"grace_seconds", handover.grace_seconds},
                {"cores", handover.cores},
                {"fault_step", handover.fault_step},
@@ -169,6 +171,8 @@ Handover take_handover(int fd) {
   Handover handover;
   handover.run = json.at("run");
   handover.allow_mixed = json.at("allow_mixed");
+  handover.oversubscribe = json.at("oversubscribe");
+  handover.cuda_streams = json.at("cuda_streams");
   handover.grace_seconds = json.at("grace_seconds");
   handover.cores = json.at("cores");
   handover.fault_step = json.at("fault_step");

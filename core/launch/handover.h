@@ -48,6 +48,8 @@ struct WaitingRequest {
 struct Handover {
   std::string run;
   bool allow_mixed = false;
+  bool oversubscribe = false;  // several workers on one GPU
+  bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
   double grace_seconds = 0;
   std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
   int64_t cores = 1;               // that the run may use

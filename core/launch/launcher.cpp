@@ -43,6 +43,8 @@ Launcher::Launcher(LaunchPlan plan)
   block_signals();
   state_.run = plan.run;
   state_.allow_mixed = plan.allow_mixed;
+  state_.oversubscribe = plan.oversubscribe;
+  state_.cuda_streams = plan.cuda_streams;
   state_.grace_seconds = plan.grace_seconds;
   const Allocation allocation = current_allocation();
   state_.ends_ns = allocation.ends_ns;
@@ -52,8 +54,9 @@ Launcher::Launcher(LaunchPlan plan)
   state_.held = kinds_of(plan.devices);
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
-    const WorkerStart start{
-        state_.workers_started++, plan.devices[i], spec_.job.threads, i == 0, i == 0 ? checkpoint_ : "", false};
+    WorkerStart start = worker_start(plan.devices[i]);
+    start.builds = i == 0;
+    if (start.builds) start.checkpoint = checkpoint_;
     state_.workers.push_back(start_worker(directory_, state_.shared, start));
     state_.workers.back().ests = ranges[i];
   }
@@ -78,6 +81,18 @@ Launcher::Launcher(Handover handover)
   attach_memory();
   companion_->profiles = profile::Profiles::from_json(state_.profiles);
   phase_ = Phase::training;
+}
+
+// Of the next worker of this run, on that device.
+WorkerStart Launcher::worker_start(const Device& device) {
+  WorkerStart start;
+  start.id = state_.workers_started++;
+  start.device = device;
+  start.threads = spec_.job.threads;
+  start.less_memory = less_memory_;
+  start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
+  start.cuda_streams = state_.cuda_streams;
+  return start;
 }
 
 Launcher::~Launcher() { ::unlink((directory_.path() + "/control.sock").c_str()); }

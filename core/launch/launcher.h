@@ -51,6 +51,8 @@ struct LaunchPlan {
   spec::JobSpec spec;
   std::vector<Device> devices;
   bool allow_mixed = false;
+  bool oversubscribe = false;  // several workers on one GPU
+  bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
   double grace_seconds = 0;    // from a signal to the checkpoint; the step under way is given up after that
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
@@ -88,11 +90,13 @@ class Launcher {
   void workers_left_loop();
   void request_stop(std::string why);
   void request_pause();
+  WorkerStart worker_start(const Device& device);
   void stop_at_once();
 
   // resize.cpp
   void begin_resize(ClientId client, const Json& request);
   void require_quiet() const;
+  void check_wanted(const std::vector<Device>& devices, bool oversubscribe) const;
   void begin_change(PendingChange change, std::optional<int64_t> requested_ns = {});
   void ask_for(PendingChange change, int64_t requested_ns);
   std::vector<WorkerProcess*> unneeded_workers();

@@ -24,7 +24,7 @@ Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measu
   options.inherited = {theirs.descriptor()};
   ChildProcess process = ChildProcess::start(options);
   theirs.close();
-  ours.send({{"spec", spec::to_toml(spec)}, {"measures", measures}});
+  ours.send({{"spec", spec::to_toml(spec)}, {"measures", measures}, {"device", device.kind}});
   Json report;
   const auto received = ours.receive(&report, -1);
   const ChildEnd ended = process.wait();

@@ -21,9 +21,12 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--run",          run.path(),
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
-                       "--socket",       number(theirs.descriptor())};
+                       "--socket",       number(theirs.descriptor()),
+                       "--device",       start.device.kind};
   if (start.builds) options.arguments.emplace_back("--builds");
   if (start.less_memory) options.arguments.emplace_back("--less-memory");
+  if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");
+  if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");
   if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
   options.environment = device_environment(start.device, start.threads);
   options.inherited = {shared.memory, shared.doorbell, theirs.descriptor()};

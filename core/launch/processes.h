@@ -35,9 +35,11 @@ struct WorkerStart {
   int64_t id = 0;
   Device device;
   int64_t threads = 1;
-  bool builds = false;       // lays out the shared memory and fills in the state
-  std::string checkpoint;    // the builder starts from it; empty: from the job's seed
-  bool less_memory = false;  // one reader thread, one mini-batch ahead, whatever the spec says
+  bool builds = false;        // lays out the shared memory and fills in the state
+  std::string checkpoint;     // the builder starts from it; empty: from the job's seed
+  bool less_memory = false;   // one reader thread, one mini-batch ahead, whatever the spec says
+  bool allow_mixed = false;   // whatever the GPU is beside those of the run
+  bool cuda_streams = false;  // the state has a place for the ESTs' CUDA generators
 };
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);

@@ -267,7 +267,7 @@ void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& s
 }
 
 KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, const ProfilingOptions& options) {
-  check_devices({Device{kind.kind, {}}}, true);
+  check_devices({Device{kind.kind, {}}}, {});
   KindProfile found;
   found.kind = kind.kind;
   const Device device{kind.kind, {}};

@@ -141,8 +141,9 @@ void Launcher::replace_starting_worker(const Loss& loss, const Diagnosis& diagno
   less_memory_ |= diagnosis.less_memory;
   const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
   const bool builds = lost == state_.workers.begin() && comm::JobMemory(memory_fd_.get()).header().ready.load() == 0;
-  WorkerStart start{state_.workers_started++, loss.device, spec_.job.threads, builds, builds ? checkpoint_ : ""};
-  start.less_memory = less_memory_;
+  WorkerStart start = worker_start(loss.device);
+  start.builds = builds;
+  if (builds) start.checkpoint = checkpoint_;
   *lost = start_worker(directory_, state_.shared, start);
   lost->ests = loss.ests;
 }

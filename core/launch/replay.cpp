@@ -50,7 +50,8 @@ void replay(const std::string& run, Step from, Step to, const std::string& folde
                        fmt::format("train.steps={}", to),
                        "--devices",
                        devices_at(original, from),
-                       "--allow-mixed"};
+                       "--allow-mixed",
+                       "--oversubscribe"};
   options.output = folder + "/replay.log";
   const ChildEnd end = ChildProcess::start(options).wait();
   if (end.signaled || end.code != 0) {

@@ -51,6 +51,16 @@ void Launcher::require_quiet() const {
     throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
 }
 
+// Refuses devices that the job cannot have, or cannot have while it runs.
+void Launcher::check_wanted(const std::vector<Device>& devices, bool oversubscribe) const {
+  check_devices(devices, {.mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2,
+                          .oversubscribed = state_.oversubscribe || oversubscribe});
+  if (!state_.cuda_streams && spec_.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices, is_gpu)) {
+    throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
+        .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
+  }
+}
+
 void Launcher::begin_resize(ClientId client, const Json& request) {
   require_quiet();
   const std::string list = request.value("devices", "");
@@ -58,7 +68,7 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   PendingChange resize;
   resize.client = client;
   resize.devices = parse_devices(list);
-  check_devices(resize.devices, state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2);
+  check_wanted(resize.devices, request.value("oversubscribe", false));
   place_ests(resize.devices, spec_.job.ests);
   resize.held = kinds_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
@@ -89,9 +99,7 @@ void Launcher::start_missing_workers() {
       match_devices(pool_of(state_.workers, pending_->added), pending_->devices, pending_->workers);
   for (size_t i = 0; i < matched.size(); ++i) {
     if (matched[i] >= 0) continue;
-    WorkerStart start{state_.workers_started++, pending_->devices[i], spec_.job.threads, false, ""};
-    start.less_memory = less_memory_;
-    pending_->added.push_back(start_worker(directory_, state_.shared, start));
+    pending_->added.push_back(start_worker(directory_, state_.shared, worker_start(pending_->devices[i])));
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
+#include "core/checkpoint/est_streams.h"
 #include "core/launch/allocation.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
@@ -97,6 +99,9 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   plan.checkpoint = newest.file->path();
   plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
+  plan.cuda_streams |= std::ranges::any_of(newest.file->layout().tensors, [](const checkpoint::StateTensor& tensor) {
+    return tensor.slot == checkpoint::cuda_generator_slot;
+  });
 }
 
 }  // namespace
@@ -107,10 +112,12 @@ LaunchPlan plan_launch(const StartRequest& request) {
   const Allocation allocation = current_allocation();
   plan.devices = read_devices(request, plan.spec, allocation);
   plan.allow_mixed = request.allow_mixed;
+  plan.oversubscribe = request.oversubscribe;
   plan.grace_seconds = request.grace_seconds;
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
-  check_devices(plan.devices, plan.allow_mixed || any_kind || undecided);
+  check_devices(plan.devices,
+                {.mixed = plan.allow_mixed || any_kind || undecided, .oversubscribed = plan.oversubscribe});
   place_ests(plan.devices, plan.spec.job.ests);
   plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run)
                  .lexically_normal()
@@ -127,7 +134,9 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.lock = directory.lock(request.resume ? kPatienceWithLockMs : 0);
   if (allocation.slurm_job) directory.log_event("allocation", describe(allocation));
   if (undecided) decide_determinism(directory, plan);
-  check_devices(plan.devices, plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2);
+  check_devices(plan.devices, {.mixed = plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
+                               .oversubscribed = plan.oversubscribe});
+  plan.cuda_streams = plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(plan.devices, is_gpu);
   if (continues) {
     refuse_changed_spec(directory, plan.spec);
     choose_checkpoint(directory, plan);

@@ -16,7 +16,8 @@ struct StartRequest {
   std::vector<std::string> overrides;
   bool resume = false;
   bool allow_mixed = false;
-  double grace_seconds = 30;  // from a signal to the checkpoint; what is under way then is given up. 0: no limit
+  bool oversubscribe = false;  // several workers on one GPU
+  double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: no limit
 };
 
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed

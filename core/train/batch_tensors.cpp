@@ -5,14 +5,15 @@
 
 namespace estrain::train {
 
-model::Batch as_tensors(const data::Batch& batch) {
+model::Batch as_tensors(const data::Batch& batch, device::Device& device) {
   std::vector<int64_t> dims = batch.shape().dims();
   dims.insert(dims.begin(), batch.size());
   const bool tokens = batch.shape().kind == data::SampleShape::Kind::tokens;
   void* values = tokens ? static_cast<void*>(batch.tokens()) : batch.floats();
   model::Batch tensors;
-  tensors.input = at::from_blob(values, dims, tokens ? torch::kLong : torch::kFloat);
-  tensors.target = at::from_blob(batch.targets(), tokens ? dims : std::vector<int64_t>{batch.size()}, torch::kLong);
+  tensors.input = device.upload(at::from_blob(values, dims, tokens ? torch::kLong : torch::kFloat));
+  tensors.target =
+      device.upload(at::from_blob(batch.targets(), tokens ? dims : std::vector<int64_t>{batch.size()}, torch::kLong));
   return tensors;
 }
 

@@ -1,7 +1,9 @@
 #include "core/train/initial_state.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "core/checkpoint/est_streams.h"
 #include "core/checkpoint/model_file.h"
 #include "core/est/generator.h"
 
@@ -20,9 +22,26 @@ void write_first_state(Job& job, std::byte* state) {
   seed_generators(job, {VirtualRank(0), VirtualRank(job.spec().job.ests)}, state);
 }
 
+void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state) {
+  const auto is_cuda_stream = [](const checkpoint::StateTensor& tensor) {
+    return tensor.slot == checkpoint::cuda_generator_slot;
+  };
+  if (!job.has_cuda_streams() || std::ranges::any_of(file.layout().tensors, is_cuda_stream))
+    return file.read_state(job.layout(), state);
+  checkpoint::StateLayout older = job.layout();
+  std::erase_if(older.tensors, is_cuda_stream);
+  file.read_state(older, state);
+  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank) {
+    est::seeded_cuda_generator_state(static_cast<uint64_t>(job.spec().job.seed + rank),
+                                     job.cuda_generator(state, rank));
+  }
+}
+
 void seed_generators(const Job& job, EstRange ests, std::byte* state) {
   for (int64_t rank = ests.begin.value; rank < ests.end.value; ++rank) {
-    est::seeded_generator_state(static_cast<uint64_t>(job.spec().job.seed + rank), job.generator(state, rank));
+    const auto seed = static_cast<uint64_t>(job.spec().job.seed + rank);
+    est::seeded_generator_state(seed, job.generator(state, rank));
+    if (job.has_cuda_streams()) est::seeded_cuda_generator_state(seed, job.cuda_generator(state, rank));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The state that a run starts from, written into one copy of the shared state.
 
+#include "core/checkpoint/checkpoint_file.h"
 #include "core/train/job.h"
 
 namespace estrain::train {
@@ -9,6 +10,10 @@ namespace estrain::train {
 // r's generator seeded with seed + r. The job must have been built with `draw_weights`, and not bound to memory yet.
 // Throws Fault::mismatch or Fault::corrupt for an unfit file.
 void write_first_state(Job& job, std::byte* state);
+
+// From a checkpoint of this job into a copy of the state. A file of a time when no GPU was at work has no CUDA streams:
+// nothing has been drawn from them, so they stand where their seeds put them. Throws as CheckpointFile::read_state.
+void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state);
 
 // Seeds the generators of `ests` anew: what a restart does at D0.
 void seed_generators(const Job& job, EstRange ests, std::byte* state);

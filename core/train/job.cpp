@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "core/base/error.h"
+#include "core/checkpoint/est_streams.h"
 #include "core/device/cpu.h"
 #include "core/est/generator.h"
 #include "core/model/build.h"
@@ -55,7 +56,8 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 
 }  // namespace
 
-Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights) : spec_(spec), data_(data) {
+Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams)
+    : spec_(spec), data_(data) {
   const data::Dataset& train = *data.train;
   sampler_ = std::make_unique<data::Sampler>(data::Sampler::Options{train.size(), spec.job.ests, spec.data.batch,
                                                                     spec.data.shuffle, spec.data.drop_last,
@@ -72,7 +74,7 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
     schedules_.emplace_back(spec.schedule, group.lr);
   lay_out(named);
   lay_out_optimizer(names);
-  lay_out_ests();
+  lay_out_ests(cuda_streams);
   count_steps();
 }
 
@@ -111,15 +113,22 @@ void Job::lay_out_optimizer(const std::vector<std::string>& names) {
   }
 }
 
-void Job::lay_out_ests() {
+void Job::lay_out_ests(bool cuda_streams) {
   checkpoint::StateLayout& layout = manifest_.layout;
   const int64_t state_bytes = static_cast<int64_t>(est::generator_state_bytes());
   for (int64_t rank = 0; rank < spec_.job.ests; ++rank) {
     const std::string name = std::to_string(rank);
     generators_at_.push_back(
-        layout.tensors[layout.append(Role::est, name, "generator", DType::u8, {state_bytes})].offset);
+        layout
+            .tensors[layout.append(Role::est, name, std::string(checkpoint::generator_slot), DType::u8, {state_bytes})]
+            .offset);
     losses_at_.push_back(layout.tensors[layout.append(Role::est, name, "loss", DType::f32, {})].offset);
     manifest_.digest_names.push_back("est/" + name + "/generator");
+    if (!cuda_streams) continue;
+    const std::vector<int64_t> shape = {static_cast<int64_t>(est::cuda_generator_state_bytes)};
+    cuda_generators_at_.push_back(
+        layout.tensors[layout.append(Role::est, name, std::string(checkpoint::cuda_generator_slot), DType::u8, shape)]
+            .offset);
   }
 }
 

@@ -21,7 +21,8 @@ class Job {
  public:
   // Builds the model; with `draw_weights` its parameters and buffers hold what the job's seed gives, else nothing yet.
   // Throws Fault::spec where model, data and optimizer do not fit.
-  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights);
+  // `cuda_streams`: the state has a place for each EST's CUDA generator.
+  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams = false);
 
   const spec::JobSpec& spec() const { return spec_; }
   const data::DataPair& data() const { return data_; }
@@ -30,6 +31,8 @@ class Job {
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
+  // What D1's bits hold for, as the device that builds the state says.
+  void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
 
   // Parameters and buffers in state_dict order, tied ones once.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
@@ -49,11 +52,18 @@ class Job {
   size_t num_slots(size_t i) const { return slots_at_[i].size(); }
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
   std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
+  bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
+  std::byte* cuda_generator(std::byte* base, int64_t rank) const {
+    return base + cuda_generators_at_[static_cast<size_t>(rank)];
+  }
   float* last_loss(std::byte* base, int64_t rank) const {
     return at<float>(base, losses_at_[static_cast<size_t>(rank)]);
   }
   std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
   size_t buffers_bytes() const { return buffers_bytes_; }
+  // Parameters stand at the start of the state, buffers behind them.
+  size_t parameters_bytes() const { return gradient_bytes_; }
+  size_t model_bytes() const { return buffers_.empty() ? gradient_bytes_ : buffers_at_ + buffers_bytes_; }
   // Of buffer i from the start of all buffers.
   size_t buffer_offset(size_t i) const { return buffer_at_[i]; }
   // Elements from the start of a gradient slot to parameter i's gradient: where the parameter lies in the state.
@@ -67,7 +77,7 @@ class Job {
   }
   void lay_out(const model::NamedTensors& named);
   void lay_out_optimizer(const std::vector<std::string>& names);
-  void lay_out_ests();
+  void lay_out_ests(bool cuda_streams);
   void count_steps();
 
   const spec::JobSpec& spec_;
@@ -78,7 +88,7 @@ class Job {
   std::vector<optim::Schedule> schedules_;  // one per parameter group
   std::vector<torch::Tensor> parameters_, buffers_;
   checkpoint::Manifest manifest_;
-  std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_;
+  std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_, cuda_generators_at_;
   std::vector<std::vector<uint64_t>> slots_at_;
   std::vector<size_t> buffer_at_;
   uint64_t gradient_bytes_ = 0, buffers_at_ = 0;

@@ -29,6 +29,7 @@ data::Loader loader_of_step(const Job& job, int64_t step) {
 Nonfinite ask(Workplace& place, const data::Batch& batch, int64_t step) {
   Nonfinite found;
   found.rank = batch.rank().value;
+  const device::FinishAtEnd finish(place.device);
   const torch::Tensor loss = forward(place, batch, step);
   place.hooks.backward(loss, [&](size_t parameter, const float* gradient) {
     if (gradient == nullptr || found.where != Nonfinite::Where::nowhere) return;
@@ -39,6 +40,7 @@ Nonfinite ask(Workplace& place, const data::Batch& batch, int64_t step) {
     found.tensor = static_cast<int64_t>(parameter);
     found.value = *at;
   });
+  place.device.finish();
   found.loss = loss.item<float>();
   if (found.where == Nonfinite::Where::nowhere && !std::isfinite(found.loss)) {
     found.where = Nonfinite::Where::loss;

@@ -18,11 +18,15 @@ data::Batch first_batch(const Job& job) {
   return loader.next();
 }
 
-std::vector<operators::OperatorUse> scan_operators(Job& job, est::GradientHooks& hooks, const data::Batch& batch,
-                                                   const operators::PortableOperators& portable) {
+void Trial::run(const data::Batch& batch) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  return operators::scan({&portable.names(), model::current_block},
-                         [&] { hooks.backward(job.model().loss(as_tensors(batch)), [](size_t, const float*) {}); });
+  hooks.backward(job.model().loss(as_tensors(batch, device)), [](size_t, const float*) {});
+  device.finish();
+}
+
+std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
+                                                   const std::set<std::string>& replaced) {
+  return operators::scan({&replaced, model::current_block}, [&] { trial.run(batch); });
 }
 
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {

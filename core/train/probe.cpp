@@ -9,8 +9,8 @@
 #include "core/base/memory_use.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
+#include "core/operators/portable.h"
 #include "core/operators/random_stream.h"
-#include "core/train/batch_tensors.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
 
@@ -30,31 +30,31 @@ Json as_json(const operators::OperatorUse& use) {
           {"layers", use.layers}};
 }
 
-double time_mini_batch(Job& job, est::GradientHooks& hooks, const data::Batch& batch) {
-  operators::begin_random_stream(0, operators::warming_stream, 0);
+double time_mini_batch(const Trial& trial, const data::Batch& batch) {
   const int64_t begin = monotonic_ns();
-  hooks.backward(job.model().loss(as_tensors(batch)), [](size_t, const float*) {});
+  trial.run(batch);
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
 }
 
+double time_portable(const Trial& trial, const data::Batch& batch) {
+  const operators::PortableOperators kernels;
+  return time_mini_batch(trial, batch);
+}
+
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
-Json measure(Job& job, est::GradientHooks& hooks, const data::Batch& batch) {
-  double torch = time_mini_batch(job, hooks, batch), portable = 0;
-  {
-    const operators::PortableOperators kernels;
-    portable = time_mini_batch(job, hooks, batch);
-  }
-  if (torch + portable > kSecondsOfSlowRound) return {{"torch", torch}, {"portable", portable}};
+Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
+  double torch = time_mini_batch(trial, batch);
+  double portable = has_portable ? time_portable(trial, batch) : 0;
   const int64_t begin = monotonic_ns();
-  for (int round = 0; round < kMostRounds; ++round) {
-    torch = std::min(torch, time_mini_batch(job, hooks, batch));
-    {
-      const operators::PortableOperators kernels;
-      portable = std::min(portable, time_mini_batch(job, hooks, batch));
-    }
+  const bool repeats = torch + portable <= kSecondsOfSlowRound;
+  for (int round = 0; repeats && round < kMostRounds; ++round) {
+    torch = std::min(torch, time_mini_batch(trial, batch));
+    if (has_portable) portable = std::min(portable, time_portable(trial, batch));
     if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
   }
-  return {{"torch", torch}, {"portable", portable}};
+  Json seconds = {{"torch", torch}};
+  if (has_portable) seconds["portable"] = portable;
+  return seconds;
 }
 
 Json memory_as_json() {
@@ -90,22 +90,31 @@ void try_first_state(Job& job, Json& report) {
 }  // namespace
 
 void probe(ProbeSetup& setup) {
+  // LibTorch asks once what devices there are.
+  const auto device = device::open_device(setup.device, setup.libraries);
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
   Job job(setup.spec, data, true);
-  est::GradientHooks hooks(job.parameters());
+  if (!device->torch_device().is_cpu()) job.model().to(device->torch_device());
+  est::GradientHooks hooks(job.parameters(), *device);
+  const Trial trial{job, hooks, *device};
   job.model().train();
   const data::Batch batch = first_batch(job);
+  const bool has_portable = device->torch_device().is_cpu();
   std::vector<operators::OperatorUse> uses;
-  {
+  if (has_portable) {
     const operators::PortableOperators kernels;
-    uses = scan_operators(job, hooks, batch, kernels);
+    uses = scan_operators(trial, batch, kernels.names());
+  } else {
+    uses = scan_operators(trial, batch, {});
   }
   for (const operators::OperatorUse& use : uses) setup.report["operators"].push_back(as_json(use));
-  if (setup.measures) setup.report["seconds"] = measure(job, hooks, batch);
+  if (setup.measures) setup.report["seconds"] = measure(trial, batch, has_portable);
   setup.report["memory"] = memory_as_json();
   setup.report["size"] = size_of(job);
-  if (!setup.spec.model.init.empty()) try_first_state(job, setup.report);
+  if (setup.spec.model.init.empty()) return;
+  if (!device->torch_device().is_cpu()) job.model().to(torch::kCPU);
+  try_first_state(job, setup.report);
 }
 
 }  // namespace estrain::train

@@ -11,7 +11,6 @@
 
 #include "core/base/clock.h"
 #include "core/data/evaluation.h"
-#include "core/est/generator.h"
 #include "core/operators/random_stream.h"
 #include "core/spec/defaults.h"
 #include "core/train/batch_tensors.h"
@@ -116,10 +115,12 @@ bool Stage::step(int64_t step) {
 
 // False: the stage was aborted; what was done is done again.
 bool Stage::run_ests(int64_t step) {
+  const device::FinishAtEnd finish(place_.device);
   int64_t begin = monotonic_ns();
   for (size_t arrival = 0; arrival < static_cast<size_t>(order_.own().size()); ++arrival) {
     if (memory_.header().abort.load() != 0) return false;
     run_est(arrival, step);
+    if (arrival + 1 == static_cast<size_t>(order_.own().size())) place_.device.finish();
     const int64_t end = monotonic_ns();
     pulse_.computing_ns.fetch_add(end - begin, std::memory_order_relaxed);
     pulse_.mini_batches.fetch_add(1, std::memory_order_relaxed);
@@ -129,6 +130,7 @@ bool Stage::run_ests(int64_t step) {
   return true;
 }
 
+// Asks the device for all that the EST's mini-batch gives; it is there when the device has finished.
 void Stage::run_est(size_t arrival, int64_t step) {
   std::byte* new_state = memory_.state(static_cast<int>((step + 1) & 1));
   const data::Batch batch = loader_.next();
@@ -142,21 +144,22 @@ void Stage::run_est(size_t arrival, int64_t step) {
   const bool last = arrival + 1 == static_cast<size_t>(order_.own().size());
   if (last && updater_.in_hooks()) {
     place_.hooks.backward(
-        loss, [&](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
+        loss, [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
   } else {
-    place_.hooks.backward(
-        loss, [&](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); });
+    place_.hooks.backward(loss, [this, arrival](size_t parameter, const float* gradient) {
+      gradients_.fold(arrival, parameter, gradient);
+    });
   }
   comm::RecordView record = comm::pending_record(memory_);
-  record.est_losses[rank] = one_nan(loss.item<float>());
-  *job_.last_loss(new_state, rank) = record.est_losses[rank];
-  est::switch_generator_out(job_.generator(new_state, rank));
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
-  record.digests[num_tensors + static_cast<size_t>(rank)].store(
-      kernels::digest(job_.generator(new_state, rank), est::generator_state_bytes()));
+  record.digests[num_tensors + static_cast<size_t>(rank)].store(save_streams(place_, step, rank));
+  place_.device.read(loss.detach(), [this, new_state, rank](const float* value) {
+    comm::pending_record(memory_).est_losses[rank] = *job_.last_loss(new_state, rank) = one_nan(*value);
+    pulse_.beat(comm::Activity::computing, monotonic_ns());
+  });
   if (rank != 0) return;
-  place_.model.store_buffers(new_state);  // rank 0's are everyone's at the next step
-  record_buffers(new_state);
+  // Rank 0's are everyone's at the next step.
+  place_.model.store_buffers(new_state, [this, new_state] { record_buffers(new_state); });
 }
 
 void Stage::record_buffers(std::byte* state) {
@@ -245,9 +248,10 @@ bool Stage::evaluate(int64_t step) {
   options.prefetch = spec::first_prefetch(job_.spec().data);
   data::Evaluation evaluation(*job_.data().test, options);
   while (auto batch = evaluation.next()) {
-    const model::Evaluation result = job_.model().evaluate(as_tensors(*batch));
+    const model::Evaluation result = job_.model().evaluate(as_tensors(*batch, place_.device));
     const int64_t first = batch->number() * options.batch;
-    const torch::Tensor losses = result.losses.contiguous(), correct = result.correct.to(torch::kInt).contiguous();
+    const torch::Tensor losses = result.losses.cpu().contiguous();
+    const torch::Tensor correct = result.correct.to(torch::kInt).cpu().contiguous();
     std::memcpy(memory_.evaluation_losses() + first, losses.const_data_ptr(), losses.nbytes());
     std::memcpy(memory_.evaluation_correct() + first, correct.const_data_ptr(), correct.nbytes());
     if (memory_.header().abort.load() != 0) return false;
@@ -289,13 +293,9 @@ void Stage::ring_doorbell() const {
 uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed); }
 
 void warm_up(Workplace& place) {
-  Job& job = place.job;
-  operators::begin_random_stream(0, operators::warming_stream, 0);
-  const std::byte* state = place.memory.committed_state();
   place.model.read_parameters_of(place.memory.header().committed.load());
-  place.model.load_buffers(state);
-  const data::Batch batch = first_batch(job);
-  place.hooks.backward(job.model().loss(as_tensors(batch)), [](size_t, const float*) {});
+  place.model.load_buffers(place.memory.committed_state());
+  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
 }
 
 }  // namespace estrain::train

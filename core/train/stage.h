@@ -2,7 +2,8 @@
 // A worker's loop from one change of devices to the next: step after step, the mini-batch of each of its ESTs in turn.
 //
 // One step t -> t + 1, on every worker:
-//   1. for each EST: its random stream and the committed buffers in; forward; backward, gradients folded in hooks; out
+//   1. for each EST: its random streams and the committed buffers in; forward; backward, gradients folded as they come;
+//      out. A GPU is given the next EST's work while it is still at the last one's; then the worker waits for it, once
 //   2. meet; claim pieces, sum, update (updater.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
 //

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/device/cpu.h"
+#include "core/operators/portable.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
 #include "core/train/stage.h"
@@ -22,7 +23,7 @@ void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   if (setup.checkpoint.empty()) return write_first_state(job, memory.state(0));
   const auto file = checkpoint::CheckpointFile::open(setup.checkpoint);
   const int64_t step = file.meta().step.value;
-  file.read_state(job.layout(), memory.state(static_cast<int>(step & 1)));
+  read_state(file, job, memory.state(static_cast<int>(step & 1)));
   memory.header().lr[step & 1].store(file.meta().lr);
   memory.header().committed.store(step);
 }
@@ -36,11 +37,26 @@ StageOrder parse_order(const Json& message) {
   return order;
 }
 
+void require_portable_kernels(const device::Device& device) {
+  if (device.torch_device().is_cpu()) return;
+  throw Error(Fault::infeasible, "this version has no portable kernels for CUDA")
+      .advise("use job.kernels = \"torch\" with D1 on GPUs, or cpu workers at D2");
+}
+
+// At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
+void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
+  const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
+  if (job.manifest().processor == theirs) return;
+  throw Error::make(Fault::infeasible, "this worker is on \"{}\", the run's state is of \"{}\": other bits below D2",
+                    job.manifest().processor, theirs)
+      .advise("use GPUs of one model, or accept other bits with --allow-mixed");
+}
+
 // D2 is refused before training starts where an operator's bits would depend on the device.
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
   place.model.read_parameters_of(place.memory.header().committed.load());
   place.model.load_buffers(place.memory.committed_state());
-  refuse_uncovered(scan_operators(place.job, place.hooks, first_batch(place.job), portable));
+  refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 
 void obey(Workplace& place, comm::MessageSocket& launcher) {
@@ -57,22 +73,29 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
 }  // namespace
 
 void run_worker(WorkerSetup& setup) {
+  // LibTorch asks once what devices there are.
+  const auto device = device::open_device(setup.device, setup.libraries);
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
-  if (setup.spec.job.kernels == spec::Kernels::portable) portable.emplace();
+  if (setup.spec.job.kernels == spec::Kernels::portable) {
+    require_portable_kernels(*device);
+    portable.emplace();
+  }
   comm::JobMemory memory(setup.memory);
   const data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();
-  Job job(setup.spec, data, draws);
+  Job job(setup.spec, data, draws, setup.cuda_streams);
+  job.set_processor(device->describe());
   if (setup.builds) {
     build_state(job, memory, setup);
     memory.set_ready();
   } else if (!memory.wait_ready(kPatienceWithBuilderMs)) {
     throw Error(Fault::peer, "the worker that builds the state did not become ready");
   }
-  BoundModel model(job, memory);
-  est::GradientHooks hooks(job.parameters());
-  Workplace place{job, memory, model, hooks, setup.doorbell};
+  if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
+  BoundModel model(job, memory, *device);
+  est::GradientHooks hooks(job.parameters(), *device);
+  Workplace place{*device, job, memory, model, hooks, setup.doorbell};
   job.model().train();
   if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) check_operators(place, *portable);
   if (memory.header().stage_started.load() > 0) warm_up(place);  // joins a running job

@@ -1,8 +1,12 @@
 #include "core/train/workplace.h"
 
+#include <cstring>
+
+#include "core/checkpoint/est_streams.h"
 #include "core/est/generator.h"
 #include "core/operators/random_stream.h"
 #include "core/train/batch_tensors.h"
+#include "kernels/digest.h"
 
 namespace estrain::train {
 
@@ -10,10 +14,29 @@ torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) 
   std::byte* state = place.memory.state(static_cast<int>(step & 1));
   const int64_t rank = batch.rank().value;
   est::switch_generator_in(place.job.generator(state, rank));
+  if (const auto generator = place.device.generator(); generator && place.job.has_cuda_streams())
+    est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
   operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
                                  static_cast<uint64_t>(step));
   place.model.load_buffers(state);
-  return place.job.model().loss(as_tensors(batch));
+  return place.job.model().loss(as_tensors(batch, place.device));
+}
+
+uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {
+  const Job& job = place.job;
+  std::byte* old_state = place.memory.state(static_cast<int>(step & 1));
+  std::byte* new_state = place.memory.state(static_cast<int>((step + 1) & 1));
+  std::byte* saved = job.generator(new_state, rank);
+  est::switch_generator_out(saved);
+  const uint64_t digest = kernels::digest(saved, est::generator_state_bytes());
+  if (!job.has_cuda_streams()) return checkpoint::streams_digest(digest, 0);
+  std::byte* saved_cuda = job.cuda_generator(new_state, rank);
+  if (const auto generator = place.device.generator()) {
+    est::switch_cuda_generator_out(*generator, saved_cuda);
+  } else {
+    std::memcpy(saved_cuda, job.cuda_generator(old_state, rank), est::cuda_generator_state_bytes);
+  }
+  return checkpoint::streams_digest(digest, kernels::digest(saved_cuda, est::cuda_generator_state_bytes));
 }
 
 }  // namespace estrain::train

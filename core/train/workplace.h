@@ -1,5 +1,5 @@
 #pragma once
-// What a worker keeps across stages, and how it takes an EST's mini-batch forward.
+// What a worker keeps across stages, and how it switches from EST to EST.
 
 #include "core/comm/job_memory.h"
 #include "core/data/batch.h"
@@ -10,6 +10,7 @@
 namespace estrain::train {
 
 struct Workplace {
+  device::Device& device;
   Job& job;
   comm::JobMemory& memory;
   BoundModel& model;
@@ -21,5 +22,9 @@ struct Workplace {
 // in, forward. Parameters are those that the model reads (BoundModel::read_parameters_of). Where the random stream
 // stands after the backward pass is the caller's to save.
 torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step);
+
+// After the backward pass of that mini-batch: the EST's random streams out, into the copy of `step` + 1. Returns their
+// digest.
+uint64_t save_streams(Workplace& place, int64_t step, int64_t rank);
 
 }  // namespace estrain::train

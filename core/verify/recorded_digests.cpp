@@ -1,7 +1,9 @@
 #include "core/verify/recorded_digests.h"
 
 #include <array>
+#include <utility>
 
+#include "core/checkpoint/est_streams.h"
 #include "kernels/optimizer.h"
 
 namespace estrain::verify {
@@ -22,16 +24,22 @@ struct Parts {
 std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& layout,
                                                  const std::vector<uint64_t>& digests) {
   std::map<std::string, Parts> parameters;
+  std::map<std::string, std::pair<uint64_t, uint64_t>>
+      streams;  // of each EST: the CPU generator's, the CUDA generator's
   std::map<std::string, uint64_t> found;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const StateTensor& tensor = layout.tensors[i];
     if (tensor.role == Role::parameter) parameters[tensor.name].digest.parameter = digests[i];
     if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
-    if (tensor.role == Role::est && tensor.slot == "generator") found["est/" + tensor.name + "/generator"] = digests[i];
+    if (tensor.role == Role::est && tensor.slot == checkpoint::generator_slot) streams[tensor.name].first = digests[i];
+    if (tensor.role == Role::est && tensor.slot == checkpoint::cuda_generator_slot)
+      streams[tensor.name].second = digests[i];
     if (tensor.role != Role::optimizer || tensor.slot == update_count) continue;
     Parts& parts = parameters[tensor.name];
     if (parts.slots < std::size(parts.digest.slots)) parts.digest.slots[parts.slots++] = digests[i];
   }
+  for (const auto& [rank, digest] : streams)
+    found["est/" + rank + "/generator"] = checkpoint::streams_digest(digest.first, digest.second);
   for (const auto& [name, parts] : parameters) found[name] = parts.digest.combined();
   return found;
 }

@@ -181,7 +181,7 @@ TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothin
                               {"cpu=3,cpu", 2, "some devices say how many"},
                               {"cpu,cpu:avx2", 2, "different kinds"},
                               {"gpu", 2, "\"gpu\" is no known device"},
-                              {"cuda:0", 1, "CPU workers only"},
+                              {"cuda:0,cuda:0", 2, "cuda:0 stands in the device list more than once"},
                               {"0", 2, "\"0\""},
                               {"", 2, "empty"}};
   for (const Refusal& refusal : refusals) {

@@ -8,19 +8,19 @@
 namespace estrain::checkpoint {
 namespace {
 
-TEST_CASE("tensors start at multiples of 64 bytes, one after the other") {
+TEST_CASE("what a model computes with starts at multiples of 256 bytes, the rest at multiples of 64, in order") {
   StateLayout layout;
   CHECK(layout.append(Role::parameter, "a", "", DType::f32, {3}) == 0);
-  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 5}) == 1);
+  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 20}) == 1);
   CHECK(layout.append(Role::buffer, "c", "", DType::u8, {}) == 2);
-  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {0}) == 3);
-  CHECK(layout.tensors[0].offset == 0);
-  CHECK(layout.tensors[1].offset == 64);
-  CHECK(layout.tensors[2].offset == 192);
-  CHECK(layout.tensors[3].offset == 256);
-  CHECK(layout.bytes == 256);
-  CHECK(layout.tensors[1].elements() == 10);
-  CHECK(layout.tensors[1].bytes() == 80);
+  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {1}) == 3);
+  CHECK(layout.append(Role::optimizer, "a", "momentum_buffer", DType::f32, {3}) == 4);
+  CHECK(layout.append(Role::est, "0", "generator", DType::u8, {0}) == 5);
+  const uint64_t offsets[] = {0, 256, 768, 1024, 1088, 1152};
+  for (size_t i = 0; i < 6; ++i) CHECK(layout.tensors[i].offset == offsets[i]);
+  CHECK(layout.bytes == 1152);
+  CHECK(layout.tensors[1].elements() == 40);
+  CHECK(layout.tensors[1].bytes() == 320);
   CHECK(layout.tensors[2].bytes() == 1);
 }
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "core/device/cpu_device.h"
+
 namespace estrain::est {
 namespace {
 
@@ -44,7 +46,8 @@ TEST_CASE("every gradient is delivered once, with the bits that .grad would have
     expected.push_back(values(p.grad()));
     p.mutable_grad().reset();
   }
-  GradientHooks hooks(parameters);
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
   for (int pass = 0; pass < 2; ++pass) {  // the second is not added to the first
     Delivered delivered;
     hooks.backward(loss(), delivered.sink(parameters));
@@ -59,7 +62,8 @@ TEST_CASE("every gradient is delivered once, with the bits that .grad would have
 
 TEST_CASE("a parameter that was not reached is reported as absent, after the others") {
   const std::vector<torch::Tensor> parameters = {parameter({2}), parameter({3}), parameter({2})};
-  GradientHooks hooks(parameters);
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
   Delivered delivered;
   hooks.backward((parameters[0] * parameters[2]).sum(), delivered.sink(parameters));
   CHECK(delivered.absent == std::vector<size_t>{1});
@@ -72,7 +76,8 @@ TEST_CASE("a parameter that was not reached is reported as absent, after the oth
 
 TEST_CASE("a gradient of zeros is not absent, and -0 stays -0") {
   const std::vector<torch::Tensor> parameters = {parameter({2})};
-  GradientHooks hooks(parameters);
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
   Delivered delivered;
   hooks.backward((parameters[0] * -0.0f).sum(), delivered.sink(parameters));
   CHECK(delivered.absent.empty());
@@ -85,7 +90,8 @@ TEST_CASE("a gradient of zeros is not absent, and -0 stays -0") {
 
 TEST_CASE("a parameter that is used several times delivers the whole sum once") {
   const std::vector<torch::Tensor> parameters = {parameter({3})};
-  GradientHooks hooks(parameters);
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
   Delivered delivered;
   hooks.backward((parameters[0] * 2 + parameters[0] * 4).sum() + parameters[0][1], delivered.sink(parameters));
   CHECK(delivered.calls.size() == 1);
@@ -95,7 +101,8 @@ TEST_CASE("a parameter that is used several times delivers the whole sum once") 
 TEST_CASE("gradients that are not contiguous are handed over in the parameter's order") {
   const std::vector<torch::Tensor> parameters = {parameter({2, 3})};
   const torch::Tensor weights = torch::tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}});
-  GradientHooks hooks(parameters);
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
   Delivered delivered;
   hooks.backward((parameters[0].t() * weights).sum(), delivered.sink(parameters));
   CHECK(delivered.gradients[0] == std::vector<float>{1, 3, 5, 2, 4, 6});

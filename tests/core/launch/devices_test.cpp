@@ -45,7 +45,7 @@ TEST_CASE("what is wrong with a list is said, with the list") {
       {"4097", "\"4097\" is no known device"},
       {"2.5", "\"2.5\" is no known device"},
       {"99999999999999999999", "is no known device"},
-      {"gpu", "\"gpu\" is no known device; known are cpu, cpu:avx512, cpu:avx2, cpu:sse"},
+      {"gpu", "\"gpu\" is no known device; known are cpu, cpu:avx512, cpu:avx2, cpu:sse, cuda, cuda:N"},
       {"cpu cpu", "\"cpu cpu\" is no known device"},
       {"cpu:", "\"cpu:\" is no known device"},
       {"CPU", "\"CPU\" is no known device"},
@@ -56,6 +56,12 @@ TEST_CASE("what is wrong with a list is said, with the list") {
       {"cpu=", "\"cpu=\" does not name a number of ESTs"},
       {"cpu=0", "\"cpu=0\" does not name a number of ESTs"},
       {"cpu=two", "\"cpu=two\" does not name a number of ESTs"},
+      {"cuda:", "\"cuda:\" is no known device"},
+      {"cuda:-1", "\"cuda:-1\" is no known device"},
+      {"cuda:01", "\"cuda:01\" is no known device"},
+      {"cuda:4097", "\"cuda:4097\" is no known device"},
+      {"cuda:0x1", "\"cuda:0x1\" is no known device"},
+      {"cuda0", "\"cuda0\" is no known device"},
   };
   for (const auto& [list, what] : wrong) {
     CAPTURE(list);
@@ -92,10 +98,30 @@ TEST_CASE("auto stands alone: in a list it is no device, and other lists do not 
   CHECK(error_of([] { choose_devices("auto*2", {}, 2); }).fault() == Fault::usage);
 }
 
-TEST_CASE("GPUs are refused by name") {
-  const Error error = error_of([] { parse_devices("cpu,cuda:0"); });
-  CHECK(error.fault() == Fault::device);
-  CHECK(error.message() == "device \"cuda:0\": this version runs CPU workers only");
+TEST_CASE("GPUs are named one by one; without a number, the first that the list does not hold") {
+  const auto named = [](std::string_view list) { return format_devices(parse_devices(list)); };
+  CHECK(named("cuda:0,cuda:1") == "cuda:0,cuda:1");
+  CHECK(named("cuda") == "cuda:0");
+  CHECK(named("cuda*3") == "cuda:0,cuda:1,cuda:2");
+  CHECK(named("cuda,cuda:0,cuda:2,cuda,cuda") == "cuda:1,cuda:0,cuda:2,cuda:3,cuda:4");
+  CHECK(named("cuda:7*2,cpu") == "cuda:7,cuda:7,cpu");
+  CHECK(parse_devices("cuda=3,cuda:4=5") == Devices{{"cuda:0", 3}, {"cuda:4", 5}});
+  CHECK(is_gpu({"cuda:12", {}}));
+  CHECK_FALSE(is_gpu({"cpu:avx2", {}}));
+}
+
+TEST_CASE("a GPU has one worker unless asked otherwise") {
+  const Error error = error_of([] { check_devices(parse_devices("cuda:1,cuda:0,cuda:1"), {}); });
+  CHECK(error.fault() == Fault::infeasible);
+  CHECK(error.message() == "cuda:1 stands in the device list more than once");
+  CHECK(error.advice().find("--oversubscribe") != std::string::npos);
+}
+
+TEST_CASE("GPUs are one kind whatever their numbers, and no kind of CPU") {
+  CHECK(are_of_one_kind(parse_devices("cuda:0,cuda:3")));
+  CHECK_FALSE(are_of_one_kind(parse_devices("cuda:0,cpu")));
+  CHECK_FALSE(are_of_one_kind(parse_devices("cpu,cpu:sse")));
+  CHECK(are_of_one_kind({}));
 }
 
 TEST_CASE("a list is printed by its kinds") {
@@ -129,16 +155,16 @@ TEST_CASE("placements that do not work out are refused") {
 }
 
 TEST_CASE("kinds are not mixed unless asked to") {
-  check_devices(parse_devices("cpu,cpu"), false);
-  check_devices(parse_devices("cpu,cpu:sse"), true);
-  const Error error = error_of([] { check_devices(parse_devices("cpu,cpu:sse"), false); });
+  check_devices(parse_devices("cpu,cpu"), {});
+  check_devices(parse_devices("cpu,cpu:sse"), {.mixed = true});
+  const Error error = error_of([] { check_devices(parse_devices("cpu,cpu:sse"), {}); });
   CHECK(error.fault() == Fault::infeasible);
   CHECK(error.message() == "devices of different kinds (cpu and cpu:sse) give different bits below D2");
 }
 
 TEST_CASE("a kind that the processor cannot be is refused, and only that") {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  const auto check = [] { check_devices(parse_devices("cpu:avx512"), false); };
+  const auto check = [] { check_devices(parse_devices("cpu:avx512"), {}); };
   if (avx512) {
     CHECK_NOTHROW(check());
   } else {
@@ -165,6 +191,9 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
   CHECK(environment("cpu:avx2") == with_threads({{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}}));
   CHECK(environment("cpu:avx512") ==
         with_threads({{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}}));
+  CHECK(environment("cuda:1") == with_threads({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                                               {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
+                                               {"NVIDIA_TF32_OVERRIDE", "0"}}));
   CHECK(
       environment("cpu:sse") ==
       with_threads({{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}}));

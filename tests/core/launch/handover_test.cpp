@@ -49,6 +49,8 @@ Json describe(const Handover& handover) {
   for (const auto& [id, fd] : handover.clients) clients.push_back({id, fd});
   Json json = {{"run", handover.run},
                {"allow_mixed", handover.allow_mixed},
+               {"oversubscribe", handover.oversubscribe},
+               {"cuda_streams", handover.cuda_streams},
                {"shared", {handover.shared.memory, handover.shared.doorbell, handover.shared.lock}},
                {"workers_started", handover.workers_started},
                {"stage", handover.stage},
@@ -108,6 +110,8 @@ Json describe(const Handover& handover) {
   Handover handover;
   handover.run = folder.path();
   handover.allow_mixed = with_resize;
+  handover.oversubscribe = with_resize;
+  handover.cuda_streams = !with_resize;
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
                  lock = open_file(folder / "lock", O_RDWR | O_CREAT);
   handover.shared = {memory.get(), doorbell.get(), lock.get()};

@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/device/cpu_device.h"
+#include "core/operators/portable.h"
 #include "core/spec/parse.h"
 #include "core/train/probe.h"
 
@@ -29,9 +31,10 @@ TEST_CASE("every model of the zoo is covered at D2") {
     const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
     const operators::PortableOperators portable;
     Job job(spec, data, true);
-    est::GradientHooks hooks(job.parameters());
+    device::CpuDevice cpu;
+    est::GradientHooks hooks(job.parameters(), cpu);
     job.model().train();
-    const auto uses = scan_operators(job, hooks, first_batch(job), portable);
+    const auto uses = scan_operators({job, hooks, cpu}, first_batch(job), portable.names());
     CHECK_NOTHROW(refuse_uncovered(uses));
     const bool replaced = std::ranges::any_of(
         uses, [](const auto& use) { return use.coverage == operators::Coverage::replaced && !use.layers.empty(); });

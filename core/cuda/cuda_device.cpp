@@ -1,0 +1,122 @@
+#include "core/cuda/cuda_device.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/cuda/copy_to_host.h"
+#include "core/cuda/determinism.h"
+#include "core/cuda/mirror.h"
+#include "core/device/cpu.h"
+
+namespace estrain::cuda {
+namespace {
+
+constexpr size_t kLeastRoom = size_t{256} << 20;
+
+cudaDeviceProp properties_of(c10::DeviceIndex index) {
+  cudaDeviceProp properties;
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return properties;
+}
+
+// Only GPUs of this process's choice are touched: a look at another one would make a context there.
+void require_gpu(c10::DeviceIndex index) {
+  int count = 0;
+  const cudaError_t failure = cudaGetDeviceCount(&count);
+  if (failure != cudaSuccess) {
+    throw Error::make(Fault::device, "CUDA does not start: {}", cudaGetErrorString(failure))
+        .advise("CUDA 13 wants a driver of version 580 or newer; see what nvidia-smi says");
+  }
+  if (index < count) return;
+  throw Error::make(Fault::device, "there is no cuda:{}: {} GPU{} visible, counted from cuda:0", index, count,
+                    count == 1 ? " is" : "s are")
+      .advise("name one that is there, or look at CUDA_VISIBLE_DEVICES");
+}
+
+// Runs one kernel: whether there is code for this GPU shows when the first one starts.
+void require_code(c10::DeviceIndex index) {
+  try {
+    const at::Tensor two = at::ones({1}, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, index))).mul(2);
+    if (two.item<float>() == 2) return;
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (text.find("no kernel image") == std::string::npos) {
+      throw Error::make(Fault::device, "cuda:{} does not compute: {}", index, text)
+          .advise("see what nvidia-smi says of it; another process may hold it, or all of its memory");
+    }
+    const cudaDeviceProp properties = properties_of(index);
+    throw Error::make(Fault::device,
+                      "cuda:{} is a {} (sm_{}{}): this LibTorch has no code for it (no kernel image is available)",
+                      index, properties.name, properties.major, properties.minor)
+        .advise("LibTorch for CUDA 13 runs on GPUs from sm_75 (Turing) on");
+  }
+  throw Error::make(Fault::device, "cuda:{} computes 1 * 2 wrongly", index).advise("take it out of use");
+}
+
+c10::cuda::CUDAStream stream_of(c10::DeviceIndex index) {
+  require_gpu(index);
+  c10::cuda::set_device(index);
+  compute_deterministically();
+  require_code(index);
+  return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(c10::DeviceIndex index)
+    : index_(index), to_host_(stream_of(index)), arrivals_([index] { c10::cuda::set_device(index); }) {}
+
+std::string CudaDevice::describe() const {
+  const cudaDeviceProp properties = properties_of(index_);
+  return fmt::format("{}, sm_{}{}, {} multiprocessors, cuDNN {}; {}", properties.name, properties.major,
+                     properties.minor, properties.multiProcessorCount, at::detail::getCUDAHooks().versionRuntimeCuDNN(),
+                     device::describe_processor());
+}
+
+std::optional<at::Generator> CudaDevice::generator() const {
+  return at::globalContext().defaultGenerator(torch_device());
+}
+
+// Where the system refuses, copies are slower and made at once: nothing else changes.
+void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
+  if (bytes > 0 && cudaHostRegister(host, bytes, cudaHostRegisterPortable) != cudaSuccess) (void)cudaGetLastError();
+}
+
+std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorUse use) {
+  // Room for the gradients of two mini-batches: one on the way, one being taken.
+  if (use == device::MirrorUse::read_only) arrivals_.set_room(std::max(kLeastRoom, 2 * bytes));
+  return std::make_unique<CudaMirror>(bytes, to_host_, arrivals_);
+}
+
+at::Tensor CudaDevice::upload(const at::Tensor& host) {
+  at::Tensor staged = at::empty(host.sizes(), host.options().pinned_memory(true));
+  staged.copy_(host);
+  return staged.to(torch_device(), /*non_blocking=*/true);
+}
+
+void CudaDevice::read(const at::Tensor& values, Reader reader) {
+  const size_t bytes = values.nbytes();
+  auto staging = std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
+  const Copied copied = copy_to_host(staging->get(), values.const_data_ptr(), bytes, to_host_);
+  arrivals_.push({[copied] { copied->synchronize(); },
+                  [values, staging, reader = std::move(reader)] { reader(static_cast<const float*>(staging->get())); },
+                  bytes});
+}
+
+void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::move(action)}); }
+
+void CudaDevice::finish() {
+  arrivals_.finish();
+  c10::cuda::getCurrentCUDAStream(index_).synchronize();
+}
+
+}  // namespace estrain::cuda

@@ -1,0 +1,39 @@
+#pragma once
+// A GPU behind the interface of a device.
+//
+// Work goes to the default stream, as it does in PyTorch. Copies to the host take a stream of their own beside it: each
+// waits for what was computed when it was asked for, and what is computed meanwhile does not wait for it. Everything
+// that the host waits for goes through one queue of arrivals.
+
+#include <c10/cuda/CUDAStream.h>
+
+#include "core/cuda/deterministic_operators.h"
+#include "core/device/arrivals.h"
+#include "core/device/device.h"
+
+namespace estrain::cuda {
+
+class CudaDevice : public device::Device {
+ public:
+  // Makes GPU `index` this process's, and its arithmetic deterministic. Throws Fault::device where it is not there, or
+  // does not run this LibTorch's code.
+  explicit CudaDevice(c10::DeviceIndex index);
+
+  c10::Device torch_device() const override { return {c10::kCUDA, index_}; }
+  std::string describe() const override;
+  std::optional<at::Generator> generator() const override;
+  void expect_copies(std::byte* host, size_t bytes) override;
+  std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
+  at::Tensor upload(const at::Tensor& host) override;
+  void read(const at::Tensor& values, Reader reader) override;
+  void defer(std::function<void()> action) override;
+  void finish() override;
+
+ private:
+  const c10::DeviceIndex index_;
+  c10::cuda::CUDAStream to_host_;
+  DeterministicOperators operators_;
+  device::Arrivals arrivals_;
+};
+
+}  // namespace estrain::cuda

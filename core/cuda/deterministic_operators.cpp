@@ -1,0 +1,12 @@
+#include "core/cuda/deterministic_operators.h"
+
+#include "core/device/adaptive_average.h"
+
+namespace estrain::cuda {
+
+DeterministicOperators::DeterministicOperators()
+    : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__) {
+  library_.impl("_adaptive_avg_pool2d_backward", device::adaptive_average_backward);
+}
+
+}  // namespace estrain::cuda

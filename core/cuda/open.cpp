@@ -1,0 +1,16 @@
+// What the worker library looks up in this one (core/device/cuda_library.h).
+
+#include <c10/util/Exception.h>
+
+#include "core/base/error.h"
+#include "core/cuda/cuda_device.h"
+
+extern "C" estrain::device::Device* estrain_open_cuda_device(int index) {
+  using namespace estrain;
+  try {
+    return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index));
+  } catch (const c10::Error& error) {
+    throw Error::make(Fault::device, "cuda:{} cannot be taken into use: {}", index, error.what_without_backtrace())
+        .advise("see what nvidia-smi says of it");
+  }
+}

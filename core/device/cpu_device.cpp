@@ -1,0 +1,70 @@
+#include "core/device/cpu_device.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "core/device/cpu.h"
+
+namespace estrain::device {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+c10::Storage storage_over(std::byte* memory, size_t bytes) {
+  return at::from_blob(memory, {static_cast<int64_t>(bytes)}, at::kByte).storage();
+}
+
+// The region itself: a change of region costs one pointer, whatever the number of tensors.
+class InPlace : public Mirror {
+ public:
+  explicit InPlace(size_t bytes) : storage_(storage_over(&nothing_, bytes)) {}
+
+  const c10::Storage& storage() const override { return storage_; }
+  void load(std::byte* host) override {
+    storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(host, c10::Device(c10::kCPU)));
+  }
+  void store(std::byte*, std::function<void()> then) override { then(); }
+
+ private:
+  std::byte nothing_{};  // until the first load
+  c10::Storage storage_;
+};
+
+class Copy : public Mirror {
+ public:
+  explicit Copy(size_t bytes)
+      : bytes_(bytes),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment))) {
+    if (!memory_) throw std::bad_alloc();
+    storage_ = storage_over(memory_.get(), bytes);
+  }
+
+  const c10::Storage& storage() const override { return storage_; }
+  void load(std::byte* host) override { std::memcpy(memory_.get(), host, bytes_); }
+  void store(std::byte* host, std::function<void()> then) override {
+    std::memcpy(host, memory_.get(), bytes_);
+    then();
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+  c10::Storage storage_;
+};
+
+}  // namespace
+
+std::string CpuDevice::describe() const { return describe_processor(); }
+
+std::unique_ptr<Mirror> CpuDevice::mirror(size_t bytes, MirrorUse use) {
+  if (use == MirrorUse::read_only) return std::make_unique<InPlace>(bytes);
+  return std::make_unique<Copy>(bytes);
+}
+
+}  // namespace estrain::device

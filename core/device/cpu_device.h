@@ -1,0 +1,21 @@
+#pragma once
+// The CPU behind the interface of a device: nothing is copied, and nothing waits.
+
+#include "core/device/device.h"
+
+namespace estrain::device {
+
+class CpuDevice : public Device {
+ public:
+  c10::Device torch_device() const override { return c10::Device(c10::kCPU); }
+  std::string describe() const override;
+  std::optional<at::Generator> generator() const override { return std::nullopt; }
+  void expect_copies(std::byte*, size_t) override {}
+  std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) override;
+  at::Tensor upload(const at::Tensor& host) override { return host; }
+  void read(const at::Tensor& values, Reader reader) override { reader(values.const_data_ptr<float>()); }
+  void defer(std::function<void()> action) override { action(); }
+  void finish() override {}
+};
+
+}  // namespace estrain::device

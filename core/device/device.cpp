@@ -1,0 +1,29 @@
+#include "core/device/device.h"
+
+#include <charconv>
+
+#include "core/base/error.h"
+#include "core/device/cpu_device.h"
+#include "core/device/cuda_library.h"
+
+namespace estrain::device {
+
+FinishAtEnd::~FinishAtEnd() {
+  try {
+    device_.finish();
+  } catch (...) {  // the exception under way, or the fault that caused it, is the one to tell
+  }
+}
+
+std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries) {
+  if (name == "cpu" || name.starts_with("cpu:")) return std::make_unique<CpuDevice>();
+  int index = -1;
+  if (name.starts_with("cuda:")) {
+    const char* end = name.data() + name.size();
+    if (std::from_chars(name.data() + 5, end, index).ptr != end) index = -1;
+  }
+  if (index < 0) throw Error::make(Fault::bug, "no device is called \"{}\"", name);
+  return open_cuda_device(index, libraries);
+}
+
+}  // namespace estrain::device

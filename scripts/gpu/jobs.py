@@ -1,0 +1,155 @@
+"""The jobs of the checks, and runs of them."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+
+
+class Failed(Exception):
+    """A check found what must not be."""
+
+
+class Skipped(Exception):
+    """A check cannot be made here."""
+
+
+SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9}
+
+
+@dataclass
+class Model:
+    name: str
+    batch: int
+    shape: tuple = ()  # of an image; none: text
+    options: dict = field(default_factory=dict)
+    optimizer: dict = field(default_factory=lambda: dict(SGD))
+
+    def spec(self, tree, ests, steps):
+        sections = {
+            "job": {"name": self.name, "ests": ests, "seed": 3},
+            "model": {"name": self.name, **self.options},
+            "data": {"batch": self.batch},
+            "optimizer": self.optimizer,
+            "train": {"steps": steps, "eval_every": "never"},
+        }
+        if self.shape:
+            sections["model"]["classes"] = 10
+            samples = 4 * ests * self.batch
+            sections["data"] |= {"format": "synthetic", "shape": list(self.shape), "samples": samples}
+        else:
+            sections["data"] |= {"format": "text", "path": str(tree / "README.md")}
+        text = ""
+        for section, keys in sections.items():
+            text += f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        return text
+
+
+class Run:
+    """A job under way, or done."""
+
+    def __init__(self, machine, model, folder, ests, steps, devices, more=()):
+        self.machine, self.folder, self.run = machine, folder, folder / "run"
+        spec = folder / "job.toml"
+        spec.write_text(model.spec(machine.tree, ests, steps))
+        self.log = folder / "train.log"
+        self.process = machine.start(
+            self.log, "train", spec, "--run", self.run, "--devices", devices, "--oversubscribe", *more
+        )
+
+    @classmethod
+    def resumed(cls, machine, folder, devices, steps):
+        run = cls.__new__(cls)
+        run.machine, run.folder, run.run = machine, folder, folder / "run"
+        run.log = folder / "resumed.log"
+        run.process = machine.start(
+            run.log, "train", "--resume", "--run", run.run, "--devices", devices, "--oversubscribe",
+            "--set", f"train.steps={steps}",
+        )  # fmt: skip
+        return run
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def words(self):
+        """What it printed, and the ends of its workers' logs."""
+        logs = [self.log, *sorted(self.run.glob("worker-*.log"))]
+        return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs if log.exists())
+
+    def finish(self, seconds=180):
+        try:
+            code = self.process.wait(seconds)
+        except Exception:
+            raise Failed(f"did not end within {seconds} s\n{self.words()}") from None
+        if code != 0:
+            raise Failed(f"ended with exit code {code}\n{self.words()}")
+        return self
+
+    def steps(self):
+        file = self.run / "metrics.jsonl"
+        if not file.exists():
+            return []
+        text = file.read_text()
+        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [line for line in lines if "loss" in line]
+
+    def wait_for_step(self, step, seconds=120):
+        """Until the record of that step is there; returns the last step recorded."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            steps = self.steps()
+            if steps and steps[-1]["step"] >= step:
+                return steps[-1]["step"]
+            if self.process.poll() is not None:
+                raise Failed(f"ended before step {step}\n{self.words()}")
+            time.sleep(0.02)
+        raise Failed(f"step {step} not reached within {seconds} s\n{self.words()}")
+
+    def workers(self):
+        code, text = self.machine.call("status", self.run, "--json")
+        if code != 0:
+            raise Failed(f"status: exit code {code}\n{text}\n{self.words()}")
+        return [worker["pid"] for worker in json.loads(text)["workers"]]
+
+    def resize(self, devices):
+        code, text = self.machine.call(
+            "resize", self.run, "--devices", devices, "--oversubscribe", "--json", seconds=120
+        )
+        (self.folder / "resize.log").open("a").write(text)
+        if code != 0:
+            raise Failed(f"resize to {devices}: exit code {code}\n{text}\n{self.words()}")
+        return json.loads(text.splitlines()[-1])
+
+    def stop(self):
+        code, text = self.machine.call("stop", self.run, seconds=120)
+        if code != 0:
+            raise Failed(f"stop: exit code {code}\n{text}\n{self.words()}")
+        if self.process.wait(60) != 75:
+            raise Failed(f"a stopped run should end with 75\n{self.words()}")
+
+    def kill_a_worker(self):
+        os.kill(self.workers()[-1], signal.SIGKILL)
+
+    def samples_per_second(self):
+        """The median of the second half of its steps."""
+        rates = sorted(step["samples_per_s"] for step in self.steps()[len(self.steps()) // 2 :])
+        return rates[len(rates) // 2]
+
+
+def compare(machine, a, b):
+    """Steps in common of two runs, which must be equal at all of them."""
+    code, text = machine.call("verify", a.run, b.run, "--json")
+    if code not in (0, 3):
+        raise Failed(f"verify: exit code {code}\n{text}")
+    found = json.loads(text.splitlines()[-1])
+    if code == 3:
+        raise Failed(f"{a.folder.name} and {b.folder.name} differ:\n{machine.call('verify', a.run, b.run)[1]}")
+    if found["steps"]["common"] < 2:
+        raise Failed(f"{a.folder.name} and {b.folder.name} have only {found['steps']['common']} steps in common")
+    return found["steps"]["common"]

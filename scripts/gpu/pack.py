@@ -1,0 +1,48 @@
+"""What a build needs on another machine, but for LibTorch: the program, its libraries, and what they link, stripped."""
+
+import shutil
+import subprocess
+
+LIMIT = 64 << 20
+PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so"]
+# What the other machine has: the C library and loader, which must fit its kernel, and all of LibTorch and CUDA.
+THERE = (
+    "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libtorch", "libc10",
+    "libgomp", "libcuda", "libcupti", "libcublas", "libcudnn", "libcusparse", "libcufft", "libcufile", "libcurand",
+    "libnv", "libnccl",
+)  # fmt: skip
+
+
+def linked_libraries(file):
+    """{name: path} of the shared libraries that a file needs, as far as the loader finds them."""
+    found = {}
+    for line in subprocess.run(["ldd", file], capture_output=True, text=True).stdout.splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        if arrow and rest.startswith("/"):
+            found[name] = rest.split(" ")[0]
+    return found
+
+
+def pack(build, folder):
+    missing = [name for name in PROGRAMS if not (build / name).exists()]
+    if missing:
+        print(f"gpu-check: error: {build} has no {', '.join(missing)}: run scripts/build where there is a CUDA toolkit")
+        return 1
+    libraries = {}
+    for name in PROGRAMS:
+        libraries |= linked_libraries(build / name)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "lib").mkdir(parents=True)
+    files = {folder / name: build / name for name in PROGRAMS}
+    files |= {folder / "lib" / name: path for name, path in libraries.items() if not name.startswith(THERE)}
+    for target, source in files.items():
+        shutil.copy(source, target)
+        subprocess.run(["strip", "--strip-unneeded", target], check=True)
+    total = sum(file.stat().st_size for file in files)
+    for file in sorted(files):
+        print(f"{file.stat().st_size / 2**20:7.2f} MiB  {file.relative_to(folder)}")
+    print(f"{total / 2**20:7.2f} MiB  in {folder}")
+    if total > LIMIT:
+        print(f"gpu-check: error: more than {LIMIT >> 20} MiB")
+        return 1
+    return 0

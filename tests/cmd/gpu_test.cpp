@@ -1,0 +1,62 @@
+// A GPU where there is none: refused with what to do, before anything is written; a job that runs goes on. What a GPU
+// does where there is one, scripts/gpu-check shows.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+bool has_driver() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0; }
+
+void check_refused(const Ended& ended) {
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("\"cuda:0\""));
+  CHECK((ended.says("no NVIDIA driver runs on this machine") || ended.says("built without CUDA")));
+  CHECK(ended.says("or use cpu"));
+}
+
+TEST_CASE("without a driver a GPU is refused, and nothing is written" * doctest::skip(has_driver())) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  for (const char* devices : {"cuda", "cuda:0", "cuda:0=8", "cpu,cuda:0"}) {
+    CAPTURE(devices);
+    check_refused(estrain({"train", spec, "--run", folder / "run", "--devices", devices, "--allow-mixed"}));
+    CHECK_FALSE(std::filesystem::exists(folder / "run/job.toml"));
+  }
+  check_refused(estrain({"check", spec, "--devices", "cuda:0"}));
+  check_refused(estrain({"plan", spec, "--devices", "cuda:0"}));
+}
+
+TEST_CASE("a job that runs refuses a GPU that is not there, and goes on" * doctest::skip(has_driver())) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const std::string run = folder / "run", undisturbed = folder / "undisturbed";
+  REQUIRE(estrain({"train", spec, "--run", undisturbed}).code == 0);
+  Job job(spec, run, {"--allow-mixed"});
+  job.reach(1);
+  check_refused(job.resize("cuda:0"));
+  check_refused(job.resize("cpu,cuda:0"));
+  CHECK(job.launcher().wait().code == 0);
+  CHECK(difference(run, undisturbed).text == "");
+}
+
+TEST_CASE("two workers on one GPU must be asked for by name") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Ended ended = estrain({"train", spec, "--run", folder / "run", "--devices", "cuda:0*2"});
+  INFO(ended.shown());
+  CHECK(ended.code == 2);
+  CHECK(ended.says("cuda:0 stands in the device list more than once"));
+  CHECK(ended.says("--oversubscribe"));
+}
+
+}  // namespace
+}  // namespace estrain::testing

@@ -1,0 +1,95 @@
+#include "core/train/initial_state.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "core/checkpoint/est_streams.h"
+#include "core/est/generator.h"
+#include "core/spec/parse.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::train {
+namespace {
+
+struct Made {
+  spec::JobSpec spec = spec::parse_text(
+      "[job]\nests = 3\nseed = 40\n[model]\nname = \"mlp\"\n[data]\nshape = [4]\nsamples = 16\n[train]\nsteps = 1\n",
+      "test");
+  data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
+};
+
+// One copy of the state of a job.
+class State {
+ public:
+  explicit State(const Job& job) : memory_(static_cast<std::byte*>(::operator new(job.layout().bytes, kAlignment))) {
+    std::memset(memory_.get(), 0xA5, job.layout().bytes);
+  }
+  std::byte* get() const { return memory_.get(); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{256};
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset = 0) {
+  uint64_t words[2];
+  std::memcpy(words, job.cuda_generator(state.get(), rank), sizeof words);
+  return words[0] == 40 + static_cast<uint64_t>(rank) && words[1] == offset;
+}
+
+TEST_CASE("a state has CUDA streams only where they were asked for, and then beside all that it has without") {
+  const Made made;
+  const Job without(made.spec, made.data, false), with(made.spec, made.data, false, true);
+  CHECK_FALSE(without.has_cuda_streams());
+  CHECK(with.has_cuda_streams());
+  CHECK(with.layout().tensors.size() == without.layout().tensors.size() + 3);
+  CHECK(with.manifest().digest_names == without.manifest().digest_names);
+  for (const auto& tensor : with.layout().tensors) {
+    CAPTURE(tensor.path());
+    const bool of_model = tensor.role == checkpoint::Role::parameter || tensor.role == checkpoint::Role::buffer;
+    CHECK(tensor.offset % (of_model ? 256 : 64) == 0);
+  }
+  const auto& last = with.layout().tensors.back();
+  CHECK(last.path() == "/ests/2/cuda_generator");
+  CHECK(last.bytes() == est::cuda_generator_state_bytes);
+}
+
+TEST_CASE("EST r's CUDA stream begins where its seed puts it, and comes back from a checkpoint where it was") {
+  const Made made;
+  const ScratchFolder folder;
+  Job job(made.spec, made.data, true, true);
+  const State begun(job), read(job);
+  write_first_state(job, begun.get());
+  for (int64_t rank : {0, 1, 2}) CHECK(is_seeded(job, begun, rank));
+  const uint64_t offset = 12;
+  std::memcpy(job.cuda_generator(begun.get(), 1) + 8, &offset, sizeof offset);
+  checkpoint::write_checkpoint(folder / "a.h5", job.layout(), begun.get(), {});
+  read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), job, read.get());
+  CHECK(is_seeded(job, read, 0));
+  CHECK(is_seeded(job, read, 1, offset));
+}
+
+TEST_CASE("a checkpoint of a time without GPUs gives the streams that nothing was drawn from") {
+  const Made made;
+  const ScratchFolder folder;
+  Job before(made.spec, made.data, true), now(made.spec, made.data, false, true);
+  const State begun(before), read(now);
+  write_first_state(before, begun.get());
+  checkpoint::write_checkpoint(folder / "a.h5", before.layout(), begun.get(), {});
+  read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), now, read.get());
+  for (int64_t rank : {0, 1, 2}) {
+    CHECK(is_seeded(now, read, rank));
+    CHECK(std::memcmp(now.generator(read.get(), rank), before.generator(begun.get(), rank),
+                      est::generator_state_bytes()) == 0);
+  }
+  CHECK(std::memcmp(now.parameter(read.get(), 0), before.parameter(begun.get(), 0), 4 * before.elements(0)) == 0);
+}
+
+}  // namespace
+}  // namespace estrain::train
