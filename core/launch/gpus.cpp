@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/child_process.h"
@@ -16,7 +17,8 @@ bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 
 
 GpuSupport GpuSupport::here() {
   const auto folder = std::filesystem::path(own_executable()).parent_path();
-  return {is_there("/dev/nvidiactl") || is_there("/dev/dxg"), is_there(folder / "libestrain_cuda.so")};
+  const auto signs = {"/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg"};
+  return {std::ranges::any_of(signs, is_there), is_there(folder / "libestrain_cuda.so")};
 }
 
 void require_gpu_support(const GpuSupport& support, const std::string& device) {

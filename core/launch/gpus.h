@@ -7,7 +7,7 @@
 namespace estrain::launch {
 
 struct GpuSupport {
-  bool driver = false;   // an NVIDIA driver runs (/dev/nvidiactl; /dev/dxg under Windows)
+  bool driver = false;  // an NVIDIA driver runs (its devices or its version in /proc are there; /dev/dxg under Windows)
   bool library = false;  // libestrain_cuda.so stands beside the program
 
   static GpuSupport here();

@@ -95,7 +95,7 @@ def d1(name):
         model = models(machine)[name]
         run, steps, still = disturbed(machine, model, machine.new_folder(f"{name}-disturbed"))
         rate = run.samples_per_second() / (ESTS * model.batch)  # steps/s
-        wanted = min(steps, MOST_STEPS, max(SHORT_STEPS, int(rate * SECONDS_OF_UNDISTURBED_RUN)))
+        wanted = min(steps, MOST_STEPS, max(SHORT_STEPS, int(rate * (3 if machine.dry_run else SECONDS_OF_UNDISTURBED_RUN))))
         common = []
 
         def undisturbed(what, devices, count):

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -35,7 +36,8 @@ class Machine:
     def new_folder(self, name):
         self.logs += 1
         folder = self.out / f"{self.logs:02d}-{name}"
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         return folder
 
     def start(self, log, *words):

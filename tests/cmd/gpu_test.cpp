@@ -2,10 +2,10 @@
 // does where there is one, scripts/gpu-check shows.
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "core/launch/gpus.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -13,7 +13,7 @@
 namespace estrain::testing {
 namespace {
 
-bool has_driver() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0; }
+bool has_driver() { return launch::GpuSupport::here().driver; }
 
 void check_refused(const Ended& ended) {
   INFO(ended.shown());
