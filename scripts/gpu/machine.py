@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -79,7 +80,7 @@ class Machine:
         for name, command in {
             "gpu": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
             "nvcc": ["nvcc", "--version"],
-            "torch": ["python3", "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
+            "torch": [sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
             "program": [str(self.program), "--version"],
             "commit": ["git", "-C", str(self.tree), "rev-parse", "HEAD"],
         }.items():
