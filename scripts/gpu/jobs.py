@@ -25,6 +25,7 @@ class Model:
     shape: tuple = ()  # of an image; none: text
     options: dict = field(default_factory=dict)
     optimizer: dict = field(default_factory=lambda: dict(SGD))
+    short_steps: int = 10  # of runs that are compared at their beginning only
 
     def spec(self, tree, ests, steps):
         sections = {
@@ -33,6 +34,7 @@ class Model:
             "data": {"batch": self.batch},
             "optimizer": self.optimizer,
             "train": {"steps": steps, "eval_every": "never"},
+            "checkpoint": {"keep": 1},
         }
         if self.shape:
             sections["model"]["classes"] = 10
@@ -99,17 +101,24 @@ class Run:
         lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
         return [line for line in lines if "loss" in line]
 
-    def wait_for_step(self, step, seconds=120):
-        """Until the record of that step is there; returns the last step recorded."""
+    def events(self, name):
+        lines = (self.run / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def _wait(self, what, holds, seconds):
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            steps = self.steps()
-            if steps and steps[-1]["step"] >= step:
-                return steps[-1]["step"]
+        while not holds():
             if self.process.poll() is not None:
-                raise Failed(f"ended before step {step}\n{self.words()}")
+                raise Failed(f"ended before {what}\n{self.words()}")
+            if time.monotonic() > end:
+                raise Failed(f"no {what} within {seconds} s\n{self.words()}")
             time.sleep(0.02)
-        raise Failed(f"step {step} not reached within {seconds} s\n{self.words()}")
+
+    def wait_for_step(self, step, seconds=120):
+        self._wait(f"step {step}", lambda: any(line["step"] >= step for line in self.steps()[-1:]), seconds)
+
+    def wait_for(self, event, seconds=120):
+        self._wait(f"event \"{event}\"", lambda: self.events(event), seconds)
 
     def workers(self):
         code, text = self.machine.call("status", self.run, "--json")

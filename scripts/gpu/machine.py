@@ -1,12 +1,18 @@
 """Where the checks run: the program with the libraries it finds, the device, and the folder that all logs go to."""
 
+import atexit
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
+
+KEPT = {".log", ".toml", ".jsonl"}
+MOST_BYTES_KEPT = 4 << 20
 
 
 class Machine:
@@ -19,7 +25,9 @@ class Machine:
             "LD_LIBRARY_PATH": ":".join(self.library_folders(program)),
             "ESTRAIN_PROFILES": str(self.out / "profiles.json"),
         }
-        self.logs = 0
+        self.folders = 0
+        self.scratch = Path(tempfile.mkdtemp(prefix="estrain-gpu-check-"))
+        atexit.register(shutil.rmtree, self.scratch, ignore_errors=True)
 
     def library_folders(self, program):
         """What was packed, then LibTorch and CUDA as Python's torch has them."""
@@ -34,11 +42,20 @@ class Machine:
         return f"{self.device}*{workers}" if workers > 1 else self.device
 
     def new_folder(self, name):
-        self.logs += 1
-        folder = self.out / f"{self.logs:02d}-{name}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        """For a run: its state goes with the check (keep_logs), its logs stay."""
+        self.folders += 1
+        folder = self.scratch / f"{self.folders:02d}-{name}"
+        folder.mkdir()
         return folder
+
+    def keep_logs(self):
+        for folder in self.scratch.iterdir():
+            for file in folder.rglob("*"):
+                if file.suffix in KEPT and file.stat().st_size < MOST_BYTES_KEPT:
+                    target = self.out / file.relative_to(self.scratch)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file, target)
+            shutil.rmtree(folder)
 
     def start(self, log, *words):
         """Starts `estrain WORDS`, output to the file `log`."""
@@ -63,7 +80,7 @@ class Machine:
         for name, command in {
             "gpu": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
             "nvcc": ["nvcc", "--version"],
-            "torch": ["python3", "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
+            "torch": [sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
             "program": [str(self.program), "--version"],
             "commit": ["git", "-C", str(self.tree), "rev-parse", "HEAD"],
         }.items():
