@@ -34,6 +34,9 @@ void l2_norm(float* out, const float* x, const portable::Reduced& shape, const E
 void variance(float* out, float* mean, const float* x, const portable::Reduced& shape,
               const portable::VarianceOptions& options, const Execution& execution);
 
+// out[i] = partials[i][0] + partials[i][1] + ..., in order; at least one block.
+void add_in_order(float* out, const float* partials, int64_t outputs, int64_t blocks, const DeviceQueue& queue);
+
 void nll_loss(float* out, float* total_weight, const float* x, const portable::NllLoss& loss,
               const Execution& execution);
 void nll_loss_backward(float* out, const float* gradient, portable::TotalWeight total_weight,

@@ -3,13 +3,18 @@
 
 namespace estrain::kernels::cuda {
 
-extern const portable::DeviceKernels device_kernels = {.batch_norm = batch_norm_kernels,
+extern const portable::DeviceKernels device_kernels = {.attention = attention_kernels,
+                                                       .batch_norm = batch_norm_kernels,
                                                        .elementwise = elementwise_kernels,
                                                        .layer_norm = layer_norm_kernels,
                                                        .pooling = pooling_kernels,
                                                        .random = random_kernels,
                                                        .softmax = softmax_kernels,
                                                        .gemm = gemm,
+                                                       .convolution_forward = convolution_forward,
+                                                       .convolution_backward_data = convolution_backward_data,
+                                                       .convolution_backward_filter = convolution_backward_filter,
+                                                       .convolution_backward_bias = convolution_backward_bias,
                                                        .sum = sum,
                                                        .mean = mean,
                                                        .sum_of_squares = sum_of_squares,
