@@ -20,6 +20,8 @@ std::string embedding_case(uint32_t seed);
 std::string gemm_case(uint32_t seed);
 std::string convolution_case(uint32_t seed);
 std::string attention_case(uint32_t seed);
+std::string optimizer_case(uint32_t seed);
+std::string sum_case(uint32_t seed);
 
 // "" if `differences` is, else the shape before it.
 inline std::string report(const std::string& differences, const std::string& shape) {
