@@ -2,6 +2,7 @@
 // The loops of optimizer.h. Included once by each variant_<isa>.cpp.
 
 #include "kernels/loops.h"
+#include "kernels/optimizer_rules.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
@@ -75,35 +76,21 @@ static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_
 }
 
 static OptimizerDigest sgd(const SgdScalars& scalars, const OptimizerPiece& piece) {
-  const SgdScalars k = scalars;
-  const Floats minus_lr = broadcast(k.minus_lr), momentum = broadcast(k.momentum);
-  const Floats one_minus_dampening = broadcast(k.one_minus_dampening), weight_decay = broadcast(k.weight_decay);
-  const auto decayed = [=](Floats parameter, Floats gradient) {
-    return k.has_weight_decay ? multiply_add(weight_decay, parameter, gradient) : gradient;
-  };
-  const auto plain = [=](Floats& parameter, Floats gradient, Floats&) {
-    parameter = multiply_add(minus_lr, decayed(parameter, gradient), parameter);
-  };
+  const SgdRule rule(scalars);
+  const auto plain = [=](Floats& parameter, Floats gradient, Floats&) { rule.plain(parameter, gradient); };
   const auto with_momentum = [=](Floats& parameter, Floats gradient, Floats& buffer) {
-    const Floats d = decayed(parameter, gradient);
-    buffer = k.first ? d : multiply_add(one_minus_dampening, d, buffer * momentum);
-    parameter = multiply_add(minus_lr, k.nesterov ? multiply_add(momentum, buffer, d) : buffer, parameter);
+    rule.with_momentum(parameter, gradient, buffer);
   };
-  return k.has_momentum ? sweep<true>(piece, k.gradient_factor, with_momentum)
-                        : sweep<false>(piece, k.gradient_factor, plain);
+  return scalars.has_momentum ? sweep<true>(piece, scalars.gradient_factor, with_momentum)
+                              : sweep<false>(piece, scalars.gradient_factor, plain);
 }
 
 // Three passes over one block of the digest at a time, which stays in the first-level cache between them: the square
 // roots in the middle may be another library's. A gradient that is not finite leaves no second moment that is.
 static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& piece) {
   const AdamScalars k = scalars;
-  const bool near_start = k.lerp_weight < 0.5f;  // lerp starts from the nearer end
-  const bool shrink = k.has_weight_decay && k.decoupled, pull = k.has_weight_decay && !k.decoupled;
-  const Floats lerp_weight = broadcast(near_start ? k.lerp_weight : k.lerp_weight - 1);
-  const Floats beta2 = broadcast(k.beta2), one_minus_beta2 = broadcast(k.one_minus_beta2);
-  const Floats root_correction = broadcast(k.root_correction), eps = broadcast(k.eps);
-  const Floats minus_step_size = broadcast(k.minus_step_size), factor = broadcast(k.gradient_factor);
-  const Floats weight_decay = broadcast(k.weight_decay), decay_factor = broadcast(k.decay_factor);
+  const AdamRule rule(k);
+  const Floats factor = broadcast(k.gradient_factor);
   OptimizerDigest digest = {};
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
@@ -111,10 +98,9 @@ static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& pi
     Words words[3] = {no_words(), no_words(), no_words()};
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats gradient = part.read(piece.gradient + i) * factor;
-      if (pull) gradient = multiply_add(weight_decay, part.read(piece.parameter + i), gradient);
+      if (rule.pull) gradient = rule.pulled(gradient, part.read(piece.parameter + i));
       Floats average = part.read(piece.slots[0] + i), square = part.read(piece.slots[1] + i);
-      average = multiply_add(lerp_weight, gradient - average, near_start ? average : gradient);
-      square = multiply_add(one_minus_beta2 * gradient, gradient, square * beta2);
+      rule.moments(gradient, average, square);
       part.write(piece.new_slots[0] + i, average);
       part.write(piece.new_slots[1] + i, square);
       words[1] = add_weighted(words[1], part.keep(average), table + (i - begin));
@@ -125,10 +111,8 @@ static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& pi
     alignas(64) float roots[digest_block];
     k.square_roots(roots, piece.new_slots[1] + begin, end - begin);
     for_vectors(begin, end, [&](size_t i, auto part) {
-      Floats parameter = part.read(piece.parameter + i);
-      if (shrink) parameter = parameter * decay_factor;
-      const Floats denominator = part.read(roots + (i - begin)) / root_correction + eps;
-      parameter = parameter + (minus_step_size * part.read(piece.new_slots[0] + i)) / denominator;
+      const Floats parameter =
+          rule.moved(part.read(piece.parameter + i), part.read(piece.new_slots[0] + i), part.read(roots + (i - begin)));
       part.write(piece.new_parameter + i, parameter);
       const Floats written = part.keep(parameter);
       found = with(found, written);

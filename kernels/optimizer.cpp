@@ -9,6 +9,12 @@ namespace {
 
 float rounded(double x) { return static_cast<float>(x); }
 
+const Variant& variant_for(const OptimizerPiece& piece, Isa isa) {
+  return piece.portable && isa == Isa::baseline ? variant_portable : variant(isa);
+}
+
+}  // namespace
+
 SgdScalars scalars_of(const Sgd& sgd, float gradient_factor) {
   return {.minus_lr = rounded(-sgd.lr),
           .momentum = rounded(sgd.momentum),
@@ -38,12 +44,6 @@ AdamScalars scalars_of(const Adam& adam, float gradient_factor, SquareRoots defa
           .decoupled = adam.decoupled,
           .square_roots = adam.square_roots ? adam.square_roots : default_roots};
 }
-
-const Variant& variant_for(const OptimizerPiece& piece, Isa isa) {
-  return piece.portable && isa == Isa::baseline ? variant_portable : variant(isa);
-}
-
-}  // namespace
 
 uint64_t OptimizerDigest::combined() const {
   return parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F * slots[1];

@@ -25,6 +25,9 @@ struct AdamScalars {
   SquareRoots square_roots;
 };
 
+SgdScalars scalars_of(const Sgd& sgd, float gradient_factor);
+AdamScalars scalars_of(const Adam& adam, float gradient_factor, SquareRoots default_roots);
+
 struct Variant {
   uint64_t (*digest_words)(const void* words, size_t n, uint64_t first_word);
   void (*scale)(float* dst, const float* src, float factor, size_t n);

@@ -7,9 +7,10 @@ set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
 set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized -Wno-uninitialized)
 
-# estrain_module(FOLDER [TORCH] [PER_ISA subfolder] [DEPENDS folder...] [LIBRARIES target...])
+# estrain_module(FOLDER [TORCH] [CUDA] [PER_ISA subfolder] [DEPENDS folder...] [LIBRARIES target...])
 # One folder = one static library of all its .cpp files, which links (and may include) only its DEPENDS.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
+# CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cuda.cmake).
 # PER_ISA: every source of that subfolder is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
 define_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH BRIEF_DOCS "target that owns the LibTorch header" FULL_DOCS "")
@@ -40,7 +41,7 @@ function(estrain_use_torch TARGET)
 endfunction()
 
 function(estrain_module FOLDER)
-  cmake_parse_arguments(M "TORCH" "PER_ISA" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(M "TORCH;CUDA" "PER_ISA" "DEPENDS;LIBRARIES" ${ARGN})
   if(M_TORCH AND NOT ESTRAIN_TORCH)
     return()
   endif()
@@ -61,9 +62,16 @@ function(estrain_module FOLDER)
       list(APPEND sources $<TARGET_OBJECTS:${name}_${isa}>)
     endforeach()
   endif()
+  if(M_CUDA AND HAS_CUDA)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/*.cu)
+    list(APPEND sources ${cuda_sources})
+  endif()
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC estrain_options ${links})
+    if(M_CUDA AND HAS_CUDA)
+      target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${ESTRAIN_CUDA_FLAGS}>")
+    endif()
     if(M_TORCH)
       estrain_use_torch(${name})
     endif()

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "kernels/portable/loops/attention.h"
+#include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::portable {
 namespace {
@@ -20,12 +20,12 @@ void check(const Attention& a) {
 
 void attention(const Attention& attention, const AttentionForward& forward, const Execution& execution) {
   check(attention);
-  attention_loops(execution.isa).forward(attention, forward, execution);
+  attention_loops_of(execution).forward(attention, forward, execution);
 }
 
 void attention_backward(const Attention& attention, const AttentionBackward& backward, const Execution& execution) {
   check(attention);
-  attention_loops(execution.isa).backward(attention, backward, execution);
+  attention_loops_of(execution).backward(attention, backward, execution);
 }
 
 }  // namespace estrain::kernels::portable

@@ -1,6 +1,6 @@
 #include "kernels/portable/batch_norm.h"
 
-#include "kernels/portable/loops/batch_norm.h"
+#include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::portable {
 namespace {
@@ -36,7 +36,7 @@ void batch_norm_train(float* y, float* save_mean, float* save_invstd, const floa
   a.running_var = running.var;
   a.momentum = static_cast<float>(running.momentum);
   a.keep = static_cast<float>(1 - running.momentum);
-  batch_norm_loops(execution.isa).train(a, execution);
+  batch_norm_loops_of(execution).train(a, execution);
 }
 
 void batch_norm_eval(float* y, const float* x, const BatchNormShape& shape, const BatchNormParameters& parameters,
@@ -46,7 +46,7 @@ void batch_norm_eval(float* y, const float* x, const BatchNormShape& shape, cons
   a.y = y;
   a.mean = const_cast<float*>(running_mean);  // read only, in evaluation
   a.variance = running_var;
-  batch_norm_loops(execution.isa).eval(a, execution);
+  batch_norm_loops_of(execution).eval(a, execution);
 }
 
 void batch_norm_train_backward(const BatchNormGradients& out, const float* dy, const float* x,
@@ -58,7 +58,7 @@ void batch_norm_train_backward(const BatchNormGradients& out, const float* dy, c
   a.x = x;
   a.mean = const_cast<float*>(mean);  // read only, in backward
   a.invstd = const_cast<float*>(invstd);
-  batch_norm_loops(execution.isa).train_backward(a, execution);
+  batch_norm_loops_of(execution).train_backward(a, execution);
 }
 
 void batch_norm_eval_backward(const BatchNormGradients& out, const float* dy, const float* x,
@@ -70,7 +70,7 @@ void batch_norm_eval_backward(const BatchNormGradients& out, const float* dy, co
   a.x = x;
   a.mean = const_cast<float*>(running_mean);
   a.variance = running_var;
-  batch_norm_loops(execution.isa).eval_backward(a, execution);
+  batch_norm_loops_of(execution).eval_backward(a, execution);
 }
 
 }  // namespace estrain::kernels::portable

@@ -5,6 +5,7 @@
 
 #include "kernels/portable/convolution_plan.h"
 #include "kernels/portable/depthwise.h"
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/gemm.h"
 #include "kernels/portable/loops/convolution.h"
 #include "kernels/workspace.h"
@@ -175,6 +176,8 @@ int64_t Convolution::output_width() const {
 
 void convolution_forward(const Convolution& shape, const float* x, const float* w, const float* bias, float* y,
                          const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->convolution_forward(shape, x, w, bias, y, execution);
   const Execution chosen = shared(shape, execution);
   if (is_depthwise(shape)) return depthwise_forward(y, x, w, bias, depthwise_shape(shape), chosen);
   const GroupSizes sizes = group_sizes(shape);
@@ -185,6 +188,8 @@ void convolution_forward(const Convolution& shape, const float* x, const float* 
 
 void convolution_backward_data(const Convolution& shape, const float* dy, const float* w, float* dx,
                                const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->convolution_backward_data(shape, dy, w, dx, execution);
   const Execution chosen = shared(shape, execution);
   if (is_depthwise(shape)) return depthwise_backward_data(dx, dy, w, depthwise_shape(shape), chosen);
   const GroupSizes sizes = group_sizes(shape);
@@ -196,6 +201,8 @@ void convolution_backward_data(const Convolution& shape, const float* dy, const 
 
 void convolution_backward_filter(const Convolution& shape, const float* x, const float* dy, float* dw,
                                  const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->convolution_backward_filter(shape, x, dy, dw, execution);
   Execution chosen = shared(shape, execution);
   if (is_depthwise(shape)) return depthwise_backward_filter(dw, dy, x, depthwise_shape(shape), chosen);
   const GroupSizes sizes = group_sizes(shape);
@@ -212,6 +219,8 @@ void convolution_backward_filter(const Convolution& shape, const float* x, const
 }
 
 void convolution_backward_bias(const Convolution& shape, const float* dy, float* db, const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->convolution_backward_bias(shape, dy, db, execution);
   const int64_t positions = shape.output_height() * shape.output_width();
   Execution chosen = shared(shape, execution);
   convolution_loops(chosen.isa)

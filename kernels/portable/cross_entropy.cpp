@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/reduction.h"
 #include "kernels/workspace.h"
 
@@ -30,6 +31,7 @@ float weight_of(const NllLoss& loss, int64_t target) { return loss.weights == nu
 }  // namespace
 
 void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& loss, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->nll_loss(out, total_weight, x, loss, execution);
   const bool none = loss.reduction == LossReduction::none;
   const size_t rows = static_cast<size_t>(loss.rows);
   float* losses = none ? out : workspace(losses_slot, rows);
@@ -46,7 +48,11 @@ void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& lo
   if (loss.reduction == LossReduction::mean) *out /= *total_weight;
 }
 
-void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss, const Execution&) {
+void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss,
+                       const Execution& execution) {
+  if (execution.device != nullptr) {
+    return execution.device->kernels->nll_loss_backward(out, gradient, {nullptr, total_weight}, loss, execution);
+  }
   std::fill(out, out + loss.rows * loss.classes, 0.0f);
   const bool none = loss.reduction == LossReduction::none;
   const float whole = none ? 0 : loss.reduction == LossReduction::mean ? *gradient / total_weight : *gradient;
@@ -54,6 +60,12 @@ void nll_loss_backward(float* out, const float* gradient, float total_weight, co
     const int64_t target = target_of(loss, row);
     if (target >= 0) out[row * loss.classes + target] = -(none ? gradient[row] : whole) * weight_of(loss, target);
   }
+}
+
+void nll_loss_backward(float* out, const float* gradient, const float* total_weight, const NllLoss& loss,
+                       const Execution& execution) {
+  if (execution.device == nullptr) return nll_loss_backward(out, gradient, *total_weight, loss, execution);
+  execution.device->kernels->nll_loss_backward(out, gradient, {total_weight, 0}, loss, execution);
 }
 
 }  // namespace estrain::kernels::portable

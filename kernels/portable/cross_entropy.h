@@ -12,7 +12,8 @@
 // Backward: every element is +0 but that of the row's target, which is (-g) * w, where g is the row's gradient (none),
 // the one gradient (sum) or gradient / total_weight (mean).
 //
-// A target that is no class throws std::out_of_range. One thread: this is a gather.
+// A target that is no class throws std::out_of_range; on a device, which cannot throw, the row's loss and gradient are
+// NaN. One thread: this is a gather.
 
 #include <stdint.h>
 
@@ -34,6 +35,9 @@ struct NllLoss {
 void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& loss, const Execution& execution);
 // out: rows x classes. gradient: one float, or one per row (none).
 void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss,
+                       const Execution& execution);
+// The same with total_weight where nll_loss left it: on a device, where this does not wait for it.
+void nll_loss_backward(float* out, const float* gradient, const float* total_weight, const NllLoss& loss,
                        const Execution& execution);
 
 }  // namespace estrain::kernels::portable

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <optional>
 
-#include "kernels/portable/loops/elementwise.h"
+#include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::portable {
 namespace {
 
-const ElementwiseLoops& loops(const Execution& execution) { return elementwise_loops(execution.isa); }
+const ElementwiseLoops& loops(const Execution& execution) { return elementwise_loops_of(execution); }
 
 ElementwiseArguments elu_arguments(float* out, const float* a, const float* b, int64_t n, const Elu& options) {
   const float negative = options.alpha * options.scale;
@@ -84,7 +84,11 @@ void lerp(float* out, const float* a, const float* b, const float* weights, int6
 }
 
 void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution) {
-  if (exponent == 0) {
+  if (exponent == 0 && execution.device != nullptr) {
+    execution.device->kernels->fill(out, n, 1, execution);
+  } else if (exponent == 1 && execution.device != nullptr) {
+    execution.device->kernels->copy(out, x, n, execution);
+  } else if (exponent == 0) {
     std::fill_n(out, n, 1.0f);
   } else if (exponent == 1) {
     std::memmove(out, x, static_cast<size_t>(n) * sizeof(float));

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/loops/embedding.h"
 #include "kernels/workspace.h"
 
@@ -23,6 +24,8 @@ void count_occurrences(float* scale, const int64_t* indices, const EmbeddingShap
 
 void embedding_backward(float* dweight, const float* dy, const int64_t* indices, const EmbeddingShape& shape,
                         const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->embedding_backward(dweight, dy, indices, shape, execution);
   float* scale = nullptr;
   if (shape.scale_by_frequency) {
     scale = workspace(kScaleSlot, static_cast<size_t>(shape.vocabulary));

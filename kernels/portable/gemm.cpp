@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/portable/block.h"
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/loops/gemm.h"
 
 namespace estrain::kernels::portable {
@@ -25,6 +26,7 @@ std::vector<float> copy_of(const Gemm& g) {
 }  // namespace
 
 void gemm(const Gemm& g, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->gemm(g, execution);
   const GemmLoops& loops = gemm_loops(execution.isa);
   if (g.d.data != g.c || g.beta == 0 || g.k <= kBlock) return loops.run(g, execution);
   const std::vector<float> copy = copy_of(g);

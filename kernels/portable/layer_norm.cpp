@@ -1,6 +1,6 @@
 #include "kernels/portable/layer_norm.h"
 
-#include "kernels/portable/loops/layer_norm.h"
+#include "kernels/portable/device_kernels.h"
 #include "kernels/workspace.h"
 
 namespace estrain::kernels::portable {
@@ -22,7 +22,7 @@ void layer_norm(float* y, float* mean, float* rstd, const float* x, const LayerN
   a.y = y;
   a.mean = mean;
   a.rstd = rstd;
-  layer_norm_loops(execution.isa).forward(a, execution);
+  layer_norm_loops_of(execution).forward(a, execution);
 }
 
 void layer_norm_backward(const LayerNormGradients& out, const float* dy, const float* x, const LayerNormShape& shape,
@@ -38,11 +38,11 @@ void layer_norm_backward(const LayerNormGradients& out, const float* dy, const f
   a.dx = out.dx;
   a.dgamma = out.dgamma;
   a.dbeta = out.dbeta;
-  if (out.dgamma != nullptr || out.dbeta != nullptr) {
+  if (execution.device == nullptr && (out.dgamma != nullptr || out.dbeta != nullptr)) {
     const int64_t blocks = (shape.rows + kLayerNormRowBlock - 1) / kLayerNormRowBlock;
     a.partial = workspace(kPartialSlot, static_cast<size_t>(blocks * 2 * shape.d));
   }
-  layer_norm_loops(execution.isa).backward(a, execution);
+  layer_norm_loops_of(execution).backward(a, execution);
 }
 
 }  // namespace estrain::kernels::portable

@@ -1,6 +1,6 @@
 #include "kernels/portable/pooling.h"
 
-#include "kernels/portable/loops/pooling.h"
+#include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::portable {
 namespace {
@@ -48,21 +48,21 @@ void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& sh
   a.y = y;
   a.indices = indices;
   a.x = x;
-  pooling_loops(execution.isa).max(a, execution);
+  pooling_loops_of(execution).max(a, execution);
 }
 
 void average_pool(float* y, const float* x, const PoolingShape& shape, const Execution& execution) {
   PoolingArguments a = arguments_of(shape);
   a.y = y;
   a.x = x;
-  pooling_loops(execution.isa).average(a, execution);
+  pooling_loops_of(execution).average(a, execution);
 }
 
 void average_pool_backward(float* dx, const float* dy, const PoolingShape& shape, const Execution& execution) {
   PoolingArguments a = arguments_of(shape);
   a.dx = dx;
   a.dy = dy;
-  pooling_loops(execution.isa).average_backward(a, execution);
+  pooling_loops_of(execution).average_backward(a, execution);
 }
 
 void adaptive_average_pool(float* y, const float* x, const AdaptivePoolingShape& shape, const Execution& execution) {
@@ -70,7 +70,7 @@ void adaptive_average_pool(float* y, const float* x, const AdaptivePoolingShape&
   PoolingArguments a = arguments_of(shape);
   a.y = y;
   a.x = x;
-  pooling_loops(execution.isa).adaptive_average(a, execution);
+  pooling_loops_of(execution).adaptive_average(a, execution);
 }
 
 void adaptive_average_pool_backward(float* dx, const float* dy, const AdaptivePoolingShape& shape,
@@ -79,7 +79,7 @@ void adaptive_average_pool_backward(float* dx, const float* dy, const AdaptivePo
   PoolingArguments a = arguments_of(shape);
   a.dx = dx;
   a.dy = dy;
-  pooling_loops(execution.isa).adaptive_average_backward(a, execution);
+  pooling_loops_of(execution).adaptive_average_backward(a, execution);
 }
 
 void adaptive_max_pool(float* y, int64_t* indices, const float* x, const AdaptivePoolingShape& shape,
@@ -88,7 +88,7 @@ void adaptive_max_pool(float* y, int64_t* indices, const float* x, const Adaptiv
   a.y = y;
   a.indices = indices;
   a.x = x;
-  pooling_loops(execution.isa).adaptive_max(a, execution);
+  pooling_loops_of(execution).adaptive_max(a, execution);
 }
 
 void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& sizes,
@@ -97,7 +97,7 @@ void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const
   a.dx = dx;
   a.dy = dy;
   a.indices = const_cast<int64_t*>(indices);  // read only, in backward
-  pooling_loops(execution.isa).max_backward(a, execution);
+  pooling_loops_of(execution).max_backward(a, execution);
 }
 
 }  // namespace estrain::kernels::portable

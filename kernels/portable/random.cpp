@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/portable/loops/random.h"
+#include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::portable {
 namespace {
@@ -40,79 +40,69 @@ struct LongWords {
   }
 };
 
-uint64_t multiply_high(uint64_t a, uint64_t b) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>(static_cast<Wide>(a) * b >> 64);
-}
-
 }  // namespace
 
 PhiloxWords philox(uint64_t key, const uint32_t (&counter)[4]) {
-  uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]}, key0 = low(key), key1 = high(key);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53} * c[0], product1 = uint64_t{0xCD9E8D57} * c[2];
-    c[0] = high(product1) ^ c[1] ^ key0;
-    c[2] = high(product0) ^ c[3] ^ key1;
-    c[1] = low(product1);
-    c[3] = low(product0);
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return {{c[0], c[1], c[2], c[3]}};
+  const PhiloxBlock out = philox_block(low(key), high(key), {{counter[0], counter[1], counter[2], counter[3]}});
+  return {{out.word[0], out.word[1], out.word[2], out.word[3]}};
 }
 
 void uniform(float* out, int64_t n, float from, float to, const Stream& stream, const Execution& execution) {
   RandomArguments arguments = arguments_of(out, n, stream);
   arguments.numbers[0] = from;
   arguments.numbers[1] = to;
-  random_loops(execution.isa).uniform(arguments, execution);
+  random_loops_of(execution).uniform(arguments, execution);
 }
 
 void normal(float* out, int64_t n, float mean, float deviation, const Stream& stream, const Execution& execution) {
   RandomArguments arguments = arguments_of(out, n, stream);
   arguments.numbers[0] = mean;
   arguments.numbers[1] = deviation;
-  random_loops(execution.isa).normal(arguments, execution);
+  random_loops_of(execution).normal(arguments, execution);
 }
 
 void bernoulli(float* out, int64_t n, float p, const Stream& stream, const Execution& execution) {
   RandomArguments arguments = arguments_of(out, n, stream);
   arguments.numbers[0] = p;
-  random_loops(execution.isa).bernoulli(arguments, execution);
+  random_loops_of(execution).bernoulli(arguments, execution);
 }
 
 void bernoulli(float* out, const float* p, int64_t n, const Stream& stream, const Execution& execution) {
   RandomArguments arguments = arguments_of(out, n, stream);
   arguments.x = p;
-  random_loops(execution.isa).bernoulli(arguments, execution);
+  random_loops_of(execution).bernoulli(arguments, execution);
 }
 
 void exponential(float* out, int64_t n, float rate, const Stream& stream, const Execution& execution) {
   RandomArguments arguments = arguments_of(out, n, stream);
   arguments.numbers[0] = rate;
-  random_loops(execution.isa).exponential(arguments, execution);
+  random_loops_of(execution).exponential(arguments, execution);
 }
 
 void random_integers(int64_t* out, int64_t n, int64_t lo, int64_t hi, const Stream& stream,
                      const Execution& execution) {
   check_count(n, max_elements / 2);
   const PhiloxCounter counter = counter_of(stream);
+  if (execution.device != nullptr) {
+    return execution.device->kernels->random_integers(out, n, lo, hi, counter, execution);
+  }
   const uint64_t range = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
   LongWords group;
   for (int64_t i = 0; i < n; ++i) {
-    if (i % 32 == 0) random_loops(execution.isa).words(group.words, i / 32, 1, counter);
-    out[i] = static_cast<int64_t>(static_cast<uint64_t>(lo) + multiply_high(group.of(i), range));
+    if (i % 32 == 0) random_loops_of(execution).words(group.words, i / 32, 1, counter);
+    out[i] = static_cast<int64_t>(static_cast<uint64_t>(lo) + scaled_to_range(group.of(i), range));
   }
 }
 
 void permutation(int64_t* out, int64_t n, const Stream& stream, const Execution& execution) {
   check_count(n, max_elements / 2);
-  for (int64_t i = 0; i < n; ++i) out[i] = i;
   const PhiloxCounter counter = counter_of(stream);
+  if (execution.device != nullptr) return execution.device->kernels->permutation(out, n, counter, execution);
+  for (int64_t i = 0; i < n; ++i) out[i] = i;
   LongWords group;
   for (int64_t i = n - 1; i >= 0; --i) {
-    if (i == n - 1 || i % 32 == 31) random_loops(execution.isa).words(group.words, i / 32, 1, counter);
-    std::swap(out[i], out[multiply_high(group.of(i), static_cast<uint64_t>(i) + 1)]);
+    if (i == n - 1 || i % 32 == 31) random_loops_of(execution).words(group.words, i / 32, 1, counter);
+    std::swap(out[i], out[scaled_to_range(group.of(i), static_cast<uint64_t>(i) + 1)]);
   }
 }
 
@@ -125,12 +115,12 @@ void dropout(float* out, bool* mask, const float* x, int64_t n, double p, const 
   arguments.mask = mask;
   arguments.numbers[0] = static_cast<float>(1 - p);
   arguments.numbers[1] = dropout_scale(p);
-  random_loops(execution.isa).dropout(arguments, execution);
+  random_loops_of(execution).dropout(arguments, execution);
 }
 
 void dropout_backward(float* out, const float* gradient, const bool* mask, int64_t n, float scale,
                       const Execution& execution) {
-  random_loops(execution.isa).dropout_backward(out, gradient, mask, n, scale, execution);
+  random_loops_of(execution).dropout_backward(out, gradient, mask, n, scale, execution);
 }
 
 }  // namespace estrain::kernels::portable

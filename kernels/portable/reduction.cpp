@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/loops/reduction.h"
 #include "kernels/workspace.h"
 
@@ -25,26 +26,31 @@ void sum_terms(float* out, const float* x, const float* means, const Reduced& sh
 }  // namespace
 
 void sum(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->sum(out, x, shape, execution);
   sum_terms(out, x, nullptr, shape, false, execution);
 }
 
 void mean(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->mean(out, x, shape, execution);
   sum(out, x, shape, execution);
   const float count = static_cast<float>(shape.reduced);
   for (int64_t i = 0; i < num_outputs(shape); ++i) out[i] /= count;
 }
 
 void sum_of_squares(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->sum_of_squares(out, x, shape, execution);
   sum_terms(out, x, nullptr, shape, true, execution);
 }
 
 void l2_norm(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->l2_norm(out, x, shape, execution);
   sum_of_squares(out, x, shape, execution);
   for (int64_t i = 0; i < num_outputs(shape); ++i) out[i] = std::sqrt(out[i]);
 }
 
 void variance(float* out, float* means, const float* x, const Reduced& shape, const VarianceOptions& options,
               const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->variance(out, means, x, shape, options, execution);
   const size_t outputs = static_cast<size_t>(num_outputs(shape));
   if (means == nullptr) means = workspace(means_slot, outputs);
   float* sums = workspace(sums_slot, outputs);

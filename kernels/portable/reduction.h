@@ -44,7 +44,7 @@ struct VarianceOptions {
 void variance(float* out, float* mean, const float* x, const Reduced& shape, const VarianceOptions& options,
               const Execution& execution);
 
-// The norm of n floats: of a gradient, or of the norms of gradients.
+// The norm of n floats: of a gradient, or of the norms of gradients. On the CPU.
 float l2_norm(const float* x, int64_t n, const Execution& execution);
 // What gradients are multiplied by so that their norm is at most max_norm: min(max_norm * (1 / (norm + 1e-6f)), 1),
 // with NaN as it is. As torch.nn.utils.clip_grad_norm_ has it.

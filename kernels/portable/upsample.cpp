@@ -1,10 +1,10 @@
 #include "kernels/portable/upsample.h"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
+#include "kernels/portable/device_kernels.h"
 #include "kernels/portable/loops/upsample.h"
+#include "kernels/portable/upsample_axis.h"
 
 namespace estrain::kernels::portable {
 namespace {
@@ -22,38 +22,23 @@ struct Axis {
   }
 };
 
-float scale_of(int64_t in, int64_t out, double factor) {
-  return factor > 0 ? static_cast<float>(1 / factor) : static_cast<float>(in) / static_cast<float>(out);
-}
-
 Axis nearest_axis(int64_t in, int64_t out, double factor) {
   Axis axis(in, out);
-  const float scale = scale_of(in, out, factor);
+  const ResizedAxis resized = resized_axis(in, out, factor, false);
   axis.doubled = out == 2 * in;
-  for (int64_t o = 0; o < out; ++o) {
-    const auto read = static_cast<int64_t>(std::floor(static_cast<float>(o) * scale));
-    axis.first[static_cast<size_t>(o)] = out == in ? o : axis.doubled ? o / 2 : std::min(read, in - 1);
-  }
+  for (int64_t o = 0; o < out; ++o) axis.first[static_cast<size_t>(o)] = nearest_input(resized, o);
   return axis;
-}
-
-float real_position(int64_t o, float scale, bool align_corners) {
-  if (align_corners) return static_cast<float>(o) * scale;
-  return std::max((static_cast<float>(o) + 0.5f) * scale - 0.5f, 0.0f);
 }
 
 Axis bilinear_axis(int64_t in, int64_t out, double factor, bool align_corners) {
   Axis axis(in, out);
-  float scale = scale_of(in, out, factor);
-  if (align_corners) scale = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
+  const ResizedAxis resized = resized_axis(in, out, factor, align_corners);
   for (int64_t o = 0; o < out; ++o) {
-    const float real = real_position(o, scale, align_corners);
-    const int64_t first = std::min(static_cast<int64_t>(std::floor(real)), in - 1);
-    const float b = std::min(std::max(real - static_cast<float>(first), 0.0f), 1.0f);
-    axis.first[static_cast<size_t>(o)] = first;
-    axis.second.push_back(std::min(first + 1, in - 1));
-    axis.first_weight.push_back(1 - b);
-    axis.second_weight.push_back(b);
+    const BilinearInputs inputs = bilinear_inputs(resized, o);
+    axis.first[static_cast<size_t>(o)] = inputs.first;
+    axis.second.push_back(inputs.second);
+    axis.first_weight.push_back(inputs.first_weight);
+    axis.second_weight.push_back(inputs.second_weight);
   }
   return axis;
 }
@@ -81,21 +66,27 @@ struct Axes {
 }  // namespace
 
 void upsample_nearest(float* y, const float* x, const UpsampleShape& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->upsample_nearest(y, x, shape, execution);
   const Axes axes = Axes::nearest(shape);
   upsample_loops(execution.isa).nearest(axes.forward(shape.planes, y, x), execution);
 }
 
 void upsample_nearest_backward(float* dx, const float* dy, const UpsampleShape& shape, const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->upsample_nearest_backward(dx, dy, shape, execution);
   const Axes axes = Axes::nearest(shape);
   upsample_loops(execution.isa).nearest_backward(axes.backward(shape.planes, dx, dy), execution);
 }
 
 void upsample_bilinear(float* y, const float* x, const UpsampleShape& shape, const Execution& execution) {
+  if (execution.device != nullptr) return execution.device->kernels->upsample_bilinear(y, x, shape, execution);
   const Axes axes = Axes::bilinear(shape);
   upsample_loops(execution.isa).bilinear(axes.forward(shape.planes, y, x), execution);
 }
 
 void upsample_bilinear_backward(float* dx, const float* dy, const UpsampleShape& shape, const Execution& execution) {
+  if (execution.device != nullptr)
+    return execution.device->kernels->upsample_bilinear_backward(dx, dy, shape, execution);
   const Axes axes = Axes::bilinear(shape);
   upsample_loops(execution.isa).bilinear_backward(axes.backward(shape.planes, dx, dy), execution);
 }

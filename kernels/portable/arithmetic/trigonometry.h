@@ -62,7 +62,7 @@ struct Angles {
 };
 
 // The lanes of `small` where |x| > 2^17, by way of memory.
-static inline ReducedAngle reduced_angle_large(Floats x, ReducedAngle small) {
+ESTRAIN_LARGE_FUNCTION ReducedAngle reduced_angle_large(Floats x, ReducedAngle small) {
   Angles lanes = {};
   __builtin_memcpy(lanes.x, &x, sizeof x);
   __builtin_memcpy(lanes.quadrant, &small.quadrant, sizeof small.quadrant);

@@ -9,8 +9,12 @@
 #ifndef ESTRAIN_FUNCTION
 #ifdef __CUDACC__
 #define ESTRAIN_FUNCTION static __host__ __device__ inline
+#define ESTRAIN_LARGE_FUNCTION static __host__ __device__ inline
+#define ESTRAIN_MEMBER __host__ __device__ inline
 #else
 #define ESTRAIN_FUNCTION static inline __attribute__((always_inline))
+#define ESTRAIN_LARGE_FUNCTION static inline
+#define ESTRAIN_MEMBER inline
 #endif
 #endif
 

@@ -1,12 +1,12 @@
 #include "kernels/portable/loops/attention.h"
 
 #include "kernels/portable/arithmetic/exp.h"
-#include "kernels/portable/block.h"
 #include "kernels/portable/loops/attention_dropout.h"
 #include "kernels/portable/loops/lanes.h"
 #include "kernels/portable/loops/pack.h"
 #include "kernels/portable/loops/product.h"
 #include "kernels/portable/loops/tasks.h"
+#include "kernels/portable/order.h"
 #include "kernels/workspace.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
@@ -20,8 +20,7 @@ using portable::AttentionMask;
 using portable::AttentionOutput;
 using portable::kBlock;
 
-// Rows of a causal mask that have the same keys as terms. It defines bits.
-constexpr int64_t causal_rows = 16;
+constexpr int64_t causal_rows = portable::kCausalRows;
 constexpr int64_t lanes_of_vector = static_cast<int64_t>(width);
 constexpr int64_t scores_in_cache = 1 << 15;  // floats
 
@@ -58,7 +57,7 @@ inline void for_rows(const Attention& a, int64_t begin, int64_t end, Body body) 
 
 inline int64_t allowed_keys(const Attention& a, int64_t query) { return a.causal ? least(query + 1, a.keys) : a.keys; }
 // Dropout draws for 64 keys at a time.
-inline int64_t drawn_keys(const Attention& a) { return rounded_up(a.keys, 64); }
+inline int64_t drawn_keys(const Attention& a) { return rounded_up(a.keys, portable::kDrawnKeys); }
 // From one row of scores to the next; not a power of two, which would put all rows in one place of a cache.
 inline int64_t score_stride(const Attention& a) { return drawn_keys(a) + 16; }
 

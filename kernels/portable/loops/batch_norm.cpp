@@ -17,7 +17,7 @@ constexpr int64_t kStretch = 512;  // positions that Narrow handles at a time: a
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
 
-int64_t images_per_block(int64_t hw) { return max(1, kLaneBlock / max(1, hw)); }
+int64_t images_per_block(int64_t hw) { return portable::batch_norm_images_per_block(hw); }
 
 // Rows of more than 32 positions: channel by channel, the lanes of batch_norm.h in registers.
 struct Wide {

@@ -3,10 +3,11 @@
 #include "kernels/portable/loops/convolution_pack.h"
 #include "kernels/portable/loops/convolution_parts.h"
 #include "kernels/portable/loops/tasks.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-static constexpr int64_t sum_lanes = 32, sum_block = 4096;
+static constexpr int64_t sum_lanes = portable::kLanes, sum_block = portable::kLaneBlock;
 static constexpr int lane_vectors = sum_lanes / static_cast<int>(width);
 
 struct Lanes {

@@ -3,11 +3,12 @@
 // instruction set.
 
 #include "kernels/loops.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-static constexpr int64_t kLanes = 32;
-static constexpr int64_t kLaneBlock = 4096;  // elements; it defines bits
+using portable::kLaneBlock;
+using portable::kLanes;
 static constexpr int kLaneVectors = static_cast<int>(kLanes / static_cast<int64_t>(width));
 
 #define ESTRAIN_INLINE static inline __attribute__((always_inline))

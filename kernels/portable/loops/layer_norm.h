@@ -3,6 +3,7 @@
 
 #include "kernels/execution.h"
 #include "kernels/per_isa.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels {
 
@@ -16,7 +17,7 @@ struct LayerNormArguments {
   float* partial;  // backward: 2 * d floats for each block of rows
 };
 
-static constexpr int64_t kLayerNormRowBlock = 64;  // rows of a block of dgamma's and dbeta's sums; it defines bits
+using portable::kLayerNormRowBlock;
 
 struct LayerNormLoops {
   void (*forward)(const LayerNormArguments&, const Execution&);

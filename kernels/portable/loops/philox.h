@@ -3,8 +3,9 @@
 // says what its key and counter are. 64-bit lanes hold the even blocks in one vector and the odd ones in another, so
 // that a product's two halves need no shuffle; the upper half of such a lane is junk until the end.
 
-#include "kernels/portable/arithmetic/value.h"
+#include "kernels/portable/arithmetic/draws.h"
 #include "kernels/portable/loops/random.h"
+#include "kernels/portable/philox.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
@@ -47,14 +48,6 @@ static inline __attribute__((always_inline)) void philox_blocks(const PhiloxCoun
   for (int w = 0; w < 4; ++w) {
     words[w] = __builtin_bit_cast(Bits, (even.c[w] & 0xFFFFFFFFull) | (odd.c[w] << 32));
   }
-}
-
-// Of a word: a float in [0, 1), and one in (0, 1].
-ESTRAIN_FUNCTION Floats unit_below_one(Bits word) {
-  return converted(__builtin_bit_cast(Integers, word >> 8)) * 5.96046448e-08f;
-}
-ESTRAIN_FUNCTION Floats unit_above_zero(Bits word) {
-  return converted(__builtin_bit_cast(Integers, (word >> 8) + 1)) * 5.96046448e-08f;
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,8 +1,6 @@
 #include "kernels/portable/loops/random.h"
 
 #include "kernels/loops.h"
-#include "kernels/portable/arithmetic/log.h"
-#include "kernels/portable/arithmetic/trigonometry.h"
 #include "kernels/portable/loops/philox.h"
 #include "kernels/portable/loops/ranges.h"
 
@@ -30,31 +28,18 @@ ESTRAIN_FUNCTION Integers read_mask(const bool* from) {
 // Formulas: formula(arguments, i, words) writes the elements i + 16 w + lane, w = 0 to 3.
 struct Uniform {
   ESTRAIN_FUNCTION void run(const Arguments& a, int64_t i, const Bits (&words)[4]) {
-    const Floats from = broadcast(a.numbers[0]), to = broadcast(a.numbers[1]);
-    const Floats range = broadcast(a.numbers[1] - a.numbers[0]);
 #pragma GCC unroll 4
-    for (int w = 0; w < 4; ++w) {
-      const Floats x = fused(unit_below_one(words[w]), range, from);
-      store(a.out + i + 16 * w, x >= to ? from : x);
-    }
+    for (int w = 0; w < 4; ++w) store(a.out + i + 16 * w, drawn_uniform(words[w], a.numbers[0], a.numbers[1]));
   }
 };
 
 struct Normal {
   ESTRAIN_FUNCTION void run(const Arguments& a, int64_t i, const Bits (&words)[4]) {
-    const Floats mean = broadcast(a.numbers[0]), deviation = broadcast(a.numbers[1]);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
-      const Floats v = unit_above_zero(words[2 * h]);
-      const Integers e = logarithm_exponent(v);
-      const Floats logarithm = logarithm_of(lowered_by_power(v, e) - 1.0f, converted(e));
-      const Floats radius = square_root(logarithm * -2.0f);
-      const Floats turns = unit_below_one(words[2 * h + 1]) * 4.0f;
-      const Floats shifted = turns + 12582912.0f;  // to the nearest integer
-      const Floats r = (turns - (shifted - 12582912.0f)) * 1.57079637f;
-      const SineAndCosine direction = sine_and_cosine({r, broadcast(0.0f), integers_of(shifted)});
-      store(a.out + i + 32 * h, fused(radius * direction.cosine, deviation, mean));
-      store(a.out + i + 32 * h + 16, fused(radius * direction.sine, deviation, mean));
+      const NormalPair pair = drawn_normals(words[2 * h], words[2 * h + 1], a.numbers[0], a.numbers[1]);
+      store(a.out + i + 32 * h, pair.first);
+      store(a.out + i + 32 * h + 16, pair.second);
     }
   }
 };
@@ -64,18 +49,15 @@ struct Bernoulli {
 #pragma GCC unroll 4
     for (int w = 0; w < 4; ++w) {
       const Floats p = a.x == nullptr ? broadcast(a.numbers[0]) : load(a.x + i + 16 * w);
-      store(a.out + i + 16 * w, unit_below_one(words[w]) < p ? broadcast(1.0f) : broadcast(0.0f));
+      store(a.out + i + 16 * w, drawn_bernoulli(words[w], p));
     }
   }
 };
 
 struct Exponential {
   ESTRAIN_FUNCTION void run(const Arguments& a, int64_t i, const Bits (&words)[4]) {
-    const Floats rate = broadcast(a.numbers[0]);
 #pragma GCC unroll 4
-    for (int w = 0; w < 4; ++w) {
-      store(a.out + i + 16 * w, (0.0f - logarithm(unit_above_zero(words[w]))) / rate);
-    }
+    for (int w = 0; w < 4; ++w) store(a.out + i + 16 * w, drawn_exponential(words[w], a.numbers[0]));
   }
 };
 

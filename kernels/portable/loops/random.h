@@ -3,17 +3,9 @@
 
 #include "kernels/execution.h"
 #include "kernels/per_isa.h"
+#include "kernels/portable/philox.h"
 
 namespace estrain::kernels {
-
-// What a Stream (random.h) is to Philox: the key, and the words of the counter behind the block's index.
-struct PhiloxCounter {
-  uint32_t key[2];
-  uint32_t words[3];
-};
-
-// Sixteen blocks, 64 words, are a group.
-static constexpr int64_t kGroup = 64;
 
 struct RandomArguments {
   float* out;

@@ -3,6 +3,7 @@
 
 #include "kernels/execution.h"
 #include "kernels/per_isa.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels {
 
@@ -15,8 +16,8 @@ struct ReductionArguments {
   float* partials;  // num_partials() floats
 };
 
-static constexpr int64_t kReductionRowBlock = 4096;   // inner == 1
-static constexpr int64_t kReductionChainBlock = 256;  // inner > 1
+static constexpr int64_t kReductionRowBlock = portable::kLaneBlock;     // inner == 1
+static constexpr int64_t kReductionChainBlock = portable::kChainBlock;  // inner > 1
 
 // Blocks of one output's sum, at least 1.
 static inline int64_t num_reduction_blocks(int64_t reduced, int64_t inner) {

@@ -11,7 +11,7 @@ using Arguments = SoftmaxArguments;
 
 // Fewer elements than this are not worth a second thread.
 static constexpr int64_t least_elements = 8192;
-static constexpr int64_t chain_block = 256;
+static constexpr int64_t chain_block = portable::kChainBlock;
 
 ESTRAIN_FUNCTION Floats or_lowest(Whole, Floats x) { return x; }
 ESTRAIN_FUNCTION Floats or_lowest(Tail tail, Floats x) { return blend(tail.n, x, broadcast(-__builtin_inff())); }

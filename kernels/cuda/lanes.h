@@ -1,0 +1,94 @@
+#pragma once
+// Sums in 32 lanes: a lane of portable/order.h is a lane of a warp. Blocks of threads are 32 wide, a row of threads is
+// a warp; all lanes of a warp make these calls together.
+
+#include "kernels/cuda/value.h"
+#include "kernels/portable/order.h"
+
+namespace estrain::kernels::cuda {
+
+static_assert(portable::kLanes == 32);
+
+static constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+__device__ inline float of_lane(float x, int lane) { return __shfl_sync(kAllLanes, x, lane); }
+
+// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1; in all lanes.
+__device__ inline float lane_total(float x) {
+#pragma unroll
+  for (unsigned half = 16; half > 0; half /= 2) x = x + __shfl_down_sync(kAllLanes, x, half);
+  return of_lane(x, 0);
+}
+
+// The largest lane, in all lanes. NaN only where all lanes are.
+__device__ inline float lane_largest(float x) {
+#pragma unroll
+  for (int half = 16; half > 0; half /= 2) x = greater(__shfl_xor_sync(kAllLanes, x, half), x);
+  return x;
+}
+
+// step(i, lanes) for i = begin + lane, + 32, ... below end, each of the sums' lanes from +0.
+template <int sums, typename Step>
+__device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Step step) {
+#pragma unroll
+  for (int s = 0; s < sums; ++s) out[s] = 0;
+#pragma unroll 4
+  for (int64_t i = begin + threadIdx.x; i < end; i += portable::kLanes) step(i, out);
+#pragma unroll
+  for (int s = 0; s < sums; ++s) out[s] = lane_total(out[s]);
+}
+
+// Sums of n terms in blocks of kLaneBlock, which the block's warps take in turns; the first block's sum is the first
+// total, later ones are added in order. In all threads; all threads of the block call.
+constexpr int kMostWarps = 8;
+template <int sums, typename Step>
+__device__ inline void row_sums(int64_t n, float (&totals)[sums], Step step) {
+  __shared__ float of_blocks[kMostWarps][sums];
+  const int warps = static_cast<int>(blockDim.y), warp = static_cast<int>(threadIdx.y);
+  const int64_t blocks = n <= portable::kLaneBlock ? 1 : portable::divide_up(n, portable::kLaneBlock);
+  for (int64_t first = 0; first < blocks; first += warps) {
+    const int64_t begin = (first + warp) * portable::kLaneBlock;
+    const int64_t end = begin + portable::kLaneBlock < n ? begin + portable::kLaneBlock : n;
+    float own[sums];
+    block_sums<sums>(begin, end, own, step);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int s = 0; s < sums; ++s) of_blocks[warp][s] = own[s];
+    }
+    __syncthreads();
+    for (int w = 0; w < warps && first + w < blocks; ++w) {
+#pragma unroll
+      for (int s = 0; s < sums; ++s) totals[s] = first + w == 0 ? of_blocks[w][s] : totals[s] + of_blocks[w][s];
+    }
+  }
+  __syncthreads();
+}
+
+// The largest of the block's threads, in all threads.
+__device__ inline float block_largest(float x) {
+  __shared__ float of_warps[kMostWarps];
+  x = lane_largest(x);
+  __syncthreads();
+  if (threadIdx.x == 0) of_warps[threadIdx.y] = x;
+  __syncthreads();
+  for (unsigned w = 0; w < blockDim.y; ++w) x = greater(of_warps[w], x);
+  return x;
+}
+
+// Warps for a row of n elements.
+static inline unsigned warps_for(int64_t n) {
+  const int64_t blocks = portable::divide_up(n, portable::kLaneBlock);
+  return blocks <= 1 ? 1 : blocks < kMostWarps ? static_cast<unsigned>(blocks) : kMostWarps;
+}
+// One row to a block of threads.
+static inline Grid grid_of_rows(int64_t rows, int64_t n) { return {rows, 32, warps_for(n)}; }
+
+// Several warps to a block of threads, each with its own item.
+constexpr unsigned kWarpsOfBlock = 8;
+static inline Grid grid_of_warps(int64_t items) {
+  return {(items + kWarpsOfBlock - 1) / kWarpsOfBlock, 32, kWarpsOfBlock};
+}
+__device__ inline int64_t warp_index() { return static_cast<int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.y; }
+
+}  // namespace estrain::kernels::cuda

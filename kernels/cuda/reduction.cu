@@ -1,0 +1,138 @@
+// Sums over the middle index (kernels/portable/reduction.h). inner == 1: a warp for each block of a row, its lanes the
+// sum's lanes. inner > 1: a thread for each chain, neighbours side by side in memory. Blocks are then added in order by
+// one thread for each output.
+
+#include "kernels/cuda/families.h"
+#include "kernels/cuda/lanes.h"
+#include "kernels/portable/loops/reduction.h"
+
+namespace estrain::kernels::cuda {
+namespace {
+
+using portable::Reduced;
+
+struct Terms {
+  const float* x;
+  const float* means;  // null: none
+  int64_t outer, reduced, inner, blocks;
+  bool squares;
+};
+
+__device__ float with_term(const Terms& t, float sum, float x, float mean) {
+  const float term = t.means == nullptr ? x : x - mean;
+  return t.squares ? fused(term, term, sum) : sum + term;
+}
+
+__global__ void sum_row_blocks(Terms t, float* partials) {
+  const int64_t index = warp_index();
+  if (index >= t.outer * t.blocks) return;
+  const int64_t row = index / t.blocks, begin = index % t.blocks * portable::kLaneBlock;
+  const int64_t end = begin + portable::kLaneBlock < t.reduced ? begin + portable::kLaneBlock : t.reduced;
+  const float* x = t.x + row * t.reduced;
+  const float mean = t.means == nullptr ? 0 : t.means[row];
+  float sum[1] = {};
+  block_sums<1>(begin, end, sum, [&](int64_t i, float(&lanes)[1]) { lanes[0] = with_term(t, lanes[0], x[i], mean); });
+  if (threadIdx.x == 0) partials[index] = sum[0];
+}
+
+// partials[outer][block][inner]
+__global__ void sum_chains(Terms t, float* partials) {
+  const int64_t index = thread_index();
+  if (index >= t.outer * t.blocks * t.inner) return;
+  const int64_t column = index % t.inner, block = index / t.inner % t.blocks, outer = index / t.inner / t.blocks;
+  const int64_t begin = block * portable::kChainBlock;
+  const int64_t end = begin + portable::kChainBlock < t.reduced ? begin + portable::kChainBlock : t.reduced;
+  const float* x = t.x + outer * t.reduced * t.inner + column;
+  const float mean = t.means == nullptr ? 0 : t.means[outer * t.inner + column];
+  float sum = 0;
+#pragma unroll 8
+  for (int64_t i = begin; i < end; ++i) sum = with_term(t, sum, x[i * t.inner], mean);
+  partials[index] = sum;
+}
+
+enum class Finish { none, mean, root };
+
+__device__ float finished(Finish finish, float x, float count) {
+  return finish == Finish::mean ? x / count : finish == Finish::root ? square_root(x) : x;
+}
+
+__global__ void add_blocks(const Terms t, const float* partials, float* out, Finish finish) {
+  const int64_t index = thread_index();
+  if (index >= t.outer * t.inner) return;
+  const float* from = partials + index / t.inner * t.blocks * t.inner + index % t.inner;
+  float total = from[0];
+#pragma unroll 8
+  for (int64_t b = 1; b < t.blocks; ++b) total = total + from[b * t.inner];
+  out[index] = finished(finish, total, static_cast<float>(t.reduced));
+}
+
+// `out` may be the partial sums' place: the number of blocks is one then.
+void reduce(float* out, const float* x, const float* means, const Reduced& shape, bool squares, Finish finish,
+            const DeviceQueue& queue) {
+  const int64_t outputs = shape.outer * shape.inner;
+  const int64_t blocks = num_reduction_blocks(shape.reduced, shape.inner);
+  const Terms terms = {x, means, shape.outer, shape.reduced, shape.inner, blocks, squares};
+  const bool direct = blocks == 1 && finish == Finish::none;
+  const Scratch<float> scratch(queue, direct ? 0 : outputs * blocks);
+  float* partials = direct ? out : scratch.get();
+  if (shape.inner == 1) {
+    launch("sum_row_blocks", queue, grid_of_warps(outputs * blocks), sum_row_blocks, terms, partials);
+  } else {
+    launch("sum_chains", queue, grid_for(outputs * blocks), sum_chains, terms, partials);
+  }
+  if (!direct) launch("add_blocks", queue, grid_for(outputs), add_blocks, terms, partials, out, finish);
+}
+
+struct Divisors {
+  float count, divisor;
+  bool deviation;
+};
+
+__global__ void finish_variance(float* out, const float* sums, const float* squares, int64_t n, Divisors d) {
+  const int64_t i = thread_index();
+  if (i >= n) return;
+  const float square = squares[i] - sums[i] * sums[i] / d.count;
+  const float variance = d.divisor > 0 ? (square < 0 ? 0 : square) / d.divisor : __builtin_nanf("");
+  out[i] = d.deviation ? square_root(variance) : variance;
+}
+
+}  // namespace
+
+void add_in_order(float* out, const float* partials, int64_t outputs, int64_t blocks, const DeviceQueue& queue) {
+  const Terms terms = {nullptr, nullptr, outputs, 0, 1, blocks, false};
+  launch("add_in_order", queue, grid_for(outputs), add_blocks, terms, partials, out, Finish::none);
+}
+
+void sum(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  reduce(out, x, nullptr, shape, false, Finish::none, queue_of(execution));
+}
+
+void mean(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  reduce(out, x, nullptr, shape, false, Finish::mean, queue_of(execution));
+}
+
+void sum_of_squares(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  reduce(out, x, nullptr, shape, true, Finish::none, queue_of(execution));
+}
+
+void l2_norm(float* out, const float* x, const Reduced& shape, const Execution& execution) {
+  reduce(out, x, nullptr, shape, true, Finish::root, queue_of(execution));
+}
+
+void variance(float* out, float* means, const float* x, const Reduced& shape, const portable::VarianceOptions& options,
+              const Execution& execution) {
+  const DeviceQueue& queue = queue_of(execution);
+  const int64_t outputs = shape.outer * shape.inner;
+  const Scratch<float> scratch(queue, 3 * outputs);
+  float* sums = scratch.get();
+  float* squares = sums + outputs;
+  if (means == nullptr) means = squares + outputs;
+  cuda::mean(means, x, shape, execution);
+  reduce(sums, x, means, shape, false, Finish::none, queue);
+  reduce(squares, x, means, shape, true, Finish::none, queue);
+  const float count = static_cast<float>(shape.reduced);
+  launch("finish_variance", queue, grid_for(outputs), finish_variance, out, sums, squares, outputs,
+         Divisors{count, count - options.correction, options.deviation});
+}
+
+}  // namespace estrain::kernels::cuda

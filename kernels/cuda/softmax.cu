@@ -1,0 +1,125 @@
+// Softmax and its logarithm (kernels/portable/softmax.h). inner == 1: a block of threads for each row, its warps
+// sharing the blocks of the row's sum. inner > 1: a thread for each column, neighbours side by side in memory.
+
+#include "kernels/cuda/arithmetic.h"
+#include "kernels/cuda/families.h"
+#include "kernels/cuda/lanes.h"
+#include "kernels/portable/arithmetic/exp.h"
+#include "kernels/portable/arithmetic/log.h"
+
+namespace estrain::kernels::cuda {
+namespace {
+
+using Arguments = SoftmaxArguments;
+
+template <bool logarithmic>
+__device__ float gradient_term(float gradient, float result, float sum) {
+  return logarithmic ? sum + gradient : fused(gradient, result, sum);
+}
+template <bool logarithmic>
+__device__ float input_gradient(float gradient, float result, float sum) {
+  return logarithmic ? fused(negated(exponential_to_89(result)), sum, gradient) : (gradient - sum) * result;
+}
+
+// This thread's elements of a row.
+template <typename Body>
+__device__ void for_row(int64_t n, Body body) {
+  for (int64_t i = threadIdx.y * 32 + threadIdx.x; i < n; i += 32 * blockDim.y) body(i);
+}
+
+template <bool logarithmic>
+__global__ void forward_row(Arguments a) {
+  const int64_t n = a.dim;
+  const float* x = a.x + blockIdx.x * n;
+  float* out = a.out + blockIdx.x * n;
+  float most = -__builtin_inff();
+  for_row(n, [&](int64_t i) { most = greater(x[i], most); });
+  most = block_largest(most) + 0.0f;
+  float sum[1] = {};
+  row_sums<1>(n, sum, [&](int64_t i, float(&lanes)[1]) { lanes[0] = lanes[0] + exponential_to_89(x[i] - most); });
+  const float total = logarithmic ? logarithm(sum[0]) : sum[0];
+  for_row(n, [&](int64_t i) { out[i] = logarithmic ? x[i] - most - total : exponential_to_89(x[i] - most) / total; });
+}
+
+template <bool logarithmic>
+__global__ void backward_row(Arguments a) {
+  const int64_t n = a.dim;
+  const float *gradient = a.gradient + blockIdx.x * n, *result = a.x + blockIdx.x * n;
+  float* out = a.out + blockIdx.x * n;
+  float sum[1] = {};
+  row_sums<1>(n, sum, [&](int64_t i, float(&lanes)[1]) {
+    lanes[0] = gradient_term<logarithmic>(gradient[i], result[i], lanes[0]);
+  });
+  for_row(n, [&](int64_t i) { out[i] = input_gradient<logarithmic>(gradient[i], result[i], sum[0]); });
+}
+
+// step(sum, offset) down a column, in chains.
+template <typename Step>
+__device__ float column_sum(const Arguments& a, Step step) {
+  float total = 0;
+  for (int64_t begin = 0; begin < a.dim; begin += portable::kChainBlock) {
+    const int64_t end = begin + portable::kChainBlock < a.dim ? begin + portable::kChainBlock : a.dim;
+    float sum = 0;
+    for (int64_t d = begin; d < end; ++d) sum = step(sum, d * a.inner);
+    total = begin == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
+__device__ int64_t column_start(const Arguments& a, int64_t index) {
+  return index / a.inner * a.dim * a.inner + index % a.inner;
+}
+
+template <bool logarithmic>
+__global__ void forward_column(Arguments a) {
+  const int64_t index = thread_index();
+  if (index >= a.outer * a.inner) return;
+  const float* x = a.x + column_start(a, index);
+  float* out = a.out + column_start(a, index);
+  float most = -__builtin_inff();
+  for (int64_t d = 0; d < a.dim; ++d) most = greater(x[d * a.inner], most);
+  most = most + 0.0f;
+  const float sum = column_sum(a, [&](float so_far, int64_t i) { return so_far + exponential_to_89(x[i] - most); });
+  const float total = logarithmic ? logarithm(sum) : sum;
+  for (int64_t i = 0; i < a.dim * a.inner; i += a.inner) {
+    out[i] = logarithmic ? x[i] - most - total : exponential_to_89(x[i] - most) / total;
+  }
+}
+
+template <bool logarithmic>
+__global__ void backward_column(Arguments a) {
+  const int64_t index = thread_index();
+  if (index >= a.outer * a.inner) return;
+  const float *gradient = a.gradient + column_start(a, index), *result = a.x + column_start(a, index);
+  float* out = a.out + column_start(a, index);
+  const float sum = column_sum(
+      a, [&](float so_far, int64_t i) { return gradient_term<logarithmic>(gradient[i], result[i], so_far); });
+  for (int64_t i = 0; i < a.dim * a.inner; i += a.inner) {
+    out[i] = input_gradient<logarithmic>(gradient[i], result[i], sum);
+  }
+}
+
+using Kernel = void (*)(Arguments);
+void run(const Arguments& a, Kernel of_rows, Kernel of_columns, const DeviceQueue& queue) {
+  if (a.dim == 0) return;
+  if (a.inner == 1) {
+    launch("softmax", queue, grid_of_rows(a.outer, a.dim), of_rows, a);
+  } else {
+    launch("softmax", queue, grid_for(a.outer * a.inner), of_columns, a);
+  }
+}
+
+template <bool logarithmic>
+void forward(const Arguments& a, const Execution& execution) {
+  run(a, forward_row<logarithmic>, forward_column<logarithmic>, queue_of(execution));
+}
+template <bool logarithmic>
+void backward(const Arguments& a, const Execution& execution) {
+  run(a, backward_row<logarithmic>, backward_column<logarithmic>, queue_of(execution));
+}
+
+}  // namespace
+
+extern const SoftmaxLoops softmax_kernels = {forward<false>, forward<true>, backward<false>, backward<true>};
+
+}  // namespace estrain::kernels::cuda

@@ -1,0 +1,25 @@
+#pragma once
+// A device beside the CPU, as portable kernels see it: kernels behind function pointers (portable/device_kernels.h), a
+// queue that they are put into, and scratch memory. Nothing here needs the device's headers.
+
+#include <stddef.h>
+
+namespace estrain::kernels {
+
+namespace portable {
+struct DeviceKernels;
+}
+
+// All work goes to one stream, in order; nothing waits for the host. Not thread-safe.
+struct DeviceQueue {
+  const portable::DeviceKernels* kernels = nullptr;
+  void* stream = nullptr;  // CUDA: a cudaStream_t
+
+  // Scratch memory of the device, at least 256-byte aligned, for work put into the stream between the two calls: the
+  // memory may be handed to somebody else as soon as that work is done. allocate() throws where there is none.
+  void* (*allocate)(const DeviceQueue& queue, size_t bytes) = nullptr;
+  void (*release)(const DeviceQueue& queue, void* memory) = nullptr;
+  void* owner = nullptr;  // whatever the two functions want
+};
+
+}  // namespace estrain::kernels

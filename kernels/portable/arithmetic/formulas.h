@@ -1,0 +1,125 @@
+#pragma once
+// The formulas of elementwise.h: what becomes of one element of each input. Built from the numbers of a call.
+
+#include "kernels/portable/arithmetic/erf.h"
+#include "kernels/portable/arithmetic/log.h"
+#include "kernels/portable/arithmetic/power.h"
+#include "kernels/portable/arithmetic/sigmoid.h"
+#include "kernels/portable/arithmetic/tanh.h"
+#include "kernels/portable/arithmetic/trigonometry.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+// A formula without numbers.
+#define ESTRAIN_FORMULA(name, expression)                                   \
+  struct name {                                                             \
+    ESTRAIN_MEMBER explicit name(const float*) {}                           \
+    ESTRAIN_MEMBER Floats operator()(Floats x) const { return expression; } \
+  }
+ESTRAIN_FORMULA(Exp, exponential(x));
+ESTRAIN_FORMULA(Log, logarithm(x));
+ESTRAIN_FORMULA(Log1p, logarithm_plus_one(x));
+ESTRAIN_FORMULA(Expm1, exponential_minus_one(x));
+ESTRAIN_FORMULA(Sqrt, square_root(x));
+ESTRAIN_FORMULA(Rsqrt, 1.0f / square_root(x));
+ESTRAIN_FORMULA(Reciprocal, 1.0f / x);
+ESTRAIN_FORMULA(Tanh, hyperbolic_tangent(x));
+ESTRAIN_FORMULA(Sigmoid, sigmoid(x));
+ESTRAIN_FORMULA(Silu, silu(x));
+ESTRAIN_FORMULA(Gelu, gelu(x));
+ESTRAIN_FORMULA(GeluTanh, gelu_tanh(x));
+ESTRAIN_FORMULA(Erf, error_function(x));
+ESTRAIN_FORMULA(Sine, sine(x));
+ESTRAIN_FORMULA(Cosine, cosine(x));
+ESTRAIN_FORMULA(Square, x* x);
+ESTRAIN_FORMULA(Cube, x* x* x);
+ESTRAIN_FORMULA(InverseSquare, 1.0f / (x * x));
+#undef ESTRAIN_FORMULA
+
+#define ESTRAIN_FORMULA(name, expression)                                             \
+  struct name {                                                                       \
+    ESTRAIN_MEMBER explicit name(const float*) {}                                     \
+    ESTRAIN_MEMBER Floats operator()(Floats g, Floats x) const { return expression; } \
+  }
+ESTRAIN_FORMULA(TanhBackward, g* fused(negated(x), x, broadcast(1.0f)));
+ESTRAIN_FORMULA(SigmoidBackward, g*(x*(1.0f - x)));
+ESTRAIN_FORMULA(SiluBackward, g* silu_slope(x));
+ESTRAIN_FORMULA(GeluBackward, g* gelu_slope(x));
+ESTRAIN_FORMULA(GeluTanhBackward, g* gelu_tanh_slope(x));
+#undef ESTRAIN_FORMULA
+
+// Formulas with numbers, which lie in vectors.
+struct WithNumbers {
+  Floats k0, k1, k2, k3;
+  ESTRAIN_MEMBER explicit WithNumbers(const float* numbers)
+      : k0(broadcast(numbers[0])), k1(broadcast(numbers[1])), k2(broadcast(numbers[2])), k3(broadcast(numbers[3])) {}
+};
+
+// k0 = beta, k1 = threshold.
+struct SoftplusFormula : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats x) const {
+    const Floats scaled = x * k0;
+    return scaled > k1 ? x : logarithm_plus_one(exponential(scaled)) / k0;
+  }
+};
+struct SoftplusBackward : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats g, Floats x) const {
+    const Floats scaled = x * k0;
+    return scaled > k1 ? g : g * sigmoid(scaled);
+  }
+};
+
+// k0 = scale, k1 = input_scale, k2 = alpha * scale, k3 = input_scale * k2.
+struct EluFormula : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats x) const {
+    return x > broadcast(0.0f) ? x * k0 : exponential_minus_one(x * k1) * k2;
+  }
+};
+struct EluBackwardOfResult : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats g, Floats result) const {
+    return result > broadcast(0.0f) ? g * k0 : g * (k1 * (result + k2));
+  }
+};
+struct EluBackwardOfInput : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats g, Floats x) const {
+    return x > broadcast(0.0f) ? g * k0 : g * (k3 * exponential(x * k1));
+  }
+};
+
+struct AddScaled : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats a, Floats b) const { return fused(k0, b, a); }
+};
+struct AddScaledNumber : WithNumbers {  // k1 = the number
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats a) const { return fused(k0, k1, a); }
+};
+struct AddProduct : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats a, Floats b, Floats c) const { return fused(k0 * b, c, a); }
+};
+struct AddQuotient : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats a, Floats b, Floats c) const { return a + k0 * b / c; }
+};
+struct Lerp : WithNumbers {
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats a, Floats b, Floats weight) const {
+    const Floats step = b - a;
+    return absolute(weight) < broadcast(0.5f) ? fused(weight, step, a) : fused(weight - 1.0f, step, b);
+  }
+  ESTRAIN_MEMBER Floats operator()(Floats a, Floats b) const { return (*this)(a, b, k0); }
+};
+
+struct Power : WithNumbers {  // k0 = the exponent
+  using WithNumbers::WithNumbers;
+  ESTRAIN_MEMBER Floats operator()(Floats x, Floats exponent) const { return power(x, exponent); }
+  ESTRAIN_MEMBER Floats operator()(Floats x) const { return power(x, k0); }
+};
+
+}  // namespace estrain::kernels::ESTRAIN_ISA

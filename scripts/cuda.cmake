@@ -1,0 +1,39 @@
+# What needs CUDA is built where there is a toolkit, HAS_CUDA; everything else configures and builds without.
+set(ESTRAIN_CUDA AUTO CACHE STRING "Build what needs CUDA: ON, OFF or AUTO (where a toolkit is found)")
+set(ESTRAIN_CUDA_ARCHITECTURES "80;90" CACHE STRING
+    "GPUs to compile for, or `all`. Others get theirs from PTX of the oldest, compiled by the driver when first loaded")
+set(HAS_CUDA OFF)
+if(ESTRAIN_CUDA AND NOT ESTRAIN_SANITIZE AND NOT ESTRAIN_FUZZ)
+  find_package(CUDAToolkit 13 QUIET)
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(HAS_CUDA ON)
+  elseif(NOT ESTRAIN_CUDA STREQUAL AUTO)
+    message(FATAL_ERROR "ESTRAIN_CUDA is ON, but there is no CUDA toolkit of version 13 (nvcc)")
+  endif()
+endif()
+message(STATUS "CUDA: ${HAS_CUDA} ${CUDAToolkit_VERSION}")
+if(HAS_CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  # What is compiled for is said by options of ours: real ones, and PTX of the oldest.
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
+  enable_language(CUDA)
+  # CMake 3.25 does not know what nvcc 13 calls the language that the rest is written in.
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
+
+# IEEE arithmetic, and nothing fused but where the source says so. Without -use_fast_math these are nvcc's defaults but
+# for -fmad; they decide bits, so they are said.
+set(ESTRAIN_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
+    -diag-suppress 1675 -Xcompiler=-ffp-contract=off,-fno-math-errno -gencode=arch=compute_75,code=compute_75)
+if(ESTRAIN_CUDA_ARCHITECTURES STREQUAL all)
+  set(real 75 80 86 89 90 100 120)
+else()
+  set(real ${ESTRAIN_CUDA_ARCHITECTURES})
+endif()
+foreach(arch ${real})
+  list(APPEND ESTRAIN_CUDA_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
+endforeach()

@@ -1,0 +1,18 @@
+#pragma once
+// Every family of kernels against the CPU's, on shapes and values drawn from a seed. A case returns "" where all bits
+// agree, else its shape and the first difference. The tests run them emulated, gpu_check on a GPU.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace estrain::kernels::test {
+
+struct Case {
+  const char* family;
+  std::string (*run)(uint32_t seed);
+};
+
+std::vector<Case> all_cases();
+
+}  // namespace estrain::kernels::test

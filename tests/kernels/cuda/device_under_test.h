@@ -1,0 +1,21 @@
+#pragma once
+// The device that the cases in this folder compare with the CPU: emulated (emulated_device.cpp), or a GPU
+// (gpu_device.cpp).
+
+#include <cstddef>
+
+#include "kernels/execution.h"
+
+namespace estrain::kernels::test {
+
+Execution on_device();
+Execution on_cpu();
+
+// The device's memory.
+void* allocate_on_device(size_t bytes);
+void release_on_device(void* memory);
+void copy_to_device(void* to, const void* from, size_t bytes);
+// Waits for what has been put into the queue.
+void copy_from_device(void* to, const void* from, size_t bytes);
+
+}  // namespace estrain::kernels::test

@@ -1,0 +1,36 @@
+// The device as the CPU plays it.
+
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cuda/kernels.h"
+#include "tests/kernels/cuda/device_under_test.h"
+
+namespace estrain::kernels::test {
+namespace {
+
+// Filled with what shows when it is read before it is written.
+void* allocate(const DeviceQueue&, size_t bytes) {
+  void* memory = std::malloc(bytes);
+  std::memset(memory, 0x7F, bytes);
+  return memory;
+}
+void release(const DeviceQueue&, void* memory) { std::free(memory); }
+
+const DeviceQueue queue = {
+    .kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release, .owner = nullptr};
+
+}  // namespace
+
+Execution on_device() { return {.device = &queue}; }
+Execution on_cpu() { return {}; }
+void* allocate_on_device(size_t bytes) { return allocate(queue, bytes); }
+void release_on_device(void* memory) { std::free(memory); }
+void copy_to_device(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+void copy_from_device(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace estrain::kernels::test

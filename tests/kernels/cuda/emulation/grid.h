@@ -1,0 +1,73 @@
+#pragma once
+// CUDA's language as kernels/cuda uses it, on the CPU: the threads of a block are fibers that change places where they
+// wait for each other, so the kernels themselves run, not copies of them. One block after another, on the calling
+// thread.
+//
+// The order in which threads run between two barriers, and the order of blocks, changes from launch to launch (forward,
+// backward, in strides): a kernel that lacks a barrier gives other bits in one of them. Threads that wait at barriers
+// which not all of the others reach end the process with a message.
+
+#include <stdint.h>
+
+#include <cstddef>
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __constant__ static
+#define __shared__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+namespace estrain::kernels::cuda {
+
+struct GridIndex {
+  unsigned x = 0, y = 0;
+};
+extern GridIndex threadIdx, blockIdx, blockDim, gridDim;
+
+void __syncthreads();
+void __syncwarp();
+namespace emulation {
+// What `lane` of the caller's warp gave to its call.
+uint32_t exchange(uint32_t mine, unsigned lane);
+unsigned lane();
+// body(context) in every thread of `blocks` blocks.
+void run(int64_t blocks, unsigned threads_x, unsigned threads_y, void (*body)(void*), void* context);
+// How many kernels have been launched.
+int64_t launches();
+}  // namespace emulation
+
+// For 32-bit values.
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return __builtin_bit_cast(T,
+                            emulation::exchange(__builtin_bit_cast(uint32_t, value), static_cast<unsigned>(lane) % 32));
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
+  const unsigned from = emulation::lane() + delta;
+  return __shfl_sync(mask, value, static_cast<int>(from < 32 ? from : emulation::lane()));
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int bits) {
+  return __shfl_sync(mask, value, static_cast<int>(emulation::lane() ^ static_cast<unsigned>(bits)));
+}
+
+inline int atomicAdd(int* to, int x) {
+  const int before = *to;
+  *to += x;
+  return before;
+}
+inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long x) {
+  const unsigned long long before = *to;
+  *to += x;
+  return before;
+}
+inline int atomicOr(int* to, int x) {
+  const int before = *to;
+  *to |= x;
+  return before;
+}
+
+}  // namespace estrain::kernels::cuda
