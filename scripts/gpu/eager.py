@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import gpt  # noqa: E402
 import lenet  # noqa: E402
 
-WARM_STEPS, STEPS_AT_ONCE, MEASURED_SECONDS = 10, 10, 5
+WARM_STEPS, STEPS_AT_ONCE, MEASURED_SECONDS = 10, 10, 4
 
 
 def convolution(inputs, outputs, kernel, stride=1):
