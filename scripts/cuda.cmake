@@ -1,5 +1,6 @@
-# CUDA's compiler, where there is one: ESTRAIN_CUDA says so. Everything else configures and builds without.
-option(ESTRAIN_CUDA "Build the CUDA kernels if there is a CUDA toolkit" ON)
+# CUDA's compiler, where there is one: ESTRAIN_CUDA_KERNELS says whether. Everything else configures and builds without.
+set(ESTRAIN_CUDA AUTO CACHE STRING "Build what needs CUDA: ON, OFF or AUTO (where a toolkit is found)")
+set(ESTRAIN_CUDA_KERNELS OFF)
 set(ESTRAIN_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "GPUs to compile for, or `all`. Others get theirs from PTX of the oldest, compiled by the driver when first loaded")
 if(ESTRAIN_CUDA AND NOT ESTRAIN_SANITIZE AND NOT ESTRAIN_FUZZ)
@@ -12,14 +13,13 @@ if(ESTRAIN_CUDA AND NOT ESTRAIN_SANITIZE AND NOT ESTRAIN_FUZZ)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   check_language(CUDA)
 endif()
-if(CMAKE_CUDA_COMPILER)
+if(CMAKE_CUDA_COMPILER AND ESTRAIN_CUDA)
+  set(ESTRAIN_CUDA_KERNELS ON)
   enable_language(CUDA)
   # CMake 3.25 does not know what nvcc 13 calls the language that the rest is written in.
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-else()
-  set(ESTRAIN_CUDA OFF)
 endif()
 
 # IEEE arithmetic, and nothing fused but where the source says so. Without -use_fast_math these are nvcc's defaults but
