@@ -14,6 +14,7 @@ struct DeviceKernels;
 struct DeviceQueue {
   const portable::DeviceKernels* kernels = nullptr;
   void* stream = nullptr;  // CUDA: a cudaStream_t
+  int processors = 100;    // of the device: how much it does side by side. Decides how work is laid out, no bit
 
   // Scratch memory of the device, at least 256-byte aligned, for work put into the stream between the two calls: the
   // memory may be handed to somebody else as soon as that work is done. allocate() throws where there is none.

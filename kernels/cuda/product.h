@@ -321,21 +321,20 @@ __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, b
   out.put(place / sizes.columns, out.column(place % sizes.columns), total);
 }
 
-// What is worth which way.
-static constexpr int64_t kFewRows = 16;                              // of outputs: tiles would be mostly empty
-static constexpr int64_t kBusyBlocks = 256, kBusyThreads = 1 << 16;  // enough work side by side for any GPU
-static constexpr int64_t kMostPartials = int64_t{1} << 25;           // floats
+// What is worth which way: a device is busy with two blocks of threads, or 512 threads, for each of its processors.
+static constexpr int64_t kFewRows = 16;                     // of outputs: tiles would be mostly empty
+static constexpr int64_t kMostPartials = int64_t{1} << 25;  // floats
 
 struct Way {
   bool each = false, wide = false, split = false;
 };
-static inline Way way_for(const Sizes& s, int64_t k, bool may_split) {
+static inline Way way_for(const Sizes& s, int64_t k, int64_t processors) {
   Way way;
   way.each = s.rows < kFewRows || s.columns < kFewRows;
   const int64_t wide_tiles = s.batch * divide_up(s.rows, 128) * divide_up(s.columns, 128);
   const int64_t tiles = s.batch * divide_up(s.rows, 64) * divide_up(s.columns, 64);
-  way.split = may_split && k > kBlock && (way.each ? s.outputs() < kBusyThreads : tiles < kBusyBlocks);
-  way.wide = wide_tiles >= kBusyBlocks / 2 || (way.split && s.rows > 64 && s.columns > 64);
+  way.split = k > kBlock && (way.each ? s.outputs() < 512 * processors : tiles < 2 * processors);
+  way.wide = wide_tiles >= processors || (way.split && s.rows > 64 && s.columns > 64);
   return way;
 }
 
@@ -352,7 +351,7 @@ void launch_parts(const char* name, const Sizes& s, const A& a, const B& b, cons
                   Parts parts, const DeviceQueue& queue) {
   constexpr int64_t lanes = groups * kGroupStride;
   const int64_t tiles = s.batch * divide_up(s.rows, lanes) * divide_up(s.columns, lanes);
-  const int64_t blocks = parts.last - parts.first, wanted = divide_up(2 * kBusyBlocks, tiles);
+  const int64_t blocks = parts.last - parts.first, wanted = divide_up(4 * queue.processors, tiles);
   parts.each = divide_up(blocks, wanted < blocks ? wanted : blocks);
   parts.count = divide_up(blocks, parts.each);
   launch(name, queue, Grid{tiles * parts.count}, multiply_tile<groups, true, A, B, Output, Range>, s, a, b, out, range,
@@ -385,7 +384,7 @@ template <typename A, typename B, typename Output>
 void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
               const DeviceQueue& queue) {
   if (s.outputs() == 0) return;
-  const Way way = way_for(s, k, true);
+  const Way way = way_for(s, k, queue.processors);
   if (way.split) return multiply_in_parts(name, s, k, a, b, out, way, queue);
   if (way.each) {
     launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output, AllTerms>, s, a, b, out, AllTerms{k});

@@ -17,12 +17,15 @@ void* allocate(const DeviceQueue&, size_t bytes) {
 }
 void release(const DeviceQueue&, void* memory) { std::free(memory); }
 
-const DeviceQueue queue = {
-    .kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release, .owner = nullptr};
+DeviceQueue queue = {.kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release};
 
 }  // namespace
 
-Execution on_device() { return {.device = &queue}; }
+// Small and large devices in turn, which get their work in other pieces.
+Execution on_device() {
+  queue.processors = queue.processors == 1 ? 3 : queue.processors == 3 ? 100 : 1;
+  return {.device = &queue};
+}
 Execution on_cpu() { return {}; }
 void* allocate_on_device(size_t bytes) { return allocate(queue, bytes); }
 void release_on_device(void* memory) { std::free(memory); }

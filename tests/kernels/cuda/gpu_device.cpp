@@ -24,12 +24,14 @@ void release(const DeviceQueue& queue, void* memory) {
   check(cudaFreeAsync(memory, static_cast<cudaStream_t>(queue.stream)), "cudaFreeAsync");
 }
 
-const DeviceQueue queue = {
-    .kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release, .owner = nullptr};
+DeviceQueue queue = {.kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release};
 
 }  // namespace
 
-Execution on_device() { return {.device = &queue}; }
+Execution on_device() {
+  check(cudaDeviceGetAttribute(&queue.processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+  return {.device = &queue};
+}
 Execution on_cpu() { return {}; }
 void* allocate_on_device(size_t bytes) {
   void* memory = nullptr;
