@@ -19,8 +19,6 @@
 namespace estrain::plan {
 namespace {
 
-constexpr double kRounding = 1e-12;  // of times, relative
-
 // The search. For each set of devices that may work together and each number of workers W the shortest pace is known,
 // and every range passes on at least one partial sum, which bounds the step from below. First greedy splits, the lowest
 // bound first; then, pace by pace from the shortest, the splits with the fewest partial sums, for as long as a bound is
@@ -250,7 +248,7 @@ Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups, int64_t m
   if (split.empty()) throw_no_room(job, groups, most_workers);
   Plan plan = evaluate(job, groups, std::move(split));
   plan.slack = std::max(0.0, 1 - search.proven_bound() / plan.step_seconds);
-  if (plan.slack < kRounding) plan.slack = 0;
+  if (plan.slack < kEqual) plan.slack = 0;
   plan.reason += idle_devices(groups, plan);
   return plan;
 }

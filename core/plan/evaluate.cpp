@@ -9,10 +9,6 @@
 namespace estrain::plan {
 namespace {
 
-double pace_of(const DeviceGroup& group, const Share& share) {
-  return static_cast<double>(share.ests) / group.mini_batches_per_second;
-}
-
 // "cpu:sse with 3 ESTs sets the pace; 12 % of the devices' speed is idle for want of balance, and the exchange takes 4
 // % of the step"
 std::string limits_of(const Plan& plan, const DeviceGroup& slowest, int64_t ests, double rates) {
@@ -51,24 +47,23 @@ Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vecto
   check_groups(groups);
   check_workers(job, groups, workers);
   Plan plan;
-  double rates = 0, pace = 0;
-  Share slowest;
-  for (const Share& share : workers) {
-    const DeviceGroup& group = groups[static_cast<size_t>(share.group)];
-    rates += group.mini_batches_per_second;
-    if (pace_of(group, share) <= pace) continue;
-    pace = pace_of(group, share);
-    slowest = share;
-  }
+  const auto group_of = [&](const Share& share) -> const DeviceGroup& {
+    return groups[static_cast<size_t>(share.group)];
+  };
+  double rates = 0;
+  for (const Share& share : workers) rates += group_of(share).mini_batches_per_second;
+  const Load load = load_of(groups, workers);
+  const Share slowest =
+      *std::ranges::max_element(workers, {}, [&](const Share& share) { return pace_of(group_of(share), share.ests); });
   const auto count = std::ssize(workers);
   plan.workers = std::move(workers);
   plan.partial_sums = partial_sums_of(job.ests, plan.workers, &Share::ests);
-  plan.compute_seconds = job.compute_seconds(count, load_of(groups, plan.workers));
+  plan.compute_seconds = job.compute_seconds(count, load);
   plan.exchange_seconds = job.exchange.seconds(count, plan.partial_sums);
   plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
-  plan.waste = std::max(0.0, rates - static_cast<double>(job.ests) / pace);
+  plan.waste = std::max(0.0, rates - static_cast<double>(job.ests) / load.pace);
   plan.throughput = static_cast<double>(job.ests) / plan.step_seconds;
-  plan.reason = limits_of(plan, groups[static_cast<size_t>(slowest.group)], slowest.ests, rates);
+  plan.reason = limits_of(plan, group_of(slowest), slowest.ests, rates);
   return plan;
 }
 

@@ -4,11 +4,6 @@
 #include <tuple>
 
 namespace estrain::plan {
-namespace {
-
-constexpr double kEqual = 1e-12;  // relative
-
-}  // namespace
 
 bool Figure::better_than(const Figure& other) const {
   if (step_seconds < other.step_seconds * (1 - kEqual)) return true;
@@ -20,16 +15,19 @@ Figure figure_of(const Job& job, int64_t workers, Load load, int64_t partial_sum
   return {job.compute_seconds(workers, load) + job.exchange.seconds(workers, partial_sums), workers, partial_sums};
 }
 
+double pace_of(const DeviceGroup& group, int64_t ests) {
+  return static_cast<double>(ests) / group.mini_batches_per_second;
+}
+
 Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers) {
   Load load;
   std::vector<int64_t> ests(groups.size());
   for (const Share& share : workers) {
     const auto group = static_cast<size_t>(share.group);
-    load.pace = std::max(load.pace, static_cast<double>(share.ests) / groups[group].mini_batches_per_second);
+    load.pace = std::max(load.pace, pace_of(groups[group], share.ests));
     ests[group] += share.ests;
   }
-  for (size_t i = 0; i < groups.size(); ++i)
-    load.work += static_cast<double>(ests[i]) / groups[i].mini_batches_per_second;
+  for (size_t i = 0; i < groups.size(); ++i) load.work += pace_of(groups[i], ests[i]);
   return load;
 }
 

@@ -8,6 +8,8 @@
 
 namespace estrain::plan {
 
+constexpr double kEqual = 1e-12;  // times that differ by no more than this, relatively, differ by rounding
+
 struct Figure {
   double step_seconds = std::numeric_limits<double>::infinity();
   int64_t workers = 0;
@@ -19,6 +21,9 @@ struct Figure {
 
 // As evaluate computes it. With a bound on pace, work or partial sums it is a bound on the step.
 Figure figure_of(const Job& job, int64_t workers, Load load, int64_t partial_sums);
+
+// Seconds that a device of the group takes for so many ESTs when nobody else computes: a possible pace.
+double pace_of(const DeviceGroup& group, int64_t ests);
 
 // Pace and work of a plan on these groups.
 Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers);

@@ -9,14 +9,6 @@
 
 namespace estrain::plan {
 
-namespace {
-
-double pace_of(const DeviceGroup& group, int64_t ests) {
-  return static_cast<double>(ests) / group.mini_batches_per_second;
-}
-
-}  // namespace
-
 int64_t capacity(const DeviceGroup& group, double pace) {
   const double product = pace * group.mini_batches_per_second;
   const int64_t most = group.most_ests;
@@ -109,7 +101,7 @@ bool Fleet::holds(double pace, int64_t workers) const {
 double Fleet::possible_pace_at_most(double pace) const {
   double possible = 0;
   for (const int64_t index : members_) {
-    possible = std::max(possible, plan::pace_of(group(index), capacity(group(index), pace)));
+    possible = std::max(possible, pace_of(group(index), capacity(group(index), pace)));
   }
   return possible;
 }
@@ -118,8 +110,8 @@ double Fleet::possible_pace_below(double pace) const {
   double possible = 0;
   for (const int64_t index : members_) {
     const int64_t ests = capacity(group(index), pace);
-    const bool equal = ests > 0 && plan::pace_of(group(index), ests) >= pace;
-    possible = std::max(possible, plan::pace_of(group(index), ests - (equal ? 1 : 0)));
+    const bool equal = ests > 0 && pace_of(group(index), ests) >= pace;
+    possible = std::max(possible, pace_of(group(index), ests - (equal ? 1 : 0)));
   }
   return possible;
 }
@@ -166,7 +158,7 @@ std::optional<double> Fleet::next_pace(double pace) const {
   for (const int64_t index : members_) {
     const int64_t ests = capacity(group(index), pace);
     if (ests == group(index).most_ests) continue;
-    const double possible = plan::pace_of(group(index), ests + 1);
+    const double possible = pace_of(group(index), ests + 1);
     if (!next || possible < *next) next = possible;
   }
   return next;

@@ -41,7 +41,7 @@ void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
   if (budget_ < 0) complete_ = false;
   if (!complete_ || !may_be_better(at.group, ests, workers, most_workers, load)) return;
   for (int64_t own = std::min(at.most, ests); own > 0; --own) {
-    const double seconds = static_cast<double>(own) / group(at.group).mini_batches_per_second;
+    const double seconds = pace_of(group(at.group), own);
     chosen_.push_back({fleet_.members()[at.group], own});
     visit({at.group, at.left - 1, own}, ests - own, workers + 1, {std::max(load.pace, seconds), load.work + seconds});
     chosen_.pop_back();
@@ -53,7 +53,7 @@ void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
 // least one partial sum.
 bool MixSearch::may_be_better(size_t next, int64_t ests, int64_t workers, int64_t most_workers, Load load) const {
   const auto left = static_cast<double>(ests);
-  load.work += left / group(next).mini_batches_per_second;
+  load.work += pace_of(group(next), ests);
   // Where workers hinder each other more than taking turns would, a longer pace makes a shorter step.
   const double longest = std::max(load.pace, left / fleet_.slowest());
   for (int64_t w = workers + 1; w <= std::min(most_workers, workers + ests); ++w) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/plan/partial_sums.h"
+#include "core/plan/plan.h"
 
 namespace estrain::profile {
 namespace {
@@ -30,10 +31,6 @@ bool is_sound(const StageSpeed& stage) {
 
 double busy_seconds(const StageSpeed::Worker& worker) {
   return static_cast<double>(worker.ests) * worker.mini_batch_seconds();
-}
-
-double crowding_of(const std::vector<double>& crowding, size_t workers) {
-  return crowding.empty() ? 1 : crowding[std::min(workers, crowding.size()) - 1];
 }
 
 }  // namespace
@@ -70,12 +67,14 @@ std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vec
   std::vector<size_t> order(workers);
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return busy_seconds(stage.workers[i]); });
-  const double full = crowding_of(crowding, workers);
+  plan::Job job;
+  job.crowding = crowding;
+  const double full = job.crowding_of(std::ssize(stage.workers));
   std::vector<double> factors(workers, 1);
   double finished = 0, alone = 0;  // when the worker before finished, and how long its work takes alone
   for (size_t k = 0; k < workers; ++k) {
     const double busy = busy_seconds(stage.workers[order[k]]);
-    alone += (busy - finished) / crowding_of(crowding, workers - k);
+    alone += (busy - finished) / job.crowding_of(static_cast<int64_t>(workers - k));
     finished = busy;
     factors[order[k]] = full * alone / busy;
   }
