@@ -85,7 +85,8 @@ StateLayout take(Part part, const StateLayout& layout) {
   StateLayout taken;
   for (const StateTensor& tensor : layout.tensors)
     if (belongs(tensor.role, part)) taken.tensors.push_back(tensor);
-  taken.aliases = layout.aliases;
+  for (const StateAlias& alias : layout.aliases)
+    if (belongs(alias.role, part)) taken.aliases.push_back(alias);
   return taken;
 }
 

@@ -127,14 +127,21 @@ class Walk {
   struct Name {
     std::string name, slot;
   };
+  struct Named {
+    Role role;
+    Name name;
+  };
 
   void add(const h5::Group& group, const h5::Child& child, Role role, const Name& name) {
-    const auto [first, is_new] = names_.emplace(child.address, name.name);
+    const auto [first, is_new] = names_.emplace(child.address, Named{role, name});
+    h5::Dataset dataset = group.dataset(child.name);
     if (!is_new) {
-      into_.layout.aliases.push_back({role, name.name, first->second});
+      const Named& target = first->second;
+      if (role != target.role || !name.slot.empty())
+        throw Error::make(Fault::mismatch, "{}: is also an array of another kind", dataset.where());
+      into_.layout.aliases.push_back({role, name.name, target.name.name});
       return;
     }
-    h5::Dataset dataset = group.dataset(child.name);
     into_.layout.append(role, name.name, name.slot, dtype_of(dataset), dataset.shape());
     into_.digests.push_back(dataset.get_u64("digest"));
     into_.offsets.push_back(offset_of(dataset));
@@ -149,7 +156,7 @@ class Walk {
   }
 
   Structure& into_;
-  std::map<uint64_t, std::string> names_;
+  std::map<uint64_t, Named> names_;
 };
 
 }  // namespace

@@ -123,7 +123,9 @@ void FingerprintReader::read_names() {
   std::string_view text(reinterpret_cast<const char*>(base_ + sizeof head), head.names_bytes);
   for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
     names_.emplace_back(text.substr(0, end));
-  if (names_.size() != head.num_names) throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
+  const bool padded = text.size() < 8 && text.find_first_not_of('\0') == text.npos;
+  if (names_.size() != head.num_names || !padded)
+    throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
 }
 
 // A power cut leaves the tail torn, zero or stale; it does not leave many records of which none is right.

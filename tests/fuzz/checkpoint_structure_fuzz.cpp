@@ -68,8 +68,8 @@ void add_dataset(h5::Group& root, Recipe& recipe) {
   const std::string folder = recipe.folder();
   const bool nested = (folder == "optimizer" || folder == "ests") == recipe.often();
   const std::string path = folder + "/" + recipe.name() + (nested ? "/" + recipe.name() : "");
-  if (root.contains(path)) return;
   accepts([&] {
+    if (root.contains(path)) return;
     h5::Dataset dataset = root.create_dataset(path, recipe.type(), recipe.shape());
     // The digest of elements that are all zero.
     if (recipe.often()) dataset.set_u64("digest", recipe.often() ? 0 : static_cast<uint64_t>(recipe.number()));
@@ -79,8 +79,9 @@ void add_dataset(h5::Group& root, Recipe& recipe) {
 void add_link(h5::Group& root, Recipe& recipe) {
   const std::string from = std::string(recipe.folder()) + "/" + recipe.name();
   const std::string to = std::string(recipe.folder()) + (recipe.often() ? "/" + recipe.name() : "");
-  if (!root.contains(from) || root.contains(to)) return;
-  accepts([&] { root.link(from, to); });
+  accepts([&] {
+    if (root.contains(from) && !root.contains(to)) root.link(from, to);
+  });
 }
 
 // Elements of the file that HDF5 knows of, all zero, as a seal lists them.

@@ -8,10 +8,12 @@ namespace {
 class Files {
  public:
   Files() {
-    for (int i = 1; i <= 5; ++i) folder_.link("data_batch_" + std::to_string(i) + ".bin", i == 1 ? first_ : others_);
-    folder_.link("test_batch.bin", test_);
-    folder_.link("train.bin", first_);
-    folder_.link("test.bin", test_);
+    for (int i = 1; i <= 5; ++i) {
+      folder_.link("data_batch_" + std::to_string(i) + ".bin", (i == 1 ? first_ : others_).path());
+    }
+    folder_.link("test_batch.bin", test_.path());
+    folder_.link("train.bin", first_.path());
+    folder_.link("test.bin", test_.path());
   }
   void read(uint8_t mode, std::string_view bytes) {
     const size_t record = (mode & 1) != 0 ? 3074 : 3073;

@@ -26,7 +26,7 @@ Json carry_out(const Json& request) {
     if (verb == "stop") return {{"ok", true}, {"step", 7}};
     if (verb != "resize") throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
     const auto devices = launch::parse_devices(request.value("devices", ""));
-    launch::check_devices(devices, false);
+    launch::check_devices(devices, {});
     launch::place_ests(devices, 8);
     return {{"ok", true}, {"devices", launch::format_devices(devices)}};
   } catch (const Error& error) {

@@ -5,7 +5,6 @@
 // exception, a sanitizer's report, a failed `require`, a time-out, too much memory.
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -44,26 +43,6 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// A regular file without a place on a disk; written anew for every input.
-class MemoryFile {
- public:
-  MemoryFile() : fd_(::memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
-    require(fd_ >= 0, "a memory file can be made");
-  }
-  ~MemoryFile() { ::close(fd_); }
-  MemoryFile(const MemoryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  void set(std::string_view bytes) const {
-    require(::ftruncate(fd_, 0) == 0, "a memory file can be emptied");
-    require(::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "and filled");
-  }
-
- private:
-  int fd_;
-  std::string path_;
-};
-
 // A folder, in memory where the system has /dev/shm, for what needs file names.
 class Folder {
  public:
@@ -78,13 +57,34 @@ class Folder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // A name for a memory file.
-  void link(const std::string& name, const MemoryFile& file) const {
-    std::filesystem::create_symlink(file.path(), *this / name);
+  // Another name for a file.
+  void link(const std::string& name, const std::string& path) const {
+    std::filesystem::create_symlink(path, *this / name);
   }
 
  private:
   std::string path_;
+};
+
+// A file in such a folder, written anew for every input. HDF5 opens no file that has no name.
+class MemoryFile {
+ public:
+  MemoryFile() : path_(folder_ / "input"), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    require(fd_ >= 0, "a file can be made");
+  }
+  ~MemoryFile() { ::close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void set(std::string_view bytes) const {
+    require(::ftruncate(fd_, 0) == 0, "a file can be emptied");
+    require(::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "and filled");
+  }
+
+ private:
+  Folder folder_;
+  std::string path_;
+  int fd_;
 };
 
 }  // namespace estrain::fuzz

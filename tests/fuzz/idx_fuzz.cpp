@@ -34,10 +34,10 @@ std::string gzip(std::string_view bytes) {
 class Files {
  public:
   Files() {
-    folder_.link("images", images_);
-    folder_.link("images.gz", images_);
-    folder_.link("labels", labels_);
-    folder_.link("labels.gz", labels_);
+    folder_.link("images", images_.path());
+    folder_.link("images.gz", images_.path());
+    folder_.link("labels", labels_.path());
+    folder_.link("labels.gz", labels_.path());
   }
   void read(uint8_t flags, std::string_view images, std::string_view labels) {
     images_.set((flags & images_packed) != 0 ? gzip(images) : images);

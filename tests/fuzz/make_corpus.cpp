@@ -1,7 +1,8 @@
-// Writes those files of tests/fuzz/corpus that are not text: make_corpus CORPUS_FOLDER. What it writes is the same
-// every time.
+// Writes what fuzzing starts from and nobody would write by hand: make_corpus FOLDER. What it writes is the same every
+// time.
 #include <zlib.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/files.h"

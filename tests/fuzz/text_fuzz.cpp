@@ -7,9 +7,9 @@ namespace {
 class Files {
  public:
   Files() {
-    folder_.link("text", text_);
-    folder_.link("text.gz", text_);
-    folder_.link("test", test_);
+    folder_.link("text", text_.path());
+    folder_.link("text.gz", text_.path());
+    folder_.link("test", test_.path());
   }
   void read(const uint8_t* head, std::string_view bytes) {
     const size_t test_bytes = std::min<size_t>(bytes.size(), head[3]);

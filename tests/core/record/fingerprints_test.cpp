@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 
+#include "core/base/files.h"
 #include "tests/core/record/sample_records.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -128,6 +130,25 @@ TEST_CASE("another job's file, and one that is no fingerprints file, are refused
   CHECK(error_of([&] { FingerprintReader reader(folder / "g"); }).fault() == Fault::corrupt);
   CHECK(error_of([&] { FingerprintWriter(folder / "g", names, Step(0)); }).fault() == Fault::corrupt);
   CHECK(error_of([&] { FingerprintReader reader(folder / "absent"); }).fault() == Fault::io);
+}
+
+TEST_CASE("a list of names that is longer than its names, or ends in anything but zeros, is damaged") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 2);
+  const std::string bytes = read_file(folder / "f");
+  uint64_t size = 0;
+  std::memcpy(&size, bytes.data() + 16, sizeof size);
+  const size_t end = 24 + size;
+  std::string longer = bytes.substr(0, end) + std::string(8, '\0') + bytes.substr(end);
+  size += 8;
+  std::memcpy(longer.data() + 16, &size, sizeof size);
+  replace_bytes(folder / "longer", longer);
+  CHECK(error_of([&] { FingerprintReader reader(folder / "longer"); }).fault() == Fault::corrupt);
+  REQUIRE(bytes[end - 1] == '\0');
+  std::string other = bytes;
+  other[end - 1] = 'x';
+  replace_bytes(folder / "other", other);
+  CHECK(error_of([&] { FingerprintReader reader(folder / "other"); }).fault() == Fault::corrupt);
 }
 
 TEST_CASE("records that the file has are passed over; steps that do not rise or digests that do not fit are a bug") {
