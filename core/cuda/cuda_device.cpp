@@ -2,8 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/add_cuda_dispatch.h>
+#include <ATen/ops/div_cuda_dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/pow_cuda_dispatch.h>
+#include <ATen/ops/sub_cuda_dispatch.h>
+#include <ATen/ops/sum_cuda_dispatch.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -73,13 +78,18 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index) {
 }  // namespace
 
 CudaDevice::CudaDevice(c10::DeviceIndex index)
-    : index_(index), to_host_(stream_of(index)), arrivals_([index] { c10::cuda::set_device(index); }) {}
+    : index_(index), to_host_(stream_of(index)), queue_(index), arrivals_([index] { c10::cuda::set_device(index); }) {}
 
 std::string CudaDevice::describe() const {
   const cudaDeviceProp properties = properties_of(index_);
   return fmt::format("{}, sm_{}{}, {} multiprocessors, cuDNN {}; {}", properties.name, properties.major,
                      properties.minor, properties.multiProcessorCount, at::detail::getCUDAHooks().versionRuntimeCuDNN(),
                      device::describe_processor());
+}
+
+const device::LibraryKernels& CudaDevice::library_kernels() const {
+  static constexpr device::LibraryKernels kernels = ESTRAIN_LIBRARY_KERNELS(at::cuda);
+  return kernels;
 }
 
 std::optional<at::Generator> CudaDevice::generator() const {

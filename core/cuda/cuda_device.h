@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "core/cuda/deterministic_operators.h"
+#include "core/cuda/kernel_queue.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 
@@ -21,6 +22,8 @@ class CudaDevice : public device::Device {
 
   c10::Device torch_device() const override { return {c10::kCUDA, index_}; }
   std::string describe() const override;
+  const kernels::DeviceQueue* queue() override { return queue_.current(); }
+  const device::LibraryKernels& library_kernels() const override;
   std::optional<at::Generator> generator() const override;
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
@@ -33,6 +36,7 @@ class CudaDevice : public device::Device {
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream to_host_;
   DeterministicOperators operators_;
+  KernelQueue queue_;
   device::Arrivals arrivals_;
 };
 

@@ -1,6 +1,11 @@
 #include "core/device/cpu_device.h"
 
+#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/div_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/pow_cpu_dispatch.h>
+#include <ATen/ops/sub_cpu_dispatch.h>
+#include <ATen/ops/sum_cpu_dispatch.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -59,6 +64,8 @@ class Copy : public Mirror {
 };
 
 }  // namespace
+
+const LibraryKernels cpu_library_kernels = ESTRAIN_LIBRARY_KERNELS(at::cpu);
 
 std::string CpuDevice::describe() const { return describe_processor(); }
 

@@ -5,10 +5,14 @@
 
 namespace estrain::device {
 
+extern const LibraryKernels cpu_library_kernels;
+
 class CpuDevice : public Device {
  public:
   c10::Device torch_device() const override { return c10::Device(c10::kCPU); }
   std::string describe() const override;
+  const kernels::DeviceQueue* queue() override { return nullptr; }
+  const LibraryKernels& library_kernels() const override { return cpu_library_kernels; }
   std::optional<at::Generator> generator() const override { return std::nullopt; }
   void expect_copies(std::byte*, size_t) override {}
   std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) override;

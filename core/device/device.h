@@ -19,6 +19,9 @@
 #include <optional>
 #include <string>
 
+#include "core/device/library_kernels.h"
+#include "kernels/device_queue.h"
+
 namespace estrain::device {
 
 // What tensors of the device are views of, standing for a region of host memory of the same size. A tensor lies in it
@@ -53,6 +56,11 @@ class Device {
 
   // The kind that D1's bits hold for, in words.
   virtual std::string describe() const = 0;
+
+  // What the portable kernels put their work into, behind what LibTorch has been given by this thread; null: the CPU.
+  // Valid until the next call.
+  virtual const kernels::DeviceQueue* queue() = 0;
+  virtual const LibraryKernels& library_kernels() const = 0;
 
   // The generator that random operators draw from on this device, if it is not the CPU's.
   virtual std::optional<at::Generator> generator() const = 0;

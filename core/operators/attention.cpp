@@ -35,7 +35,7 @@ portable::AttentionOutput output(const Tensor& x) {
 
 // Tokens before heads in memory, as the projection that follows reads it.
 Tensor new_by_tokens(const Tensor& like, int64_t tokens) {
-  return new_floats({like.size(0), tokens, like.size(1), like.size(3)}).transpose(1, 2);
+  return new_floats({like.size(0), tokens, like.size(1), like.size(3)}, like).transpose(1, 2);
 }
 
 struct Settings {
@@ -73,8 +73,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     portable::Attention attention = describe(q, k, v, settings);
     if (settings.dropout > 0) attention.dropout.stream = next_random_call({});
     const Tensor y = new_by_tokens(q, attention.queries);
-    const Tensor statistics = new_floats({attention.batch, attention.heads, attention.queries, 2});
-    portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()}, execution());
+    const Tensor statistics = new_floats({attention.batch, attention.heads, attention.queries, 2}, q);
+    portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()}, execution_on(q));
     context->save_for_backward({q, k, v, settings.mask, y, statistics});
     const portable::Stream& stream = attention.dropout.stream;
     context->saved_data["dropout"] = settings.dropout;
@@ -107,7 +107,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     backward.query_gradient = output(dq);
     backward.key_gradient = output(dk);
     backward.value_gradient = output(dv);
-    portable::attention_backward(attention, backward, execution());
+    portable::attention_backward(attention, backward, execution_on(q));
     return {dq, dk, dv, {}};
   }
 };

@@ -60,10 +60,11 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups) {
   const Tensor x = floats("convolution", input), w = floats("convolution", weight), b = floats("convolution", bias);
   const Convolution shape = shape_of("convolution", x, w, {stride, padding, dilation, transposed, groups});
-  Tensor y = x.dim() == 3 ? new_floats({shape.batch, shape.channels_out, shape.output_width()})
-                          : new_floats({shape.batch, shape.channels_out, shape.output_height(), shape.output_width()});
+  Tensor y = x.dim() == 3
+                 ? new_floats({shape.batch, shape.channels_out, shape.output_width()}, x)
+                 : new_floats({shape.batch, shape.channels_out, shape.output_height(), shape.output_width()}, x);
   kernels::portable::convolution_forward(shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(), data_or_null(b),
-                                         y.mutable_data_ptr<float>(), execution());
+                                         y.mutable_data_ptr<float>(), execution_on(x));
   return y;
 }
 
@@ -76,19 +77,19 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
   const Convolution shape = shape_of(name, x, w, {stride, padding, dilation, transposed, groups});
   Tensor dx, dw, db;
   if (wanted[0]) {
-    dx = new_floats(x.sizes());
+    dx = new_like(x);
     kernels::portable::convolution_backward_data(shape, dy.const_data_ptr<float>(), w.const_data_ptr<float>(),
-                                                 dx.mutable_data_ptr<float>(), execution());
+                                                 dx.mutable_data_ptr<float>(), execution_on(x));
   }
   if (wanted[1]) {
-    dw = new_floats(w.sizes());
+    dw = new_like(w);
     kernels::portable::convolution_backward_filter(shape, x.const_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                                   dw.mutable_data_ptr<float>(), execution());
+                                                   dw.mutable_data_ptr<float>(), execution_on(x));
   }
   if (wanted[2]) {
-    db = new_floats({shape.channels_out});
+    db = new_floats({shape.channels_out}, x);
     kernels::portable::convolution_backward_bias(shape, dy.const_data_ptr<float>(), db.mutable_data_ptr<float>(),
-                                                 execution());
+                                                 execution_on(x));
   }
   return {dx, dw, db};
 }

@@ -4,13 +4,11 @@
 #include "kernels/portable/elementwise.h"
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <ATen/ops/pow_cpu_dispatch.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/sub_cpu_dispatch.h>
 
 #include <string_view>
 
@@ -34,16 +32,16 @@ Tensor as_floats(const char* name, const Tensor& x) {
 
 Tensor apply(const char* name, Unary function, const Tensor& self) {
   const Tensor x = as_floats(name, self);
-  Tensor out = new_floats(x.sizes());
-  portable::unary(function, out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(), execution());
+  Tensor out = new_like(x);
+  portable::unary(function, out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(), execution_on(x));
   return out;
 }
 
 Tensor apply(const char* name, UnaryBackward function, const Tensor& gradient, const Tensor& saved) {
   const Tensor dy = floats(name, gradient), s = floats(name, saved);
-  Tensor out = new_floats(dy.sizes());
+  Tensor out = new_like(dy);
   portable::unary_backward(function, out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                           s.const_data_ptr<float>(), dy.numel(), execution());
+                           s.const_data_ptr<float>(), dy.numel(), execution_on(dy));
   return out;
 }
 
@@ -153,47 +151,60 @@ Tensor scaled_sum(const char* name, const Tensor& a, const Tensor& b, double alp
   const at::ScalarType type = at::result_type(a, b);
   if (type != at::kFloat) refuse_type(name, type);
   const auto sizes = at::infer_size(a.sizes(), b.sizes());
-  const Tensor x = a.to(at::kFloat).expand(sizes).contiguous(), y = b.to(at::kFloat).expand(sizes).contiguous();
-  Tensor out = new_floats(sizes);
+  const at::TensorOptions options = (a.is_cpu() ? b : a).options().dtype(at::kFloat);
+  const Tensor x = a.to(options).expand(sizes).contiguous(), y = b.to(options).expand(sizes).contiguous();
+  Tensor out = new_floats(sizes, x);
   portable::add_scaled(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(),
-                       static_cast<float>(alpha), out.numel(), execution());
+                       static_cast<float>(alpha), out.numel(), execution_on(x));
   return out;
 }
 
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? at::cpu::add(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).add(self, other, alpha)
                                           : scaled_sum("add", self, other, alpha.toDouble());
 }
 Tensor& add_(Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? at::cpu::add_(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).add_(self, other, alpha)
                                           : self.copy_(scaled_sum("add_", self, other, alpha.toDouble()));
 }
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  return stays_torchs(self, other, alpha) ? at::cpu::add_out(out, self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).add_out(out, self, other, alpha)
                                           : give(scaled_sum("add.out", self, other, alpha.toDouble()), out);
 }
 Tensor sub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? at::cpu::sub(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).sub(self, other, alpha)
                                           : scaled_sum("sub", self, other, -alpha.toDouble());
 }
 Tensor& sub_(Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? at::cpu::sub_(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).sub_(self, other, alpha)
                                           : self.copy_(scaled_sum("sub_", self, other, -alpha.toDouble()));
 }
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  return stays_torchs(self, other, alpha) ? at::cpu::sub_out(out, self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).sub_out(out, self, other, alpha)
                                           : give(scaled_sum("sub.out", self, other, -alpha.toDouble()), out);
 }
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return operators::sub(other, self, alpha); }
+
+// A number beside a GPU's tensor: LibTorch would multiply by its reciprocal. It divides by what lies on the GPU.
+Tensor divisor(const Tensor& self, const Tensor& other) {
+  if (self.is_cpu() || !other.is_cpu() || other.dim() > 0 || !at::isFloatingType(at::result_type(self, other)))
+    return other;
+  return at::full({}, other.item(), self.options().dtype(at::result_type(self, other)));
+}
+Tensor div(const Tensor& self, const Tensor& other) { return library_of(self, other).div(self, divisor(self, other)); }
+Tensor& div_(Tensor& self, const Tensor& other) { return library_of(self).div_(self, divisor(self, other)); }
+Tensor& div_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  return library_of(self, other).div_out(out, self, divisor(self, other));
+}
 
 using Ternary = void (*)(float*, const float*, const float*, const float*, float, int64_t, const kernels::Execution&);
 
 Tensor apply(const char* name, Ternary kernel, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
   const auto sizes = at::infer_size(at::infer_size(a.sizes(), b.sizes()), c.sizes());
   const Tensor x = floats(name, a.expand(sizes)), y = floats(name, b.expand(sizes)), z = floats(name, c.expand(sizes));
-  Tensor out = new_floats(sizes);
+  Tensor out = new_floats(sizes, x);
   kernel(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(), z.const_data_ptr<float>(),
-         static_cast<float>(value), out.numel(), execution());
+         static_cast<float>(value), out.numel(), execution_on(x));
   return out;
 }
 
@@ -219,9 +230,9 @@ Tensor& addcdiv_out(const Tensor& self, const Tensor& a, const Tensor& b, const 
 Tensor lerp(const Tensor& self, const Tensor& end, const Scalar& weight) {
   const auto sizes = at::infer_size(self.sizes(), end.sizes());
   const Tensor a = floats("lerp", self.expand(sizes)), b = floats("lerp", end.expand(sizes));
-  Tensor out = new_floats(sizes);
+  Tensor out = new_floats(sizes, a);
   portable::lerp(out.mutable_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-                 static_cast<float>(weight.toDouble()), out.numel(), execution());
+                 static_cast<float>(weight.toDouble()), out.numel(), execution_on(a));
   return out;
 }
 Tensor& lerp_(Tensor& self, const Tensor& end, const Scalar& weight) {
@@ -231,20 +242,20 @@ Tensor lerp_each(const Tensor& self, const Tensor& end, const Tensor& weight) {
   const auto sizes = at::infer_size(at::infer_size(self.sizes(), end.sizes()), weight.sizes());
   const Tensor a = floats("lerp", self.expand(sizes)), b = floats("lerp", end.expand(sizes));
   const Tensor w = floats("lerp", weight.expand(sizes));
-  Tensor out = new_floats(sizes);
+  Tensor out = new_floats(sizes, a);
   portable::lerp(out.mutable_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-                 w.const_data_ptr<float>(), out.numel(), execution());
+                 w.const_data_ptr<float>(), out.numel(), execution_on(a));
   return out;
 }
 
 Tensor power(const Tensor& self, const Scalar& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
-  if (at::isIntegralType(type, /*includeBool=*/true)) return at::cpu::pow(self, exponent);
+  if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).pow(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
   const Tensor x = as_floats("pow", self);
-  Tensor out = new_floats(x.sizes());
+  Tensor out = new_like(x);
   portable::power(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), static_cast<float>(exponent.toDouble()),
-                  x.numel(), execution());
+                  x.numel(), execution_on(x));
   return out;
 }
 Tensor& power_(Tensor& self, const Scalar& exponent) { return self.copy_(operators::power(self, exponent)); }
@@ -254,24 +265,24 @@ Tensor& power_out(const Tensor& self, const Scalar& exponent, Tensor& out) {
 
 Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
   const Tensor x = floats("softplus", self);
-  Tensor out = new_floats(x.sizes());
+  Tensor out = new_like(x);
   portable::softplus(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                     {beta.to<float>(), threshold.to<float>()}, execution());
+                     {beta.to<float>(), threshold.to<float>()}, execution_on(x));
   return out;
 }
 Tensor softplus_backward(const Tensor& gradient, const Tensor& self, const Scalar& beta, const Scalar& threshold) {
   const Tensor dy = floats("softplus_backward", gradient), x = floats("softplus_backward", self);
-  Tensor out = new_floats(x.sizes());
+  Tensor out = new_like(x);
   portable::softplus_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
-                              x.numel(), {beta.to<float>(), threshold.to<float>()}, execution());
+                              x.numel(), {beta.to<float>(), threshold.to<float>()}, execution_on(x));
   return out;
 }
 
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
   const Tensor x = floats("elu", self);
-  Tensor out = new_floats(x.sizes());
+  Tensor out = new_like(x);
   portable::elu(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, execution());
+                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, execution_on(x));
   return out;
 }
 Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
@@ -280,10 +291,10 @@ Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scala
 Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
                     bool is_result, const Tensor& saved) {
   const Tensor dy = floats("elu_backward", gradient), s = floats("elu_backward", saved);
-  Tensor out = new_floats(s.sizes());
+  Tensor out = new_like(s);
   portable::elu_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), s.const_data_ptr<float>(),
                          s.numel(), {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result},
-                         execution());
+                         execution_on(s));
   return out;
 }
 
@@ -326,6 +337,9 @@ void register_elementwise(Registry& registry) {
   registry.replace("sub_.Tensor", sub_);
   registry.replace("sub.out", sub_out);
   registry.replace("rsub.Tensor", rsub);
+  registry.replace_on_device("div.Tensor", div);
+  registry.replace_on_device("div_.Tensor", div_);
+  registry.replace_on_device("div.out", div_out);
   registry.replace("addcmul", addcmul);
   registry.replace("addcmul_", addcmul_);
   registry.replace("addcmul.out", addcmul_out);

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu.h"
+#include "core/device/cpu_device.h"
 
 namespace estrain::operators {
 namespace {
@@ -16,11 +17,24 @@ void run_in_parallel(int tasks, void (*task)(void*, int), void* context) {
   });
 }
 
+device::Device* the_device = nullptr;
+
 }  // namespace
 
-kernels::Execution execution() {
+void set_device(device::Device* device) { the_device = device; }
+
+kernels::Execution execution_on(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return {.device = the_device->queue()};
   static const kernels::Isa isa = device::portable_isa();
   return {isa, at::in_parallel_region() ? 1 : at::get_num_threads(), run_in_parallel};
+}
+
+const device::LibraryKernels& library_of(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? device::cpu_library_kernels : the_device->library_kernels();
+}
+
+const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b) {
+  return library_of(a.is_cpu() ? b : a);
 }
 
 void refuse_type(const char* name, at::ScalarType type) {
@@ -51,7 +65,11 @@ const float* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
 }
 
-at::Tensor new_floats(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kFloat)); }
+at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::empty(sizes, at::TensorOptions(at::kFloat).device(like.device()));
+}
+
+at::Tensor new_like(const at::Tensor& like) { return new_floats(like.sizes(), like); }
 
 at::Tensor& give(const at::Tensor& result, at::Tensor& out) {
   at::native::resize_output(out, result.sizes());

@@ -5,12 +5,21 @@
 
 #include <optional>
 
+#include "core/device/device.h"
 #include "kernels/execution.h"
 
 namespace estrain::operators {
 
-// This process's instruction set, and LibTorch's intra-op threads.
-kernels::Execution execution();
+// Where the tensors of `device` are computed on from now on; not owned.
+void set_device(device::Device* device);
+
+// What computes on the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
+// device's queue.
+kernels::Execution execution_on(const at::Tensor& tensor);
+
+// LibTorch's own kernels for the device of the operands: the GPU if one of them lies there.
+const device::LibraryKernels& library_of(const at::Tensor& tensor);
+const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b);
 
 // Fault::infeasible, naming operator and type.
 [[noreturn]] void refuse_type(const char* name, at::ScalarType type);
@@ -26,7 +35,9 @@ at::Tensor floats(const char* name, const std::optional<at::Tensor>& tensor);  /
 // Null for an undefined tensor.
 const float* data_or_null(const at::Tensor& tensor);
 
-at::Tensor new_floats(at::IntArrayRef sizes);
+// Contiguous float32, on the device of `like`.
+at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like);
+at::Tensor new_like(const at::Tensor& like);  // of its sizes
 
 // Hands a result to an out= argument: resized to fit, copied into.
 at::Tensor& give(const at::Tensor& result, at::Tensor& out);

@@ -66,11 +66,11 @@ std::tuple<Tensor, Tensor> nll_loss(const Tensor& self, const Tensor& target, co
                                     int64_t ignore_index) {
   const Arguments a = prepare("nll_loss_forward", self, target, weight, reduction, ignore_index);
   const bool each = a.loss.reduction == LossReduction::none;
-  Tensor out = each ? new_floats(target.sizes()) : new_floats({});
-  Tensor total = new_floats({});
+  Tensor out = each ? new_floats(target.sizes(), a.x) : new_floats({}, a.x);
+  Tensor total = new_floats({}, a.x);
   checking_targets([&] {
     kernels::portable::nll_loss(out.mutable_data_ptr<float>(), total.mutable_data_ptr<float>(),
-                                a.x.const_data_ptr<float>(), a.loss, execution());
+                                a.x.const_data_ptr<float>(), a.loss, execution_on(a.x));
   });
   return {out, total};
 }
@@ -79,10 +79,10 @@ Tensor nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tenso
                          int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
   const Arguments a = prepare("nll_loss_backward", self, target, weight, reduction, ignore_index);
   const Tensor dy = floats("nll_loss_backward", gradient);
-  Tensor dx = new_floats(a.x.sizes());
+  Tensor dx = new_like(a.x);
   checking_targets([&] {
     kernels::portable::nll_loss_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                         total_weight.item<float>(), a.loss, execution());
+                                         total_weight.const_data_ptr<float>(), a.loss, execution_on(a.x));
   });
   return self.dim() == 4 ? dx.permute({0, 3, 1, 2}).contiguous() : dx;
 }

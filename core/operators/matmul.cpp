@@ -41,7 +41,7 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const Tensor&
   gemm.b = operand(name, b);
   gemm.alpha = static_cast<float>(alpha);
   gemm.beta = static_cast<float>(beta);
-  Tensor out = dim == 3 ? new_floats({gemm.batch, gemm.m, gemm.n}) : new_floats({gemm.m, gemm.n});
+  Tensor out = dim == 3 ? new_floats({gemm.batch, gemm.m, gemm.n}, a) : new_floats({gemm.m, gemm.n}, a);
   Tensor expanded;
   if (addend.defined()) {
     expanded = addend.expand(out.sizes());
@@ -50,7 +50,7 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const Tensor&
   gemm.c = out.mutable_data_ptr<float>();
   gemm.c_batch_stride = gemm.m * gemm.n;
   gemm.c_row_stride = gemm.n;
-  kernels::portable::gemm(gemm, execution());
+  kernels::portable::gemm(gemm, execution_on(a));
   return out;
 }
 

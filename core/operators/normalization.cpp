@@ -36,19 +36,19 @@ Three native_batch_norm(const Tensor& input, const Optional& weight, const Optio
   const Tensor x = floats(name, input), w = floats(name, weight), b = floats(name, bias);
   const portable::BatchNormShape shape = batch_shape(x);
   const portable::BatchNormParameters parameters{data_or_null(w), data_or_null(b), eps};
-  Tensor y = new_floats(x.sizes());
+  Tensor y = new_like(x);
   if (!training) {
     const Tensor mean = floats(name, running_mean), var = floats(name, running_var);
     portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
-                              mean.const_data_ptr<float>(), var.const_data_ptr<float>(), execution());
-    return {y, new_floats({0}), new_floats({0})};
+                              mean.const_data_ptr<float>(), var.const_data_ptr<float>(), execution_on(x));
+    return {y, new_floats({0}, x), new_floats({0}, x)};
   }
-  Tensor save_mean = new_floats({shape.channels}), save_invstd = new_floats({shape.channels});
+  Tensor save_mean = new_floats({shape.channels}, x), save_invstd = new_floats({shape.channels}, x);
   const portable::BatchNormRunning running{mutable_or_null(running_mean, name), mutable_or_null(running_var, name),
                                            momentum};
   portable::batch_norm_train(y.mutable_data_ptr<float>(), save_mean.mutable_data_ptr<float>(),
                              save_invstd.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
-                             running, execution());
+                             running, execution_on(x));
   return {y, save_mean, save_invstd};
 }
 
@@ -59,9 +59,9 @@ Three native_batch_norm_backward(const Tensor& gradient, const Tensor& input, co
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
   const portable::BatchNormShape shape = batch_shape(x);
   Tensor dx, dw, db;
-  if (wanted[0]) dx = new_floats(x.sizes());
-  if (wanted[1]) dw = new_floats({shape.channels});
-  if (wanted[2]) db = new_floats({shape.channels});
+  if (wanted[0]) dx = new_like(x);
+  if (wanted[1]) dw = new_floats({shape.channels}, x);
+  if (wanted[2]) db = new_floats({shape.channels}, x);
   const auto out = [](const Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; };
   const portable::BatchNormGradients gradients{out(dx), out(dw), out(db)};
   const Tensor mean = floats(name, train ? save_mean : running_mean);
@@ -69,11 +69,11 @@ Three native_batch_norm_backward(const Tensor& gradient, const Tensor& input, co
   if (train) {
     portable::batch_norm_train_backward(gradients, dy.const_data_ptr<float>(), x.const_data_ptr<float>(), shape,
                                         data_or_null(w), mean.const_data_ptr<float>(), spread.const_data_ptr<float>(),
-                                        execution());
+                                        execution_on(x));
   } else {
     portable::batch_norm_eval_backward(gradients, dy.const_data_ptr<float>(), x.const_data_ptr<float>(), shape,
                                        data_or_null(w), mean.const_data_ptr<float>(), spread.const_data_ptr<float>(),
-                                       eps, execution());
+                                       eps, execution_on(x));
   }
   return {dx, dw, db};
 }
@@ -94,9 +94,9 @@ Three native_layer_norm(const Tensor& input, IntArrayRef normalized, const Optio
   const portable::LayerNormShape shape = layer_shape(x, normalized);
   std::vector<int64_t> statistics(x.sizes().begin(), x.sizes().end());
   std::fill(statistics.end() - static_cast<std::ptrdiff_t>(normalized.size()), statistics.end(), 1);
-  Tensor y = new_floats(x.sizes()), mean = new_floats(statistics), rstd = new_floats(statistics);
+  Tensor y = new_like(x), mean = new_floats(statistics, x), rstd = new_floats(statistics, x);
   portable::layer_norm(y.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(), rstd.mutable_data_ptr<float>(),
-                       x.const_data_ptr<float>(), shape, {data_or_null(w), data_or_null(b), eps}, execution());
+                       x.const_data_ptr<float>(), shape, {data_or_null(w), data_or_null(b), eps}, execution_on(x));
   return {y, mean, rstd};
 }
 
@@ -107,13 +107,13 @@ Three native_layer_norm_backward(const Tensor& gradient, const Tensor& input, In
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
   const Tensor means = floats(name, mean), rstds = floats(name, rstd);
   Tensor dx, dw, db;
-  if (wanted[0]) dx = new_floats(x.sizes());
-  if (wanted[1]) dw = new_floats(normalized);
-  if (wanted[2]) db = new_floats(normalized);
+  if (wanted[0]) dx = new_like(x);
+  if (wanted[1]) dw = new_floats(normalized, x);
+  if (wanted[2]) db = new_floats(normalized, x);
   const auto out = [](const Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; };
   portable::layer_norm_backward({out(dx), out(dw), out(db)}, dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
                                 layer_shape(x, normalized), data_or_null(w), means.const_data_ptr<float>(),
-                                rstds.const_data_ptr<float>(), execution());
+                                rstds.const_data_ptr<float>(), execution_on(x));
   return {dx, dw, db};
 }
 

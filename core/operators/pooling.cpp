@@ -58,7 +58,7 @@ std::vector<int64_t> output_sizes(const Tensor& x, int64_t height, int64_t width
   return sizes;
 }
 
-Tensor new_indices(IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kLong)); }
+Tensor new_indices(IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options().dtype(at::kLong)); }
 
 std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                                     IntArrayRef dilation, bool ceil_mode) {
@@ -66,9 +66,9 @@ std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntA
   const portable::PoolingShape shape =
       shape_of("max_pool2d_with_indices", x, {kernel, stride, padding, dilation, ceil_mode});
   const std::vector<int64_t> sizes = output_sizes(x, shape.output_height, shape.output_width);
-  Tensor y = new_floats(sizes), indices = new_indices(sizes);
+  Tensor y = new_floats(sizes, x), indices = new_indices(sizes, x);
   portable::max_pool(y.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>(), x.const_data_ptr<float>(), shape,
-                     execution());
+                     execution_on(x));
   return {y, indices};
 }
 
@@ -81,9 +81,9 @@ Tensor max_backward(const char* name, const Tensor& gradient, const Tensor& self
   sizes.planes = sizes.height * sizes.width == 0 ? 0 : self.numel() / (sizes.height * sizes.width);
   sizes.output_height = dy.size(-2);
   sizes.output_width = dy.size(-1);
-  Tensor dx = new_floats(self.sizes());
+  Tensor dx = new_like(self);
   portable::max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                              chosen.const_data_ptr<int64_t>(), sizes, execution());
+                              chosen.const_data_ptr<int64_t>(), sizes, execution_on(dy));
   return dx;
 }
 
@@ -98,8 +98,8 @@ Tensor average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, 
   portable::PoolingShape shape = shape_of("avg_pool2d", x, {kernel, stride, padding, {1}, ceil_mode});
   shape.count_include_pad = count_include_pad;
   shape.divisor_override = divisor.value_or(0);
-  Tensor y = new_floats(output_sizes(x, shape.output_height, shape.output_width));
-  portable::average_pool(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution());
+  Tensor y = new_floats(output_sizes(x, shape.output_height, shape.output_width), x);
+  portable::average_pool(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution_on(x));
   return y;
 }
 
@@ -110,8 +110,8 @@ Tensor average_pool_backward(const Tensor& gradient, const Tensor& self, IntArra
   portable::PoolingShape shape = shape_of("avg_pool2d_backward", self, {kernel, stride, padding, {1}, ceil_mode});
   shape.count_include_pad = count_include_pad;
   shape.divisor_override = divisor.value_or(0);
-  Tensor dx = new_floats(self.sizes());
-  portable::average_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape, execution());
+  Tensor dx = new_like(self);
+  portable::average_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape, execution_on(dy));
   return dx;
 }
 
@@ -122,26 +122,27 @@ portable::AdaptivePoolingShape adaptive_shape(const Tensor& x, int64_t height, i
 
 Tensor adaptive_average_pool(const Tensor& self, IntArrayRef output) {
   const Tensor x = floats("_adaptive_avg_pool2d", self);
-  Tensor y = new_floats(output_sizes(x, first(output), second(output)));
+  Tensor y = new_floats(output_sizes(x, first(output), second(output)), x);
   portable::adaptive_average_pool(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(),
-                                  adaptive_shape(x, first(output), second(output)), execution());
+                                  adaptive_shape(x, first(output), second(output)), execution_on(x));
   return y;
 }
 
 Tensor adaptive_average_pool_backward(const Tensor& gradient, const Tensor& self) {
   const Tensor dy = floats("_adaptive_avg_pool2d_backward", gradient);
-  Tensor dx = new_floats(self.sizes());
+  Tensor dx = new_like(self);
   portable::adaptive_average_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                           adaptive_shape(self, dy.size(-2), dy.size(-1)), execution());
+                                           adaptive_shape(self, dy.size(-2), dy.size(-1)), execution_on(dy));
   return dx;
 }
 
 std::tuple<Tensor, Tensor> adaptive_max_pool(const Tensor& self, IntArrayRef output) {
   const Tensor x = floats("adaptive_max_pool2d", self);
   const std::vector<int64_t> sizes = output_sizes(x, first(output), second(output));
-  Tensor y = new_floats(sizes), indices = new_indices(sizes);
+  Tensor y = new_floats(sizes, x), indices = new_indices(sizes, x);
   portable::adaptive_max_pool(y.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>(),
-                              x.const_data_ptr<float>(), adaptive_shape(x, first(output), second(output)), execution());
+                              x.const_data_ptr<float>(), adaptive_shape(x, first(output), second(output)),
+                              execution_on(x));
   return {y, indices};
 }
 

@@ -8,13 +8,15 @@
 #include <set>
 #include <string>
 
+#include "core/device/device.h"
+
 namespace estrain::operators {
 
 class PortableOperators {
  public:
-  // From here to its destruction the process computes with the portable kernels, on the instruction set that
-  // device::portable_isa() names. One object at a time.
-  PortableOperators();
+  // From here to its destruction the process computes with the portable kernels: on the CPU on the instruction set that
+  // device::portable_isa() names, and on `device`, which must outlive it. One object at a time.
+  explicit PortableOperators(device::Device& device);
   ~PortableOperators();
   PortableOperators(const PortableOperators&) = delete;
   PortableOperators& operator=(const PortableOperators&) = delete;

@@ -30,7 +30,7 @@ Tensor& fill(const char* name, Tensor& self, Draw draw) {
     draw(self.mutable_data_ptr<float>(), self.numel());
     return self;
   }
-  Tensor values = new_floats(self.sizes());
+  Tensor values = new_like(self);
   draw(values.mutable_data_ptr<float>(), values.numel());
   return self.copy_(values);
 }
@@ -38,7 +38,7 @@ Tensor& fill(const char* name, Tensor& self, Draw draw) {
 Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
   const portable::Stream call = next_random_call(generator);
   return fill("uniform_", self, [&](float* out, int64_t n) {
-    portable::uniform(out, n, static_cast<float>(from), static_cast<float>(to), call, execution());
+    portable::uniform(out, n, static_cast<float>(from), static_cast<float>(to), call, execution_on(self));
   });
 }
 
@@ -46,7 +46,7 @@ Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
   TORCH_CHECK(std >= 0, "normal_: the standard deviation is ", std);
   const portable::Stream call = next_random_call(generator);
   return fill("normal_", self, [&](float* out, int64_t n) {
-    portable::normal(out, n, static_cast<float>(mean), static_cast<float>(std), call, execution());
+    portable::normal(out, n, static_cast<float>(mean), static_cast<float>(std), call, execution_on(self));
   });
 }
 
@@ -54,22 +54,22 @@ Tensor& exponential_(Tensor& self, double rate, Generator generator) {
   TORCH_CHECK(rate > 0, "exponential_: the rate is ", rate);
   const portable::Stream call = next_random_call(generator);
   return fill("exponential_", self, [&](float* out, int64_t n) {
-    portable::exponential(out, n, static_cast<float>(rate), call, execution());
+    portable::exponential(out, n, static_cast<float>(rate), call, execution_on(self));
   });
 }
 
 Tensor& bernoulli_(Tensor& self, double p, Generator generator) {
   TORCH_CHECK(p >= 0 && p <= 1, "bernoulli_: the probability is ", p);
   const portable::Stream call = next_random_call(generator);
-  Tensor values = self.scalar_type() == at::kFloat ? self : new_floats(self.sizes());
+  Tensor values = self.scalar_type() == at::kFloat ? self : new_like(self);
   fill("bernoulli_", values,
-       [&](float* out, int64_t n) { portable::bernoulli(out, n, static_cast<float>(p), call, execution()); });
+       [&](float* out, int64_t n) { portable::bernoulli(out, n, static_cast<float>(p), call, execution_on(self)); });
   return values.is_same(self) ? self : self.copy_(values);
 }
 
 // One probability per element: 1 where a uniform number lies below it.
 Tensor& bernoulli_each(Tensor& self, const Tensor& p, Generator generator) {
-  Tensor numbers = new_floats(self.sizes());
+  Tensor numbers = new_like(self);
   uniform_(numbers, 0, 1, std::move(generator));
   return self.copy_(at::lt(numbers, p));
 }
@@ -85,9 +85,9 @@ Tensor& bernoulli_out(const Tensor& self, Generator generator, Tensor& out) {
 Tensor& integers(Tensor& self, int64_t lo, int64_t hi, const Generator& generator) {
   TORCH_CHECK(lo < hi, "random_: there is no integer in [", lo, ", ", hi, ")");
   const portable::Stream call = next_random_call(generator);
-  const Tensor drawn = at::empty(self.sizes(), at::TensorOptions(at::kLong));
+  const Tensor drawn = at::empty(self.sizes(), self.options().dtype(at::kLong));
   if (drawn.numel() == 0) return self;
-  portable::random_integers(drawn.mutable_data_ptr<int64_t>(), drawn.numel(), lo, hi, call, execution());
+  portable::random_integers(drawn.mutable_data_ptr<int64_t>(), drawn.numel(), lo, hi, call, execution_on(drawn));
   return self.copy_(drawn);
 }
 
@@ -113,28 +113,28 @@ Tensor& random_from(Tensor& self, int64_t from, std::optional<int64_t> to, Gener
 Tensor& randperm_out(int64_t n, Generator generator, Tensor& out) {
   TORCH_CHECK(n >= 0, "randperm: n is ", n);
   const portable::Stream call = next_random_call(generator);
-  const Tensor order = at::empty({n}, at::TensorOptions(at::kLong));
-  portable::permutation(order.mutable_data_ptr<int64_t>(), n, call, execution());
+  const Tensor order = at::empty({n}, out.options().dtype(at::kLong));
+  portable::permutation(order.mutable_data_ptr<int64_t>(), n, call, execution_on(order));
   return give(order, out);
 }
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout: the probability is ", p);
   const Tensor x = floats("native_dropout", input);
-  Tensor out = new_floats(x.sizes());
-  Tensor mask = at::empty(x.sizes(), at::TensorOptions(at::kBool));
+  Tensor out = new_like(x);
+  Tensor mask = at::empty(x.sizes(), x.options().dtype(at::kBool));
   const double drop = train.value_or(true) ? p : 0;
   const portable::Stream call = next_random_call({});
   portable::dropout(out.mutable_data_ptr<float>(), mask.mutable_data_ptr<bool>(), x.const_data_ptr<float>(), x.numel(),
-                    drop, call, execution());
+                    drop, call, execution_on(x));
   return {out, mask};
 }
 
 Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, double scale) {
   const Tensor dy = floats("native_dropout_backward", gradient), kept = mask.contiguous();
-  Tensor dx = new_floats(dy.sizes());
+  Tensor dx = new_like(dy);
   portable::dropout_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), kept.const_data_ptr<bool>(),
-                             dy.numel(), static_cast<float>(scale), execution());
+                             dy.numel(), static_cast<float>(scale), execution_on(dy));
   return dx;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
-#include <ATen/ops/sum_cpu_dispatch.h>
 
 #include <algorithm>
 #include <limits>
@@ -66,8 +65,8 @@ Layout layout_of(const Tensor& self, OptionalIntArrayRef dims, bool keep) {
 using Kernel = void (*)(float*, const float*, const Reduced&, const kernels::Execution&);
 
 Tensor reduce(Kernel kernel, const Layout& layout) {
-  Tensor out = new_floats(layout.result);
-  kernel(out.mutable_data_ptr<float>(), layout.x.const_data_ptr<float>(), layout.shape, execution());
+  Tensor out = new_floats(layout.result, layout.x);
+  kernel(out.mutable_data_ptr<float>(), layout.x.const_data_ptr<float>(), layout.shape, execution_on(layout.x));
   return out;
 }
 
@@ -87,7 +86,7 @@ bool counts_integers(const Tensor& self, Type type) {
 }
 
 Tensor sum_dims(const Tensor& self, OptionalIntArrayRef dims, bool keep, Type type) {
-  if (counts_integers(self, type)) return at::cpu::sum(self, dims, keep, type);
+  if (counts_integers(self, type)) return library_of(self).sum(self, dims, keep, type);
   return reduce(portable::sum, layout_of(in_type("sum", self, type), dims, keep));
 }
 Tensor& sum_out(const Tensor& self, OptionalIntArrayRef dims, bool keep, Type type, Tensor& out) {
@@ -123,12 +122,12 @@ struct Spread {
 Spread variance(const char* name, const Tensor& self, OptionalIntArrayRef dims, const std::optional<Scalar>& correction,
                 bool keep, bool deviation) {
   const Layout layout = layout_of(in_type(name, self, {}), dims, keep);
-  Spread result{new_floats(layout.result), new_floats(layout.result)};
+  Spread result{new_floats(layout.result, layout.x), new_floats(layout.result, layout.x)};
   portable::VarianceOptions options;
   options.correction = static_cast<float>(correction.value_or(1).toDouble());
   options.deviation = deviation;
   portable::variance(result.spread.mutable_data_ptr<float>(), result.mean.mutable_data_ptr<float>(),
-                     layout.x.const_data_ptr<float>(), layout.shape, options, execution());
+                     layout.x.const_data_ptr<float>(), layout.shape, options, execution_on(layout.x));
   return result;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Puts kernels in place of LibTorch's for the CPU, below autograd, and remembers which.
+// Puts kernels in place of LibTorch's for the CPU and a device beside it, below autograd, and remembers which.
 
 #include <torch/library.h>
 
@@ -11,25 +11,41 @@ namespace estrain::operators {
 
 class Registry {
  public:
-  Registry(torch::Library& cpu, torch::Library& autograd, std::set<std::string>& names)
-      : cpu_(cpu), autograd_(autograd), names_(names) {}
+  // Where kernels for one kind of device go.
+  struct Place {
+    torch::Library kernels, autograd;
+    explicit Place(c10::DispatchKey key)
+        : kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__),
+          autograd(torch::Library::IMPL, "aten", c10::getAutogradKeyFromBackend(c10::toBackendComponent(key)), __FILE__,
+                   __LINE__) {}
+  };
+
+  // `device` may be null.
+  Registry(Place& cpu, Place* device, std::set<std::string>& names) : cpu_(cpu), device_(device), names_(names) {}
 
   // `name`: without "aten::", with its overload ("mul.Tensor").
   template <typename Function>
   void replace(const std::string& name, Function* function) {
-    cpu_.impl(name.c_str(), torch::CppFunction(function));
+    cpu_.kernels.impl(name.c_str(), torch::CppFunction(function));
+    replace_on_device(name, function);
     names_.insert("aten::" + name);
+  }
+  // For an operator whose kernel for the CPU is exact where the device's is not.
+  template <typename Function>
+  void replace_on_device(const std::string& name, Function* function) {
+    if (device_ != nullptr) device_->kernels.impl(name.c_str(), torch::CppFunction(function));
   }
   // For an operator that LibTorch composes of others: it gets a derivative of its own.
   template <typename Function>
   void replace_above_autograd(const std::string& name, Function* function) {
-    autograd_.impl(name.c_str(), torch::CppFunction(function));
+    cpu_.autograd.impl(name.c_str(), torch::CppFunction(function));
+    if (device_ != nullptr) device_->autograd.impl(name.c_str(), torch::CppFunction(function));
     names_.insert("aten::" + name);
   }
 
  private:
-  torch::Library& cpu_;
-  torch::Library& autograd_;
+  Place& cpu_;
+  Place* device_;
   std::set<std::string>& names_;
 };
 

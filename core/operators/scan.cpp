@@ -40,7 +40,8 @@ class Scanner {
   std::vector<std::string> backward_layers_;
 };
 
-thread_local Scanner* scanner = nullptr;
+// Of the thread that scans, and of those of autograd that work for it: LibTorch calls the observer there too.
+Scanner* scanner = nullptr;
 
 std::string full_name(const at::RecordFunction& function) {
   const auto name = function.operator_name();

@@ -28,16 +28,16 @@ using Backward = void (*)(float*, const float*, const float*, const SoftmaxShape
 
 Tensor run(const char* name, Forward kernel, const Tensor& self, int64_t dim) {
   const Tensor x = floats(name, self);
-  Tensor y = new_floats(x.sizes());
-  kernel(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape_of(x, dim), execution());
+  Tensor y = new_like(x);
+  kernel(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape_of(x, dim), execution_on(x));
   return y;
 }
 
 Tensor run(const char* name, Backward kernel, const Tensor& gradient, const Tensor& output, int64_t dim) {
   const Tensor dy = floats(name, gradient), y = floats(name, output);
-  Tensor dx = new_floats(y.sizes());
+  Tensor dx = new_like(y);
   kernel(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), y.const_data_ptr<float>(), shape_of(y, dim),
-         execution());
+         execution_on(y));
   return dx;
 }
 

@@ -27,17 +27,17 @@ portable::UpsampleShape shape_of(IntArrayRef input, IntArrayRef output, Factor f
 
 Tensor nearest(const Tensor& self, IntArrayRef output, Factor height, Factor width) {
   const Tensor x = floats("upsample_nearest2d", self);
-  Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]});
+  Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]}, x);
   portable::upsample_nearest(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(),
-                             shape_of(x.sizes(), output, height, width), execution());
+                             shape_of(x.sizes(), output, height, width), execution_on(x));
   return y;
 }
 
 Tensor nearest_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, Factor height, Factor width) {
   const Tensor dy = floats("upsample_nearest2d_backward", gradient);
-  Tensor dx = new_floats(input);
+  Tensor dx = new_floats(input, dy);
   portable::upsample_nearest_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                      shape_of(input, output, height, width), execution());
+                                      shape_of(input, output, height, width), execution_on(dy));
   return dx;
 }
 
@@ -45,8 +45,8 @@ Tensor bilinear(const Tensor& self, IntArrayRef output, bool align_corners, Fact
   const Tensor x = floats("upsample_bilinear2d", self);
   portable::UpsampleShape shape = shape_of(x.sizes(), output, height, width);
   shape.align_corners = align_corners;
-  Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]});
-  portable::upsample_bilinear(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution());
+  Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]}, x);
+  portable::upsample_bilinear(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution_on(x));
   return y;
 }
 
@@ -55,8 +55,9 @@ Tensor bilinear_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef
   const Tensor dy = floats("upsample_bilinear2d_backward", gradient);
   portable::UpsampleShape shape = shape_of(input, output, height, width);
   shape.align_corners = align_corners;
-  Tensor dx = new_floats(input);
-  portable::upsample_bilinear_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape, execution());
+  Tensor dx = new_floats(input, dy);
+  portable::upsample_bilinear_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape,
+                                       execution_on(dy));
   return dx;
 }
 

@@ -37,24 +37,21 @@ double time_mini_batch(const Trial& trial, const data::Batch& batch) {
 }
 
 double time_portable(const Trial& trial, const data::Batch& batch) {
-  const operators::PortableOperators kernels;
+  const operators::PortableOperators kernels(trial.device);
   return time_mini_batch(trial, batch);
 }
 
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
-Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
-  double torch = time_mini_batch(trial, batch);
-  double portable = has_portable ? time_portable(trial, batch) : 0;
+Json measure(const Trial& trial, const data::Batch& batch) {
+  double torch = time_mini_batch(trial, batch), portable = time_portable(trial, batch);
   const int64_t begin = monotonic_ns();
   const bool repeats = torch + portable <= kSecondsOfSlowRound;
   for (int round = 0; repeats && round < kMostRounds; ++round) {
     torch = std::min(torch, time_mini_batch(trial, batch));
-    if (has_portable) portable = std::min(portable, time_portable(trial, batch));
+    portable = std::min(portable, time_portable(trial, batch));
     if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
   }
-  Json seconds = {{"torch", torch}};
-  if (has_portable) seconds["portable"] = portable;
-  return seconds;
+  return {{"torch", torch}, {"portable", portable}};
 }
 
 Json memory_as_json() {
@@ -100,16 +97,13 @@ void probe(ProbeSetup& setup) {
   const Trial trial{job, hooks, *device};
   job.model().train();
   const data::Batch batch = first_batch(job);
-  const bool has_portable = device->torch_device().is_cpu();
   std::vector<operators::OperatorUse> uses;
-  if (has_portable) {
-    const operators::PortableOperators kernels;
+  {
+    const operators::PortableOperators kernels(*device);
     uses = scan_operators(trial, batch, kernels.names());
-  } else {
-    uses = scan_operators(trial, batch, {});
   }
   for (const operators::OperatorUse& use : uses) setup.report["operators"].push_back(as_json(use));
-  if (setup.measures) setup.report["seconds"] = measure(trial, batch, has_portable);
+  if (setup.measures) setup.report["seconds"] = measure(trial, batch);
   setup.report["memory"] = memory_as_json();
   setup.report["size"] = size_of(job);
   if (setup.spec.model.init.empty()) return;

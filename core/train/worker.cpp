@@ -37,12 +37,6 @@ StageOrder parse_order(const Json& message) {
   return order;
 }
 
-void require_portable_kernels(const device::Device& device) {
-  if (device.torch_device().is_cpu()) return;
-  throw Error(Fault::infeasible, "this version has no portable kernels for CUDA")
-      .advise("use job.kernels = \"torch\" with D1 on GPUs, or cpu workers at D2");
-}
-
 // At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
 void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
   const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
@@ -77,10 +71,7 @@ void run_worker(WorkerSetup& setup) {
   const auto device = device::open_device(setup.device, setup.libraries);
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
-  if (setup.spec.job.kernels == spec::Kernels::portable) {
-    require_portable_kernels(*device);
-    portable.emplace();
-  }
+  if (setup.spec.job.kernels == spec::Kernels::portable) portable.emplace(*device);
   comm::JobMemory memory(setup.memory);
   const data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();

@@ -21,10 +21,16 @@ std::string fresh_output_file() {
   return pattern;
 }
 
+// The program under test; another build of it where the environment names one.
+std::string program() {
+  const char* named = std::getenv("ESTRAIN_PROGRAM");
+  return named != nullptr ? named : ESTRAIN_PROGRAM;
+}
+
 ChildProcess start(const Words& arguments, const Command::Options& options, const std::string& output) {
   ChildOptions child;
   if (options.survives_file_limit) child.arguments = {"/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"};
-  child.arguments.emplace_back(ESTRAIN_PROGRAM);
+  child.arguments.push_back(program());
   child.arguments.insert(child.arguments.end(), arguments.begin(), arguments.end());
   child.output = output;
   return ChildProcess::start(child);

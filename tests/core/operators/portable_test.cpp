@@ -10,11 +10,14 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/device/cpu_device.h"
 #include "core/operators/float_tensor.h"
 #include "core/operators/random_stream.h"
 
 namespace estrain::operators {
 namespace {
+
+device::CpuDevice cpu;
 
 using torch::Tensor;
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
@@ -157,7 +160,7 @@ TEST_CASE("results and gradients are those of the same operators in double preci
     const std::vector<Tensor> values = draw(each);
     const std::vector<Tensor> expected = results(each, values, torch::kDouble);
     const std::vector<Tensor> torchs = results(each, values, torch::kFloat);
-    const PortableOperators portable;
+    const PortableOperators portable(cpu);
     const std::vector<Tensor> got = results(each, values, torch::kFloat);
     REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i) {
@@ -169,7 +172,7 @@ TEST_CASE("results and gradients are those of the same operators in double preci
 }
 
 TEST_CASE("strides leave no trace") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   const Tensor x = torch::randn({4, 6, 9, 8}), w = torch::randn({5, 6, 3, 3});
   const auto last = at::MemoryFormat::ChannelsLast;
   const std::vector<int64_t> dims = {0, 2, 3};
@@ -188,13 +191,13 @@ TEST_CASE("running statistics of batch norm, and evaluation with them") {
     return std::vector<Tensor>{mean, var, y};
   };
   const std::vector<Tensor> expected = run(torch::kDouble);
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   const std::vector<Tensor> got = run(torch::kFloat);
   for (size_t i = 0; i < got.size(); ++i) CHECK(largest_error(got[i], expected[i]) < 2e-6);
 }
 
 TEST_CASE("a random number depends on seed, virtual rank, step and call") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   const auto numbers = [](uint64_t seed, uint32_t rank, uint64_t step, int skipped = 0) {
     begin_random_stream(seed, rank, step);
     for (int i = 0; i < skipped; ++i) torch::rand({3});
@@ -210,7 +213,7 @@ TEST_CASE("a random number depends on seed, virtual rank, step and call") {
 }
 
 TEST_CASE("dropout keeps, scales and passes gradients on alike") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   begin_random_stream(1, 0, 0);
   const Tensor x = torch::ones({10000}).requires_grad_(true);
   const Tensor y = at::dropout(x, 0.25, true);
@@ -223,7 +226,7 @@ TEST_CASE("dropout keeps, scales and passes gradients on alike") {
 }
 
 TEST_CASE("attention's dropout draws the same in both directions") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   const auto run = [](double nudge) {
     torch::manual_seed(1);
     const Tensor q = torch::randn({1, 2, 9, 4}), k = torch::randn({1, 2, 9, 4});
@@ -240,14 +243,14 @@ TEST_CASE("attention's dropout draws the same in both directions") {
 }
 
 TEST_CASE("integers, and what is exact, stay LibTorch's") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   CHECK(torch::arange(10).sum().item<int64_t>() == 45);
   CHECK((torch::arange(10) + torch::arange(10)).equal(2 * torch::arange(10)));
   CHECK(torch::arange(4).pow(2).equal(torch::tensor({0, 1, 4, 9})));
 }
 
 TEST_CASE("other floating-point types are refused by name") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   const Tensor x = torch::zeros({3, 3}, torch::kDouble), h = torch::zeros({3, 3}, torch::kBFloat16);
   CHECK(message_of([&] { x.mm(x); }) == "the portable kernels do not cover aten::mm on Double");
   CHECK(message_of([&] { h.exp(); }) == "the portable kernels do not cover aten::exp on BFloat16");
@@ -264,7 +267,7 @@ TEST_CASE("LibTorch's own kernels are back afterwards") {
   };
   const Tensor before = draw_numbers();
   {
-    const PortableOperators portable;
+    const PortableOperators portable(cpu);
     CHECK_FALSE(draw_numbers().equal(before));
     CHECK(portable.names().contains("aten::mm"));
   }
@@ -278,7 +281,7 @@ TEST_CASE("kernels get as many threads as LibTorch has, and none inside a parall
     std::mutex lock;
     std::set<std::thread::id> threads;
   } seen;
-  const kernels::Execution execution = operators::execution();
+  const kernels::Execution execution = execution_on(torch::zeros({1}));
   CHECK(execution.threads == 2);
   execution.run(
       2,

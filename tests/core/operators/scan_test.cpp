@@ -3,15 +3,18 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include "core/device/cpu_device.h"
 #include "core/operators/portable.h"
 
 namespace estrain::operators {
 namespace {
 
+device::CpuDevice cpu;
+
 using torch::Tensor;
 
 std::vector<OperatorUse> scan_work(const std::function<void()>& work, std::string_view layer = "body") {
-  const PortableOperators portable;
+  const PortableOperators portable(cpu);
   return scan({&portable.names(), [layer] { return layer; }}, work);
 }
 

@@ -29,9 +29,9 @@ TEST_CASE("every model of the zoo is covered at D2") {
     CAPTURE(model);
     const spec::JobSpec spec = job_of(model);
     const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
-    const operators::PortableOperators portable;
-    Job job(spec, data, true);
     device::CpuDevice cpu;
+    const operators::PortableOperators portable(cpu);
+    Job job(spec, data, true);
     est::GradientHooks hooks(job.parameters(), cpu);
     job.model().train();
     const auto uses = scan_operators({job, hooks, cpu}, first_batch(job), portable.names());

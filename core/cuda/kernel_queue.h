@@ -1,0 +1,22 @@
+#pragma once
+// What the portable kernels are put into on a GPU.
+
+#include <c10/core/Device.h>
+
+#include "kernels/device_queue.h"
+
+namespace estrain::cuda {
+
+class KernelQueue {
+ public:
+  explicit KernelQueue(c10::DeviceIndex index);
+
+  // LibTorch's current stream and its allocator.
+  const kernels::DeviceQueue* current();
+
+ private:
+  const c10::DeviceIndex index_;
+  kernels::DeviceQueue queue_;
+};
+
+}  // namespace estrain::cuda

@@ -1,0 +1,14 @@
+// A driver that starts, under the name of NVIDIA's (libcuda.so.1), and a machine that shows one: the second by
+// LD_PRELOAD.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstring>
+
+extern "C" int cuInit(unsigned) { return 0; }
+
+extern "C" int access(const char* path, int mode) noexcept {
+  if (std::strcmp(path, "/dev/nvidiactl") == 0) return 0;
+  static const auto of_libc = reinterpret_cast<int (*)(const char*, int)>(::dlsym(RTLD_NEXT, "access"));
+  return of_libc(path, mode);
+}

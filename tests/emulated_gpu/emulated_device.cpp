@@ -1,0 +1,93 @@
+// What the worker library finds in place of libestrain_cuda.so: GPUs that the CPU plays (backend.h), behind the same
+// interface (core/device/device.h), its readers called on another thread after the work that follows has been asked
+// for.
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/device/arrivals.h"
+#include "core/device/cpu.h"
+#include "core/device/device.h"
+#include "tests/emulated_gpu/backend.h"
+
+namespace estrain::testing {
+namespace {
+
+using device::Arrivals;
+using Bytes = std::vector<std::byte>;
+
+std::shared_ptr<Bytes> copied(const void* from, size_t bytes) {
+  auto copy = std::make_shared<Bytes>(bytes);
+  if (bytes > 0) std::memcpy(copy->data(), from, bytes);
+  return copy;
+}
+
+class EmulatedMirror : public device::Mirror {
+ public:
+  EmulatedMirror(size_t bytes, Arrivals& arrivals)
+      : bytes_(bytes),
+        arrivals_(arrivals),
+        storage_(
+            at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(backend_device())).storage()) {
+  }
+
+  const c10::Storage& storage() const override { return storage_; }
+  void load(std::byte* host) override {
+    if (bytes_ > 0) std::memcpy(storage_.mutable_data(), host, bytes_);
+  }
+  void store(std::byte* host, std::function<void()> then) override {
+    arrivals_.push({{},
+                    [host, values = copied(storage_.data(), bytes_), then = std::move(then)] {
+                      if (!values->empty()) std::memcpy(host, values->data(), values->size());
+                      then();
+                    },
+                    bytes_});
+  }
+
+ private:
+  size_t bytes_;
+  Arrivals& arrivals_;
+  c10::Storage storage_;
+};
+
+class EmulatedDevice : public device::Device {
+ public:
+  EmulatedDevice() : arrivals_([] {}) { register_backend(); }
+
+  c10::Device torch_device() const override { return backend_device(); }
+  std::string describe() const override { return "emulated GPU; " + device::describe_processor(); }
+  const kernels::DeviceQueue* queue() override { return backend_queue(); }
+  const device::LibraryKernels& library_kernels() const override { return backend_library_kernels; }
+  std::optional<at::Generator> generator() const override { return std::nullopt; }
+  void expect_copies(std::byte*, size_t) override {}
+  std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse) override {
+    return std::make_unique<EmulatedMirror>(bytes, arrivals_);
+  }
+  at::Tensor upload(const at::Tensor& host) override { return host.to(torch_device()); }
+  void read(const at::Tensor& values, Reader reader) override {
+    auto copy = copied(values.const_data_ptr(), values.nbytes());
+    const size_t bytes = copy->size();
+    arrivals_.push(
+        {{},
+         [copy = std::move(copy), reader = std::move(reader)] { reader(reinterpret_cast<const float*>(copy->data())); },
+         bytes});
+  }
+  void defer(std::function<void()> action) override { arrivals_.push({{}, std::move(action)}); }
+  void finish() override { arrivals_.finish(); }
+
+ private:
+  Arrivals arrivals_;
+};
+
+}  // namespace
+}  // namespace estrain::testing
+
+extern "C" estrain::device::Device* estrain_open_cuda_device(int) {
+  static bool opened = false;
+  if (opened) return nullptr;
+  opened = true;
+  return new estrain::testing::EmulatedDevice();
+}
