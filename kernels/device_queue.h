@@ -9,12 +9,14 @@ namespace estrain::kernels {
 namespace portable {
 struct DeviceKernels;
 }
+struct DeviceUpdates;
 
 // All work goes to one stream, in order; nothing waits for the host. Not thread-safe.
 struct DeviceQueue {
   const portable::DeviceKernels* kernels = nullptr;
-  void* stream = nullptr;  // CUDA: a cudaStream_t
-  int processors = 100;    // of the device: how much it does side by side. Decides how work is laid out, no bit
+  const DeviceUpdates* updates = nullptr;  // device_updates.h
+  void* stream = nullptr;                  // CUDA: a cudaStream_t
+  int processors = 100;  // of the device: how much it does side by side. Decides how work is laid out, no bit
 
   // Scratch memory of the device, at least 256-byte aligned, for work put into the stream between the two calls: the
   // memory may be handed to somebody else as soon as that work is done. allocate() throws where there is none.

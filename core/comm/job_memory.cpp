@@ -144,6 +144,7 @@ void JobMemory::open_stage() {
   h.pause_request.store(0);
   h.stage_end.store(-1);
   h.abort.store(0);
+  h.resident.store(0);
   h.stage_started.store(0);
   h.stage_started_ns.store(0);
   for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all}) words->arrived.store(0);
@@ -166,15 +167,18 @@ void JobMemory::abort_stage() {
   futex_wake_all(h.releases);
 }
 
-void JobMemory::repair() {
+int64_t JobMemory::repair() {
   MemoryHeader& h = header();
   const uint32_t published = h.published.load();
+  const bool shared = h.resident.load() == 0;
   if (published > 0) {
     const RecordHead& newest = *view_record(*this, published - 1).head;
-    if (newest.kind == RecordKind::step && newest.step == h.committed.load() + 1) h.committed.store(newest.step);
+    if (shared && newest.kind == RecordKind::step && newest.step == h.committed.load() + 1)
+      h.committed.store(newest.step);
     if (newest.kind == RecordKind::evaluation) h.evaluated.store(newest.step);
   }
   std::memset(record(published), 0, h.record_bytes);
+  return std::max<int64_t>(0, h.trained.exchange(h.committed.load()) - h.committed.load());
 }
 
 bool JobMemory::wait_ready(int milliseconds) {

@@ -77,11 +77,15 @@ struct MemoryHeader {
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
 
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
-  std::atomic<double> lr[2];                   // of the update that made each copy; 0: none yet
-  std::atomic<int64_t> evaluated;              // last step whose evaluation has been published; -1: none
-  std::atomic<int64_t> progress_ns;            // of the last commit, evaluation or opening of a stage (monotonic)
-  std::atomic<int64_t> longest_step_ns;        // between two of them; 0: no step yet
-  std::atomic<int64_t> scribe_beat_ns;         // when the scribe last looked around (monotonic); 0: not yet
+  // The newest step that is trained: the committed one, or a later one whose state lies in a GPU's memory alone. Its
+  // record is out.
+  std::atomic<int64_t> trained;
+  std::atomic<uint32_t> resident;        // 1: the stage's state lies in a GPU's memory
+  std::atomic<double> lr[2];             // of the update that made each copy; 0: none yet
+  std::atomic<int64_t> evaluated;        // last step whose evaluation has been published; -1: none
+  std::atomic<int64_t> progress_ns;      // of the last commit, evaluation or opening of a stage (monotonic)
+  std::atomic<int64_t> longest_step_ns;  // between two of them; 0: no step yet
+  std::atomic<int64_t> scribe_beat_ns;   // when the scribe last looked around (monotonic); 0: not yet
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.
   alignas(64) std::atomic<uint32_t> pause_request;
   std::atomic<int64_t> stage_end;         // step after which the workers leave their loop; -1: not decided
@@ -132,8 +136,9 @@ class JobMemory {
   // Makes all workers leave their loop after the mini-batch at hand.
   void abort_stage();
   // After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
-  // written is committed, a step that was under way leaves no trace.
-  void repair();
+  // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
+  // done again: 0 unless their state lay in a GPU's memory.
+  int64_t repair();
   // Waits until the builder is ready, and maps everything. False after `milliseconds`.
   bool wait_ready(int milliseconds);
 

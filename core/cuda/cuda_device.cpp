@@ -122,6 +122,11 @@ void CudaDevice::read(const at::Tensor& values, Reader reader) {
                   bytes});
 }
 
+void CudaDevice::download(const at::Tensor& values, std::byte* host, std::function<void()> then) {
+  const Copied copied = copy_to_host(host, values.const_data_ptr(), values.nbytes(), to_host_);
+  arrivals_.push({[copied] { copied->synchronize(); }, [values, then = std::move(then)] { then(); }});
+}
+
 void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::move(action)}); }
 
 void CudaDevice::finish() {

@@ -29,6 +29,7 @@ class CudaDevice : public device::Device {
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
   at::Tensor upload(const at::Tensor& host) override;
   void read(const at::Tensor& values, Reader reader) override;
+  void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
   void defer(std::function<void()> action) override;
   void finish() override;
 

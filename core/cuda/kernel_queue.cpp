@@ -26,6 +26,7 @@ int processors_of(c10::DeviceIndex index) {
 KernelQueue::KernelQueue(c10::DeviceIndex index)
     : index_(index),
       queue_{.kernels = &kernels::cuda::device_kernels,
+             .updates = &kernels::cuda::device_updates,
              .processors = processors_of(index),
              .allocate = allocate,
              .release = release} {}

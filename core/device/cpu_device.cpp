@@ -69,6 +69,11 @@ const LibraryKernels cpu_library_kernels = ESTRAIN_LIBRARY_KERNELS(at::cpu);
 
 std::string CpuDevice::describe() const { return describe_processor(); }
 
+void CpuDevice::download(const at::Tensor& values, std::byte* host, std::function<void()> then) {
+  std::memcpy(host, values.const_data_ptr(), values.nbytes());
+  then();
+}
+
 std::unique_ptr<Mirror> CpuDevice::mirror(size_t bytes, MirrorUse use) {
   if (use == MirrorUse::read_only) return std::make_unique<InPlace>(bytes);
   return std::make_unique<Copy>(bytes);

@@ -18,6 +18,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) override;
   at::Tensor upload(const at::Tensor& host) override { return host; }
   void read(const at::Tensor& values, Reader reader) override { reader(values.const_data_ptr<float>()); }
+  void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
   void defer(std::function<void()> action) override { action(); }
   void finish() override {}
 };

@@ -77,6 +77,9 @@ class Device {
   // the call.
   using Reader = std::function<void(const float* values)>;
   virtual void read(const at::Tensor& values, Reader reader) = 0;
+  // Copies the bytes of a contiguous tensor of this device to `host`, which expect_copies() was told of, and calls
+  // `then`, as read() does.
+  virtual void download(const at::Tensor& values, std::byte* host, std::function<void()> then) = 0;
   // Calls `action` in its turn among the reads.
   virtual void defer(std::function<void()> action) = 0;
 

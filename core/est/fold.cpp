@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/device_updates.h"
 #include "kernels/sum.h"
 
 namespace estrain::est {
@@ -47,6 +48,33 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     }
     if (present) std::copy_n(scratch.data(), size, out + begin);
   }
+  return present;
+}
+
+bool fold_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
+                    const kernels::DeviceQueue& queue) {
+  const kernels::DeviceUpdates& updates = *queue.updates;
+  if (gradient != nullptr && std::ranges::all_of(left, &Partial::present)) {
+    std::array<const float*, kernels::kMostDeviceOperands> operands;
+    std::ranges::transform(left, operands.begin(), &Partial::values);
+    updates.fold_scaled(out, operands.data(), left.size(), gradient, factor, n, queue);
+    return true;
+  }
+  // As above, one addition at a time. The last one reads left[0], whose memory `out` may be.
+  void* const scratch = queue.allocate(queue, n * sizeof(float));
+  auto* const sum = static_cast<float*>(scratch);
+  bool present = gradient != nullptr;
+  if (present) updates.fold_scaled(sum, nullptr, 0, gradient, factor, n, queue);
+  for (size_t i = left.size(); i-- > 0;) {
+    float* const to = i == 0 ? out : sum;
+    if (left[i].present && present) {
+      updates.add(to, left[i].values, sum, n, queue);
+    } else if (left[i].present || present) {
+      updates.add_zero(to, left[i].present ? left[i].values : sum, n, queue);
+    }
+    present |= left[i].present;
+  }
+  queue.release(queue, scratch);
   return present;
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/device_queue.h"
+
 namespace estrain::est {
 
 // A partial sum of one parameter, or of a piece of it. Absent: no EST below it reached the parameter; it counts as +0
@@ -21,5 +23,9 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
 
 // left + right, the same way.
 bool add_partials(Partial left, Partial right, float* out, size_t n);
+
+// fold() of arrays in a device's memory, put into its queue: the same bits.
+bool fold_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
+                    const kernels::DeviceQueue& queue);
 
 }  // namespace estrain::est

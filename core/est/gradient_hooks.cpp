@@ -37,6 +37,16 @@ void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
   sink_.reset();
 }
 
+void GradientHooks::backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink) {
+  reached_.assign(reached_.size(), false);
+  device_sink_ = std::move(sink);
+  loss.backward();
+  for (size_t i = 0; i < reached_.size(); ++i) {
+    if (!reached_[i]) device_sink_(i, {});
+  }
+  device_sink_ = nullptr;
+}
+
 void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
   torch::Tensor& slot = tensor.mutable_grad();
   const torch::Tensor gradient = slot.contiguous();
@@ -45,6 +55,7 @@ void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
     throw Error::make(Fault::bug, "gradient of parameter {} is not float32 of its shape", parameter);
   }
   reached_[parameter] = true;
+  if (device_sink_) return device_sink_(parameter, gradient);
   device_.read(gradient, [sink = sink_, parameter](const float* values) { (*sink)(parameter, values); });
 }
 

@@ -21,6 +21,10 @@ namespace estrain::est {
 // pass did not reach it.
 using GradientSink = std::function<void(size_t parameter, const float* gradient)>;
 
+// The same on the device, called at once: the gradient may go when the call returns, since what is put into the
+// device's queue comes before whoever is given its memory next. Undefined: the backward pass did not reach it.
+using DeviceGradientSink = std::function<void(size_t parameter, const torch::Tensor& gradient)>;
+
 class GradientHooks {
  public:
   // Installs the hooks on parameters of that device; the object must outlive every backward pass of the parameters.
@@ -32,13 +36,17 @@ class GradientHooks {
   // sink is called as the device calls its readers: all calls are through after Device::finish(), and what it refers to
   // must last until then.
   void backward(const torch::Tensor& loss, GradientSink sink);
+  // The same with gradients where they are: no call is left when this returns.
+  void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
  private:
   void take(size_t parameter, const torch::Tensor& tensor);
 
   device::Device& device_;
   std::vector<bool> reached_;
-  std::shared_ptr<const GradientSink> sink_;  // of the pass under way
+  // Of the pass under way, one of the two.
+  std::shared_ptr<const GradientSink> sink_;
+  DeviceGradientSink device_sink_;
 };
 
 }  // namespace estrain::est

@@ -76,7 +76,7 @@ std::vector<Device> Launcher::devices_in_force() const {
   return devices;
 }
 
-int64_t Launcher::steps_left() const { return std::max<int64_t>(0, manifest_->total_steps - committed()); }
+int64_t Launcher::steps_left() const { return std::max<int64_t>(0, manifest_->total_steps - trained()); }
 
 // For an offer or reclaim that comes while the workers are changing: served when they have.
 void Launcher::serve_waiting() {
@@ -88,7 +88,7 @@ void Launcher::serve_waiting() {
 }
 
 void Launcher::note_decision(std::string what, std::string reason) {
-  const int64_t step = committed();
+  const int64_t step = trained();
   directory_.log_event("decision", {{"step", step}, {"what", what}, {"reason", reason}});
   printer_.note(fmt::format("step {}: {}: {}", step, what, reason));
   elastic_.note({step, std::move(what), std::move(reason)});
@@ -130,7 +130,7 @@ void Launcher::resize_as_planned(ClientId client) {
   const Placement best = companion_->best(require_speeds(), state_.held);
   if (is_in_force(best)) {
     control_->reply(client, {{"ok", true},
-                             {"step", committed()},
+                             {"step", trained()},
                              {"message", "the devices and shares in force are the best: " + best.plan.reason}});
     return;
   }
@@ -186,7 +186,7 @@ void Launcher::take_or_decline(ClientId client, const std::vector<std::string>& 
                  {"reason", reason},
                  {"message", what + ": " + reason}};
   if (!takes) {
-    answer.update({{"ok", true}, {"step", committed()}});
+    answer.update({{"ok", true}, {"step", trained()}});
     return control_->reply(client, answer);
   }
   std::vector<std::string> held = state_.held;
@@ -242,8 +242,8 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
   note_decision("reclaim of " + list_of(wanted), fmt::format("to be given back within {:.1f} s", within));
   if (staying.size() == state_.workers.size() && phase_ == Phase::training) {  // they were idle
     state_.held = *rest;
-    directory_.log_event("reclaimed", {{"step", committed()}, {"seconds", seconds(monotonic_ns() - arrived_ns)}});
-    control_->reply(client, {{"ok", true}, {"step", committed()}, {"message", "they were idle"}});
+    directory_.log_event("reclaimed", {{"step", trained()}, {"seconds", seconds(monotonic_ns() - arrived_ns)}});
+    control_->reply(client, {{"ok", true}, {"step", trained()}, {"message", "they were idle"}});
     return;
   }
   PendingChange change = shrunk_to(staying, *rest);

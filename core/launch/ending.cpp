@@ -41,21 +41,21 @@ int Launcher::end() {
   if (failure_) fail();
   if (ending_ == Ending::stopped) return report_stop();
   printer_.note(format_progress(progress()));
-  if (state_.last_saved_step != committed()) {
+  if (state_.last_saved_step != trained()) {
     throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
-                      committed(), last_save_error_)
+                      trained(), last_save_error_)
         .advise(fmt::format(
             "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
             directory_.path()));
   }
-  directory_.log_event("finished", {{"step", committed()}});
-  printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", committed(),
+  directory_.log_event("finished", {{"step", trained()}});
+  printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", trained(),
                             format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
   return 0;
 }
 
 int Launcher::report_stop() {
-  const int64_t step = memory_ ? committed() : from_step_;
+  const int64_t step = memory_ ? trained() : from_step_;
   directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
   if (memory_ && state_.last_saved_step != step) {
     const Error error =
@@ -93,7 +93,7 @@ void Launcher::fail() {
                           state_.last_saved_step, directory_.path());
   }
   Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
-  details["last_good_step"] = memory_ ? Json(committed()) : Json();
+  details["last_good_step"] = memory_ ? Json(trained()) : Json();
   directory_.log_event("failed", details);
   if (stop_client_) control_->reply(*stop_client_, error_answer(error));
   throw error.advise(advice);
@@ -101,7 +101,7 @@ void Launcher::fail() {
 
 // Has the scribe, or another one if it is lost on the way, write the committed state, and waits for it.
 void Launcher::save_last_state() {
-  const int64_t step = committed();
+  const int64_t step = trained();
   last_save_error_.clear();
   pid_t asked = -1;
   while (state_.last_saved_step != step && last_save_error_.empty() && state_.scribe.socket) {
@@ -144,19 +144,21 @@ void Launcher::report_faults() {
   if (state_.faults.empty()) return;
   std::map<std::string, int> by_cause;
   double lost = 0;
+  int64_t redone = 0;
   for (const Json& fault : state_.faults) {
     ++by_cause[fmt::format("{} ({})", fault.value("cause", ""), fault.value("class", ""))];
     lost += fault.value("seconds_lost", 0.0);
+    redone += fault.value("steps_redone", INT64_C(0));
   }
   std::string causes;
   for (const auto& [cause, times] : by_cause)
     causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
-  printer_.note(fmt::format("{} faults survived: {}; {:.1f} s lost, no committed step redone", state_.faults.size(),
-                            causes, lost));
-  directory_.log_event("faults", {{"step", memory_ ? committed() : from_step_},
+  printer_.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", state_.faults.size(), causes, lost,
+                            redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
+  directory_.log_event("faults", {{"step", memory_ ? trained() : from_step_},
                                   {"faults", state_.faults},
                                   {"seconds_lost", lost},
-                                  {"committed_steps_redone", 0}});
+                                  {"committed_steps_redone", redone}});
 }
 
 void Launcher::dismiss_workers() {

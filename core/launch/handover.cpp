@@ -73,6 +73,7 @@ Json to_json(const Loss& loss) {
           {"cause", loss.cause},
           {"what", loss.what},
           {"step", loss.step},
+          {"steps_redone", loss.steps_redone},
           {"last_beat_ns", loss.last_beat_ns},
           {"noticed_ns", loss.noticed_ns}};
 }
@@ -85,6 +86,7 @@ Loss loss_from_json(const Json& json) {
   loss.cause = json.at("cause");
   loss.what = json.at("what");
   loss.step = json.at("step");
+  loss.steps_redone = json.at("steps_redone");
   loss.last_beat_ns = json.at("last_beat_ns");
   loss.noticed_ns = json.at("noticed_ns");
   return loss;

@@ -33,7 +33,8 @@ struct Loss {
   EstRange ests;
   std::string cause;         // the fault table's
   std::string what;          // in words: "killed by SIGKILL"
-  int64_t step = 0;          // committed when it was noticed
+  int64_t step = 0;          // trained when it was noticed
+  int64_t steps_redone = 0;  // of those: their state was lost with a GPU's memory
   int64_t last_beat_ns = 0;  // its last sign of life (monotonic); 0: none yet
   int64_t noticed_ns = 0;
 };

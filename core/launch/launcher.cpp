@@ -306,7 +306,7 @@ void Launcher::tick() {
   if (phase_ == Phase::training && !first_step_seen_) note_first_step();
   if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
   const int64_t now = monotonic_ns();
-  if (printer_.due(now) && committed() > rate_from_step_) printer_.show(progress(), now);
+  if (printer_.due(now) && trained() > rate_from_step_) printer_.show(progress(), now);
 }
 
 // How long the user waited from the start of this process to the end of the first step.
@@ -324,8 +324,8 @@ void Launcher::attach_memory() {
   if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
   rate_from_ns_ = monotonic_ns();
-  rate_from_step_ = committed();
-  speed_meter_.begin(committed());
+  rate_from_step_ = trained();
+  speed_meter_.begin(trained());
   companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
 }
 
@@ -334,7 +334,7 @@ void Launcher::begin_training() {
   attach_memory();
   state_.start_seconds = seconds(monotonic_ns() - state_.started_ns);
   load_profiles();
-  const int64_t step = committed();
+  const int64_t step = trained();
   elastic_.stage_began = step;
   if (step == 0) {
     memory_->hold(0);
@@ -358,7 +358,7 @@ void Launcher::begin_training() {
 // Hands the ranges to the workers of state_; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
-  speed_meter_.begin(committed());
+  speed_meter_.begin(trained());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
   for (size_t index = 0; index < state_.workers.size(); ++index) {
@@ -370,7 +370,7 @@ void Launcher::start_stage() {
   Json devices = Json::array();
   for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device.kind);
   directory_.log_event("stage", {{"stage", state_.stage},
-                                 {"step", committed()},
+                                 {"step", trained()},
                                  {"workers", state_.workers.size()},
                                  {"devices", devices},
                                  {"ranges", ranges}});

@@ -182,7 +182,8 @@ class Launcher {
   std::optional<comm::RecordHead> last_step_record();
   void log_stage_speed();
   double step_seconds() const;
-  int64_t committed() const { return memory_->header().committed.load(); }
+  // The newest step; the committed one while nobody trains.
+  int64_t trained() const { return memory_->header().trained.load(); }
 
   RunDirectory directory_;
   spec::JobSpec spec_;

@@ -11,7 +11,7 @@
 namespace estrain::launch {
 
 double Launcher::step_seconds() const {
-  const int64_t steps = committed() - rate_from_step_;
+  const int64_t steps = trained() - rate_from_step_;
   return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
 }
 
@@ -27,7 +27,7 @@ std::optional<comm::RecordHead> Launcher::last_step_record() {
 
 Progress Launcher::progress() {
   Progress now;
-  now.step = committed();
+  now.step = trained();
   now.total_steps = manifest_->total_steps;
   now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
   now.accuracy = state_.accuracy;
@@ -109,7 +109,7 @@ void Launcher::log_stage_speed() {
   std::string devices;
   for (const WorkerProcess& worker : state_.workers)
     devices += fmt::format("{}{}={}", devices.empty() ? "" : ",", worker.device.kind, worker.ests.size());
-  elastic_.end_stage(committed(), std::move(devices), span.step_seconds());
+  elastic_.end_stage(trained(), std::move(devices), span.step_seconds());
   if (span.steps == 0) return;
   Json workers = Json::array();
   for (size_t rank = 0; rank < span.workers.size(); ++rank) {

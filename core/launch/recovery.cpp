@@ -77,7 +77,7 @@ void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
             worker.ests,
             diagnosis.cause,
             in_words(evidence, diagnosis),
-            memory_ ? committed() : from_step_,
+            memory_ ? trained() : from_step_,
             0,
             monotonic_ns()};
   if (const comm::WorkerPulse* pulse = pulse_of(worker)) loss.last_beat_ns = pulse->beat_ns.load();
@@ -191,27 +191,32 @@ void Launcher::stand_still() {
 
 void Launcher::report_recovery_if_stepped() {
   const Loss& loss = *state_.recovery;
-  if (phase_ == Phase::recovering || committed() <= loss.step) return;
+  if (phase_ == Phase::recovering || trained() <= loss.step) return;
   const int64_t now = monotonic_ns();
   const double lost = seconds(now - (loss.last_beat_ns > 0 ? loss.last_beat_ns : loss.noticed_ns));
   directory_.log_event("recovered", {{"step", loss.step},
                                      {"worker", loss.worker},
                                      {"cause", loss.cause},
                                      {"seconds_to_next_step", lost},
-                                     {"committed_steps_redone", 0},
+                                     {"committed_steps_redone", loss.steps_redone},
                                      {"devices", progress().devices}});
+  int64_t redone = loss.steps_redone;
   for (Json& fault : state_.faults) {
-    if (!fault.contains("seconds_lost")) fault["seconds_lost"] = lost;
+    if (fault.contains("seconds_lost")) continue;
+    fault["seconds_lost"] = lost;
+    fault["steps_redone"] = std::exchange(redone, 0);  // of all that were lost together, told once
   }
-  printer_.note(fmt::format("step {}: recovered from the loss of worker {} in {:.2f} s; no committed step was redone",
-                            loss.step, loss.worker, lost));
+  printer_.note(
+      fmt::format("step {}: recovered from the loss of worker {} in {:.2f} s; {}", loss.step, loss.worker, lost,
+                  loss.steps_redone == 0 ? "no committed step was redone"
+                                         : fmt::format("{} steps were redone, the same way", loss.steps_redone)));
   state_.recovery.reset();
 }
 
 // Its records wait in the ring, the state in shared memory: another one takes up the pen.
 void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
   state_.scribe.socket.close();
-  const int64_t step = memory_ ? committed() : from_step_;
+  const int64_t step = memory_ ? trained() : from_step_;
   Evidence evidence;
   if (!hung) evidence.ended = ended;
   evidence.hung = hung;
@@ -244,7 +249,7 @@ void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
 int64_t Launcher::first_undrained_step() {
   if (!memory_) return from_step_;
   const uint32_t drained = memory_->header().drained.load();
-  if (drained == memory_->header().published.load()) return committed();
+  if (drained == memory_->header().published.load()) return trained();
   const comm::RecordHead& head = *comm::view_record(*memory_, drained).head;
   return head.kind == comm::RecordKind::step ? head.step - 1 : head.step;
 }

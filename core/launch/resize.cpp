@@ -79,7 +79,7 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
 void Launcher::ask_for(PendingChange change, int64_t requested_ns) {
   change.asked_for = true;
   change.requested_ns = requested_ns;
-  change.requested_step = committed();
+  change.requested_step = trained();
   change.step_seconds_before = step_seconds();
   pending_ = std::move(change);
 }
@@ -132,7 +132,7 @@ void Launcher::give_up_resize(const Error& error) {
   if (!pending_->asked_for) return pending_.reset();
   directory_.log_event(
       "resize_failed",
-      {{"step", committed()}, {"devices", format_devices(pending_->devices)}, {"error", error.message()}});
+      {{"step", trained()}, {"devices", format_devices(pending_->devices)}, {"error", error.message()}});
   const Error told =
       error.within("resize to " + format_devices(pending_->devices) + " given up, the job goes on as before");
   if (ending_ == Ending::none) printer_.note("warning: " + told.message());
@@ -147,9 +147,12 @@ void Launcher::change_workers_if_ready() {
   if (!pending_ || start_missing_at_ns_ != 0) return;
   if (!std::ranges::all_of(state_.workers, &WorkerProcess::left)) return;
   if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
-  if (phase_ == Phase::recovering) memory_->repair();
+  if (phase_ == Phase::recovering) {
+    const int64_t redone = memory_->repair();
+    if (state_.recovery) state_.recovery->steps_redone += redone;
+  }
   // Where only shares move, nothing is saved that would have to be held.
-  if (pending_->keeps_devices || memory_->try_hold(committed())) change_workers();
+  if (pending_->keeps_devices || memory_->try_hold(trained())) change_workers();
 }
 
 // All workers stand still: new ranges are handed out, then the launcher becomes a fresh one, if a user asked for other
@@ -157,7 +160,7 @@ void Launcher::change_workers_if_ready() {
 void Launcher::change_workers() {
   PendingChange change = std::move(*pending_);
   pending_.reset();
-  const int64_t step = committed();
+  const int64_t step = trained();
   log_stage_speed();
   note_shares();
   const std::vector<EstRange> ranges = place_ests(change.devices, spec_.job.ests);
@@ -200,7 +203,7 @@ void Launcher::change_workers() {
 }
 
 ResizeUnderWay Launcher::account_for(const PendingChange& resize) {
-  const int64_t step = committed();
+  const int64_t step = trained();
   ResizeUnderWay under_way;
   under_way.client = resize.client;
   under_way.answer = resize.answer;

@@ -126,7 +126,7 @@ bool Launcher::supervise_progress(int64_t now) {
   }
   // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one.
   if (all_wait && age_ns(newest_beat, now) > patience) {
-    directory_.log_event("stalled", {{"step", committed()}, {"seconds", seconds(now - newest_beat)}});
+    directory_.log_event("stalled", {{"step", trained()}, {"seconds", seconds(now - newest_beat)}});
     if (!pending_) {
       pending_.emplace();
       pending_->devices = devices_in_force();
@@ -176,8 +176,8 @@ void Launcher::supervise_speed() {
   const auto last = last_step_record();
   const bool window_complete =
       last && speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
-  for (const SpeedWatch::Speed& change : speed_watch_.observe(committed(), monotonic_ns(), done)) {
-    directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", committed()},
+  for (const SpeedWatch::Speed& change : speed_watch_.observe(trained(), monotonic_ns(), done)) {
+    directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", trained()},
                                                                            {"worker", change.worker},
                                                                            {"factor", change.factor},
                                                                            {"seconds_per_mini_batch", change.seconds},
@@ -186,8 +186,8 @@ void Launcher::supervise_speed() {
     printer_.note(
         change.slow
             ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch since step {}",
-                          committed(), change.worker, change.factor, change.since_step)
-            : fmt::format("step {}: worker {} is as fast as usual again", committed(), change.worker));
+                          trained(), change.worker, change.factor, change.since_step)
+            : fmt::format("step {}: worker {} is as fast as usual again", trained(), change.worker));
   }
   if (window_complete) supervise_plan();
 }

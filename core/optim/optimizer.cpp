@@ -22,29 +22,45 @@ std::vector<std::string_view> Optimizer::slots(size_t parameter) const {
   return {};
 }
 
+kernels::Sgd Optimizer::sgd(size_t parameter, int64_t updates_before, double lr) const {
+  const GroupSettings& group = groups_.settings(parameter);
+  return {.lr = lr,
+          .momentum = group.momentum,
+          .dampening = section_.dampening,
+          .weight_decay = group.weight_decay,
+          .nesterov = section_.nesterov,
+          .first = updates_before == 0};
+}
+
+kernels::Adam Optimizer::adam(size_t parameter, int64_t updates_before, double lr) const {
+  return {.lr = lr,
+          .beta1 = section_.betas[0],
+          .beta2 = section_.betas[1],
+          .eps = section_.eps,
+          .weight_decay = groups_.settings(parameter).weight_decay,
+          .decoupled = section_.name == OptimizerKind::adamw,
+          .step = updates_before + 1,
+          .square_roots = arithmetic_.square_roots};
+}
+
 kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_before, double lr,
                                            const kernels::OptimizerPiece& elements) const {
   kernels::OptimizerPiece piece = elements;
   piece.portable = arithmetic_.portable;
-  const GroupSettings& group = groups_.settings(parameter);
   if (section_.name == OptimizerKind::sgd) {
-    const kernels::Sgd sgd = {.lr = lr,
-                              .momentum = group.momentum,
-                              .dampening = section_.dampening,
-                              .weight_decay = group.weight_decay,
-                              .nesterov = section_.nesterov,
-                              .first = updates_before == 0};
-    return kernels::update(sgd, piece, arithmetic_.isa);
+    return kernels::update(sgd(parameter, updates_before, lr), piece, arithmetic_.isa);
   }
-  const kernels::Adam adam = {.lr = lr,
-                              .beta1 = section_.betas[0],
-                              .beta2 = section_.betas[1],
-                              .eps = section_.eps,
-                              .weight_decay = group.weight_decay,
-                              .decoupled = section_.name == OptimizerKind::adamw,
-                              .step = updates_before + 1,
-                              .square_roots = arithmetic_.square_roots};
-  return kernels::update(adam, piece, arithmetic_.isa);
+  return kernels::update(adam(parameter, updates_before, lr), piece, arithmetic_.isa);
+}
+
+void Optimizer::update_on_device(size_t parameter, int64_t updates_before, double lr,
+                                 const kernels::OptimizerPiece& piece, const float* gradient_factor,
+                                 kernels::UpdateDigest* digest, const kernels::DeviceQueue& queue) const {
+  if (section_.name == OptimizerKind::sgd) {
+    queue.updates->sgd(sgd(parameter, updates_before, lr), piece, gradient_factor, digest, queue);
+  } else {
+    queue.updates->adam(adam(parameter, updates_before, lr), piece, gradient_factor, digest, queue);
+  }
 }
 
 }  // namespace estrain::optim

@@ -11,6 +11,7 @@
 
 #include "core/optim/parameter_groups.h"
 #include "core/spec/job_spec.h"
+#include "kernels/device_updates.h"
 #include "kernels/optimizer.h"
 
 namespace estrain::optim {
@@ -38,8 +39,16 @@ class Optimizer {
   // `lr`.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
+  // The same in a device's memory, put into its queue, with IEEE's square roots and multiply-adds rounded once;
+  // `gradient_factor` (null: none) and `digest` are the device's memory too.
+  void update_on_device(size_t parameter, int64_t updates_before, double lr, const kernels::OptimizerPiece& piece,
+                        const float* gradient_factor, kernels::UpdateDigest* digest,
+                        const kernels::DeviceQueue& queue) const;
 
  private:
+  kernels::Sgd sgd(size_t parameter, int64_t updates_before, double lr) const;
+  kernels::Adam adam(size_t parameter, int64_t updates_before, double lr) const;
+
   spec::OptimizerSection section_;
   ParameterGroups groups_;
   Arithmetic arithmetic_;

@@ -133,7 +133,8 @@ class Scribe {
                                                                 Step(setup.from_step))
                           : nullptr),
         metrics_(setup.run + "/metrics.jsonl", Step(setup.from_step)),
-        saver_(setup.spec, setup.run, manifest_) {}
+        saver_(setup.spec, setup.run, manifest_),
+        newest_(setup.from_step) {}
 
   void run() {
     for (;;) {
@@ -182,9 +183,13 @@ class Scribe {
     uint32_t next = header.drained.load();
     std::vector<StepRecord> steps;
     std::vector<Json> left_out;
+    Step newest = newest_;
     for (; next != published; ++next) {
       const comm::RecordView view = comm::view_record(memory_, next);
       if (view.head->kind == comm::RecordKind::step) {
+        // Done again, with the same bits, since its state was lost with a GPU's memory.
+        if (Step(view.head->step) <= newest) continue;
+        newest = Step(view.head->step);
         steps.push_back(read_step(view));
         if (steps.back().left_out) left_out.push_back(why_left_out(*view.head));
         continue;
@@ -199,6 +204,7 @@ class Scribe {
             {"accuracy", evaluation.accuracy}});
     }
     write_steps(steps);
+    newest_ = newest;
     header.drained.store(published);
     comm::futex_wake_all(header.drained);
     for (const Json& message : left_out) tell(message);
@@ -302,6 +308,7 @@ class Scribe {
   MetricsWriter metrics_;
   Saver saver_;
   std::mutex telling_;
+  Step newest_;  // whose record was written
   int64_t last_time_ns_ = 0;
   bool disk_is_full_ = false;
 };

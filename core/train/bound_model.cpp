@@ -19,26 +19,58 @@ torch::Tensor view_of(const c10::Storage& storage, const torch::Tensor& like, ui
 BoundModel::BoundModel(Job& job, comm::JobMemory& memory, device::Device& device)
     : job_(job),
       memory_(memory),
+      device_(device),
       parameters_(device.mirror(job.parameters_bytes(), MirrorUse::read_only)),
       buffers_(device.mirror(job.buffers_bytes(), MirrorUse::written)) {
   for (const int copy : {0, 1}) device.expect_copies(memory.state(copy), job.model_bytes());
+  bind(parameters_->storage());
   const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < job.parameters().size(); ++i) {
-    torch::Tensor parameter = job.parameters()[i];
-    parameter.set_data(view_of(parameters_->storage(), parameter, job.gradient_offset(i) * sizeof(float)));
-  }
   for (size_t i = 0; i < job.buffers().size(); ++i) {
     torch::Tensor buffer = job.buffers()[i];
     buffer.set_data(view_of(buffers_->storage(), buffer, job.buffer_offset(i)));
   }
+  buffer_bytes_ = torch::empty({0}, torch::dtype(torch::kByte).device(device.torch_device()));
+  buffer_bytes_.set_(buffers_->storage(), 0, {static_cast<int64_t>(job.buffers_bytes())}, {1});
 }
 
-void BoundModel::read_parameters_of(int64_t step) { parameters_->load(memory_.state(static_cast<int>(step & 1))); }
+void BoundModel::bind(const c10::Storage& storage) {
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < job_.parameters().size(); ++i) {
+    torch::Tensor parameter = job_.parameters()[i];
+    parameter.set_data(view_of(storage, parameter, job_.gradient_offset(i) * sizeof(float)));
+  }
+}
 
-void BoundModel::load_buffers(std::byte* state) { buffers_->load(job_.buffers(state)); }
+void BoundModel::show(const ResidentState* resident) {
+  if (resident == nullptr && parameters_) return;
+  resident_ = resident;
+  if (resident == nullptr) {
+    parameters_ = device_.mirror(job_.parameters_bytes(), MirrorUse::read_only);
+    bind(parameters_->storage());
+    shown_ = {};
+    return;
+  }
+  shown_ = c10::Storage(c10::Storage::use_byte_size_t(), job_.parameters_bytes(),
+                        at::DataPtr(resident->copy(0), device_.torch_device()));
+  bind(shown_);
+  parameters_.reset();
+}
+
+void BoundModel::read_parameters_of(int64_t step) {
+  if (resident_ == nullptr) return parameters_->load(memory_.state(static_cast<int>(step & 1)));
+  shown_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(resident_->copy(step), device_.torch_device()));
+}
+
+void BoundModel::load_buffers(int64_t step) {
+  if (resident_ == nullptr) return buffers_->load(job_.buffers(memory_.state(static_cast<int>(step & 1))));
+  if (job_.buffers_bytes() > 0)
+    buffer_bytes_.copy_(resident_->bytes(step, job_.buffers_offset(), job_.buffers_bytes()), /*non_blocking=*/true);
+}
 
 void BoundModel::store_buffers(std::byte* state, std::function<void()> then) {
   buffers_->store(job_.buffers(state), std::move(then));
 }
+
+void BoundModel::put_buffers(const at::Tensor& bytes) { bytes.copy_(buffer_bytes_, /*non_blocking=*/true); }
 
 }  // namespace estrain::train

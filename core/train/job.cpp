@@ -33,9 +33,9 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draw_weights) {
   return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
 }
 
-// torch.optim's bits on this kind of device, or the same bits on every kind.
-optim::Arithmetic arithmetic_of(spec::Kernels kernels) {
-  if (kernels == spec::Kernels::portable) return {device::portable_isa(), nullptr, true};
+// torch.optim's bits on this kind of CPU, or the same bits on every kind of device.
+optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
+  if (kernels == spec::Kernels::portable || gpus) return {device::portable_isa(), nullptr, true};
   return {device::aten_isa(), device::aten_square_roots()};
 }
 
@@ -69,7 +69,7 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);
   optimizer_ = std::make_unique<optim::Optimizer>(spec.optimizer, optim::resolve_groups(spec.optimizer, names),
-                                                  arithmetic_of(spec.job.kernels));
+                                                  arithmetic_of(spec.job.kernels, cuda_streams));
   for (const optim::GroupSettings& group : optimizer_->groups().groups)
     schedules_.emplace_back(spec.schedule, group.lr);
   lay_out(named);

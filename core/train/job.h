@@ -21,7 +21,8 @@ class Job {
  public:
   // Builds the model; with `draw_weights` its parameters and buffers hold what the job's seed gives, else nothing yet.
   // Throws Fault::spec where model, data and optimizer do not fit.
-  // `cuda_streams`: the state has a place for each EST's CUDA generator.
+  // `cuda_streams`: the run has GPUs. The state has a place for each EST's CUDA generator, and updates are those that
+  // CPU and GPU make alike: IEEE's square roots, multiply-adds rounded once, norms summed in the portable order.
   Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams = false);
 
   const spec::JobSpec& spec() const { return spec_; }
@@ -60,6 +61,7 @@ class Job {
     return at<float>(base, losses_at_[static_cast<size_t>(rank)]);
   }
   std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
+  size_t buffers_offset() const { return buffers_at_; }
   size_t buffers_bytes() const { return buffers_bytes_; }
   // Parameters stand at the start of the state, buffers behind them.
   size_t parameters_bytes() const { return gradient_bytes_; }

@@ -17,12 +17,14 @@
 #include "core/train/initial_state.h"
 #include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
-#include "kernels/digest.h"
+#include "core/train/resident_update.h"
+#include "core/train/shared_update.h"
 
 namespace estrain::train {
 namespace {
 
 constexpr int64_t kMostReaders = 16;  // where their number is to be found
+constexpr int64_t kNsBetweenSaves = INT64_C(2'000'000'000);
 
 int64_t cores() {
   cpu_set_t set;
@@ -62,25 +64,32 @@ Stage::Stage(Workplace& place, StageOrder order)
       job_(place.job),
       memory_(place.memory),
       order_(std::move(order)),
-      gradients_(job_, memory_, order_),
-      updater_(job_, memory_, gradients_, order_),
+      pulse_(memory_.pulse(order_.worker.value)),
       loader_(*job_.data().train, job_.sampler(), order_.own(),
               job_.sampler().cursor_at(Step(memory_.header().committed.load())),
               loader_options(job_, memory_.header().committed.load())),
-      pulse_(memory_.pulse(order_.worker.value)),
-      gathered_(memory_.header().gathered, memory_.header().abort, order_.workers(), spins(order_)),
-      summed_(memory_.header().summed, memory_.header().abort, order_.workers(), spins(order_)),
       finished_(memory_.header().finished, memory_.header().abort, order_.workers(), spins(order_)),
       evaluated_(memory_.header().evaluated_by_all, memory_.header().abort, order_.workers(), spins(order_)) {
   if (order_.restarted && job_.spec().job.determinism == spec::Determinism::d0) {
     seed_generators(job_, order_.own(), memory_.committed_state());
+  }
+  const bool resident = ResidentUpdate::fits(job_, place_.device, order_);
+  place_.resident.reset();
+  if (resident) place_.resident = std::make_unique<ResidentState>(job_, memory_, place_.device);
+  place_.model.show(place_.resident.get());
+  memory_.header().resident.store(resident ? 1 : 0);
+  saved_ns_ = monotonic_ns();
+  if (resident) {
+    update_ = std::make_unique<ResidentUpdate>(place_, order_);
+  } else {
+    update_ = std::make_unique<SharedUpdate>(place_, order_, pulse_, spins(order_));
   }
 }
 
 Stage::Left Stage::run() {
   comm::MemoryHeader& header = memory_.header();
   for (;;) {
-    const int64_t now = header.committed.load();
+    const int64_t now = header.trained.load();
     // Also where a stage before this one was cut off between a step and its evaluation.
     if (job_.evaluates_after(now) && header.evaluated.load() < now && !evaluate(now)) return Left::aborted;
     if (now >= job_.manifest().total_steps) return Left::finished;
@@ -98,14 +107,11 @@ bool Stage::waiting(comm::Activity activity, Body&& body) {
 }
 
 bool Stage::step(int64_t step) {
-  if (!waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); })) return false;
+  if (!place_.resident && !waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); }))
+    return false;
   place_.model.read_parameters_of(step);
-  updater_.begin_step(step);
-  if (!run_ests(step)) return false;
-  if (!updater_.in_hooks()) {
-    if (!waiting(comm::Activity::meeting, [&] { return gathered_.meet(); }) || !updater_.update_all(summed_))
-      return false;
-  }
+  update_->begin_step(step);
+  if (!run_ests(step) || !update_->combine()) return false;
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -120,7 +126,7 @@ bool Stage::run_ests(int64_t step) {
   for (size_t arrival = 0; arrival < static_cast<size_t>(order_.own().size()); ++arrival) {
     if (memory_.header().abort.load() != 0) return false;
     run_est(arrival, step);
-    if (arrival + 1 == static_cast<size_t>(order_.own().size())) place_.device.finish();
+    if (arrival + 1 == static_cast<size_t>(order_.own().size())) update_->complete();
     const int64_t end = monotonic_ns();
     pulse_.computing_ns.fetch_add(end - begin, std::memory_order_relaxed);
     pulse_.mini_batches.fetch_add(1, std::memory_order_relaxed);
@@ -132,7 +138,7 @@ bool Stage::run_ests(int64_t step) {
 
 // Asks the device for all that the EST's mini-batch gives; it is there when the device has finished.
 void Stage::run_est(size_t arrival, int64_t step) {
-  std::byte* new_state = memory_.state(static_cast<int>((step + 1) & 1));
+  std::byte* new_state = place_.host_state(step + 1);
   const data::Batch batch = loader_.next();
   const int64_t rank = batch.rank().value;
   if (!begun_) {
@@ -141,15 +147,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
     memory_.header().stage_started.fetch_add(1);
   }
   const torch::Tensor loss = forward(place_, batch, step);
-  const bool last = arrival + 1 == static_cast<size_t>(order_.own().size());
-  if (last && updater_.in_hooks()) {
-    place_.hooks.backward(
-        loss, [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
-  } else {
-    place_.hooks.backward(loss, [this, arrival](size_t parameter, const float* gradient) {
-      gradients_.fold(arrival, parameter, gradient);
-    });
-  }
+  update_->backward(arrival, loss);
   comm::RecordView record = comm::pending_record(memory_);
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
   record.digests[num_tensors + static_cast<size_t>(rank)].store(save_streams(place_, step, rank));
@@ -157,17 +155,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
     comm::pending_record(memory_).est_losses[rank] = *job_.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
-  if (rank != 0) return;
-  // Rank 0's are everyone's at the next step.
-  place_.model.store_buffers(new_state, [this, new_state] { record_buffers(new_state); });
-}
-
-void Stage::record_buffers(std::byte* state) {
-  comm::RecordView record = comm::pending_record(memory_);
-  for (size_t i = 0; i < job_.buffers().size(); ++i) {
-    const std::byte* values = job_.buffers(state) + job_.buffer_offset(i);
-    record.digests[job_.parameters().size() + i].store(kernels::digest(values, job_.buffers()[i].nbytes()));
-  }
+  if (rank == 0) update_->keep_buffers();  // everyone's at the next step
 }
 
 // By the last worker to arrive, while all others wait.
@@ -183,20 +171,44 @@ void Stage::commit(int64_t step) {
   const int64_t took = record.head->time_ns - header.progress_ns.exchange(record.head->time_ns);
   if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
   record.head->lr = job_.learning_rates(step)[0];
-  header.lr[(step + 1) & 1].store(record.head->lr);
+  const double lr = record.head->lr;
   record.head->loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   header.next_sum.store(0);
   header.next_update.store(0);
   pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full, or a hold still stands
   if (!comm::publish_record(memory_)) return;
-  header.committed.store(step + 1);
-  if (job_.saves_after(step + 1)) memory_.hold(step + 1);
+  if (!place_.resident) {
+    header.lr[(step + 1) & 1].store(lr);
+    header.committed.store(step + 1);
+  }
+  header.trained.store(step + 1);
+  const bool pauses = header.pause_request.load() != 0;
+  if (place_.resident && !save_if_wanted(step + 1, lr, pauses)) return;
+  const bool stands = header.committed.load() == step + 1;
+  if (stands && job_.saves_after(step + 1)) memory_.hold(step + 1);
   if (job_.saves_after(step + 1) || header.published.load() - header.drained.load() > header.ring_records / 2)
     ring_doorbell();
-  if (header.pause_request.load() != 0) {
+  if (pauses && stands) {
     header.stopped_ns.store(monotonic_ns());
     header.stage_end.store(step + 1);
   }
+}
+
+// The state of the GPU to shared memory: at once where somebody will read it after this step, else every few seconds,
+// beside the next step. The committed copy is never written, so of two steps in a row one can be saved: a pause may be
+// answered a step later, and before a step that must be saved the one before it is, where that frees its copy. False on
+// abort.
+bool Stage::save_if_wanted(int64_t step, double lr, bool pauses) {
+  ResidentState& state = *place_.resident;
+  const auto must_be_saved = [&](int64_t at) { return job_.saves_after(at) || at == job_.manifest().total_steps; };
+  const bool now = pauses || must_be_saved(step);
+  const bool clears = must_be_saved(step + 1) && !state.can_save(step + 1);
+  const bool due = monotonic_ns() - saved_ns_ > kNsBetweenSaves;
+  if (!(now || clears || due) || !state.can_save(step)) return true;
+  saved_ns_ = monotonic_ns();
+  if (!state.save(step, lr)) return false;
+  if (now) place_.device.finish();
+  return true;
 }
 
 bool Stage::is_finite(const comm::RecordView& record) const {
@@ -208,25 +220,24 @@ bool Stage::is_finite(const comm::RecordView& record) const {
 // Instead of a step's update, by the last worker to arrive. False: the step is not to be committed.
 bool Stage::handle_nonfinite(int64_t step) {
   comm::RecordHead& head = *comm::pending_record(memory_).head;
-  const comm::Nonfinite found = find_nonfinite(place_, updater_, step, pulse_);
+  const comm::Nonfinite found = find_nonfinite(place_, *update_, step, pulse_);
   if (memory_.header().abort.load() != 0) return false;
   head.left_out = found;
-  if (job_.spec().train.nonfinite == spec::NonfinitePolicy::stop) return false;
-  leave_out_update(step);
+  if (job_.spec().train.nonfinite == spec::NonfinitePolicy::stop) {
+    // What is kept is the step before, as far as its copy of shared memory is free.
+    if (place_.resident && place_.resident->can_save(step)) {
+      place_.resident->save(step, step > 0 ? job_.learning_rates(step - 1)[0] : 0);
+      place_.device.finish();
+    }
+    return false;
+  }
+  update_->leave_out();
   return true;
-}
-
-void Stage::leave_out_update(int64_t step) {
-  std::byte* old_state = memory_.state(static_cast<int>(step & 1));
-  std::byte* new_state = memory_.state(static_cast<int>((step + 1) & 1));
-  updater_.leave_out();
-  std::memcpy(job_.buffers(new_state), job_.buffers(old_state), job_.buffers_bytes());
-  record_buffers(new_state);
 }
 
 // After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so.
 bool Stage::was_refused(int64_t step) {
-  if (memory_.header().committed.load() != step) return false;
+  if (memory_.header().trained.load() != step) return false;
   const comm::Nonfinite found = comm::pending_record(memory_).head->left_out;
   if (found.where == comm::Nonfinite::Where::nowhere) return false;
   const VirtualRank rank(std::max<int64_t>(found.rank, 0));
@@ -238,7 +249,7 @@ bool Stage::was_refused(int64_t step) {
 // what.
 bool Stage::evaluate(int64_t step) {
   place_.model.read_parameters_of(step);
-  place_.model.load_buffers(memory_.state(static_cast<int>(step & 1)));
+  place_.model.load_buffers(step);
   operators::begin_random_stream(seed(), operators::evaluation_stream, static_cast<uint64_t>(step));
   data::EvaluationOptions options;
   options.batch = job_.spec().train.eval_batch;
@@ -294,7 +305,7 @@ uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed
 
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.header().committed.load());
-  place.model.load_buffers(place.memory.committed_state());
+  place.model.load_buffers(place.memory.header().committed.load());
   Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
 }
 

@@ -4,8 +4,11 @@
 // One step t -> t + 1, on every worker:
 //   1. for each EST: its random streams and the committed buffers in; forward; backward, gradients folded as they come;
 //      out. A GPU is given the next EST's work while it is still at the last one's; then the worker waits for it, once
-//   2. meet; claim pieces, sum, update (updater.h)
+//   2. meet; claim pieces, sum, update (step_update.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
+//
+// Where one GPU trains alone, the state lies in its memory (resident_state.h) and step 3 commits the record only: the
+// state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a checkpoint, the end).
 //
 // A step in which a loss, the norm of the gradients or a result of the update is not finite (train.nonfinite): the last
 // one to arrive looks for the EST and the tensor (nonfinite_search.h). Policy "stop": the step is not committed; the
@@ -15,15 +18,15 @@
 //
 // Nothing of copy t is written, so whoever dies at any instruction leaves step t whole.
 
+#include <memory>
 #include <optional>
 
 #include "core/comm/barrier.h"
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
 #include "core/data/loader.h"
-#include "core/train/gradient_store.h"
 #include "core/train/stage_order.h"
-#include "core/train/updater.h"
+#include "core/train/step_update.h"
 #include "core/train/workplace.h"
 
 namespace estrain::train {
@@ -43,10 +46,9 @@ class Stage {
   void run_est(size_t arrival, int64_t step);
   void commit(int64_t step);
   bool handle_nonfinite(int64_t step);
-  void leave_out_update(int64_t step);
+  bool save_if_wanted(int64_t step, double lr, bool pauses);
   bool is_finite(const comm::RecordView& record) const;
   bool was_refused(int64_t step);
-  void record_buffers(std::byte* state);
   bool evaluate(int64_t step);
   bool publish_evaluation(int64_t step);
   void ring_doorbell() const;
@@ -59,12 +61,12 @@ class Stage {
   Job& job_;
   comm::JobMemory& memory_;
   const StageOrder order_;
-  GradientStore gradients_;
-  Updater updater_;
-  data::Loader loader_;
   comm::WorkerPulse& pulse_;
-  comm::Barrier gathered_, summed_, finished_, evaluated_;
+  std::unique_ptr<StepUpdate> update_;
+  data::Loader loader_;
+  comm::Barrier finished_, evaluated_;
   bool begun_ = false;
+  int64_t saved_ns_ = 0;  // when the state was last saved to shared memory, or begun to be
 };
 
 // Runs one mini-batch forward and backward without a trace, so that the first step of a stage pays for no first use.

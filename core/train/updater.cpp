@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/digest.h"
+#include "kernels/portable/reduction.h"
 
 namespace estrain::train {
 namespace {
@@ -118,8 +119,7 @@ void Updater::sum_whole(size_t parameter) {
   }
   memory_.norms()[parameter] = -1;
   if (!reached) return;
-  const torch::Tensor gradient = at::from_blob(target, job_.parameters()[parameter].sizes(), torch::kFloat);
-  memory_.norms()[parameter] = at::linalg_vector_norm(gradient, 2).item<float>();
+  memory_.norms()[parameter] = l2_norm(target, job_.parameters()[parameter].sizes());
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
@@ -127,7 +127,16 @@ float Updater::total_norm() const {
   std::vector<float> norms;
   std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms),
                [](float norm) { return norm >= 0 || norm != norm; });
-  return norms.empty() ? 0 : at::linalg_vector_norm(torch::tensor(norms), 2).item<float>();
+  return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())});
+}
+
+// On a run with GPUs in the order that they have in common.
+float Updater::l2_norm(float* values, at::IntArrayRef sizes) const {
+  if (!job_.has_cuda_streams())
+    return at::linalg_vector_norm(at::from_blob(values, sizes, torch::kFloat), 2).item<float>();
+  float norm = 0;
+  kernels::portable::l2_norm(&norm, values, {1, c10::multiply_integers(sizes), 1}, {});
+  return norm;
 }
 
 float Updater::clip_factor(float norm) const {

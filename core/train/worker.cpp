@@ -26,6 +26,7 @@ void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   read_state(file, job, memory.state(static_cast<int>(step & 1)));
   memory.header().lr[step & 1].store(file.meta().lr);
   memory.header().committed.store(step);
+  memory.header().trained.store(step);
 }
 
 StageOrder parse_order(const Json& message) {
@@ -49,7 +50,7 @@ void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
 // D2 is refused before training starts where an operator's bits would depend on the device.
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
   place.model.read_parameters_of(place.memory.header().committed.load());
-  place.model.load_buffers(place.memory.committed_state());
+  place.model.load_buffers(place.memory.header().committed.load());
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 

@@ -11,21 +11,21 @@
 namespace estrain::train {
 
 torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) {
-  std::byte* state = place.memory.state(static_cast<int>(step & 1));
+  std::byte* state = place.host_state(step);
   const int64_t rank = batch.rank().value;
   est::switch_generator_in(place.job.generator(state, rank));
   if (const auto generator = place.device.generator(); generator && place.job.has_cuda_streams())
     est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
   operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
                                  static_cast<uint64_t>(step));
-  place.model.load_buffers(state);
+  place.model.load_buffers(step);
   return place.job.model().loss(as_tensors(batch, place.device));
 }
 
 uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {
   const Job& job = place.job;
-  std::byte* old_state = place.memory.state(static_cast<int>(step & 1));
-  std::byte* new_state = place.memory.state(static_cast<int>((step + 1) & 1));
+  std::byte* old_state = place.host_state(step);
+  std::byte* new_state = place.host_state(step + 1);
   std::byte* saved = job.generator(new_state, rank);
   est::switch_generator_out(saved);
   const uint64_t digest = kernels::digest(saved, est::generator_state_bytes());

@@ -15,7 +15,13 @@ struct Workplace {
   comm::JobMemory& memory;
   BoundModel& model;
   est::GradientHooks& hooks;
-  int doorbell;  // eventfd of the scribe
+  int doorbell;                                       // eventfd of the scribe
+  std::unique_ptr<ResidentState> resident = nullptr;  // where the state lies in the device's memory
+
+  // What the host computes of the state of `step`: random streams, counts of updates, losses.
+  std::byte* host_state(int64_t step) const {
+    return resident ? resident->host(step) : memory.state(static_cast<int>(step & 1));
+  }
 };
 
 // The loss of an EST's mini-batch in the step that follows `step`: the EST's random stream and the buffers of `step`

@@ -10,11 +10,13 @@
 //
 // Proven on the CPU alone so far: the tests run these kernels' code there, thread by thread.
 
+#include "kernels/device_updates.h"
 #include "kernels/portable/device_kernels.h"
 
 namespace estrain::kernels::cuda {
 
-// What Execution::device->kernels is for a CUDA stream.
+// What DeviceQueue::kernels and DeviceQueue::updates are for a CUDA stream.
 extern const portable::DeviceKernels device_kernels;
+extern const DeviceUpdates device_updates;
 
 }  // namespace estrain::kernels::cuda

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/arithmetic.h"
-#include "kernels/cuda/update.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/digest_weights.h"
 #include "kernels/optimizer_rules.h"
 
@@ -95,7 +95,7 @@ __global__ void compute_clip_factor(float* factor, const float* norm, float max_
 }
 
 struct Operands {
-  const float* at[kMostOperands];
+  const float* at[kMostDeviceOperands];
 };
 
 __global__ void fold(float* dst, Operands operands, int count, const float* src, float factor, int64_t n) {
@@ -113,18 +113,16 @@ __global__ void add_arrays(float* dst, const float* a, const float* b, int64_t n
 
 Grid grid_of(size_t n) { return grid_for(static_cast<int64_t>(n)); }
 
-}  // namespace
-
-void update(const Sgd& sgd, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
-            const DeviceQueue& queue) {
-  const SgdScalars k = scalars_of(sgd, piece.gradient_factor);
+void sgd(const Sgd& settings, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+         const DeviceQueue& queue) {
+  const SgdScalars k = scalars_of(settings, piece.gradient_factor);
   launch("sgd", queue, grid_of(piece.n), k.has_momentum ? update_sgd<true> : update_sgd<false>, k, piece,
          gradient_factor, digest);
 }
 
-void update(const Adam& adam, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
-            const DeviceQueue& queue) {
-  launch("adam", queue, grid_of(piece.n), update_adam, scalars_of(adam, piece.gradient_factor, nullptr), piece,
+void adam(const Adam& settings, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+          const DeviceQueue& queue) {
+  launch("adam", queue, grid_of(piece.n), update_adam, scalars_of(settings, piece.gradient_factor, nullptr), piece,
          gradient_factor, digest);
 }
 
@@ -140,15 +138,11 @@ void clip_factor(float* factor, const float* norm, float max_norm, const DeviceQ
 
 void fold_scaled(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
                  size_t n, const DeviceQueue& queue) {
-  if (num_operands > kMostOperands) throw std::invalid_argument("fold_scaled: more than 32 operands");
+  if (num_operands > kMostDeviceOperands) throw std::invalid_argument("fold_scaled: more than 32 operands");
   Operands list = {};
   for (size_t k = 0; k < num_operands; ++k) list.at[k] = operands[k];
   launch("fold_scaled", queue, grid_of(n), fold, dst, list, static_cast<int>(num_operands), src, factor,
          static_cast<int64_t>(n));
-}
-
-void scale(float* dst, const float* src, float factor, size_t n, const DeviceQueue& queue) {
-  fold_scaled(dst, nullptr, 0, src, factor, n, queue);
 }
 
 void add(float* dst, const float* a, const float* b, size_t n, const DeviceQueue& queue) {
@@ -158,5 +152,15 @@ void add(float* dst, const float* a, const float* b, size_t n, const DeviceQueue
 void add_zero(float* dst, const float* a, size_t n, const DeviceQueue& queue) {
   launch("add_zero", queue, grid_of(n), add_arrays, dst, a, nullptr, static_cast<int64_t>(n));
 }
+
+}  // namespace
+
+const DeviceUpdates device_updates = {.sgd = sgd,
+                                      .adam = adam,
+                                      .digest = digest,
+                                      .clip_factor = clip_factor,
+                                      .fold_scaled = fold_scaled,
+                                      .add = add,
+                                      .add_zero = add_zero};
 
 }  // namespace estrain::kernels::cuda

@@ -2,6 +2,7 @@
 // own arithmetic and speed. The portable kernels are CUDA's source.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -66,6 +67,96 @@ TEST_CASE("D1 on GPUs: no trace of the number of workers") {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, kD1)).text == "");
   }
+}
+
+// Alone on its GPU a worker keeps the state there; two on one GPU share it in host memory.
+TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in shared memory") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words more =
+      with(kD1, {"--set", "train.clip_grad_norm=0.05", "--set", "checkpoint.every=3", "--set", "checkpoint.keep=9"});
+  const std::string alone = train_on(folder, spec, "cuda:0", more);
+  const std::string shared = train_on(folder, spec, "cuda:0*2", more);
+  CHECK(difference(alone, shared).text == "");
+  CHECK(checkpoint_steps(alone) == checkpoint_steps(shared));
+  for (const int64_t step : checkpoint_steps(alone)) {
+    const std::string file = fmt::format("/checkpoints/step-{:09}.h5", step);
+    CHECK(checkpoint_difference(alone + file, shared + file) == "");
+  }
+}
+
+TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  for (const char* clip : {"train.clip_grad_norm=0", "train.clip_grad_norm=0.5"}) {
+    CAPTURE(clip);
+    const Words more = with(kD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip, "--set",
+                                  "train.eval_every=\"never\""});
+    const std::string on_gpu = train_on(folder, spec, "cuda:0", more);
+    CHECK(events(on_gpu, "skipped").size() > 3);
+    CHECK(difference(train_on(folder, spec, "cpu", more), on_gpu).text == "");
+  }
+}
+
+TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words long_run = with(kD2, {"--set", "train.steps=1000000", "--set", "train.eval_every=\"never\""});
+  Job job(spec, folder / "moved", with({"--devices", "cuda:0"}, long_run));
+  for (const char* devices : {"cpu", "cuda:0,cpu", "cuda:1"}) {
+    CAPTURE(devices);
+    job.reach(job.step() + 2);
+    const Ended ended = job.resize(devices);
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+  }
+  job.reach(job.step() + 2);
+  REQUIRE(job.stop().code == 0);
+  job.launcher().wait();
+  const int64_t last = metric_steps(job.run()).back();
+  const std::string steps = "train.steps=" + std::to_string(last);
+  const std::string still =
+      train_on(folder, spec, "cpu", with(kD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
+  CHECK(difference(still, job.run()).text == "");
+}
+
+TEST_CASE("a GPU's worker is lost, with the steps that only its memory held: they are done again") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words never = {"--set", "train.eval_every=\"never\""};
+  Job job(spec, folder / "lost", with({"--devices", "cuda:0", "--set", "train.steps=1000000"}, with(kD2, never)));
+  job.reach(200);
+  const int64_t before = job.step();
+  ::kill(job.workers().at(0), SIGKILL);
+  job.reach(before + 50);
+  REQUIRE(job.stop().code == 0);
+  job.launcher().wait();
+  const std::vector<Json> recovered = events(job.run(), "recovered");
+  REQUIRE(recovered.size() == 1);
+  CHECK(recovered[0].at("committed_steps_redone") > 0);
+  const int64_t last = metric_steps(job.run()).back();
+  CHECK(metric_steps(job.run()) == first_steps(last));
+  const std::string steps = "train.steps=" + std::to_string(last);
+  const std::string whole = train_on(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  CHECK(difference(whole, job.run()).text == "");
+}
+
+TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on from the last that was saved") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words never = {"--set", "train.eval_every=\"never\""};
+  {
+    Job job(spec, folder / "cut", with({"--devices", "cuda:0", "--set", "train.steps=1000000"}, with(kD2, never)));
+    job.reach(100);
+    job.launcher().kill();
+  }
+  const int64_t saved = checkpoint_steps(folder / "cut").back();
+  const std::string steps = "train.steps=" + std::to_string(saved + 20);
+  const Ended resumed = estrain({"train", "--resume", "--run", folder / "cut", "--devices", "cuda:0", "--set", steps});
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const std::string whole = train_on(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  CHECK(difference(whole, folder / "cut").text == "");
 }
 
 TEST_SUITE_END();

@@ -237,8 +237,10 @@ void register_backend() {
 
 // Devices of several sizes by turns, which are given their work in other pieces.
 const kernels::DeviceQueue* backend_queue() {
-  static kernels::DeviceQueue queue = {
-      .kernels = &kernels::cuda::device_kernels, .allocate = allocate, .release = release};
+  static kernels::DeviceQueue queue = {.kernels = &kernels::cuda::device_kernels,
+                                       .updates = &kernels::cuda::device_updates,
+                                       .allocate = allocate,
+                                       .release = release};
   queue.processors = queue.processors == 1 ? 3 : queue.processors == 3 ? 100 : 1;
   return &queue;
 }

@@ -75,6 +75,13 @@ class EmulatedDevice : public device::Device {
          [copy = std::move(copy), reader = std::move(reader)] { reader(reinterpret_cast<const float*>(copy->data())); },
          bytes});
   }
+  void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override {
+    auto copy = copied(values.const_data_ptr(), values.nbytes());
+    arrivals_.push({{}, [copy = std::move(copy), host, then = std::move(then)] {
+                      std::memcpy(host, copy->data(), copy->size());
+                      then();
+                    }});
+  }
   void defer(std::function<void()> action) override { arrivals_.push({{}, std::move(action)}); }
   void finish() override { arrivals_.finish(); }
 

@@ -17,7 +17,11 @@ void* allocate(const DeviceQueue&, size_t bytes) {
 }
 void release(const DeviceQueue&, void* memory) { std::free(memory); }
 
-DeviceQueue queue = {.kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release};
+DeviceQueue queue = {.kernels = &cuda::device_kernels,
+                     .updates = &cuda::device_updates,
+                     .stream = nullptr,
+                     .allocate = allocate,
+                     .release = release};
 
 }  // namespace
 

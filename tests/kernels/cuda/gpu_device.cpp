@@ -24,7 +24,11 @@ void release(const DeviceQueue& queue, void* memory) {
   check(cudaFreeAsync(memory, static_cast<cudaStream_t>(queue.stream)), "cudaFreeAsync");
 }
 
-DeviceQueue queue = {.kernels = &cuda::device_kernels, .stream = nullptr, .allocate = allocate, .release = release};
+DeviceQueue queue = {.kernels = &cuda::device_kernels,
+                     .updates = &cuda::device_updates,
+                     .stream = nullptr,
+                     .allocate = allocate,
+                     .release = release};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/update.h"
+#include "kernels/device_updates.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
 #include "kernels/sum.h"
@@ -23,7 +23,7 @@ std::string optimizer_case(uint32_t seed) {
   Twin<float> new_parameter(Draw::blank(n)), new_average(Draw::blank(n)), new_square(Draw::blank(n));
   Twin<float> factor(std::vector<float>{0.625f});
   Twin<uint64_t> digest(std::vector<uint64_t>(4, 0));
-  static_assert(sizeof(cuda::UpdateDigest) == 4 * sizeof(uint64_t));
+  static_assert(sizeof(UpdateDigest) == 4 * sizeof(uint64_t));
   const bool uses_adam = draw.chance(50), decays = draw.chance(50), replaced = draw.chance(30);
   const Sgd sgd = {.lr = 0.1,
                    .momentum = draw.one_of<double>({0, 0.9}),
@@ -57,11 +57,12 @@ std::string optimizer_case(uint32_t seed) {
   OptimizerPiece there = piece_of([](Twin<float>& twin) { return twin.there(); });
   if (replaced) there.gradient_factor = 99;
   const float* replacement = replaced ? factor.there() : nullptr;
-  auto* sums = reinterpret_cast<cuda::UpdateDigest*>(digest.there());
+  auto* sums = reinterpret_cast<UpdateDigest*>(digest.there());
+  const DeviceQueue& queue = *on_device().device;
   if (uses_adam) {
-    cuda::update(adam, there, replacement, sums, *on_device().device);
+    queue.updates->adam(adam, there, replacement, sums, queue);
   } else {
-    cuda::update(sgd, there, replacement, sums, *on_device().device);
+    queue.updates->sgd(sgd, there, replacement, sums, queue);
   }
   // A digest covers words whose NaNs are those of one machine: it is compared where all is finite.
   const std::string digests = words[3] == 0 ? digest.difference("digest") : "";
@@ -79,22 +80,24 @@ std::string sum_case(uint32_t seed) {
   Twin<float> norm(draw.positive(1)), factor(Draw::blank(1));
   const int which = static_cast<int>(seed % 6);
   const DeviceQueue& queue = *on_device().device;
+  const DeviceUpdates& updates = *queue.updates;
   const float* operands[] = {b.here(), c.here()};
   const float* device_operands[] = {b.there(), c.there()};
-  if (which == 0) scale(out.here(), a.here(), -0.7f, n), cuda::scale(out.there(), a.there(), -0.7f, n, queue);
-  if (which == 1) add(out.here(), a.here(), b.here(), n), cuda::add(out.there(), a.there(), b.there(), n, queue);
-  if (which == 2) add_zero(out.here(), a.here(), n), cuda::add_zero(out.there(), a.there(), n, queue);
+  if (which == 0)
+    scale(out.here(), a.here(), -0.7f, n), updates.fold_scaled(out.there(), nullptr, 0, a.there(), -0.7f, n, queue);
+  if (which == 1) add(out.here(), a.here(), b.here(), n), updates.add(out.there(), a.there(), b.there(), n, queue);
+  if (which == 2) add_zero(out.here(), a.here(), n), updates.add_zero(out.there(), a.there(), n, queue);
   if (which == 3) {
     fold_scaled(out.here(), operands, 2, a.here(), 0.3f, n);
-    cuda::fold_scaled(out.there(), device_operands, 2, a.there(), 0.3f, n, queue);
+    updates.fold_scaled(out.there(), device_operands, 2, a.there(), 0.3f, n, queue);
   }
   if (which == 4) {
     *sum.here() = digest(a.here(), 4 * n, seed);
-    cuda::digest(a.there(), count, seed, reinterpret_cast<unsigned long long*>(sum.there()), queue);
+    updates.digest(a.there(), count, seed, reinterpret_cast<unsigned long long*>(sum.there()), queue);
   }
   if (which == 5) {
     *factor.here() = portable::clip_factor(*norm.here(), 1);
-    cuda::clip_factor(factor.there(), norm.there(), 1, queue);
+    updates.clip_factor(factor.there(), norm.there(), 1, queue);
   }
   return report(out.difference("out") + sum.difference("digest") + factor.difference("factor"),
                 shape_of("function, n", which, count));

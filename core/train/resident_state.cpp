@@ -1,0 +1,67 @@
+#include "core/train/resident_state.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/est/generator.h"
+
+namespace estrain::train {
+
+void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
+
+ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device)
+    : job_(job), memory_(memory), device_(device) {
+  const size_t size = job.layout().bytes;
+  const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
+  for (const int copy : {0, 1}) {
+    copies_[copy] = at::empty({static_cast<int64_t>(size)}, options);
+    // Only the pages that are written take memory.
+    void* host = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
+    host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};
+    device.expect_copies(memory.state(copy), size);
+  }
+  const int64_t step = memory.header().committed.load();
+  copies_[step & 1].copy_(at::from_blob(memory.committed_state(), {static_cast<int64_t>(size)}, at::kByte));
+  copy_host_part(host(step), memory.committed_state());
+}
+
+at::Tensor ResidentState::bytes(int64_t step, size_t offset, size_t bytes) const {
+  return tensor(step).narrow(0, static_cast<int64_t>(offset), static_cast<int64_t>(bytes));
+}
+
+void ResidentState::copy_host_part(std::byte* to, std::byte* from) const {
+  for (size_t i = 0; i < job_.parameters().size(); ++i) *job_.updates(to, i) = *job_.updates(from, i);
+  for (int64_t rank = 0; rank < job_.spec().job.ests; ++rank) {
+    std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
+    *job_.last_loss(to, rank) = *job_.last_loss(from, rank);
+    if (!job_.has_cuda_streams()) continue;
+    std::memcpy(job_.cuda_generator(to, rank), job_.cuda_generator(from, rank), est::cuda_generator_state_bytes);
+  }
+}
+
+bool ResidentState::can_save(int64_t step) const {
+  const int64_t committed = memory_.header().committed.load();
+  return committed == step || (committed & 1) != (step & 1);
+}
+
+bool ResidentState::save(int64_t step, double lr) {
+  comm::MemoryHeader& header = memory_.header();
+  if (header.committed.load() == step) return true;
+  if (!can_save(step)) throw Error::make(Fault::bug, "step {} would be saved over the committed one", step);
+  if (!memory_.wait_writable(step)) return false;
+  std::byte* target = memory_.state(static_cast<int>(step & 1));
+  device_.download(tensor(step), target, [this, &header, target, step, lr] {
+    copy_host_part(target, host(step));
+    header.lr[step & 1].store(lr);
+    header.committed.store(step);
+  });
+  return true;
+}
+
+}  // namespace estrain::train

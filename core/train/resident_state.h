@@ -1,0 +1,57 @@
+#pragma once
+// The state of a job in the memory of the GPU that alone trains it: two copies as in shared memory (core/comm/
+// job_memory.h), step t reading copy t mod 2 and writing the other. Shared memory holds the state of an earlier step,
+// brought up to date every few seconds beside the training: what is committed there survives the loss of the worker or
+// the GPU, and the steps since are done again, with the same bits.
+//
+// What the host computes itself (random streams, counts of updates, losses) lies in host memory of this worker, at the
+// same offsets.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/comm/job_memory.h"
+#include "core/device/device.h"
+#include "core/train/job.h"
+
+namespace estrain::train {
+
+struct UnmapMemory {
+  size_t bytes = 0;
+  void operator()(std::byte* memory) const;
+};
+
+class ResidentState {
+ public:
+  // Takes the committed state. Throws c10::OutOfMemoryError.
+  ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device);
+
+  // The device's memory of the copy of `step`, for Job's places in it.
+  std::byte* copy(int64_t step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
+  // A part of it. dtype uint8, [bytes]
+  at::Tensor bytes(int64_t step, size_t offset, size_t bytes) const;
+  const c10::Storage& storage(int64_t step) const { return tensor(step).storage(); }
+  // The host's part.
+  std::byte* host(int64_t step) const { return host_[step & 1].get(); }
+
+  // Whether the copy of shared memory that the state of `step` belongs into is free: it is not the committed one.
+  bool can_save(int64_t step) const;
+  // Writes the state of `step` there and commits it, beside what is computed from now on; it is committed once
+  // Device::finish() returns, which must be before the copy of `step` is written again. False on abort.
+  bool save(int64_t step, double lr);
+
+ private:
+  const at::Tensor& tensor(int64_t step) const { return copies_[step & 1]; }
+  void copy_host_part(std::byte* to, std::byte* from) const;
+
+  const Job& job_;
+  comm::JobMemory& memory_;
+  device::Device& device_;
+  at::Tensor copies_[2];
+  std::unique_ptr<std::byte, UnmapMemory> host_[2];
+};
+
+}  // namespace estrain::train
