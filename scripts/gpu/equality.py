@@ -6,8 +6,8 @@ from jobs import GPT, SMALL_GPT, Model, Run, adamw, compare
 from report import Failed, Skipped
 
 ESTS = 8
-SECONDS_OF_UNDISTURBED_RUN = 15
-MOST_STEPS = 4000
+SECONDS_OF_UNDISTURBED_RUN = 40
+MOST_STEPS = 20_000
 D2_STEPS = 100
 NOT_BUILT = "no portable kernels for CUDA"
 
@@ -79,7 +79,7 @@ def d1(name):
         model = models(machine)[name]
         run, steps, still = disturbed(machine, model, machine.new_folder(f"{name}-disturbed"))
         rate = run.samples_per_second() / (ESTS * model.batch)  # steps/s
-        in_time = int(rate * machine.rounds(SECONDS_OF_UNDISTURBED_RUN, 3))
+        in_time = int(rate * machine.rounds(SECONDS_OF_UNDISTURBED_RUN, 6))
         wanted = min(steps, MOST_STEPS, max(model.short_steps, in_time))
         common = []
 
@@ -103,22 +103,28 @@ def d2(name):
     def check(machine, _):
         model, more = models(machine)[name], ("--set", "job.determinism=D2", "--allow-mixed")
         steps, ests = machine.rounds(D2_STEPS, 12), 2
-        with Run(machine, model, machine.new_folder(f"{name}-d2-gpu"), ests, steps, machine.devices(1), more) as gpu:
-            gpu.process.wait(120)
-            if NOT_BUILT in gpu.words():
-                raise Skipped("not built: portable kernels for CUDA")
-            gpu.finish()
-        with Run(machine, model, machine.new_folder(f"{name}-d2-cpu"), ests, steps, "cpu*2", more) as cpu:
-            cpu.finish()
-        common = compare(machine, gpu, cpu)
-        moved, moves = move(machine, model, machine.new_folder(f"{name}-d2-moved"), ests, more)
-        return f"equal over {common} steps, and {compare(machine, gpu, moved)} with moves after steps {moves}"
+
+        def train(what, devices, count):
+            with Run(machine, model, machine.new_folder(f"{name}-d2-{what}"), ests, count, devices, more) as run:
+                code = run.process.wait(120)
+                if code != 0 and NOT_BUILT in run.words():
+                    raise Skipped("not built: portable kernels for CUDA")
+                return run.finish()
+
+        gpu = train("gpu", machine.devices(1), steps)
+        common = compare(machine, gpu, train("cpu", "cpu*2", steps))
+        moved, there, back = move(machine, model, machine.new_folder(f"{name}-d2-moved"), ests, more)
+        last = min(moved.steps()[-1]["step"], MOST_STEPS)
+        far = compare(machine, train("gpu-long", machine.devices(1), last), moved)
+        if far <= back:
+            raise Failed(f"equal over {far} steps; it moved after {there} and {back}: too far to be compared")
+        return f"GPU = CPU over {common} steps; over {far} with moves to the CPU after {there} and back after {back}"
 
     return check
 
 
 def move(machine, model, folder, ests, more):
-    """A run that goes to the CPU and back, stopped when it has stepped there; and the steps of both moves."""
+    """A run that goes to the CPU and back, stopped when it has stepped again; and the steps after which it moved."""
     with Run(machine, model, folder, ests, 1_000_000, machine.devices(1), more) as run:
         run.wait_for_step(2, 120)
         there = run.resize("cpu*2")["step"]
@@ -126,4 +132,4 @@ def move(machine, model, folder, ests, more):
         back = run.resize(machine.devices(1))["step"]
         run.wait_for_step(back + 2)
         run.stop()
-    return run, f"{there} and {back}"
+    return run, there, back
