@@ -1,6 +1,7 @@
 """Data sets of an HDF5 file as torch tensors, by the HDF5 library that estrain uses: no Python package needed."""
 
 import ctypes
+from pathlib import Path
 
 import torch
 
@@ -23,11 +24,30 @@ SIGNATURES = {
 DTYPES = {(1, 4): torch.float32, (1, 8): torch.float64, (0, 8): torch.int64, (0, 4): torch.int32, (0, 1): torch.uint8}
 
 
+def loaded(path):
+    """Whether a library could be loaded: this system's of the name, or else the one at the path."""
+    for name in (Path(path).name, path):
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError:
+            continue
+    return False
+
+
+def load(libraries):
+    """The last of these. What it needs of the others is loaded before it: they lie where the loader does not look."""
+    waiting = list(libraries[:-1])
+    while waiting and len(left := [path for path in waiting if not loaded(path)]) < len(waiting):
+        waiting = left
+    return ctypes.CDLL(libraries[-1])
+
+
 class Hdf5File:
     """Values as they lie in the file: estrain writes them little-endian, as this machine has them."""
 
-    def __init__(self, library, path):
-        self.h5 = ctypes.CDLL(str(library))
+    def __init__(self, libraries, path):
+        self.h5 = load(libraries)
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(self.h5, name)
             function.restype, function.argtypes = result, arguments

@@ -70,11 +70,15 @@ class Machine:
         folder.mkdir()
         return folder
 
+    def libraries_of(self, file):
+        """Paths of the shared libraries that a file needs, as the program would find them."""
+        listed = subprocess.run(["ldd", file], capture_output=True, text=True, env=self.environment).stdout
+        return [line.split()[2] for line in listed.splitlines() if "=> /" in line]
+
     def library(self, name):
-        """The path of a shared library that the program links."""
-        listed = subprocess.run(["ldd", self.program], capture_output=True, text=True, env=self.environment).stdout
-        paths = (line.split()[2] for line in listed.splitlines() if name in line and "=> /" in line)
-        return next(paths, None)
+        """A shared library that the program links, behind all that it needs itself. None: it links none of the name."""
+        path = next((path for path in self.libraries_of(self.program) if name in Path(path).name), None)
+        return path and [*self.libraries_of(path), path]
 
     def start(self, log, *words):
         """Starts `estrain WORDS`, output to the file `log`."""
