@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -193,6 +194,8 @@ class Planning {
       const bool incomplete = std::ranges::find(known.incomplete, kind.kind) != known.incomplete.end();
       return !missing && !(incomplete && together);
     });
+    std::set<std::string> models;  // one GPU speaks for all of its model
+    std::erase_if(kinds, [&](const KindCount& kind) { return !models.insert(host_.model_of(kind.kind)).second; });
     if (arguments_.profile == "never") {
       if (!known.missing.empty()) {
         throw Error::make(Fault::infeasible, "{} has not been measured for this job", known.missing.front())
@@ -211,6 +214,7 @@ class Planning {
     for (const KindCount& kind : kinds_to_measure()) {
       // Where kinds mix, as many workers may be at it as there are devices of all kinds.
       const int64_t together = mixes() ? static_cast<int64_t>(all_.size()) : kind.count;
+      options.alike = gpus_like(kind.kind);
       const launch::KindProfile found = launch::profile(spec_, {kind.kind, together}, options);
       const auto learn = [&](profile::Profiles& profiles) {
         found.learn_into(profiles, spec_, host_, static_cast<int64_t>(std::time(nullptr)));
@@ -226,9 +230,21 @@ class Planning {
     now_ = static_cast<int64_t>(std::time(nullptr));
   }
 
+  // The other GPUs at hand of the model of this one.
+  std::vector<std::string> gpus_like(const std::string& kind) const {
+    std::vector<std::string> alike;
+    for (const Device& device : all_) {
+      if (!launch::is_gpu(device) || device.kind == kind || host_.model_of(device.kind) != host_.model_of(kind))
+        continue;
+      if (std::ranges::find(alike, device.kind) == alike.end()) alike.push_back(device.kind);
+    }
+    return alike;
+  }
+
   // What train would do with the list as it stands.
   std::optional<std::vector<plan::Share>> given() const {
-    const bool mixed = std::ranges::any_of(held_, [&](const Device& d) { return d.kind != held_.front().kind; });
+    const bool mixed = std::ranges::any_of(
+        held_, [&](const Device& d) { return host_.model_of(d.kind) != host_.model_of(held_.front().kind); });
     if (mixed && !mixes()) return std::nullopt;
     if (!held_.front().ests && static_cast<int64_t>(held_.size()) > spec_.job.ests) return std::nullopt;
     const std::vector<EstRange> ranges = launch::place_ests(held_, spec_.job.ests);

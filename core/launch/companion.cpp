@@ -21,6 +21,7 @@ std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds
 // Devices that are alike, and who serves them.
 struct Companion::Group {
   std::string kind;
+  std::string model;
   double seconds = 0;            // per mini-batch where nobody else computes
   std::vector<int64_t> workers;  // -1: an idle device
 
@@ -36,7 +37,12 @@ struct Companion::Group {
 
 std::vector<plan::DeviceGroup> Companion::as_devices(const std::vector<Group>& groups) {
   std::vector<plan::DeviceGroup> devices;
-  for (const Group& group : groups) devices.push_back({group.kind, std::ssize(group.workers), 1 / group.seconds});
+  for (const Group& group : groups) {
+    devices.push_back({.kind = group.kind,
+                       .count = std::ssize(group.workers),
+                       .mini_batches_per_second = 1 / group.seconds,
+                       .model = group.model});
+  }
   return devices;
 }
 
@@ -79,7 +85,7 @@ std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, co
   const auto put = [&](const std::string& kind, double seconds, int64_t worker) {
     const auto group = std::ranges::find_if(groups, [&](const Group& other) { return other.takes(kind, seconds); });
     if (group != groups.end()) return group->add(seconds, worker);
-    groups.push_back({kind, seconds, {worker}});
+    groups.push_back({kind, host_.model_of(kind), seconds, {worker}});
   };
   std::map<std::string, int64_t> idle = count_kinds(held);
   const std::vector<double> always = profile::crowded_all_the_time(as_stage_speed(span), inputs.job.crowding);

@@ -156,7 +156,7 @@ Diagnosis conclude(const FaultCause& cause, const Evidence& evidence, std::strin
   return {.cause = cause.id,
           .fault_class = cause.fault_class,
           .description = cause.description,
-          .retry = cause.retry,
+          .retry = cause.retry && (cause.retry_at_start || !evidence.at_start),
           .backoff_seconds = cause.backoff_seconds,
           .other_device = cause.other_device,
           .less_memory = cause.less_memory,
@@ -178,7 +178,8 @@ std::string words_of_retry(const FaultCause& cause) {
   if (cause.backoff_seconds > 0) how.push_back(fmt::format("after {} s", cause.backoff_seconds));
   if (cause.less_memory) how.emplace_back("with less memory");
   if (cause.other_device) how.emplace_back("without the device");
-  return how.empty() ? "at once" : fmt::format("{}", fmt::join(how, ", "));
+  const std::string words = how.empty() ? "at once" : fmt::format("{}", fmt::join(how, ", "));
+  return cause.retry_at_start ? words : words + "; not at the job's start";
 }
 
 }  // namespace

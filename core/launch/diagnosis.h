@@ -36,6 +36,7 @@ struct Evidence {
   std::string hung_how;           // in words: "made no progress for 7.1 s"
   bool job_wide_oom = false;      // memory_evidence.h: the out-of-memory killer struck, and this death may be its work
   std::string oom_text;           // memory_evidence.h: what was used and allowed, whether or not it struck
+  bool at_start = false;          // no worker of this launch has trained yet: what fails now has never worked
   std::string log_tail;           // last lines of its log; what is more than 64 KB is left out
 };
 

@@ -45,6 +45,7 @@ struct FaultCause {
   double backoff_seconds = 0;  // before attempt k: backoff_seconds * 2^(k-1)
   bool other_device = false;   // retry without the device that it happened on
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
+  bool retry_at_start = true;  // whether that holds before the first step, too: nothing has worked there yet
   int exit_code = 1;           // of the run, if it ends by this
   std::string advice;
   std::vector<Signature> signatures;

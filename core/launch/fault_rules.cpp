@@ -206,6 +206,8 @@ const std::vector<RuleKey<FaultCause>>& cause_keys() {
        [](const Member& m, Where where, Cause c, Findings& f) { read_flag(m, where, c.other_device, f); }},
       {"less_memory",
        [](const Member& m, Where where, Cause c, Findings& f) { read_flag(m, where, c.less_memory, f); }},
+      {"retry_at_start",
+       [](const Member& m, Where where, Cause c, Findings& f) { read_flag(m, where, c.retry_at_start, f); }},
       {"exit_code", read_exit_code},
       {"advice", [](const Member& m, Where where, Cause c, Findings& f) { read_text(m, where, c.advice, f); }},
       {"signatures", read_signatures},
@@ -232,7 +234,7 @@ void check_together(const toml::Table& table, const toml::Location& at, const Fa
   }
   for (const auto& [key, given] :
        {std::pair("other_device", cause.other_device), std::pair("less_memory", cause.less_memory),
-        std::pair("backoff_seconds", cause.backoff_seconds > 0)}) {
+        std::pair("backoff_seconds", cause.backoff_seconds > 0), std::pair("retry_at_start", !cause.retry_at_start)}) {
     if (given && !cause.retry) findings.add(place(key), std::string("cause.") + key, "says how, but retry is false");
   }
 }

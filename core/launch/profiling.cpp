@@ -16,6 +16,7 @@
 #include "core/base/files.h"
 #include "core/launch/devices.h"
 #include "core/launch/early_checks.h"
+#include "core/launch/gpus.h"
 #include "core/launch/operator_probe.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/speed_meter.h"
@@ -91,9 +92,12 @@ spec::JobSpec with_full_batches(spec::JobSpec spec, int64_t ests, const Device& 
   }
 }
 
-std::string device_list(const std::string& kind, const std::vector<int64_t>& ests) {
+// A kind that is one device only, a GPU, has `alike` beside it.
+std::string device_list(const std::string& kind, const std::vector<std::string>& alike,
+                        const std::vector<int64_t>& ests) {
   std::vector<std::string> devices;
-  for (const int64_t number : ests) devices.push_back(fmt::format("{}={}", kind, number));
+  for (size_t i = 0; i < ests.size(); ++i)
+    devices.push_back(fmt::format("{}={}", i == 0 || alike.empty() ? kind : alike.at(i - 1), ests[i]));
   return fmt::format("{}", fmt::join(devices, ","));
 }
 
@@ -239,7 +243,8 @@ std::set<int64_t> numbers_of_workers(const spec::JobSpec& spec, int64_t devices,
 profile::Host profile_host(int64_t cores) {
   const auto library = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
   const std::string note = build_note(library.string());
-  return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note)};
+  return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note),
+          gpu_models()};
 }
 
 std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) {
@@ -272,11 +277,12 @@ KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, c
   found.kind = kind.kind;
   const Device device{kind.kind, {}};
   found.memory = memory_of(job_size(probe_operators(spec, device, false)));
-  const std::set<int64_t> numbers = numbers_of_workers(spec, kind.count, options.most_cores);
+  const int64_t at_hand = is_gpu(device) ? 1 + std::ssize(options.alike) : kind.count;
+  const std::set<int64_t> numbers = numbers_of_workers(spec, at_hand, options.most_cores);
   const spec::JobSpec job = with_full_batches(spec, most_ests(spec, numbers), device);
   for (const int64_t workers : numbers) {
     for (const std::vector<int64_t>& ests : profiling_sets(spec.job.ests, workers)) {
-      const std::string devices = device_list(kind.kind, ests);
+      const std::string devices = device_list(kind.kind, options.alike, ests);
       options.say(devices);
       const int64_t total = std::reduce(ests.begin(), ests.end());
       const StageSpeed speed = ShortRun(shortened(job, total), devices).measure(options.seconds);

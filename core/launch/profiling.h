@@ -24,8 +24,9 @@ namespace estrain::launch {
 profile::Host profile_host(int64_t cores);
 
 struct ProfilingOptions {
-  double seconds = 3;      // of training for each set of devices; longer where that is not enough to measure in
-  int64_t most_cores = 1;  // sets of more workers than that are not tried
+  double seconds = 3;              // of training for each set of devices; longer where that is not enough to measure in
+  int64_t most_cores = 1;          // sets of more workers than that are not tried
+  std::vector<std::string> alike;  // where the kind is a GPU: others of its model that a set may take beside it
   std::function<void(const std::string&)> say = [](const std::string&) {};  // told of each run before it starts
 };
 

@@ -65,6 +65,7 @@ void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
   if (remove_from(state_.leaving, worker) || phase_ == Phase::over) return;
   const std::string log = directory_.worker_log(worker.id);
   evidence.log_tail = tail_of(log);
+  evidence.at_start = phase_ == Phase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
   if (killed) {
     const MemoryEvidence::Finding finding = memory_evidence_.since_start(pid);

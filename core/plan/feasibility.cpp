@@ -116,7 +116,7 @@ void check_workers(const Job& job, const std::vector<DeviceGroup>& groups, const
           .advise("give every device one worker");
     }
     const DeviceGroup& first = groups[static_cast<size_t>(workers[0].group)];
-    if (job.one_kind && group.kind != first.kind) {
+    if (job.one_kind && group.family() != first.family()) {
       throw Error::make(Fault::infeasible, "workers on {} and {}: below D2 all devices must be of one kind", first.kind,
                         group.kind)
           .advise("choose devices of one kind, or determinism = \"D2\"");

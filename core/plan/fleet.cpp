@@ -24,7 +24,7 @@ std::vector<std::vector<int64_t>> mixable(const Job& job, const std::vector<Devi
   std::vector<std::vector<int64_t>> sets;
   std::map<std::string_view, size_t> set_of;
   for (size_t i = 0; i < groups.size(); ++i) {
-    const auto [entry, is_new] = set_of.emplace(job.one_kind ? std::string_view(groups[i].kind) : "", sets.size());
+    const auto [entry, is_new] = set_of.emplace(job.one_kind ? std::string_view(groups[i].family()) : "", sets.size());
     if (is_new) sets.emplace_back();
     sets[entry->second].push_back(static_cast<int64_t>(i));
   }

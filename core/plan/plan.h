@@ -26,6 +26,10 @@ struct DeviceGroup {
   int64_t count = 0;                   // devices at hand
   double mini_batches_per_second = 0;  // C_i: of one device, for this job, when nobody else computes
   int64_t most_ests = std::numeric_limits<int64_t>::max();  // that fit into one device's memory
+  std::string model = {};  // of kinds that are one device each ("cuda:0"): what makes them alike; empty: the kind does
+
+  // Those of one family give the same bits, and may work together below D2.
+  const std::string& family() const { return model.empty() ? kind : model; }
 };
 
 // What the end of a step costs, seconds. Every coefficient is finite and at least 0.
@@ -46,7 +50,7 @@ struct Load {
 
 struct Job {
   int64_t ests = 1;
-  bool one_kind = true;  // below D2 all devices of a plan are of one kind
+  bool one_kind = true;  // below D2 all devices of a plan are of one family
   Exchange exchange;
   // crowding[w - 1]: how many times as long a mini-batch takes where w workers compute at a time; the last entry goes
   // for all beyond. Empty: 1.

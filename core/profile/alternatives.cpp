@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/plan/assignment.h"
@@ -83,6 +85,12 @@ void add_single_kinds(Collector& collector, const Job& job, const std::vector<De
   }
 }
 
+// Whether several groups may work together even where kinds do not mix.
+bool has_relatives(const std::vector<DeviceGroup>& groups) {
+  std::set<std::string_view> families;
+  return std::ranges::any_of(groups, [&](const DeviceGroup& group) { return !families.insert(group.family()).second; });
+}
+
 // All numbers of devices of each group, where these are few.
 void add_mixtures(Collector& collector, const std::vector<DeviceGroup>& groups) {
   int64_t mixtures = 1;
@@ -119,7 +127,7 @@ std::vector<Alternative> alternatives(const Job& job, const std::vector<DeviceGr
   collector.add(plan::best_plan(job, groups)).best = true;
   if (given) collector.add(plan::evaluate(job, groups, *given)).given = true;
   add_single_kinds(collector, job, groups);
-  if (!job.one_kind) add_mixtures(collector, groups);
+  if (!job.one_kind || has_relatives(groups)) add_mixtures(collector, groups);
   std::vector<Alternative> all = collector.take();
   std::ranges::stable_sort(all, {}, [](const Alternative& one) { return one.plan.step_seconds; });
   keep_first(all, most);

@@ -26,6 +26,13 @@ bool knows_several_workers(const Capability& capability) {
          std::ranges::any_of(capability.exchanges, [](const ExchangeSample& s) { return s.workers > 1; });
 }
 
+// Of its model, itself included.
+int64_t devices_like(const std::string& kind, const Host& host, const std::vector<KindCount>& kinds) {
+  int64_t alike = 0;
+  for (const KindCount& other : kinds) alike += host.model_of(other.kind) == host.model_of(kind) ? other.count : 0;
+  return alike;
+}
+
 Basis basis_of(const std::string& kind, const Capability& capability, double seconds, int64_t now) {
   const Estimate& estimate = capability.base()->estimate;
   return {kind,
@@ -62,9 +69,13 @@ PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const H
       crowding(known, std::max(most_workers, std::min(devices, spec.job.ests)), spec.job.threads, host.cores);
   for (size_t i = 0; i < known.size(); ++i) {
     const double seconds = seconds_alone(*known[i]->base(), inputs.job.crowding);
-    inputs.groups.push_back({counts[i]->kind, counts[i]->count, 1 / seconds});
+    inputs.groups.push_back({.kind = counts[i]->kind,
+                             .count = counts[i]->count,
+                             .mini_batches_per_second = 1 / seconds,
+                             .model = host.model_of(counts[i]->kind)});
     inputs.basis.push_back(basis_of(counts[i]->kind, *known[i], seconds, now));
-    const int64_t together = std::min(inputs.job.one_kind ? counts[i]->count : devices, spec.job.ests);
+    const int64_t alike = devices_like(counts[i]->kind, host, kinds);
+    const int64_t together = std::min(inputs.job.one_kind ? alike : devices, spec.job.ests);
     if (together > 1 && !knows_several_workers(*known[i])) inputs.incomplete.push_back(counts[i]->kind);
   }
   return inputs;

@@ -140,9 +140,13 @@ Profiles Profiles::of(const spec::JobSpec& spec, const Host& host) const {
 
 void Profiles::forget_oldest() { entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_measured)); }
 
-void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& stage, int64_t now) {
+void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& given, int64_t now) {
+  StageSpeed stage = given;
   std::set<std::string> kinds;
-  for (const StageSpeed::Worker& worker : stage.workers) kinds.insert(worker.kind);
+  for (StageSpeed::Worker& worker : stage.workers) {
+    worker.kind = host.model_of(worker.kind);
+    kinds.insert(worker.kind);
+  }
   std::vector<const Capability*> known;
   for (const std::string& kind : kinds) {
     if (const Capability* capability = find(describe_work(spec, kind, host))) known.push_back(capability);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 
 #include "core/base/error.h"
@@ -40,6 +41,13 @@ std::optional<std::string> files_that_tell_the_shape(const spec::DataSection& da
 
 }  // namespace
 
+std::string Host::model_of(std::string_view kind) const {
+  constexpr std::string_view gpu = "cuda:";
+  size_t number = gpus.size();
+  if (kind.starts_with(gpu)) std::from_chars(kind.data() + gpu.size(), kind.data() + kind.size(), number);
+  return number < gpus.size() ? gpus[number] : std::string(kind);
+}
+
 Work describe_work(const JobSpec& given, std::string_view kind, const Host& host) {
   if (given.job.determinism == spec::Determinism::automatic)
     throw Error(Fault::bug, "the speed of a job was asked for before its determinism was decided");
@@ -60,7 +68,7 @@ Work describe_work(const JobSpec& given, std::string_view kind, const Host& host
   add("determinism", std::string(to_string(spec.job.determinism)));
   add("kernels", std::string(to_string(portable ? spec::Kernels::portable : spec::Kernels::torch)));
   add("threads", std::to_string(spec.job.threads));
-  add("device", std::string(kind));
+  add("device", host.model_of(kind));
   add("cpu", host.cpu);
   add("cores", std::to_string(host.cores));
   add("build", host.build);

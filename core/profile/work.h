@@ -18,9 +18,13 @@ namespace estrain::profile {
 
 // Who computes, beside the kind of device.
 struct Host {
-  std::string cpu;    // the processor's model name
-  int64_t cores = 1;  // that the run may use
-  std::string build;  // which estrain: another one may be faster
+  std::string cpu;                     // the processor's model name
+  int64_t cores = 1;                   // that the run may use
+  std::string build;                   // which estrain: another one may be faster
+  std::vector<std::string> gpus = {};  // the models of cuda:0, cuda:1, …; empty: not known
+
+  // What a kind of device is to its speed: a GPU its model, where that is known. Anything else is what it is called.
+  std::string model_of(std::string_view kind) const;
 };
 
 struct Work {

@@ -20,10 +20,14 @@ SOURCE = Path(__file__).resolve().parents[2]
 class Bench:
     """What a measurement is given."""
 
+    environment = None  # of estrain; None: this process's
+    resize_options = ()  # of estrain resize
+    ddp_options = ()  # of ddp_script.py
+
     def __init__(self, build, quick, folder):
         self.build, self.quick, self.folder = build, quick, folder
         self.estrain = build / "estrain"
-        self.torchrun = Path(sys.executable).parent / "torchrun"
+        self.python = sys.executable
         self._folders = 0
 
     def rounds(self, full, quick):

@@ -85,7 +85,7 @@ def measure_write(bench):
     program = bench.build / "scripts/benchmarks/checkpoint_io"
     torch_script = folder / "torch_save.py"
     torch_script.write_text(TORCH_SCRIPT)
-    python = bench.torchrun.with_name("python")
+    python = bench.python
     torch_command = [python, torch_script, MEGABYTES, theirs]
     with Served([program, MEGABYTES, ours]) as checkpoint, Served(torch_command) as torch_save:
 

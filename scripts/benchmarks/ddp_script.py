@@ -1,5 +1,6 @@
-"""What torchrun runs: a model of examples/ or torchvision under DistributedDataParallel on the CPU, on batches made in
-advance. Rank by rank it takes orders from the socket `--control`; without one it makes a step, says so and ends."""
+"""What torchrun runs: a model of examples/ or torchvision under DistributedDataParallel, on batches made in advance,
+which lie on its device (the CPU, if `--device` names no other). Rank by rank it takes orders from the socket
+`--control`; without one it makes a step, says so and ends."""
 
 import argparse
 import contextlib
@@ -15,23 +16,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import twins  # noqa: E402
+
 DISTINCT_BATCHES = 8
-
-
-def build_model(case):
-    options, shape = case["model"], case["shape"]
-    if options["name"] == "gpt":
-        from gpt import GPT
-
-        return GPT(case["classes"], options["context"], options["layers"], options["heads"], options["width"])
-    if options["name"] == "lenet":
-        from lenet import LeNet
-
-        return LeNet(*shape, classes=case["classes"])
-    import torchvision
-
-    return getattr(torchvision.models, options["name"])(num_classes=case["classes"])
 
 
 def make_batch(case):
@@ -43,11 +31,12 @@ def make_batch(case):
 
 
 class Loop:
-    def __init__(self, case):
+    def __init__(self, case, device):
         torch.manual_seed(0)
-        self.accumulate = case["accumulate"]
-        self.batches = [make_batch(case) for _ in range(DISTINCT_BATCHES)]
-        self.model = DistributedDataParallel(build_model(case))
+        self.accumulate, self.device = case["accumulate"], torch.device(device)
+        self.batches = [[part.to(self.device) for part in make_batch(case)] for _ in range(DISTINCT_BATCHES)]
+        model = twins.twin(shape=case["shape"], classes=case["classes"], **case["model"])
+        self.model = DistributedDataParallel(model.to(self.device))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
         self.next = 0
 
@@ -66,6 +55,10 @@ class Loop:
                 self.mini_batch()
         self.optimizer.step()
 
+    def settle(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def state(self):
         return {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict(), "next": self.next}
 
@@ -79,9 +72,11 @@ class Loop:
 def timed(loop, warm, steps):
     for _ in range(warm):
         loop.step()
+    loop.settle()
     begin = time.perf_counter()
     for _ in range(steps):
         loop.step()
+    loop.settle()
     return time.perf_counter() - begin
 
 
@@ -95,6 +90,7 @@ def obey(loop, control):
                 connection.send(timed(loop, *arguments))
             elif verb == "save and leave":  # answers when the last step ended
                 loop.step()
+                loop.settle()
                 last = time.monotonic()
                 if dist.get_rank() == 0:
                     torch.save(loop.state(), arguments[0])
@@ -104,6 +100,7 @@ def obey(loop, control):
             elif verb == "first step":  # answers when it began and when it ended
                 begin = time.monotonic()
                 loop.step()
+                loop.settle()
                 connection.send((begin, time.monotonic()))
 
 
@@ -112,10 +109,11 @@ def main():
     parser.add_argument("case")
     parser.add_argument("--control")
     parser.add_argument("--load")
+    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    loop = Loop(json.loads(arguments.case))
+    loop = Loop(json.loads(arguments.case), arguments.device)
     if arguments.load:
         loop.load(arguments.load)
     if arguments.control:

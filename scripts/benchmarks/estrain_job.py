@@ -14,7 +14,7 @@ FOREVER = 1_000_000_000
 class EstrainJob:
     """Runs until close(), or to the end of its `steps`."""
 
-    def __init__(self, bench, case, ests=1, devices="1", steps=FOREVER, sections="", job=""):
+    def __init__(self, bench, case, ests=1, devices="1", steps=FOREVER, sections="", job="", options=()):
         folder = bench.new_folder()
         self.bench, self.run = bench, folder / "run"
         self.samples_per_step = case.batch * ests
@@ -22,8 +22,10 @@ class EstrainJob:
         self.log = folder / "log"
         self.started = time.monotonic()
         with open(self.log, "w") as log:
-            command = [bench.estrain, "train", spec, "--run", self.run, "--devices", devices]
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            command = [bench.estrain, "train", spec, "--run", self.run, "--devices", devices, *options]
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=bench.environment
+            )
         self._read = 0
         self._stopped_at = None
 
@@ -96,5 +98,6 @@ class EstrainJob:
         return [pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def resize(self, devices):
-        command = [self.bench.estrain, "resize", self.run, "--devices", devices, "--json"]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        command = [self.bench.estrain, "resize", self.run, "--devices", devices, "--json", *self.bench.resize_options]
+        ended = subprocess.run(command, check=True, capture_output=True, text=True, env=self.bench.environment)
+        return json.loads(ended.stdout)

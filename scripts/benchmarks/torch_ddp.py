@@ -19,8 +19,9 @@ class TorchDdp:
         self.log = folder / "log"
         self.listener = Listener(str(folder / "socket"), "AF_UNIX", backlog=64)
         self.listener._listener._socket.settimeout(START_SECONDS)
-        command = [bench.torchrun, "--standalone", "--nproc-per-node", str(ranks), SCRIPT]
-        command += [case.to_json(accumulate), "--control", folder / "socket", *options]
+        command = [bench.python, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+        command += ["--nproc-per-node", str(ranks), SCRIPT, case.to_json(accumulate), "--control", folder / "socket"]
+        command += [*bench.ddp_options, *options]
         environment = os.environ | {"OMP_NUM_THREADS": "1"} | (TUNED_MALLOC if tuned else {})
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)

@@ -1,116 +1,79 @@
-"""A plain PyTorch training loop: eager.py DEVICE deterministic|any CASE prints its samples/s.
+"""A plain PyTorch training loop that takes turns: eager.py DEVICE CASE.
 
-CASE: JSON, {"model", "shape" of an image or [] for text, "batch", "options"}. fp32 without TF32, one stream, the batch
-copied to the device at each step; "any": cuDNN may choose the fastest algorithms by trying them.
+CASE: what scripts/benchmarks/cases.py says in JSON. Prints "ready", then for each line {"mode", "precision",
+"seconds"} of its input the seconds of a step, over so many seconds of training. Without deterministic algorithms unless
+the mode is "deterministic"; with "benchmark" cuDNN chooses algorithms by trying them. fp32 without TF32, or bf16
+autocast; one stream; the batch is copied from pinned memory at each step.
 """
 
+import contextlib
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import twins  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-import gpt  # noqa: E402
-import lenet  # noqa: E402
-
-WARM_STEPS, STEPS_AT_ONCE, MEASURED_SECONDS = 10, 10, 4
-
-
-def convolution(inputs, outputs, kernel, stride=1):
-    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-
-
-class Residual(nn.Module):
-    """torchvision's BasicBlock, or its Bottleneck where `widening` is 4."""
-
-    def __init__(self, inputs, width, stride, widening):
-        super().__init__()
-        outputs = width * widening
-        plan = [(inputs, width, 3, stride), (width, width, 3, 1)]
-        if widening > 1:
-            plan = [(inputs, width, 1, 1), (width, width, 3, stride), (width, outputs, 1, 1)]
-        layers = []
-        for a, b, kernel, step in plan:
-            layers += [convolution(a, b, kernel, step), nn.BatchNorm2d(b), nn.ReLU(inplace=True)]
-        self.body = nn.Sequential(*layers[:-1])
-        self.shortcut = nn.Identity()
-        if stride > 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        return F.relu(self.body(x) + self.shortcut(x))
-
-
-def resnet(depths, widening, channels, classes):
-    layers = [convolution(channels, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
-    inputs = 64
-    for stage, depth in enumerate(depths):
-        for i in range(depth):
-            width = 64 << stage
-            layers.append(Residual(inputs, width, 2 if stage > 0 and i == 0 else 1, widening))
-            inputs = width * widening
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
-
-
-def build(case):
-    if case["model"] == "gpt":
-        return gpt.GPT(**case["options"])
-    if case["model"] == "resnet18":
-        return resnet([2, 2, 2, 2], 1, case["shape"][0], 10)
-    if case["model"] == "resnet50":
-        return resnet([3, 4, 6, 3], 4, case["shape"][0], 10)
-    return lenet.LeNet()
+STEPS_AT_ONCE = 4
 
 
 def batch_of(case, pinned):
-    n = case["batch"]
-    if not case["shape"]:
-        text = torch.randint(256, (n, case["options"]["context"] + 1))
+    n, shape, classes = case["batch"], case["shape"], case["classes"]
+    if not shape:
+        text = torch.randint(classes, (n, case["model"]["context"] + 1))
         batch = (text[:, :-1].contiguous(), text[:, 1:].contiguous())
     else:
-        batch = (torch.randn(n, *case["shape"]), torch.randint(10, (n,)))
+        batch = (torch.randn(n, *shape), torch.randint(classes, (n,)))
     return tuple(part.pin_memory() for part in batch) if pinned else batch
 
 
-def main():
-    device, deterministic, case = torch.device(sys.argv[1]), sys.argv[2] == "deterministic", json.loads(sys.argv[3])
-    torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.benchmark = not deterministic
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    torch.manual_seed(0)
-    model = build(case).to(device)
-    if case["model"] == "gpt":
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    else:
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    host = batch_of(case, device.type == "cuda")
+class Loop:
+    def __init__(self, device, case):
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        self.device = torch.device(device)
+        self.model = twins.twin(shape=case["shape"], classes=case["classes"], **case["model"]).to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.batch = batch_of(case, self.device.type == "cuda")
 
-    def step():
-        x, y = (part.to(device, non_blocking=True) for part in host)
-        loss = F.cross_entropy(model(x).flatten(0, -2), y.flatten())
-        optimizer.zero_grad()
+    def step(self, precision):
+        x, y = (part.to(self.device, non_blocking=True) for part in self.batch)
+        bf16 = torch.autocast(self.device.type, torch.bfloat16)
+        with bf16 if precision == "bf16" else contextlib.nullcontext():
+            loss = F.cross_entropy(self.model(x).flatten(0, -2), y.flatten())
+        self.optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         return loss
 
-    def run(steps):
+    def run(self, precision, steps):
         for _ in range(steps):
-            loss = step()
-        return loss.item()  # waits
+            loss = self.step(precision)
+        loss.item()  # waits
 
-    run(WARM_STEPS)
-    begin, steps = time.monotonic(), 0
-    while time.monotonic() - begin < MEASURED_SECONDS:
-        run(STEPS_AT_ONCE)
-        steps += STEPS_AT_ONCE
-    print(steps * case["batch"] / (time.monotonic() - begin))
+    def seconds_of_step(self, precision, seconds):
+        self.run(precision, 1)
+        begin, steps = time.monotonic(), 0
+        while time.monotonic() - begin < seconds:
+            self.run(precision, STEPS_AT_ONCE)
+            steps += STEPS_AT_ONCE
+        return (time.monotonic() - begin) / steps
+
+
+def main():
+    loop = Loop(sys.argv[1], json.loads(sys.argv[2]))
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    print("ready", flush=True)
+    for line in sys.stdin:
+        turn = json.loads(line)
+        # What has no deterministic form (an average pooling of VGG) is left as it is, as a user would.
+        torch.use_deterministic_algorithms(turn["mode"] == "deterministic", warn_only=True)
+        torch.backends.cudnn.benchmark = turn["mode"] == "benchmark"
+        print(loop.seconds_of_step(turn["precision"], turn["seconds"]), flush=True)
 
 
 main()

@@ -5,17 +5,21 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from report import Failed
 
 
-class Failed(Exception):
-    """A check found what must not be."""
+GPT = {"width": 256, "heads": 4, "layers": 6, "context": 128, "dropout": 0.1}
+SMALL_GPT = {"width": 32, "heads": 2, "layers": 2, "context": 32, "dropout": 0.1}  # for the CPU
 
 
-class Skipped(Exception):
-    """A check cannot be made here."""
+def sgd():
+    return {"name": "sgd", "lr": 0.01, "momentum": 0.9}
 
 
-SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9}
+def adamw():
+    return {"name": "adamw", "lr": 0.001}
 
 
 @dataclass
@@ -24,8 +28,10 @@ class Model:
     batch: int
     shape: tuple = ()  # of an image; none: text
     options: dict = field(default_factory=dict)
-    optimizer: dict = field(default_factory=lambda: dict(SGD))
+    optimizer: dict = field(default_factory=sgd)
     short_steps: int = 10  # of runs that are compared at their beginning only
+    data: dict = field(default_factory=dict)  # keys of [data], instead of made-up images or a text
+    checkpoint: dict = field(default_factory=lambda: {"keep": 1})
 
     def spec(self, tree, ests, steps):
         sections = {
@@ -34,9 +40,13 @@ class Model:
             "data": {"batch": self.batch},
             "optimizer": self.optimizer,
             "train": {"steps": steps, "eval_every": "never"},
-            "checkpoint": {"keep": 1},
+            "checkpoint": self.checkpoint,
+            # Several jobs share the GPU: a worker that waits for its turn does not hang.
+            "recovery": {"hang_seconds": 30},
         }
-        if self.shape:
+        if self.data:
+            sections["data"] |= self.data
+        elif self.shape:
             sections["model"]["classes"] = 10
             samples = 4 * ests * self.batch
             sections["data"] |= {"format": "synthetic", "shape": list(self.shape), "samples": samples}

@@ -1,61 +1,84 @@
-"""Where the checks run: the program with the libraries it finds, the device, and the folder that all logs go to."""
+"""Where the checks run: the program and the libraries it finds, Python's torch, the device, the folder for logs."""
 
-import atexit
+import functools
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-KEPT = {".log", ".toml", ".jsonl"}
+LOOK_SECONDS = 20  # that a look at the machine may take
+# What a file of a run must be to be kept, and how large it may be.
+KEPT = {".log", ".toml", ".jsonl", ".json", ".txt"}
 MOST_BYTES_KEPT = 4 << 20
 
 
 class Machine:
+    """Also what scripts/benchmarks calls a bench."""
+
+    resize_options = ("--oversubscribe",)
+
     def __init__(self, tree, program, out, dry_run):
         self.tree, self.out, self.dry_run = tree, out.resolve(), dry_run
-        self.program = program.resolve() / "estrain"
+        self.build = program.resolve()
+        self.program = self.estrain = self.build / "estrain"
         self.out.mkdir(parents=True, exist_ok=True)
         self.device = "cpu" if dry_run else "cuda:0"
+        self.ddp_options = ("--device", self.device)
         self.environment = os.environ | {
-            "LD_LIBRARY_PATH": ":".join(self.library_folders(program)),
+            "LD_LIBRARY_PATH": ":".join(self.library_folders()),
             "ESTRAIN_PROFILES": str(self.out / "profiles.json"),
         }
         self.folders = 0
-        self.scratch = Path(tempfile.mkdtemp(prefix="estrain-gpu-check-"))
-        atexit.register(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.scratch = None  # of the one check that this process is for
 
-    def library_folders(self, program):
+    def library_folders(self):
         """What was packed, then LibTorch and CUDA as Python's torch has them."""
-        folders = [program.resolve() / "lib"]
+        folders = [self.build / "lib"]
         torch = importlib.util.find_spec("torch")
         if torch and torch.origin:
             packages = Path(torch.origin).parent.parent
             folders += [packages / "torch/lib", *sorted((packages / "nvidia").glob("*/lib"))]
         return [str(folder) for folder in folders if folder.is_dir()] + [os.environ.get("LD_LIBRARY_PATH", "")]
 
+    @functools.cached_property
+    def python(self):
+        """A Python with torch: this one, or that of scripts/peers. None: there is none."""
+        if importlib.util.find_spec("torch"):
+            return sys.executable
+        cache = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
+        peers = Path(os.environ.get("ESTRAIN_CACHE", Path(cache) / "estrain")) / "peers/bin/python"
+        return str(peers) if peers.exists() else None
+
+    @functools.cached_property
+    def keys(self):
+        """What `estrain train --keys` says."""
+        return self.call("train", "--keys")[1]
+
+    def rounds(self, full, quick):
+        return quick if self.dry_run else full
+
     def devices(self, workers):
         return f"{self.device}*{workers}" if workers > 1 else self.device
 
-    def new_folder(self, name):
-        """For a run: its state goes with the check (keep_logs), its logs stay."""
+    def new_folder(self, name="job"):
         self.folders += 1
         folder = self.scratch / f"{self.folders:02d}-{name}"
         folder.mkdir()
         return folder
 
-    def keep_logs(self):
-        for folder in self.scratch.iterdir():
-            for file in folder.rglob("*"):
-                if file.suffix in KEPT and file.stat().st_size < MOST_BYTES_KEPT:
-                    target = self.out / file.relative_to(self.scratch)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(file, target)
-            shutil.rmtree(folder)
+    def libraries_of(self, file):
+        """Paths of the shared libraries that a file needs, as the program would find them."""
+        listed = subprocess.run(["ldd", file], capture_output=True, text=True, env=self.environment).stdout
+        return [line.split()[2] for line in listed.splitlines() if "=> /" in line]
+
+    def library(self, name):
+        """A shared library that the program links, behind all that it needs itself. None: it links none of the name."""
+        path = next((path for path in self.libraries_of(self.program) if name in Path(path).name), None)
+        return path and [*self.libraries_of(path), path]
 
     def start(self, log, *words):
         """Starts `estrain WORDS`, output to the file `log`."""
@@ -75,21 +98,46 @@ class Machine:
         )  # fmt: skip
         return ended.returncode, ended.stdout + ended.stderr
 
+    def memory_used(self):
+        """Bytes of the GPU's memory that are taken, whoever has them."""
+        command = ["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_SECONDS, check=True).stdout
+        return int(told.split()[0]) << 20
+
     def describe(self):
         told = {"time": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "dry_run": self.dry_run}
+        versions = "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())"
         for name, command in {
-            "gpu": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
+            "gpu": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,compute_cap", "--format=csv,noheader"],
             "nvcc": ["nvcc", "--version"],
-            "torch": [sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
+            "python": [sys.executable, "--version"],
+            "torch": [self.python or "python-with-torch", "-c", versions],
             "program": [str(self.program), "--version"],
             "commit": ["git", "-C", str(self.tree), "rev-parse", "HEAD"],
         }.items():
             try:
                 environment = self.environment if name == "program" else None
-                ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+                ended = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_SECONDS, env=environment)
                 told[name] = (ended.stdout or ended.stderr).strip().splitlines()[-1:] or [f"exit {ended.returncode}"]
                 told[name] = told[name][0]
             except (OSError, subprocess.TimeoutExpired) as error:
                 told[name] = f"not there: {error}"
-        (self.out / "machine.json").write_text(json.dumps(told, indent=1) + "\n")
+        told["cores"] = os.cpu_count()
         return told
+
+
+def keep_logs(scratch, to):
+    """Copies what tells of the runs below `scratch`, which is then deleted."""
+    for file in scratch.rglob("*"):
+        try:
+            if file.suffix in KEPT and file.is_file() and file.stat().st_size < MOST_BYTES_KEPT:
+                target = to / file.relative_to(scratch)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+        except OSError as error:
+            print(f"{file}: not kept: {error}", flush=True)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def as_json(value):
+    return json.dumps(value, indent=1) + "\n"

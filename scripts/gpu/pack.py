@@ -2,9 +2,10 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 LIMIT = 64 << 20
-PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so"]
+PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so", "tests/gpu_check"]
 # What the other machine has: the C library and loader, which must fit its kernel, and all of LibTorch and CUDA.
 THERE = (
     "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libtorch", "libc10",
@@ -33,7 +34,7 @@ def pack(build, folder):
         libraries |= linked_libraries(build / name)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "lib").mkdir(parents=True)
-    files = {folder / name: build / name for name in PROGRAMS}
+    files = {folder / Path(name).name: build / name for name in PROGRAMS}
     files |= {folder / "lib" / name: path for name, path in libraries.items() if not name.startswith(THERE)}
     for target, source in files.items():
         shutil.copy(source, target)

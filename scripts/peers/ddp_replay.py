@@ -9,9 +9,7 @@ number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, wh
 REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
 """
 
-import fnmatch
 import functools
-import itertools
 import json
 import pathlib
 import sys
@@ -21,59 +19,15 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import lr_scheduler
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
 import run_data
-import twins
 from run_record import Run
+from training import epochs, make_model, make_optimizer, make_scheduler
 
-import load_checkpoint  # examples/, which twins puts on the path
+import load_checkpoint  # examples/, which training puts on the path
 
 MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads")
-MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
-              "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}  # others: dropout
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-OPTIMIZER_KEYS = {"sgd": ("lr", "momentum", "dampening", "weight_decay", "nesterov"),
-                  "adam": ("lr", "betas", "eps", "weight_decay"), "adamw": ("lr", "betas", "eps", "weight_decay")}
-GROUP_KEYS = ("lr", "weight_decay", "momentum")
-
-
-def make_model(spec, data):
-    keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
-    options = {key: spec["model"][key] for key in keys if key in spec["model"]}
-    return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)
-
-
-def make_optimizer(spec, model):
-    section = spec["optimizer"]
-    groups = [dict(params=[])]
-    groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group})
-               for group in section["groups"]]
-    for name, parameter in model.named_parameters():
-        matches = (i for i, group in enumerate(section["groups"], 1)
-                   if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
-        groups[next(matches, 0)]["params"].append(parameter)
-    options = {key: section[key] for key in OPTIMIZER_KEYS[section["name"]] if key in section}
-    return OPTIMIZERS[section["name"]](groups, **options)
-
-
-def make_scheduler(spec, optimizer):
-    section = spec["schedule"]
-    if not section.get("warmup"):
-        return main_scheduler(section, optimizer)
-    warmup = lr_scheduler.LinearLR(optimizer, section["warmup_start"], 1.0, section["warmup"])
-    return lr_scheduler.SequentialLR(optimizer, [warmup, main_scheduler(section, optimizer)], [section["warmup"]])
-
-
-def main_scheduler(section, optimizer):
-    if section["name"] == "step":
-        return lr_scheduler.StepLR(optimizer, section["period"], section["gamma"])
-    if section["name"] == "cosine":
-        return lr_scheduler.CosineAnnealingLR(optimizer, section["period"], section["eta_min"])
-    if section["name"] == "linear":
-        return lr_scheduler.LinearLR(optimizer, section["start_factor"], section["end_factor"], section["period"])
-    return lr_scheduler.ConstantLR(optimizer, factor=1, total_iters=0)
 
 
 def tree_sum(parts):
@@ -163,14 +117,9 @@ class Replay:
         return model
 
     def run(self):
-        section = self.spec["data"]
-        sampler = DistributedSampler(self.train, self.ests, self.rank, shuffle=section["shuffle"],
-                                     seed=self.spec["job"]["seed"] + (self.mistake == "shuffle"))
-        loader = DataLoader(self.train, section["batch"], sampler=sampler, drop_last=section["drop_last"],
-                            generator=torch.Generator())
+        seed = self.spec["job"]["seed"] + (self.mistake == "shuffle")
         step, last = 0, len(self.runs[0].steps)
-        for epoch in itertools.count():
-            sampler.set_epoch(epoch)
+        for loader in epochs(self.spec, self.train, self.rank, seed):
             for batch, target in loader:
                 step += 1
                 self.step(step, batch, target)

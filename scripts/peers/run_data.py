@@ -4,10 +4,10 @@ No random crops and flips: the random numbers of estrain's augmentation are its 
 """
 
 import gzip
+import math
 import pathlib
+import struct
 
-import h5py
-import numpy
 import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset
@@ -19,8 +19,8 @@ class Images(Dataset):
     def __init__(self, pixels, labels, section, classes=None):
         if section["crop"] or section["flip"]:
             raise SystemExit("data.crop and data.flip cannot be repeated in Python")
-        self.pixels = torch.from_numpy(pixels if pixels.ndim == 4 else pixels[:, None])
-        self.labels = torch.from_numpy(labels.astype(numpy.int64))
+        self.pixels = pixels if pixels.dim() == 4 else pixels[:, None]
+        self.labels = labels.to(torch.int64)
         self.section = section
         self.classes = classes or int(self.labels.max()) + 1
         self.shape = list(self[0][0].shape)
@@ -48,7 +48,7 @@ class Text(Dataset):
     classes, shape = 256, []
 
     def __init__(self, data, context):
-        self.data = torch.from_numpy(numpy.frombuffer(data, numpy.uint8).astype(numpy.int64))
+        self.data = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(torch.int64)
         self.context = context
 
     def __len__(self):
@@ -81,9 +81,11 @@ def open_text(section, context):
 
 
 def read_hdf5_pair(section):
+    import h5py  # not needed for the other formats
+
     def read(path):
         with h5py.File(path) as file:
-            return file["images"][()], file["labels"][()]
+            return torch.from_numpy(file["images"][()]), torch.from_numpy(file["labels"][()])
     return read(section["path"]), read(section["test_path"]) if section.get("test_path") else None
 
 
@@ -102,5 +104,6 @@ def read_idx(path):
     if not path.exists():
         path = pathlib.Path(f"{path}.gz")
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    sizes = numpy.frombuffer(data, ">i4", count=data[3], offset=4)
-    return numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * data[3]).reshape(sizes).copy()
+    sizes = struct.unpack_from(f">{data[3]}i", data, 4)
+    values = torch.frombuffer(bytearray(data), dtype=torch.uint8, offset=4 + 4 * data[3], count=math.prod(sizes))
+    return values.reshape(sizes)

@@ -1,4 +1,4 @@
-"""The zoo's models in Python: those of examples/, and torchvision's."""
+"""The zoo's models in Python: those of examples/, and torchvision's (networks.py where that is not installed)."""
 
 import math
 import pathlib
@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples")
 import gpt  # noqa: E402
 import lenet  # noqa: E402
 import mlp  # noqa: E402
+import networks  # noqa: E402
 
 
 def twin(name, shape, classes, **options):
@@ -27,7 +28,10 @@ def twin(name, shape, classes, **options):
 
 def torchvision_model(name, channels, classes, **options):
     """torchvision's model, built with a first convolution for `channels`, so that all draws fit."""
-    import torchvision  # takes a second, which small jobs do without
+    try:
+        import torchvision  # takes a second, which small jobs do without
+    except ImportError:
+        return networks.build(name, channels, classes, **options)
 
     class Conv2d(nn.Conv2d):
         def __init__(self, inputs, *args, **kwargs):

@@ -108,6 +108,35 @@ TEST_CASE("workers are killed before the first step: others start in their place
   }
 }
 
+TEST_CASE("what cannot pass ends a job at its start, by a rule; in a running job it is recovered from") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  const std::string rules = folder.write("rules.toml", "[[cause]]\nid = \"killed\"\nretry_at_start = false\n");
+  const std::vector<std::string> options = {"--set", kSteps, "--set", "recovery.rules=\"" + rules + "\""};
+  {
+    Job job(spec, folder / "starting", options);
+    const auto worker = [&] {
+      const std::vector<ProcessInfo> children = job.children();
+      const auto at = std::ranges::find_if(children, [](const ProcessInfo& child) { return child.is("worker"); });
+      return at == children.end() ? 0 : at->pid;
+    };
+    wait_until("a worker", [&] { return worker() != 0; });
+    ::kill(worker(), SIGKILL);
+    const Ended ended = job.launcher().wait();
+    INFO(ended.shown());
+    CHECK(ended.code == 1);
+    CHECK(ended.says("SIGKILL"));
+    CHECK_FALSE(ended.says("fault 1 at step"));
+    CHECK(events(folder / "starting", "fault").size() == 1);
+    CHECK_FALSE(anyone_left(folder / "starting"));
+  }
+  Job job(spec, folder / "run", options);
+  job.reach(20);
+  ::kill(job.workers().at(0), SIGKILL);
+  wait_for_event(folder / "run", "recovered", 1);
+  check_ends_undisturbed(job, folder, spec);
+}
+
 TEST_CASE("a worker is killed while a resize warms up another one: both happen") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";

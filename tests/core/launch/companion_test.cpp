@@ -51,6 +51,19 @@ TEST_CASE("equal workers keep equal shares, and the estimate is what was measure
   CHECK(best.workers == std::vector<int64_t>{0, 1});
 }
 
+TEST_CASE("GPUs of one model work together at D1, and one that was never measured counts as its like") {
+  const spec::JobSpec spec = job(8, spec::Determinism::d1);
+  const SpeedMeter::Span span = stage({{0, "cuda:0", 8, 10}});
+  for (const bool alike : {true, false}) {
+    CAPTURE(alike);
+    Companion companion(spec, {"a CPU", 8, "1", {"NVIDIA A100", alike ? "NVIDIA A100" : "NVIDIA L4"}}, false);
+    companion.learn(span, 1000);
+    const Placement best = companion.best(span, {"cuda:0", "cuda:1"});
+    CHECK(ests_of(best) == (alike ? std::vector<int64_t>{4, 4} : std::vector<int64_t>{8}));
+    if (alike) CHECK(kinds_of(best.devices) == std::vector<std::string>{"cuda:0", "cuda:1"});
+  }
+}
+
 TEST_CASE(
     "a worker that takes three times as long gets a third, whichever it is, and equal ones again when it is over") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);

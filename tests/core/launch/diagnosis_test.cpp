@@ -107,8 +107,8 @@ TEST_CASE("only a suspect device is left out, and only where it is short does th
     if (cause.other_device) device.insert(cause.id);
     if (cause.less_memory) memory.insert(cause.id);
   }
-  CHECK(device ==
-        std::set<std::string>{"gpu_ecc_error", "gpu_lost", "cuda_init_failed", "device_failed", "illegal_instruction"});
+  CHECK(device == std::set<std::string>{"gpu_ecc_error", "gpu_lost", "device_missing", "cuda_init_failed",
+                                        "device_failed", "illegal_instruction"});
   CHECK(memory == std::set<std::string>{"cpu_out_of_memory", "shared_memory_full", "resource_limit"});
 }
 
@@ -242,6 +242,36 @@ TEST_CASE("exit statuses of shells and loaders speak as the signals behind them"
   }
 }
 
+TEST_CASE(
+    "a device that is not there is not tried again at a job's start; one that a running job lost is gone without") {
+  for (const char* words :
+       {"there is no cuda:7: 2 GPUs are visible, counted from cuda:0", "cuda:0: this estrain was built without CUDA",
+        "no NVIDIA driver: libcuda.so.1: cannot open shared object file: No such file or directory",
+        "the NVIDIA driver finds no GPU (no CUDA-capable device is detected)"}) {
+    CAPTURE(words);
+    Evidence evidence = reported(Fault::device, words);
+    const Diagnosis running = table().diagnose(evidence);
+    CHECK(running.cause == "device_missing");
+    CHECK(running.retry);
+    CHECK(running.other_device);
+    evidence.at_start = true;
+    const Diagnosis starting = table().diagnose(evidence);
+    CHECK(starting.cause == "device_missing");
+    CHECK_FALSE(starting.retry);
+    CHECK(starting.exit_code == exit_code(Fault::device));
+  }
+}
+
+TEST_CASE("all else that may pass is tried again at a job's start, too") {
+  for (const FaultSample& sample : fault_samples()) {
+    if (sample.cause == "device_missing") continue;
+    CAPTURE(sample.cause);
+    Evidence evidence = sample.evidence;
+    evidence.at_start = true;
+    CHECK(table().diagnose(evidence).retry == sample.retry);
+  }
+}
+
 TEST_CASE("nothing at all is a diagnosis too") {
   const Diagnosis found = table().diagnose({});
   CHECK(found.cause == "no_signature");
@@ -274,7 +304,7 @@ TEST_CASE("a log may be long, without line ends, and no text at all") {
 }
 
 TEST_CASE("a diagnosis as JSON") {
-  const Diagnosis found = table().diagnose(fault_samples().at(6).evidence);
+  const Diagnosis found = table().diagnose(fault_samples().at(7).evidence);
   CHECK(to_json(found).dump() ==
         "{\"cause\":\"cpu_out_of_memory\",\"class\":\"engine\","
         "\"description\":\"the memory of the host, or what the job may use of it, ran out\",\"retry\":true,"
@@ -431,6 +461,8 @@ TEST_CASE("what is wrong with a rule file is said with line and column") {
       {"[[cause]]\nid = \"syntax_error\"\nretry = true", ":3:9: cause.retry: what is the user's to correct is not"},
       {"[[cause]]\nid = \"disk_full\"\nclass = \"user\"", ":1:1: cause.retry: what is the user's to correct is not"},
       {"[[cause]]\nid = \"disk_full\"\nclass = \"usr\"", ":3:9: cause.class: must be \"user\" or another of \"user\""},
+      {"[[cause]]\nid = \"infeasible\"\nretry_at_start = false",
+       ":3:18: cause.retry_at_start: says how, but retry is false"},
       {"[[cause]]\nid = \"infeasible\"\nother_device = true",
        ":3:16: cause.other_device: says how, but retry is false"},
   };

@@ -67,6 +67,10 @@ std::vector<FaultSample> fault_samples() {
        user, false, 1,
        "exit status 2; it reported \"out of memory: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 "
        "GiB\""},
+      {"device_missing",
+       reported(Fault::device, "there is no cuda:99: 1 GPU is visible, counted from cuda:0", "CUDA error: x\n"),
+       infrastructure, true, 1,
+       "exit status 1; it reported \"there is no cuda:99: 1 GPU is visible, counted from cuda:0\""},
       {"cuda_init_failed", reported(Fault::bug, "LibTorch: CUDA error: no CUDA-capable device is detected"),
        infrastructure, true, 1,
        "exit status 1; it reported \"LibTorch: CUDA error: no CUDA-capable device is detected\""},

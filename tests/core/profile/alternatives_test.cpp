@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+
 namespace estrain::profile {
 namespace {
 
@@ -34,6 +36,23 @@ TEST_CASE("one kind: every number of workers, the quickest first, the best marke
   job.ests = 8;
   const std::vector<Alternative> all = alternatives(job, {{"cpu", 4, 10}}, std::nullopt, 12);
   CHECK(devices_of(all) == std::vector<std::string>{"cpu=2*4", "cpu=2,cpu=3*2", "cpu=4*2", "cpu=8"});
+}
+
+TEST_CASE("GPUs of one model work together where kinds do not mix; one of another model does not") {
+  Job job;
+  job.ests = 8;
+  const DeviceGroup first = {.kind = "cuda:0", .count = 1, .mini_batches_per_second = 10, .model = "A100"};
+  DeviceGroup second = first, other = first;
+  second.kind = "cuda:1";
+  other.kind = "cuda:2";
+  other.model = "L4";
+  other.mini_batches_per_second = 5;
+  const std::vector<Alternative> all = alternatives(job, {first, second, other}, std::nullopt, 12);
+  CHECK(all[0].devices == "cuda:0=4,cuda:1=4");
+  CHECK(all[0].best);
+  CHECK(devices_of(all) == std::vector<std::string>{"cuda:0=4,cuda:1=4", "cuda:0=8", "cuda:1=8", "cuda:2=8"});
+  CHECK(find(alternatives(job, {first, other}, std::nullopt, 12), "cuda:0=8").best);
+  CHECK_THROWS_AS(plan::evaluate(job, {first, other}, {{0, 4}, {1, 4}}), Error);
 }
 
 TEST_CASE("workers that only get in each other's way are shown all the same, and the best is fewer") {

@@ -26,6 +26,21 @@ struct Learner {
   PlanInputs inputs(const std::vector<KindCount>& kinds) const { return plan_job(profiles, job, host, kinds, now); }
 };
 
+TEST_CASE("two GPUs of a model are measured once, and a third one counts as they do") {
+  Learner learner;
+  learner.host.gpus = {"A100", "A100", "A100", "L4"};
+  learner.learn(stage({{"cuda:1", 8, 0.010}}, 0));
+  learner.learn(stage({{"cuda:0", 4, 0.010}, {"cuda:1", 4, 0.010}}, 0.003));
+  CHECK(learner.of("cuda:0").mini_batch(2)->samples == 1);
+  const PlanInputs inputs = learner.inputs({{"cuda:0", 1}, {"cuda:2", 1}, {"cuda:3", 1}});
+  REQUIRE(inputs.groups.size() == 2);
+  CHECK(inputs.groups[1].kind == "cuda:2");
+  CHECK(inputs.groups[1].family() == inputs.groups[0].family());
+  CHECK(inputs.groups[1].mini_batches_per_second == doctest::Approx(100));
+  CHECK(inputs.missing == std::vector<std::string>{"cuda:3"});
+  CHECK(inputs.incomplete.empty());
+}
+
 TEST_CASE("one worker tells its time alone, two tell crowding and exchange") {
   Learner learner;
   learner.learn(stage({{"cpu", 4, 0.010}}, 0));

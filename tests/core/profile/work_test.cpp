@@ -74,6 +74,21 @@ TEST_CASE("kernels, device, processor, cores and build are fields") {
   CHECK(describe_work(job, "cpu", {host.cpu, host.cores, "1.0 abd"}) != before);
 }
 
+TEST_CASE("a GPU is to its speed what its model is, whichever number it has") {
+  Host host = some_host();
+  CHECK(host.model_of("cuda:1") == "cuda:1");
+  host.gpus = {"NVIDIA A100", "NVIDIA L4", "NVIDIA A100"};
+  CHECK(host.model_of("cuda:0") == "NVIDIA A100");
+  CHECK(host.model_of("cuda:1") == "NVIDIA L4");
+  CHECK(host.model_of("cuda:3") == "cuda:3");
+  CHECK(host.model_of("cpu") == "cpu");
+  CHECK(host.model_of("NVIDIA L4") == "NVIDIA L4");
+  spec::JobSpec job = some_job();
+  job.job.determinism = spec::Determinism::d1;
+  CHECK(describe_work(job, "cuda:0", host) == describe_work(job, "cuda:2", host));
+  CHECK(describe_work(job, "cuda:0", host) != describe_work(job, "cuda:1", host));
+}
+
 TEST_CASE("sizes of a gpt are fields; what is no matter of speed is none") {
   spec::JobSpec gpt = some_job();
   gpt.model.name = "gpt";

@@ -1,6 +1,7 @@
 // The CUDA kernels on a GPU: their bits against the CPU's, family by family, and gemm's speed against cuBLAS.
 //
-//   gpu_check [SEEDS [FILE]]     SEEDS cases of each family (144); JSON to FILE (standard output)
+//   gpu_check [SEEDS [FILE [bits]]]     SEEDS cases of each family (144); JSON to FILE (standard output); with "bits"
+//                                       nothing is timed: "gemm" is empty
 //
 //   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144,
 //    "families": [{"family": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}, ...],
@@ -125,6 +126,17 @@ std::string joined(const std::vector<std::string>& items) {
   return out;
 }
 
+std::vector<std::string> time_products() {
+  const Cublas cublas;
+  std::vector<std::string> products;
+  for (const int64_t n : {512, 1024, 2048, 4096}) products.push_back(time_gemm({n, n, n, false, false}, cublas));
+  products.push_back(time_gemm({4096, 4096, 4096, false, true}, cublas));
+  products.push_back(time_gemm({4096, 4096, 4096, true, false}, cublas));
+  products.push_back(time_gemm({8192, 768, 3072, false, true}, cublas));
+  products.push_back(time_gemm({768, 768, 16384, true, false}, cublas));
+  return products;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -149,12 +161,7 @@ int main(int argc, char** argv) {
     families.push_back(outcome.json);
     fmt::print(stderr, "{}\n", outcome.json);
   }
-  const Cublas cublas;
-  for (const int64_t n : {512, 1024, 2048, 4096}) products.push_back(time_gemm({n, n, n, false, false}, cublas));
-  products.push_back(time_gemm({4096, 4096, 4096, false, true}, cublas));
-  products.push_back(time_gemm({4096, 4096, 4096, true, false}, cublas));
-  products.push_back(time_gemm({8192, 768, 3072, false, true}, cublas));
-  products.push_back(time_gemm({768, 768, 16384, true, false}, cublas));
+  if (argc <= 3) products = time_products();
   fmt::print(to, "{{\"device\": {}, \"compute_capability\": \"{}.{}\", \"seeds\": {},\n", quoted(device.name),
              device.major, device.minor, seeds);
   fmt::print(to, " \"families\": [{}],\n \"gemm\": [{}]}}\n", joined(families), joined(products));

@@ -1,0 +1,105 @@
+"""Who is measured beside whom: jobs of estrain that are stopped between their turns, and plain PyTorch loops."""
+
+import contextlib
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from cases import Case, gpt
+from estrain_job import EstrainJob
+from paired_rounds import ratios, run_rounds
+from process_tree import end_tree
+from report import Failed, Skipped
+
+NOT_BUILT = "no portable kernels for CUDA"
+FIRST_STEPS = 8  # before anything is timed
+START_SECONDS = 40
+D2, BF16 = 'determinism = "D2"\n', 'precision = "bf16"\n'
+
+
+def cases(machine):
+    if machine.dry_run:
+        small = {name: Case(name, "lenet", 2, (1, 28, 28)) for name in ("lenet", "resnet18", "resnet50", "vgg19")}
+        return small | {"gpt": gpt(32, 2, 32, 2)}
+    return {
+        "lenet": Case("lenet", "lenet", 128, (1, 28, 28)),
+        "resnet18": Case("resnet18", "resnet18", 64, (3, 32, 32)),
+        "resnet50": Case("resnet50", "resnet50", 32, (3, 224, 224)),
+        "vgg19": Case("vgg19", "vgg19", 64, (3, 32, 32)),
+        "gpt": gpt(384, 6, 256, 16),
+    }
+
+
+class Turns(EstrainJob):
+    """A job of estrain on one worker. Throws Skipped where this version has not got what it needs."""
+
+    def __init__(self, machine, case, ests=1, job="", options=()):
+        readers = ("--set", f"data.readers={machine.rounds(4, 1)}", "--set", "recovery.hang_seconds=60")
+        super().__init__(machine, case, ests, machine.devices(1), job=job, options=(*readers, *options))
+
+    def get_ready(self):
+        try:
+            self.wait_for_step(FIRST_STEPS)
+        except (RuntimeError, TimeoutError) as error:
+            workers = "\n".join(log.read_text()[-1500:] for log in self.run.glob("worker-*.log"))
+            if NOT_BUILT in f"{error}{workers}":
+                raise Skipped("not built: portable kernels for CUDA") from None
+            raise Failed(f"{error}\n{workers}") from None
+        self.pause()
+        return self
+
+
+class Eager:
+    """The loop of eager.py. `deterministic`: as its process must be started for that."""
+
+    def __init__(self, machine, case, deterministic):
+        self.log = machine.new_folder(f"{case.name}-eager") / "eager.log"
+        environment = dict(os.environ)
+        environment.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        if deterministic:
+            environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        script = Path(__file__).with_name("eager.py")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [machine.python, script, machine.device, case.to_json()], env=environment, text=True, stderr=log,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end_tree(self.process)
+
+    def _answer(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise Failed(f"eager.py ended with code {self.process.wait()}\n{self.log.read_text()[-2000:]}")
+        return line
+
+    def get_ready(self):
+        self._answer()
+        return self
+
+    def turn(self, mode, precision, seconds):
+        self.process.stdin.write(json.dumps({"mode": mode, "precision": precision, "seconds": seconds}) + "\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+
+def side_by_side(started, rounds):
+    """{name: seconds of a step, by round} of {name: function that takes one turn}, after a turn that does not count."""
+    run_rounds(started, 1)
+    return run_rounds(started, rounds)
+
+
+@contextlib.contextmanager
+def all_started(contestants):
+    """{name: contestant} started together, so that their starts overlap, each then made ready."""
+    with contextlib.ExitStack() as stack:
+        started = {name: stack.enter_context(make()) for name, make in contestants.items()}
+        yield {name: one.get_ready() for name, one in started.items()}
+
+
+__all__ = ["BF16", "D2", "Eager", "Turns", "all_started", "cases", "ratios", "side_by_side"]

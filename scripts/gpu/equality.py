@@ -1,0 +1,135 @@
+"""Bits: whatever devices a job runs on, and whatever happens to it."""
+
+import time
+
+from jobs import GPT, SMALL_GPT, Model, Run, adamw, compare
+from report import Failed, Skipped
+
+ESTS = 8
+SECONDS_OF_UNDISTURBED_RUN = 40
+MOST_STEPS = 20_000
+D2_STEPS = 100
+NOT_BUILT = "no portable kernels for CUDA"
+
+
+def models(machine):
+    if machine.dry_run:
+        tiny = {"shape": (1, 28, 28), "batch": 2}
+        return {
+            "lenet": Model("lenet", **tiny), "resnet18": Model("lenet", **tiny), "resnet50": Model("lenet", **tiny),
+            "vgg19": Model("lenet", **tiny), "gpt": Model("gpt", 2, options=SMALL_GPT, optimizer=adamw()),
+        }  # fmt: skip
+    return {
+        "lenet": Model("lenet", 16, (1, 28, 28)),
+        "resnet18": Model("resnet18", 8, (3, 32, 32)),
+        "resnet50": Model("resnet50", 4, (3, 64, 64)),
+        "vgg19": Model("vgg19", 4, (3, 32, 32), short_steps=3),  # 140 million parameters
+        "gpt": Model("gpt", 8, options=GPT, optimizer=adamw()),
+    }
+
+
+def starts(machine, _):
+    folder = machine.new_folder("start")
+    begin = time.monotonic()
+    with Run(machine, models(machine)["lenet"], folder, 2, 3, machine.devices(1)) as run:
+        run.wait_for_step(1, 240)
+        first = time.monotonic() - begin
+        run.finish()
+    return f"first step after {first:.1f} s; the next start has warm files"
+
+
+def refuses_missing_gpu(machine, _):
+    if machine.dry_run:
+        raise Skipped("needs a GPU")
+    folder = machine.new_folder("refusal")
+    with Run(machine, models(machine)["lenet"], folder, 2, 3, "cuda:99") as run:
+        code = run.process.wait(60)
+    if code != 1 or "there is no cuda:99" not in run.words():
+        raise Failed(f"cuda:99: exit code {code}\n{run.words()}")
+    faults = len(run.events("fault"))
+    if faults != 1:
+        raise Failed(f"cuda:99: tried {faults} times\n{run.words()}")
+    return f"cuda:99: exit code {code}, by name, at once"
+
+
+def disturbed(machine, model, folder):
+    """One worker, two, one of them killed, one again, stopped; then resumed on two for some steps more."""
+    with Run(machine, model, folder, ESTS, 1_000_000, machine.devices(1)) as run:
+        run.wait_for_step(2, 240)
+        grown = run.resize(machine.devices(2))
+        run.wait_for_step(grown["step"] + 2)
+        run.kill_a_worker()
+        run.wait_for("recovered")
+        shrunk = run.resize(machine.devices(1))
+        run.wait_for_step(shrunk["step"] + 2)
+        run.stop()
+        last = run.steps()[-1]["step"]
+    with Run.resumed(machine, folder, machine.devices(2), last + 3) as resumed:
+        resumed.finish()
+    recoveries = len(run.events("recovered"))
+    if recoveries != 1:
+        raise Failed(f"one worker was killed, {recoveries} recoveries are recorded")
+    return resumed, last + 3, [grown["stood_still_seconds"], shrunk["stood_still_seconds"]]
+
+
+def d1(name):
+    """ESTs on 1 worker = 2 = 4 = a second process = resized, killed and resumed."""
+
+    def check(machine, _):
+        model = models(machine)[name]
+        run, steps, still = disturbed(machine, model, machine.new_folder(f"{name}-disturbed"))
+        rate = run.samples_per_second() / (ESTS * model.batch)  # steps/s
+        in_time = int(rate * machine.rounds(SECONDS_OF_UNDISTURBED_RUN, 6))
+        wanted = min(steps, MOST_STEPS, max(model.short_steps, in_time))
+        common = []
+
+        def undisturbed(what, devices, count):
+            with Run(machine, model, machine.new_folder(f"{name}-{what}"), ESTS, count, devices) as other:
+                return other.finish()
+
+        one = undisturbed("one", machine.devices(1), wanted)
+        common.append(compare(machine, one, run))
+        for what, workers in {"two": 2, "four": 4, "again": 1}.items():
+            common.append(compare(machine, one, undisturbed(what, machine.devices(workers), model.short_steps)))
+        seconds = ", ".join(f"{one_still:.2f}" for one_still in still)
+        return f"equal over {common[0]} of {steps} steps, and {min(common[1:])}; stood still {seconds} s in resizes"
+
+    return check
+
+
+def d2(name):
+    """A run on the GPU, one on the CPU, and one that moves from the one to the other and back."""
+
+    def check(machine, _):
+        model, more = models(machine)[name], ("--set", "job.determinism=D2", "--allow-mixed")
+        steps, ests = machine.rounds(D2_STEPS, 12), 2
+
+        def train(what, devices, count):
+            with Run(machine, model, machine.new_folder(f"{name}-d2-{what}"), ests, count, devices, more) as run:
+                code = run.process.wait(120)
+                if code != 0 and NOT_BUILT in run.words():
+                    raise Skipped("not built: portable kernels for CUDA")
+                return run.finish()
+
+        gpu = train("gpu", machine.devices(1), steps)
+        common = compare(machine, gpu, train("cpu", "cpu*2", steps))
+        moved, there, back = move(machine, model, machine.new_folder(f"{name}-d2-moved"), ests, more)
+        last = min(moved.steps()[-1]["step"], MOST_STEPS)
+        far = compare(machine, train("gpu-long", machine.devices(1), last), moved)
+        if far <= back:
+            raise Failed(f"equal over {far} steps; it moved after {there} and {back}: too far to be compared")
+        return f"GPU = CPU over {common} steps; over {far} with moves to the CPU after {there} and back after {back}"
+
+    return check
+
+
+def move(machine, model, folder, ests, more):
+    """A run that goes to the CPU and back, stopped when it has stepped again; and the steps after which it moved."""
+    with Run(machine, model, folder, ests, 1_000_000, machine.devices(1), more) as run:
+        run.wait_for_step(2, 120)
+        there = run.resize("cpu*2")["step"]
+        run.wait_for_step(there + 2)
+        back = run.resize(machine.devices(1))["step"]
+        run.wait_for_step(back + 2)
+        run.stop()
+    return run, there, back

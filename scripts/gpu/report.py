@@ -1,0 +1,37 @@
+"""What a check finds, written line by line as it finds it, so that what ends it takes nothing back."""
+
+import json
+
+from figures import Figure, Measured, Row
+
+
+class Failed(Exception):
+    """A check found what must not be."""
+
+
+class Skipped(Exception):
+    """A check cannot be made here."""
+
+
+class Report:
+    def __init__(self, path):
+        self.path = path
+
+    def _write(self, line):
+        with open(self.path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def figure(self, name, better, target, values, how, unit="", note="", more=None):
+        """`values`: one for each round; their median is the figure. `more`: what was behind it, as numbers."""
+        row = Row(Figure(name, better, how, target, unit), Measured.of(values, note=note)).to_json()
+        self._write({"figure": row | {"verdict": "met" if row["met"] else "missed", "rounds": values} | (more or {})})
+
+    def end(self, verdict, words):
+        self._write({"end": {"verdict": verdict, "words": words}})
+
+
+def read_report(path):
+    """(figures, {"verdict", "words"} or None where the check did not come to its end)."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    ends = [line["end"] for line in lines if "end" in line]
+    return [line["figure"] for line in lines if "figure" in line], ends[-1] if ends else None

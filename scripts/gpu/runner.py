@@ -1,0 +1,163 @@
+"""Runs the checks, each in a process of its own that is ended when its time is over, whatever it does."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import checks
+from machine import as_json, keep_logs
+from process_tree import signal_all, with_descendants
+from report import Failed, Report, Skipped, read_report
+from tables import heading, line_of, markdown
+
+SIDE_BY_SIDE = 4  # checks of bits; fewer where there are few cores
+CORES_EACH = 4
+PATIENCE_SECONDS = 4  # with a check that was asked to end
+LOOKS_SECONDS = 0.05
+
+
+def slug(name):
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
+
+
+def run_one(machine, name):
+    """The process of one check: what it finds goes to report.jsonl of its folder."""
+    check = next(check for check in checks.all_checks() if check.name == name)
+    folder = machine.out / slug(name)
+    report = Report(folder / "report.jsonl")
+    machine.scratch = Path(os.environ["ESTRAIN_GPU_CHECK_SCRATCH"])
+    try:
+        report.end("passed", check.make(machine, report))
+    except Skipped as reason:
+        report.end("skipped", str(reason))
+    except Failed as reason:
+        report.end("failed", str(reason))
+    except Exception as error:  # noqa: BLE001: whatever it is belongs into the report
+        traceback.print_exc()
+        report.end("failed", f"{type(error).__name__}: {error}")
+    return 0
+
+
+@dataclass
+class Running:
+    check: checks.Check
+    process: subprocess.Popen
+    folder: Path
+    scratch: Path
+    began: float
+    until: float
+
+    @classmethod
+    def start(cls, machine, check, until):
+        folder = machine.out / slug(check.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.jsonl").unlink(missing_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="estrain-gpu-check-"))
+        command = [sys.executable, sys.argv[0], "--check", check.name, "--out", machine.out, "--program", machine.build]
+        with open(folder / "output.log", "w") as log:
+            process = subprocess.Popen(
+                [*command, *(["--dry-run"] if machine.dry_run else [])], stdout=log, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, env=os.environ | {"ESTRAIN_GPU_CHECK_SCRATCH": str(scratch)},
+            )  # fmt: skip
+        now = time.monotonic()
+        return cls(check, process, folder, scratch, now, min(until, now + check.seconds))
+
+    def is_over(self):
+        return self.process.poll() is not None or time.monotonic() > self.until
+
+    def end(self):
+        """Whatever is left of it goes. A process that the kernel does not let go is not waited for."""
+        if self.process.poll() is None:
+            tree = with_descendants(self.process.pid)
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            signal_all(tree, signal.SIGKILL)
+            try:
+                self.process.wait(1)
+            except subprocess.TimeoutExpired:
+                pass
+
+    def result(self):
+        took = time.monotonic() - self.began
+        in_time = self.process.poll() is not None
+        self.end()
+        figures, ended = read_report(self.folder / "report.jsonl")
+        if ended is None:
+            why = f"ended with code {self.process.returncode}" if in_time else f"took longer than {took:.0f} s"
+            tail = (self.folder / "output.log").read_text(errors="replace")[-2000:]
+            ended = {"verdict": "failed", "words": f"{why}; see {self.folder.name}/\n{tail}"}
+        keep_logs(self.scratch, self.folder)
+        if ended["verdict"] == "failed":
+            (self.folder / "failure.txt").write_text(ended["words"] + "\n")
+        return {"check": self.check.name, **ended, "seconds": round(took, 1), "figures": figures}
+
+
+class Results:
+    """What is known so far: printed, and written anew after every check."""
+
+    def __init__(self, machine):
+        self.machine, self.told, self.results = machine, machine.describe(), []
+        print("\n".join(f"{name}: {value}" for name, value in self.told.items()), flush=True)
+        print(heading(), flush=True)
+
+    def add(self, result):
+        self.results.append(result)
+        print(line_of(result), flush=True)
+        self.write()
+
+    def write(self):
+        order = [check.name for check in checks.all_checks()]
+        self.results.sort(key=lambda result: order.index(result["check"]))
+        found = {"machine": self.told, "checks": self.results}
+        (self.machine.out / "results.json").write_text(as_json(found))
+        (self.machine.out / "table.md").write_text(markdown(self.told, self.results))
+
+    def count(self, verdict):
+        return sum(result["verdict"] == verdict for result in self.results)
+
+
+def run(machine, only, seconds):
+    begin = time.monotonic()
+    until = begin + seconds
+    results = Results(machine)
+    waiting = [check for check in checks.all_checks() if not only or any(word in check.name for word in only)]
+    lanes = max(1, min(SIDE_BY_SIDE, (os.cpu_count() or 1) // CORES_EACH))
+    running = []
+    try:
+        while waiting or running:
+            for over in [one for one in running if one.is_over()]:
+                running.remove(over)
+                results.add(over.result())
+            while waiting and time.monotonic() >= until:
+                late = {"verdict": "skipped", "words": f"out of time: {seconds:.0f} s", "seconds": 0.0, "figures": []}
+                results.add({"check": waiting.pop(0).name, **late})
+            if waiting and may_start(waiting[0], running, lanes):
+                running.append(Running.start(machine, waiting.pop(0), until))
+            else:
+                time.sleep(LOOKS_SECONDS)
+    finally:
+        for one in running:
+            one.end()
+            keep_logs(one.scratch, one.folder)
+    counts = ", ".join(f"{results.count(verdict)} {verdict}" for verdict in ("passed", "failed", "skipped"))
+    figures = [figure for result in results.results for figure in result["figures"]]
+    met = sum(figure["met"] for figure in figures)
+    print(f"{met} of {len(figures)} figures met; {counts}; {time.monotonic() - begin:.0f} s")
+    return 1 if results.count("failed") or not results.results else 0
+
+
+def may_start(check, running, lanes):
+    if any(one.check.alone for one in running):
+        return False
+    return not running if check.alone else len(running) < lanes

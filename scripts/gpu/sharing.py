@@ -1,0 +1,86 @@
+"""What many ESTs on one worker cost: time against one EST, memory against one EST and against packed processes."""
+
+import contextlib
+import statistics
+
+from contestants import Eager, Turns, all_started, cases, ratios, side_by_side
+from figures import LOWER
+from process_tree import memory_of, with_descendants
+
+ESTS = (1, 2, 4, 8, 16)
+PACKED = 4
+BYTES_OF_FLOAT = 4
+# Of the models of contestants.cases.
+PARAMETERS = {"resnet50": 23_528_522, "gpt": 10_844_160}
+SMALL_PARAMETERS = {"resnet50": 44_426, "gpt": 34_688}
+HOW_SWITCHING = (
+    "time of a step of k ESTs on one worker over k steps of a job with one EST, minus 1; k ESTs update once, so that "
+    "this may be below 0; median of {} rounds side by side"
+)
+HOW_MEMORY = "memory of the GPU taken (nvidia-smi) with 16 ESTs less that with 1, in copies of the gradient"
+HOW_PACKED = f"memory of the GPU taken by 16 ESTs on one worker over that of {PACKED} processes of PyTorch side by side"
+
+
+def switching(machine, report):
+    turn, rounds, words = machine.rounds(0.6, 0.2), machine.rounds(5, 2), []
+    for name in ("gpt", "resnet18"):
+        case = cases(machine)[name]
+        with all_started({k: lambda k=k: Turns(machine, case, k) for k in ESTS}) as started:
+            seconds = side_by_side({k: lambda job=job: job.timed_turn(turn) for k, job in started.items()}, rounds)
+        medians = {k: 1e3 * statistics.median(taken) for k, taken in seconds.items()}
+        further = (medians[16] - medians[8]) / 8
+        note = "ms a mini-batch: " + ", ".join(f"{k} ESTs {ms / k:.3f}" for k, ms in medians.items())
+        note += f"; each beyond the eighth {further:.3f}"
+        for k in ESTS[1:]:
+            percent = [100 * (ratio / k - 1) for ratio in ratios(seconds[k], seconds[1])]
+            how = HOW_SWITCHING.format(rounds)
+            report.figure(f"{name}: {k} ESTs, cost of switching", LOWER, 0.5, percent, how, " %", note)
+        words.append(f"{name}: {note}")
+    return "; ".join(words)
+
+
+class Scale:
+    """Bytes of GPU memory taken since it was made; in a dry run those of the processes."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.before = 0 if machine.dry_run else machine.memory_used()
+
+    def weigh(self, processes):
+        if self.machine.dry_run:
+            return memory_of([pid for process in processes for pid in with_descendants(process.pid)])
+        return self.machine.memory_used() - self.before
+
+
+def memory(machine, report):
+    parameters, words = SMALL_PARAMETERS if machine.dry_run else PARAMETERS, []
+    for name in ("resnet50", "gpt"):
+        case, scale = cases(machine)[name], Scale(machine)
+        taken = {}
+        for ests in (1, 16):
+            with all_started({"job": lambda: Turns(machine, case, ests)}) as started:
+                taken[f"{ests} ESTs"] = scale.weigh([started["job"].process])
+        gradient = BYTES_OF_FLOAT * parameters[name]
+        copies = (taken["16 ESTs"] - taken["1 ESTs"]) / gradient
+        if machine.python:
+            taken |= packed(machine, case, scale)
+        note = "MB: " + ", ".join(f"{what} {taken_bytes / 1e6:.0f}" for what, taken_bytes in taken.items())
+        report.figure(f"{name}: memory of 16 ESTs beyond 1", LOWER, 4, [copies], HOW_MEMORY, " copies", note)
+        if machine.python:
+            over = taken["16 ESTs"] / taken[f"{PACKED} processes"]
+            report.figure(f"{name}: 16 ESTs over {PACKED} packed processes", LOWER, 1, [over], HOW_PACKED, "", note)
+        words.append(f"{name}: {note}")
+    return "; ".join(words)
+
+
+def packed(machine, case, scale):
+    """{"k processes": bytes} of plain PyTorch loops side by side, as their number grows."""
+    taken = {}
+    with contextlib.ExitStack() as stack:
+        loops = [stack.enter_context(Eager(machine, case, True)) for _ in range(PACKED)]
+        for k, loop in enumerate(loops, 1):
+            loop.get_ready()
+        for k, loop in enumerate(loops, 1):
+            loop.turn("deterministic", "fp32", 0.1)
+        taken[f"{PACKED} processes"] = scale.weigh([loop.process for loop in loops])
+    return taken

@@ -1,0 +1,93 @@
+"""One EST with kernels = "torch" against Python's torch with deterministic algorithms: every bit of every step."""
+
+import json
+import random
+import struct
+import subprocess
+
+from jobs import GPT, SMALL_GPT, Model, Run, adamw, sgd
+from report import Failed, Skipped
+
+IMAGES, PIXELS = 256, 28 * 28
+REPLAY_SECONDS = 90
+
+
+def models(machine):
+    small = machine.dry_run
+    return {
+        "lenet": (Model("lenet", 4 if small else 32), {}),
+        "resnet18": (Model("resnet18", 2 if small else 8), {"channels": 3, "pad": 2}),
+        "gpt": (Model("gpt", 2 if small else 8, options=SMALL_GPT if small else GPT), {}),
+    }
+
+
+def write_images(folder):
+    """Made-up images and labels in the format that needs no library, and the keys that name them."""
+    draw = random.Random(1)
+    images, labels = folder / "images", folder / "labels"
+    images.write_bytes(struct.pack(">4i", 0x803, IMAGES, 28, 28) + draw.randbytes(IMAGES * PIXELS))
+    labels.write_bytes(struct.pack(">2i", 0x801, IMAGES) + bytes(draw.randrange(10) for _ in range(IMAGES)))
+    return {"format": "idx", "images": str(images), "labels": str(labels)}
+
+
+def train(machine, name, optimizer, steps):
+    model, data = models(machine)[name]
+    model.optimizer = optimizer
+    folder = machine.new_folder(f"{name}-{optimizer['name']}")
+    model.data = data | write_images(folder) if name != "gpt" else {}
+    model.checkpoint = {"every": 1, "keep": 1000}
+    with Run(machine, model, folder, 1, steps, machine.devices(1)) as run:
+        return run.finish(60).run
+
+
+def shown(found):
+    """A line of the replay's report in words."""
+    if "error" in found:
+        return f"{found['variant']}: {found['error']}"
+    if found["equal"]:
+        return f"{found['variant']}: equal over {found['compared']} steps"
+    tensors = "; ".join(
+        one["name"] + (f" {one['differing']} of {one['elements']} differ, at most {one['ulp']} ULP" if "ulp" in one else
+                       f": {one['shape']}")
+        for one in found["tensors"]
+    )  # fmt: skip
+    loss = f", loss {found['loss'][0]!r} against {found['loss'][1]!r}" if found.get("loss_differs") else ""
+    groups = ", ".join(f"{count} of {group}" for group, count in found.get("groups", {}).items())
+    where = f"differs at step {found['step']}{loss}; tensors {groups or 'of the start'}"
+    return f"{found['variant']}: {where}: {tensors}"
+
+
+def check(name):
+    def compare(machine, _):
+        if machine.python is None:
+            raise Skipped("there is no Python with torch here")
+        hdf5 = machine.library("libhdf5")
+        if hdf5 is None:
+            raise Failed("ldd names no libhdf5 of the program")
+        steps = machine.rounds(8 if name == "resnet18" else 16, 3)
+        runs = [train(machine, name, optimizer, steps) for optimizer in (sgd(), adamw())]
+        folder = machine.new_folder("replay")
+        plan, report = folder / "plan.json", folder / "report.jsonl"
+        plan.write_text(json.dumps({"device": machine.device, "hdf5": hdf5, "runs": list(map(str, runs))}))
+        report.touch()
+        script = machine.tree / "scripts/gpu/torch_replay.py"
+        with open(folder / "replay.log", "w") as log:
+            ended = subprocess.run(
+                [machine.python, script, plan, report], stdout=log, stderr=subprocess.STDOUT, timeout=REPLAY_SECONDS
+            )
+        found = [json.loads(line) for line in report.read_text().splitlines()]
+        lines = [f"{str(one['run']).split('/')[-2][3:]}, {shown(one)}" for one in found]
+        if ended.returncode != 0 or not found:
+            tail = (folder / "replay.log").read_text()[-2000:]
+            raise Failed("\n".join([f"torch_replay.py ended with code {ended.returncode}", *lines, tail]))
+        by_default = [one for one in found if one["variant"] == "torch's default"]
+        if not all(one.get("equal") for one in by_default):
+            different = [line for line in lines if "differs at" in line or "Error" in line]
+            raise Failed("\n".join([different[0], *lines]))
+        alike = sum(one.get("equal", False) for one in found) - len(by_default)
+        return (
+            f"sgd and adamw: equal to torch by default over {by_default[0]['compared']} steps; "
+            f"{alike} of {len(found) - len(by_default)} runs with foreach=False, too"
+        )
+
+    return compare
