@@ -91,7 +91,7 @@ void try_first_state(Job& job, Json& report) {
 
 void probe(ProbeSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries);
+  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
   Job job(setup.spec, data, true);
@@ -100,7 +100,7 @@ void probe(ProbeSetup& setup) {
   const Trial trial{job, hooks, *device};
   job.model().train();
   const data::Batch batch = first_batch(job);
-  const bool has_portable = device->torch_device().is_cpu();
+  const bool has_portable = device->torch_device().is_cpu() && setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;
   if (has_portable) {
     const operators::PortableOperators kernels;
