@@ -161,7 +161,7 @@ class Check {
   }
 
   void note_determinism() {
-    const launch::Verdict verdict = launch::choose_determinism(report_);
+    const launch::Verdict verdict = launch::choose_determinism(job_.spec, report_);
     const bool d2 = verdict.determinism == spec::Determinism::d2;
     report_["verdict"] = d2 ? "D2" : "D1";
     report_["reason"] = verdict.reason;

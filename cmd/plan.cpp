@@ -52,7 +52,7 @@ spec::JobSpec read_spec(const Arguments& arguments) {
 // As train decides it when a run begins.
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
   if (spec.job.determinism != spec::Determinism::automatic) return;
-  const launch::Verdict verdict = launch::choose_determinism(launch::probe_operators(spec, device, true));
+  const launch::Verdict verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
   spec.job.determinism = verdict.determinism;
   spec.job.kernels = verdict.kernels;
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);

@@ -40,7 +40,8 @@ ExecPlan plan_exec(const ChildOptions& options) {
     });
     if (!replaced) plan.environment_text.emplace_back(text);
   }
-  for (const auto& [name, value] : options.environment) plan.environment_text.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.environment)
+    if (!value.empty()) plan.environment_text.push_back(name + "=" + value);
   for (std::string& entry : plan.environment_text) plan.environment.push_back(entry.data());
   plan.environment.push_back(nullptr);
   return plan;

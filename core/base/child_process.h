@@ -17,9 +17,10 @@
 namespace estrain {
 
 struct ChildOptions {
-  std::vector<std::string> arguments;                            // [0] is the program
-  std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, the parent's
-  std::vector<int> inherited;                                    // descriptors that stay open under their own numbers
+  std::vector<std::string> arguments;  // [0] is the program
+  // Added to the parent's, or in the place of a value there; an empty one takes the name away.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<int> inherited;        // descriptors that stay open under their own numbers
   std::string output;                // file that stdout and stderr are appended to; empty: shared
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
   std::vector<int> ignored_signals;  // from before its first instruction on

@@ -67,18 +67,21 @@ void require_code(c10::DeviceIndex index) {
   throw Error::make(Fault::device, "cuda:{} computes 1 * 2 wrongly", index).advise("take it out of use");
 }
 
-c10::cuda::CUDAStream stream_of(c10::DeviceIndex index) {
+c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOptions& options) {
   require_gpu(index);
   c10::cuda::set_device(index);
-  compute_deterministically();
+  compute_deterministically(options.tf32 ? Tf32::allowed : Tf32::never);
   require_code(index);
   return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index);
 }
 
 }  // namespace
 
-CudaDevice::CudaDevice(c10::DeviceIndex index)
-    : index_(index), to_host_(stream_of(index)), queue_(index), arrivals_([index] { c10::cuda::set_device(index); }) {}
+CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
+    : index_(index),
+      to_host_(stream_of(index, options)),
+      queue_(index),
+      arrivals_([index] { c10::cuda::set_device(index); }) {}
 
 std::string CudaDevice::describe() const {
   const cudaDeviceProp properties = properties_of(index_);

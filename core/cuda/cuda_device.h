@@ -18,7 +18,7 @@ class CudaDevice : public device::Device {
  public:
   // Makes GPU `index` this process's, and its arithmetic deterministic. Throws Fault::device where it is not there, or
   // does not run this LibTorch's code.
-  explicit CudaDevice(c10::DeviceIndex index);
+  CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options);
 
   c10::Device torch_device() const override { return {c10::kCUDA, index_}; }
   std::string describe() const override;

@@ -4,15 +4,16 @@
 
 namespace estrain::cuda {
 
-void compute_deterministically() {
+void compute_deterministically(Tf32 tf32) {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   context.setDeterministicFillUninitializedMemory(
       false);  // costs a pass over all memory; nothing reads what was not written
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);  // which picks an algorithm by time
-  context.setAllowTF32CuBLAS(false);
-  context.setAllowTF32CuDNN(false);
+  // These and not setFloat32Precision: they keep both of LibTorch's flags alike, and its CUDA part asks for either.
+  context.setAllowTF32CuBLAS(tf32 == Tf32::allowed);
+  context.setAllowTF32CuDNN(tf32 == Tf32::allowed);
 }
 
 }  // namespace estrain::cuda

@@ -3,9 +3,12 @@
 
 namespace estrain::cuda {
 
-// Deterministic algorithms everywhere, an operator that has none throws; products and convolutions in float32's own
-// precision (no TF32). What must be said in the environment, core/launch/devices.cpp says. Call once, before the first
-// operator.
-void compute_deterministically();
+// TF32 keeps 10 bits of the mantissa of the factors of a float32 product or convolution, and sums in float32. GPUs
+// before sm_80 have none and compute in float32 either way.
+enum class Tf32 { never, allowed };
+
+// Deterministic algorithms everywhere, an operator that has none throws; TF32 where it is allowed. What must be said in
+// the environment, core/launch/devices.cpp says. Call once, before the first operator.
+void compute_deterministically(Tf32 tf32);
 
 }  // namespace estrain::cuda

@@ -5,10 +5,10 @@
 #include "core/base/error.h"
 #include "core/cuda/cuda_device.h"
 
-extern "C" estrain::device::Device* estrain_open_cuda_device(int index) {
+extern "C" estrain::device::Device* estrain_open_cuda_device(int index, const estrain::device::DeviceOptions& options) {
   using namespace estrain;
   try {
-    return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index));
+    return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index), options);
   } catch (const c10::Error& error) {
     throw Error::make(Fault::device, "cuda:{} cannot be taken into use: {}", index, error.what_without_backtrace())
         .advise("see what nvidia-smi says of it");

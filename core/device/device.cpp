@@ -15,7 +15,8 @@ FinishAtEnd::~FinishAtEnd() {
   }
 }
 
-std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries) {
+std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries,
+                                    const DeviceOptions& options) {
   if (name == "cpu" || name.starts_with("cpu:")) return std::make_unique<CpuDevice>();
   int index = -1;
   if (name.starts_with("cuda:")) {
@@ -23,7 +24,7 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
     if (std::from_chars(name.data() + 5, end, index).ptr != end) index = -1;
   }
   if (index < 0) throw Error::make(Fault::bug, "no device is called \"{}\"", name);
-  return open_cuda_device(index, libraries);
+  return open_cuda_device(index, libraries, options);
 }
 
 }  // namespace estrain::device

@@ -101,8 +101,13 @@ class FinishAtEnd {
   Device& device_;
 };
 
+struct DeviceOptions {
+  bool tf32 = false;  // products and convolutions of float32 may round their factors to TF32, where the device has it
+};
+
 // "cpu", "cpu:avx2", …: the processor. "cuda:N": that GPU, through libestrain_cuda.so, which stands beside the program
 // or worker library in `libraries`. Throws Fault::device where it cannot be had, saying what is missing.
-std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries);
+std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries,
+                                    const DeviceOptions& options = {});
 
 }  // namespace estrain::device

@@ -10,6 +10,7 @@
 #include "core/comm/reduction_tree.h"
 #include "core/comm/step_record.h"
 #include "core/spec/defaults.h"
+#include "core/spec/enum_names.h"
 
 namespace estrain::launch {
 namespace {
@@ -295,6 +296,17 @@ Finding check_readers(const CheckedJob& job, const Machine& machine) {
   return Finding::fine("readers", seen);
 }
 
+// Not refused: TF32 is a permission, as in PyTorch, and such a job is to be tried on a machine without a GPU.
+Finding check_precision(const CheckedJob& job) {
+  const std::string precision(spec::to_string(job.spec.job.precision));
+  const bool without_tf32 = !std::ranges::all_of(job.devices, is_gpu);
+  if (job.spec.job.precision == spec::Precision::tf32 && without_tf32) {
+    return Finding::warn("precision", "job.precision = \"tf32\": a cpu has no TF32, its workers compute in fp32",
+                         "nothing, if this is a trial; a run on GPUs will give other bits");
+  }
+  return Finding::fine("precision", precision);
+}
+
 Finding check_clock(const Machine& machine) {
   if (machine.now < kBeginOf2024) {
     return Finding::warn("clock", "the wall clock stands before 2024",
@@ -310,7 +322,7 @@ Finding check_clock(const Machine& machine) {
 }
 
 std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine) {
-  std::vector<Finding> findings = {check_run_directory(machine), check_disk(job, machine)};
+  std::vector<Finding> findings = {check_precision(job), check_run_directory(machine), check_disk(job, machine)};
   if (job.size) findings.push_back(check_memory(job, machine));
   findings.push_back(check_shared_memory(machine));
   findings.push_back(check_file_size(job, machine));

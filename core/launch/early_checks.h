@@ -66,6 +66,9 @@ uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
 std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::string& list, int64_t cores,
                                        std::vector<Device>& devices);
 
+// Whether the devices have the arithmetic that job.precision asks for.
+Finding check_precision(const CheckedJob& job);
+
 Finding check_run_directory(const Machine& machine);
 Finding check_disk(const CheckedJob& job, const Machine& machine);
 Finding check_memory(const CheckedJob& job, const Machine& machine);  // the job has a size

@@ -89,6 +89,7 @@ WorkerStart Launcher::worker_start(const Device& device) {
   start.id = state_.workers_started++;
   start.device = device;
   start.threads = spec_.job.threads;
+  start.precision = spec_.job.precision;
   start.less_memory = less_memory_;
   start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
   start.cuda_streams = state_.cuda_streams;

@@ -5,6 +5,7 @@
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/comm/message_socket.h"
+#include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 
 namespace estrain::launch {
@@ -20,7 +21,7 @@ Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measu
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "probe", "--socket", std::to_string(theirs.descriptor())};
-  options.environment = device_environment(device, spec.job.threads);
+  options.environment = device_environment(device, spec.job.threads, spec.job.precision);
   options.inherited = {theirs.descriptor()};
   ChildProcess process = ChildProcess::start(options);
   theirs.close();
@@ -52,7 +53,12 @@ std::vector<std::string> uncovered_operators(const Json& report) {
   return found;
 }
 
-Verdict choose_determinism(const Json& report) {
+Verdict choose_determinism(const spec::JobSpec& spec, const Json& report) {
+  if (spec.job.precision != spec::Precision::fp32) {
+    return {spec::Determinism::d1, spec::Kernels::torch,
+            fmt::format("job.precision is \"{}\", the portable kernels compute in fp32 alone",
+                        spec::to_string(spec.job.precision))};
+  }
   const std::vector<std::string> uncovered = uncovered_operators(report);
   if (!uncovered.empty()) {
     return {spec::Determinism::d1, spec::Kernels::torch,

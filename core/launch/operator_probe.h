@@ -25,8 +25,8 @@ struct Verdict {
   spec::Kernels kernels;
   std::string reason;
 };
-// `report` has been measured.
-Verdict choose_determinism(const Json& report);
+// `report` is of that job, and has been measured.
+Verdict choose_determinism(const spec::JobSpec& spec, const Json& report);
 
 // The table of `estrain check`.
 std::string format_operators(const Json& report);

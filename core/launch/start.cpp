@@ -74,7 +74,7 @@ void decide_determinism(const RunDirectory& directory, LaunchPlan& plan) {
     job.kernels = begun.kernels;
   }
   if (job.determinism != spec::Determinism::automatic) return;
-  const Verdict verdict = choose_determinism(probe_operators(plan.spec, plan.devices.front(), true));
+  const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front(), true));
   job.determinism = verdict.determinism;
   job.kernels = verdict.kernels;
   const std::string chosen(spec::to_string(verdict.determinism));

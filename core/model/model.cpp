@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "core/model/autocast.h"
 #include "core/model/torch_error.h"
 
 namespace estrain::model {
@@ -42,13 +43,19 @@ void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
 }  // namespace
 
 torch::Tensor Model::loss(const Batch& batch) {
-  return translating_torch_errors([&] { return compute_loss(batch); });
+  return translating_torch_errors([&] {
+    const Autocast autocast(batch.input.device().type(), precision_);
+    return compute_loss(batch);
+  });
 }
 
 Evaluation Model::evaluate(const Batch& batch) {
   EvaluationMode evaluation_mode(*this);
   at::NoGradGuard no_grad;
-  return translating_torch_errors([&] { return compute_evaluation(batch); });
+  return translating_torch_errors([&] {
+    const Autocast autocast(batch.input.device().type(), precision_);
+    return compute_evaluation(batch);
+  });
 }
 
 torch::Tensor Model::forward(const torch::Tensor& input) const {

@@ -9,6 +9,9 @@
 // layer therefore computes with the registered tensor itself, never with a copy of its values or a view kept from
 // before.
 //
+// Precision: parameters, buffers and the loss are float32, and so are the gradients that a backward pass leaves. Within
+// loss() and evaluate() of a model set to bf16, operators choose their types as under torch.autocast (autocast.h).
+//
 // Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device,
 // evaluate() draws nothing.
 
@@ -19,6 +22,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/spec/job_spec.h"
 
 namespace estrain::model {
 
@@ -54,9 +59,13 @@ class Model : public torch::nn::Module {
   // In evaluation mode and without a graph, whatever the mode at the call, which is restored. Throws as loss().
   Evaluation evaluate(const Batch& batch);
 
+  // Of loss() and evaluate() from now on; fp32 at first. tf32 is the device's matter (device::DeviceOptions).
+  void set_precision(spec::Precision precision) { precision_ = precision; }
+
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // All blocks one after another: the model's output for an input, in the current mode. current_block() follows.
+  // All blocks one after another: the model's output for an input, in the current mode, without autocast of its own.
+  // current_block() follows.
   torch::Tensor forward(const torch::Tensor& input) const;
 
  protected:
@@ -68,6 +77,7 @@ class Model : public torch::nn::Module {
   virtual Evaluation compute_evaluation(const Batch& batch) = 0;
 
   std::vector<Block> blocks_;
+  spec::Precision precision_ = spec::Precision::fp32;
 };
 
 // The name of the block whose forward pass this thread is in; empty outside of them.

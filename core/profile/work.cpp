@@ -67,6 +67,7 @@ Work describe_work(const JobSpec& given, std::string_view kind, const Host& host
   const bool portable = spec.job.determinism == spec::Determinism::d2 || spec.job.kernels == spec::Kernels::portable;
   add("determinism", std::string(to_string(spec.job.determinism)));
   add("kernels", std::string(to_string(portable ? spec::Kernels::portable : spec::Kernels::torch)));
+  add("precision", std::string(to_string(spec.job.precision)));
   add("threads", std::to_string(spec.job.threads));
   add("device", host.model_of(kind));
   add("cpu", host.cpu);

@@ -71,6 +71,11 @@ void Combinations::job() {
   const bool torch_at_d2 = spec_.job.determinism == Determinism::d2 && spec_.job.kernels == Kernels::torch;
   require(!torch_at_d2 || !given("job.kernels"), {"job.kernels", "job.determinism"},
           "D2 needs the portable kernels: LibTorch's give other bits on another kind of device");
+  const bool portable = spec_.job.determinism == Determinism::d2 || spec_.job.kernels == Kernels::portable;
+  require(!portable || spec_.job.precision == Precision::fp32, {"job.precision", "job.kernels", "job.determinism"},
+          fmt::format("{} is LibTorch's arithmetic; the portable kernels, which D2 needs, compute in fp32 alone: use "
+                      "kernels = \"torch\" below D2, or precision = \"fp32\"",
+                      to_string(spec_.job.precision)));
 }
 
 void Combinations::model() {

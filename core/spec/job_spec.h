@@ -15,6 +15,7 @@ namespace estrain::spec {
 // EasyScale section 3.3: what must not change for the bits to stay.
 enum class Determinism { d0, d1, d2, automatic };
 enum class Kernels { torch, portable };
+enum class Precision { fp32, tf32, bf16 };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
@@ -28,6 +29,9 @@ struct JobSection {
   Determinism determinism = Determinism::d1;
   Kernels kernels = Kernels::torch;  // D2 implies portable
   int64_t threads = 1;               // intra-op threads of every worker; part of the bits
+  // Of the forward and backward pass. tf32: products and convolutions on GPUs; bf16: torch.autocast's choice of
+  // operators. Weights, gradients, their sums and the optimizer are fp32 with all of them.
+  Precision precision = Precision::fp32;
 
   bool operator==(const JobSection&) const = default;
 };

@@ -31,6 +31,9 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
                  "auto: D2 where it costs nothing."),
       ESTRAIN_KEY(job.kernels)
           .means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices; D2 implies \"portable\"."),
+      ESTRAIN_KEY(job.precision)
+          .means("Arithmetic of the forward and backward pass: \"tf32\" lets GPUs round the factors of products and "
+                 "convolutions, \"bf16\" is torch.autocast; weights and sums of gradients stay fp32."),
       ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),

@@ -56,6 +56,10 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 
 }  // namespace
 
+device::DeviceOptions device_options(const spec::JobSpec& spec) {
+  return {.tf32 = spec.job.precision == spec::Precision::tf32};
+}
+
 Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams)
     : spec_(spec), data_(data) {
   const data::Dataset& train = *data.train;
@@ -65,6 +69,7 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   model::Initializer init = initializer(spec, draw_weights);
   const int64_t classes = spec.model.classes.value_or(train.classes());
   model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
+  model_->set_precision(spec.job.precision);
   const model::NamedTensors named = model::named_tensors(*model_);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);

@@ -10,12 +10,15 @@
 #include "core/comm/job_memory.h"
 #include "core/data/dataset.h"
 #include "core/data/sampler.h"
+#include "core/device/device.h"
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::train {
+
+device::DeviceOptions device_options(const spec::JobSpec& spec);
 
 class Job {
  public:

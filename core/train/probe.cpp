@@ -42,16 +42,19 @@ double time_portable(const Trial& trial, const data::Batch& batch) {
 }
 
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
-Json measure(const Trial& trial, const data::Batch& batch) {
-  double torch = time_mini_batch(trial, batch), portable = time_portable(trial, batch);
+Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
+  double torch = time_mini_batch(trial, batch);
+  double portable = has_portable ? time_portable(trial, batch) : 0;
   const int64_t begin = monotonic_ns();
   const bool repeats = torch + portable <= kSecondsOfSlowRound;
   for (int round = 0; repeats && round < kMostRounds; ++round) {
     torch = std::min(torch, time_mini_batch(trial, batch));
-    portable = std::min(portable, time_portable(trial, batch));
+    if (has_portable) portable = std::min(portable, time_portable(trial, batch));
     if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
   }
-  return {{"torch", torch}, {"portable", portable}};
+  Json seconds = {{"torch", torch}};
+  if (has_portable) seconds["portable"] = portable;
+  return seconds;
 }
 
 Json memory_as_json() {
@@ -88,7 +91,7 @@ void try_first_state(Job& job, Json& report) {
 
 void probe(ProbeSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries);
+  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
   Job job(setup.spec, data, true);
@@ -97,13 +100,16 @@ void probe(ProbeSetup& setup) {
   const Trial trial{job, hooks, *device};
   job.model().train();
   const data::Batch batch = first_batch(job);
+  const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;
-  {
+  if (has_portable) {
     const operators::PortableOperators kernels(*device);
     uses = scan_operators(trial, batch, kernels.names());
+  } else {
+    uses = scan_operators(trial, batch, {});
   }
   for (const operators::OperatorUse& use : uses) setup.report["operators"].push_back(as_json(use));
-  if (setup.measures) setup.report["seconds"] = measure(trial, batch);
+  if (setup.measures) setup.report["seconds"] = measure(trial, batch, has_portable);
   setup.report["memory"] = memory_as_json();
   setup.report["size"] = size_of(job);
   if (setup.spec.model.init.empty()) return;

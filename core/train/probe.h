@@ -20,7 +20,7 @@ struct ProbeSetup {
   bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
   // {"operators": [{"name", "coverage": "replaced" | "exact" | "not covered", "type", "calls", "layers": […]}…],
   //  "seconds": {"torch": s, "portable": s}: of a mini-batch's forward and backward pass, where measured; "portable"
-  //  where the device has such kernels
+  //  where the device has such kernels, and they the job's precision
   //  "memory": {"peak", "files", "address_space"}: bytes of this process (core/base/memory_use.h)
   //  "size": {"state_bytes", "gradient_bytes", "batch_bytes", "tensors", "parameters", "digests", "evaluation_samples",
   //           "steps"}: of the job; the first three are of one copy of the state, one slot of gradients, one mini-batch

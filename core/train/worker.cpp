@@ -69,7 +69,7 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
 
 void run_worker(WorkerSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries);
+  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) portable.emplace(*device);

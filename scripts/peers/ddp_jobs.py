@@ -113,6 +113,42 @@ data = {{ {TEXT}, batch = 4 }}
 optimizer = {{ name = "adamw", lr = 0.003, {NO_DECAY} }}
 train = {{ epochs = 2, clip_grad_norm = 0.5, label_smoothing = 0.1 }}
 """),
+    # torch.autocast
+    "lenet-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model.name = "lenet"
+data = {{ {GREY}, batch = 8, mean = [0.3], std = [0.2] }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ epochs = 2, eval_batch = 7 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "resnet18-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model = {{ name = "resnet18", init = "@/resnet18.h5" }}
+data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
+optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 5e-4 }}
+train = {{ steps = 10, eval_every = 5, eval_batch = 5 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "gpt-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropout = 0.1 }}
+data = {{ {TEXT}, batch = 5 }}
+optimizer = {{ name = "adamw", lr = 0.003, weight_decay = 0.1, betas = [0.9, 0.95], {NO_DECAY} }}
+train = {{ steps = 20, clip_grad_norm = 1.0, label_smoothing = 0.1 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "gpt-bf16-2": Job(("1", "2"), f"""
+job.ests = 2
+job.precision = "bf16"
+model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropout = 0.1 }}
+data = {{ {TEXT}, batch = 5 }}
+optimizer = {{ name = "adamw", lr = 0.003, {NO_DECAY} }}
+train = {{ steps = 12 }}
+"""),
     "gpt-untied-threads": Job(("2",), f"""
 job.ests = 2
 job.threads = 2

@@ -27,7 +27,7 @@ from training import epochs, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
-MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads")
+MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision")
 
 
 def tree_sum(parts):
@@ -131,7 +131,8 @@ class Replay:
     def step(self, step, batch, target):
         lr = self.optimizer.param_groups[0]["lr"]
         self.optimizer.zero_grad()
-        loss = self.loss(self.model(batch), target)
+        with self.autocast():
+            loss = self.loss(self.model(batch), target)
         loss.backward()
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
@@ -139,6 +140,10 @@ class Replay:
         if self.spec["schedule"].get("unit") == "step":
             self.scheduler.step()
         self.compare_step(step, loss.item(), lr)
+
+    def autocast(self):
+        enabled = self.spec["job"]["precision"] == "bf16" and self.mistake != "precision"
+        return torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled)
 
     def loss(self, logits, target):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
@@ -191,9 +196,10 @@ class Replay:
         total, correct, predictions = 0.0, 0, 0
         with torch.no_grad():
             for batch, target in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
-                logits, flat = module(batch), target.view(-1)
-                logits = logits.view(-1, logits.shape[-1])
-                losses = F.cross_entropy(logits, flat, reduction="none").view(len(target), -1).mean(1)
+                with self.autocast():
+                    logits, flat = module(batch), target.view(-1)
+                    logits = logits.view(-1, logits.shape[-1])
+                    losses = F.cross_entropy(logits, flat, reduction="none").view(len(target), -1).mean(1)
                 for value in losses.tolist():
                     total += value
                 correct += int((logits.argmax(1) == flat).sum())

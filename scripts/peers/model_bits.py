@@ -29,9 +29,9 @@ import load_checkpoint  # noqa: E402
 DTYPES = {"Float": numpy.float32, "Long": numpy.int64, "Byte": numpy.uint8}
 
 
-def case(name, shape, batch=4, classes=10, seed=7, label_smoothing=0.0, **model):
+def case(name, shape, batch=4, classes=10, seed=7, label_smoothing=0.0, precision="fp32", **model):
     return dict(model=dict(name=name, **model), shape=shape, batch=batch, classes=classes, seed=seed,
-                label_smoothing=label_smoothing)
+                label_smoothing=label_smoothing, precision=precision)
 
 
 CASES = {
@@ -52,6 +52,17 @@ CASES = {
     "gpt-untied": case("gpt", [], classes=100, tied=False, layers=3, heads=4, width=48, context=33),
     "gpt-no-dropout": case("gpt", [], classes=256, dropout=0.0, label_smoothing=0.1, heads=1, width=128, context=128),
     "gpt-odd": case("gpt", [], classes=61, heads=3, width=39, context=17, layers=1, dropout=0.5, batch=3),
+    "mlp-bf16": case("mlp", [1, 28, 28], batch=32, dropout=0.2, precision="bf16"),
+    "lenet-bf16": case("lenet", [1, 28, 28], batch=32, precision="bf16"),
+    "lenet-bf16-one": case("lenet", [3, 33, 40], batch=1, label_smoothing=0.2, precision="bf16"),
+    "resnet18-bf16": case("resnet18", [3, 32, 32], batch=8, precision="bf16"),
+    "resnet34-bf16": case("resnet34", [3, 64, 48], batch=2, classes=7, precision="bf16"),
+    "resnet50-bf16": case("resnet50", [3, 40, 40], batch=2, classes=100, label_smoothing=0.1, precision="bf16"),
+    "vgg11-bf16": case("vgg11", [1, 64, 32], batch=2, classes=3, precision="bf16"),
+    "vgg19-bf16": case("vgg19", [3, 48, 48], batch=2, precision="bf16"),
+    "gpt-bf16": case("gpt", [], classes=256, precision="bf16"),
+    "gpt-bf16-untied": case("gpt", [], classes=100, tied=False, layers=3, heads=4, width=48, context=33,
+                            label_smoothing=0.1, precision="bf16"),
 }
 
 
@@ -77,13 +88,17 @@ def dump_of(program, case):
         return read_dump(out)
 
 
-def evaluation(model, batch, target):
+def in_precision(name):
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=name == "bf16")
+
+
+def evaluation(model, batch, target, precision):
     """Losses and correct counts per sample."""
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), in_precision(precision):
         logits = model(batch)
-    logits = logits.view(-1, logits.shape[-1])
-    losses = F.cross_entropy(logits, target.view(-1), reduction="none").view(len(target), -1).mean(1)
+        logits = logits.view(-1, logits.shape[-1])
+        losses = F.cross_entropy(logits, target.view(-1), reduction="none").view(len(target), -1).mean(1)
     return losses, (logits.argmax(1) == target.view(-1)).view(len(target), -1).sum(1)
 
 
@@ -102,9 +117,10 @@ def expected(case):
     for n in "12":
         result[f"input{n}"], result[f"target{n}"] = batch, target = draw_batch(case)
         model.zero_grad(set_to_none=True)
-        logits = model(batch)
-        loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
-                               label_smoothing=case["label_smoothing"])
+        with in_precision(case["precision"]):
+            logits = model(batch)
+            loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
+                                   label_smoothing=case["label_smoothing"])
         loss.backward()
         result[f"loss{n}"] = loss.detach()
         result |= {f"gradient{n}/{name}": value.grad for name, value in model.named_parameters()}
@@ -112,7 +128,8 @@ def expected(case):
         result[f"generator{n}"] = torch.get_rng_state()
     batch, target = draw_batch(case)
     result["input_evaluation"], result["target_evaluation"] = batch, target
-    result["evaluation/losses"], result["evaluation/correct"] = evaluation(model, batch, target)
+    result["evaluation/losses"], result["evaluation/correct"] = evaluation(model, batch, target,
+                                                                                 case["precision"])
     check_round_trip(case, model)
     return result
 

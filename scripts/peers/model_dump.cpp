@@ -3,7 +3,7 @@
 //
 // usage: model_dump CASE.json OUT
 // CASE: {"model": {...}, "shape": [channels, height, width] or [features] or [], "classes", "batch", "seed",
-//        "label_smoothing"}; an empty shape means text of model.context tokens.
+//        "label_smoothing", "precision"}; an empty shape means text of model.context tokens.
 // OUT: per tensor one line of JSON {"name", "dtype", "shape", "bytes"} and the raw bytes.
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -16,6 +16,7 @@
 
 #include "core/base/json.h"
 #include "core/model/build.h"
+#include "core/spec/enum_names.h"
 
 namespace estrain::model {
 namespace {
@@ -82,6 +83,7 @@ void run(const Json& json, Dump& dump) {
   Initializer init = Initializer::draw(at::detail::createCPUGenerator(seed));
   const auto model =
       build_model(section, json.at("label_smoothing"), shape_of(sizes, section.context), json.at("classes"), init);
+  model->set_precision(spec::from_string<spec::Precision>(json.at("precision").get<std::string>()).value());
   const NamedTensors tensors = named_tensors(*model);
   write_all(dump, "parameter", tensors.parameters);
   write_all(dump, "buffer", tensors.buffers);

@@ -92,7 +92,7 @@ class EmulatedDevice : public device::Device {
 }  // namespace
 }  // namespace estrain::testing
 
-extern "C" estrain::device::Device* estrain_open_cuda_device(int) {
+extern "C" estrain::device::Device* estrain_open_cuda_device(int, const estrain::device::DeviceOptions&) {
   static bool opened = false;
   if (opened) return nullptr;
   opened = true;

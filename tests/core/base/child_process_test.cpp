@@ -68,6 +68,8 @@ TEST_CASE("the environment is the parent's with additions and replacements") {
       "env | grep -c ESTRAIN_TEST_REPLACED=");
   options.environment = {{"ESTRAIN_TEST_REPLACED", "after"}, {"ESTRAIN_TEST_NEW", "a=b"}};
   CHECK(output_of(options) == "kept,after,longer name,a=b\n1\n");
+  options.environment = {{"ESTRAIN_TEST_REPLACED", ""}};
+  CHECK(output_of(options) == "kept,,longer name,\n0\n");
   CHECK(std::string(::getenv("ESTRAIN_TEST_REPLACED")) == "before");
 }
 

@@ -174,9 +174,9 @@ TEST_CASE("a kind that the processor cannot be is refused, and only that") {
 
 TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {
   using Environment = std::map<std::string, std::string>;
-  const auto environment = [](const char* kind) {
+  const auto environment = [](const char* kind, spec::Precision precision = spec::Precision::fp32) {
     Environment all;
-    for (const auto& [name, value] : device_environment({kind, {}}, 3)) {
+    for (const auto& [name, value] : device_environment({kind, {}}, 3, precision)) {
       CHECK(all.emplace(name, value).second);
       if (name == "GLIBC_TUNABLES") all.erase(name);  // no part in the bits
     }
@@ -194,6 +194,9 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
   CHECK(environment("cuda:1") == with_threads({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                                                {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
                                                {"NVIDIA_TF32_OVERRIDE", "0"}}));
+  CHECK(environment("cuda:1", spec::Precision::bf16) == environment("cuda:1"));
+  CHECK(environment("cuda:1", spec::Precision::tf32).at("NVIDIA_TF32_OVERRIDE") == "");  // not there
+  CHECK(environment("cpu", spec::Precision::tf32) == threads);
   CHECK(
       environment("cpu:sse") ==
       with_threads({{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}}));

@@ -313,6 +313,22 @@ TEST_CASE("cores: more threads than cores is a warning, readers are a line of th
   CHECK(check_readers(job, machine).severity == Severity::ok);
 }
 
+TEST_CASE("precision: TF32 on a device that has none is a warning") {
+  CheckedJob job = sample_job();
+  CHECK(check_precision(job).severity == Severity::ok);
+  CHECK(check_precision(job).seen == "fp32");
+  job.spec.job.precision = spec::Precision::tf32;
+  CHECK(check_precision(job).severity == Severity::warning);
+  CHECK(says(check_precision(job), "compute in fp32"));
+  job.devices = {{"cuda:0", {}}, {"cpu", {}}};
+  CHECK(check_precision(job).severity == Severity::warning);
+  job.devices = {{"cuda:0", {}}, {"cuda:1", {}}};
+  CHECK(check_precision(job).severity == Severity::ok);
+  job.devices = {{"cpu", {}}};
+  job.spec.job.precision = spec::Precision::bf16;
+  CHECK(check_precision(job).severity == Severity::ok);
+}
+
 TEST_CASE("clock: before 2024, or behind the files") {
   Machine machine = sample_machine();
   machine.now = 1'704'067'199;  // the last second of 2023

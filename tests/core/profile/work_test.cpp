@@ -44,6 +44,7 @@ TEST_CASE("every key that changes how long a mini-batch takes is a field of its 
       {"optimizer.momentum", [](auto& spec) { spec.optimizer.momentum = 0.9; }},
       {"clipping", [](auto& spec) { spec.train.clip_grad_norm = 1; }},
       {"determinism", [](auto& spec) { spec.job.determinism = spec::Determinism::d1; }},
+      {"precision", [](auto& spec) { spec.job.precision = spec::Precision::bf16; }},
       {"threads", [](auto& spec) { spec.job.threads = 2; }},
   };
   for (const Change& change : changes) {

@@ -68,6 +68,7 @@ class Draw {
     job.ests = integer(1, 65536);
     job.determinism = word<Determinism>();
     job.kernels = job.determinism == Determinism::d2 ? Kernels::portable : word<Kernels>();
+    if (job.kernels == Kernels::torch) job.precision = word<Precision>();
     job.threads = integer(1, 8);
   }
 

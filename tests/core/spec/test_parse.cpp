@@ -20,6 +20,7 @@ TEST_CASE("a smallest spec has the defaults of JobSpec") {
 TEST_CASE("every kind of value arrives") {
   const JobSpec spec = parse_text(
       "[job]\nname = \"a b\"\nseed = 9000000000\nests = 8\ndeterminism = \"D0\"\nthreads = 2\n"
+      "precision = \"bf16\"\n"
       "[model]\nname = \"resnet18\"\nclasses = 7\ninit = \"/w.h5\"\n"
       "[data]\nformat = \"hdf5\"\npath = \"/d.h5\"\nbatch = 4\nshuffle = false\nflip = true\nchannels = 3\n"
       "mean = [0.5, 1, 0]\nstd = [1, 2, 3]\ncrop = [8, 9]\n"
@@ -31,7 +32,7 @@ TEST_CASE("every kind of value arrives") {
       "[resources]\ndevices = 3\n",
       "job.toml");
   JobSpec expected;
-  expected.job = {"a b", 9000000000, 8, Determinism::d0, Kernels::torch, 2};
+  expected.job = {"a b", 9000000000, 8, Determinism::d0, Kernels::torch, 2, Precision::bf16};
   expected.model.name = "resnet18";
   expected.model.classes = 7;
   expected.model.init = "/w.h5";
@@ -225,6 +226,22 @@ TEST_CASE("D2 brings the portable kernels, and no others") {
   CHECK(kernels("determinism = \"auto\"") == Kernels::torch);
   const auto contradiction = [&] { kernels("determinism = \"D2\"\nkernels = \"torch\""); };
   CHECK_THROWS_WITH_AS(contradiction(), doctest::Contains("job.kernels: D2 needs the portable kernels"), Error);
+}
+
+TEST_CASE("precision is fp32 unless the spec says otherwise, and nothing else with the portable kernels") {
+  CHECK(parse_with("").job.precision == Precision::fp32);
+  for (const std::string level : {"D0", "D1", "auto"}) {
+    const std::string determinism = "[job]\ndeterminism = \"" + level + "\"\n";
+    CHECK(parse_with(determinism + "precision = \"tf32\"").job.precision == Precision::tf32);
+    CHECK(parse_with(determinism + "precision = \"bf16\"").job.precision == Precision::bf16);
+  }
+  CHECK(parse_with("[job]\ndeterminism = \"D2\"\nprecision = \"fp32\"").job.kernels == Kernels::portable);
+  for (const std::string refused : {"determinism = \"D2\"", "kernels = \"portable\""}) {
+    const std::string text = complaint_with("[job]\n" + refused + "\nprecision = \"bf16\"");
+    CHECK(text.find("job.toml:7:13: job.precision: bf16 is LibTorch's arithmetic; the portable kernels") == 0);
+  }
+  const std::vector<std::string> overrides = {"job.precision=tf32", "job.determinism=D2"};
+  CHECK(complaint(smallest, overrides).find("job.precision: tf32") != std::string::npos);
 }
 
 }  // namespace
