@@ -26,12 +26,6 @@ Key& Key::set(std::string_view field, std::string_view value) {
   return *this;
 }
 
-Key& Key::set(std::string_view field, std::initializer_list<int64_t> sizes) {
-  std::string text;
-  for (const int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return set(field, text);
-}
-
 std::string Key::text() const {
   std::string text = operation_;
   for (const auto& [field, value] : fields_) text += " " + field + "=" + value;

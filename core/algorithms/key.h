@@ -2,12 +2,10 @@
 // What an algorithm is chosen for: an operation with all that decides which algorithms there are for it and how fast
 // they are, as text that is the same on every machine and in every version:
 //
-//   convolution_forward alignment=16 dilation=1x1 element=f32 filter=64x3x7x7 groups=1 input=8x3x224x224 math=exact …
+//   convolution_forward dilation=1x1 element=f32 filter=64x3x7x7 groups=1 input=8x3x224x224 math=exact …
 //
 // The name of the operation, then its fields, sorted by name.
 
-#include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,7 +18,6 @@ class Key {
   // open where a field ends.
   explicit Key(std::string_view operation);
   Key& set(std::string_view field, std::string_view value);
-  Key& set(std::string_view field, std::initializer_list<int64_t> sizes);  // "8x3x224x224"
 
   std::string text() const;
 

@@ -20,13 +20,15 @@ std::string in_words(const std::string& algorithm) {
 }  // namespace
 
 std::string fastest(const std::vector<std::string>& candidates,
-                    const std::function<std::optional<double>(const std::string&)>& seconds) {
+                    const std::function<std::optional<double>(const std::string&, double fastest)>& seconds) {
+  constexpr double never = std::numeric_limits<double>::infinity();
   std::vector<double> times;
-  for (const std::string& candidate : candidates)
-    times.push_back(seconds(candidate).value_or(std::numeric_limits<double>::infinity()));
-  if (times.empty()) return "";
-  const double best = *std::ranges::min_element(times);
-  if (best == std::numeric_limits<double>::infinity()) return "";
+  double best = never;
+  for (const std::string& candidate : candidates) {
+    times.push_back(seconds(candidate, best).value_or(never));
+    best = std::min(best, times.back());
+  }
+  if (best == never) return "";
   const auto first = std::ranges::find_if(times, [&](double time) { return time <= best * kTie; });
   return candidates[static_cast<size_t>(first - times.begin())];
 }
@@ -87,9 +89,9 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
 
 Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms) {
   const std::vector<std::string> candidates = algorithms.candidates();
-  const std::string algorithm = fastest(candidates, [&](const std::string& candidate) {
+  const std::string algorithm = fastest(candidates, [&](const std::string& candidate, double best) {
     beat();
-    return algorithms.seconds(candidate);
+    return algorithms.seconds(candidate, best);
   });
   beat();
   Choice choice = {key, device_, algorithm, libraries_};

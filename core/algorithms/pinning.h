@@ -35,8 +35,9 @@ class Algorithms {
   virtual std::vector<std::string> candidates() = 0;
   // Why this algorithm cannot be used here; nothing where it can.
   virtual std::optional<std::string> refusal(const std::string& algorithm) = 0;
-  // Of one run; nothing where it does not run, or not twice with the same bits.
-  virtual std::optional<double> seconds(const std::string& algorithm) = 0;
+  // Of one run; nothing where it does not run, or not twice with the same bits. What takes much longer than `fastest`,
+  // the least so far, need not be known well.
+  virtual std::optional<double> seconds(const std::string& algorithm, double fastest) = 0;
 };
 
 // How a run pins.
@@ -75,7 +76,7 @@ class PinnedAlgorithms {
 
 // The fastest of them, as measured; of those within a few percent of it the first. Empty where none runs.
 std::string fastest(const std::vector<std::string>& candidates,
-                    const std::function<std::optional<double>(const std::string&)>& seconds);
+                    const std::function<std::optional<double>(const std::string&, double fastest)>& seconds);
 
 // Puts a checkpoint's choices into the file of the run that goes on from it: they win over the file's own.
 // Called before workers start. `text`: Choices::to_text; `source` names the checkpoint. Throws Fault::corrupt,

@@ -28,6 +28,13 @@ cudaDeviceProp properties_of(c10::DeviceIndex index) {
   return properties;
 }
 
+// Which algorithms there are, and how fast they are, depends on it.
+std::string type_of(c10::DeviceIndex index) {
+  const cudaDeviceProp properties = properties_of(index);
+  return fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major, properties.minor,
+                     properties.multiProcessorCount);
+}
+
 // Only GPUs of this process's choice are touched: a look at another one would make a context there.
 void require_gpu(c10::DeviceIndex index) {
   int count = 0;
@@ -76,11 +83,11 @@ CudaDevice::CudaDevice(c10::DeviceIndex index)
     : index_(index), to_host_(stream_of(index)), arrivals_([index] { c10::cuda::set_device(index); }) {}
 
 std::string CudaDevice::describe() const {
-  const cudaDeviceProp properties = properties_of(index_);
-  return fmt::format("{}, sm_{}{}, {} multiprocessors, cuDNN {}; {}", properties.name, properties.major,
-                     properties.minor, properties.multiProcessorCount, at::detail::getCUDAHooks().versionRuntimeCuDNN(),
+  return fmt::format("{}, cuDNN {}; {}", type_of(index_), at::detail::getCUDAHooks().versionRuntimeCuDNN(),
                      device::describe_processor());
 }
+
+void CudaDevice::pin_algorithms(const algorithms::Pinning& pinning) { pinned_.emplace(pinning, type_of(index_)); }
 
 std::optional<at::Generator> CudaDevice::generator() const {
   return at::globalContext().defaultGenerator(torch_device());

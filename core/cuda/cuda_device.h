@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "core/cuda/deterministic_operators.h"
+#include "core/cuda/pinned_operators.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 
@@ -22,6 +23,7 @@ class CudaDevice : public device::Device {
   c10::Device torch_device() const override { return {c10::kCUDA, index_}; }
   std::string describe() const override;
   std::optional<at::Generator> generator() const override;
+  void pin_algorithms(const algorithms::Pinning& pinning) override;
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
   at::Tensor upload(const at::Tensor& host) override;
@@ -33,6 +35,7 @@ class CudaDevice : public device::Device {
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream to_host_;
   DeterministicOperators operators_;
+  std::optional<PinnedOperators> pinned_;
   device::Arrivals arrivals_;
 };
 

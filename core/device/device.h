@@ -19,6 +19,8 @@
 #include <optional>
 #include <string>
 
+#include "core/algorithms/pinning.h"
+
 namespace estrain::device {
 
 // What tensors of the device are views of, standing for a region of host memory of the same size. A tensor lies in it
@@ -56,6 +58,10 @@ class Device {
 
   // The generator that random operators draw from on this device, if it is not the CPU's.
   virtual std::optional<at::Generator> generator() const = 0;
+
+  // From here on operations that several algorithms compute, each with its own bits, are computed by the run's choice.
+  // No effect where LibTorch's own kernels are all there are.
+  virtual void pin_algorithms(const algorithms::Pinning&) {}
 
   // Host memory that loads and stores will go from and to, mapped as long as the device lives.
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;

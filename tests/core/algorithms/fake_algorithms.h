@@ -12,6 +12,7 @@ namespace estrain::algorithms {
 
 struct FakeAlgorithms : Algorithms {
   std::vector<std::pair<std::string, std::optional<double>>> all;  // in ascending order of their names
+  std::vector<double> bests;                                       // what it was told when asked
   int measured = 0, listed = 0;
 
   explicit FakeAlgorithms(std::vector<std::pair<std::string, std::optional<double>>> algorithms)
@@ -29,8 +30,9 @@ struct FakeAlgorithms : Algorithms {
     }
     return "there is no " + algorithm;
   }
-  std::optional<double> seconds(const std::string& algorithm) override {
+  std::optional<double> seconds(const std::string& algorithm, double fastest) override {
     ++measured;
+    bests.push_back(fastest);
     for (const auto& [name, time] : all) {
       if (name == algorithm) return time;
     }

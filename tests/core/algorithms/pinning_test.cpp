@@ -16,7 +16,7 @@
 namespace estrain::algorithms {
 namespace {
 
-const Key kKey = Key("product").set("m", {7});
+const Key kKey = Key("product").set("m", "7");
 constexpr const char* kHere = "NVIDIA H200, sm_90";
 constexpr const char* kElsewhere = "NVIDIA A100, sm_80";
 
@@ -32,13 +32,16 @@ struct Files {
 
 TEST_CASE("the fastest is chosen; of those that are as fast the first") {
   const auto choose = [](FakeAlgorithms fake) {
-    return fastest(fake.candidates(), [&](const std::string& name) { return fake.seconds(name); });
+    return fastest(fake.candidates(), [&](const std::string& name, double best) { return fake.seconds(name, best); });
   };
   CHECK(choose(FakeAlgorithms({{"1", 3.0}, {"2", 1.0}, {"3", 2.0}})) == "2");
   CHECK(choose(FakeAlgorithms({{"1", 1.5}, {"2", 1.02}, {"3", 1.0}})) == "2");
   CHECK(choose(FakeAlgorithms({{"1", std::nullopt}, {"2", 9.0}})) == "2");
   CHECK(choose(FakeAlgorithms({{"1", std::nullopt}})).empty());
   CHECK(choose(FakeAlgorithms({})).empty());
+  FakeAlgorithms told({{"1", 3.0}, {"2", 1.0}, {"3", 2.0}, {"4", 1.0}});
+  fastest(told.candidates(), [&](const std::string& name, double best) { return told.seconds(name, best); });
+  CHECK(told.bests == std::vector<double>{std::numeric_limits<double>::infinity(), 3.0, 1.0, 1.0});
 }
 
 TEST_CASE("an algorithm is chosen once, then kept: by this process, another worker, a restart") {
@@ -51,7 +54,7 @@ TEST_CASE("an algorithm is chosen once, then kept: by this process, another work
   CHECK(files.pinned().algorithm_for(kKey, then) == "2");
   CHECK(then.listed == 0);
   CHECK(first.measured == 2);
-  CHECK(files.pinned().algorithm_for(Key("product").set("m", {8}), then) == "1");  // another operation
+  CHECK(files.pinned().algorithm_for(Key("product").set("m", "8"), then) == "1");  // another operation
   CHECK(ChoiceFile(files.run).read().size() == 2);
 }
 
@@ -114,7 +117,7 @@ TEST_CASE("where no candidate runs, all workers know; a later run tries again") 
 TEST_CASE("a checkpoint's choices win over the run's file and the store") {
   Files files;
   FakeAlgorithms fake({{"1", 1.0}, {"2", 2.0}});
-  const Key other = Key("product").set("m", {8});
+  const Key other = Key("product").set("m", "8");
   files.pinned().algorithm_for(kKey, fake);
   files.pinned().algorithm_for(other, fake);
   Choices checkpoint;
@@ -139,7 +142,7 @@ TEST_CASE("a store that cannot be used is told of, and left out; a run's file th
       {.run = files.run, .store = files.store, .warn = [&](const std::string& what) { warnings.push_back(what); }},
       kHere, "fake 1");
   CHECK(pinned.algorithm_for(kKey, fake) == "1");
-  CHECK(pinned.algorithm_for(Key("product").set("m", {8}), fake) == "1");
+  CHECK(pinned.algorithm_for(Key("product").set("m", "8"), fake) == "1");
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find(files.store + ":1") != std::string::npos);
   CHECK(read_file(files.store) == "{\n");
@@ -154,7 +157,7 @@ TEST_CASE("a line that a crash left unfinished is written over") {
   FakeAlgorithms fake({{"1", 1.0}});
   files.pinned().algorithm_for(kKey, fake);
   std::ofstream(files.run, std::ios::app) << R"({"key": "prod)";
-  files.pinned().algorithm_for(Key("product").set("m", {8}), fake);
+  files.pinned().algorithm_for(Key("product").set("m", "8"), fake);
   CHECK(ChoiceFile(files.run).read().size() == 2);
 }
 
@@ -192,7 +195,7 @@ TEST_CASE("processes that meet operations at the same time agree, within a run a
           std::vector<std::pair<std::string, std::optional<double>>> all;
           for (int i = 0; i < kProcesses; ++i) all.emplace_back(std::to_string(i), i == process ? 1.0 : 2.0);
           FakeAlgorithms fake(all);
-          const Key one = Key("product").set("m", {(key * 7 + process * 11) % kKeys});
+          const Key one = Key("product").set("m", std::to_string((key * 7 + process * 11) % kKeys));
           seen << one.text() << " " << pinned.algorithm_for(one, fake) << "\n";
         }
       } catch (...) {
