@@ -14,7 +14,9 @@ namespace {
 
 enum : int64_t { kX = 1, kW = 2, kY = 3 };  // what operands are called in cuDNN's graph
 
-constexpr int64_t kMostConfigurations = 32;  // that heuristics are asked for
+constexpr int64_t kMostConfigurations = 40;  // that each kind of heuristics is asked for
+constexpr size_t kMostTried = 12;            // of those that fit, in the order that they were suggested
+constexpr size_t kEnough = 8;                // candidates: with fewer, engines are tried that no heuristics suggest
 
 cudnnDataType_t type_of(Element element) { return element == Element::f32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16; }
 
@@ -79,8 +81,36 @@ PassNames names_of(Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
+// What cuDNN computes on: a device in use, or the description of one.
+class Device {
+ public:
+  Device() { require_cudnn(cudnnCreate(&handle_), "its start"); }
+  explicit Device(const std::string& description) : description_(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
+    description_->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                      std::vector<char>(description.begin(), description.end()));
+    if (!description_->finalizes()) throw Failure("cuDNN: not a description of a device: " + description);
+  }
+  ~Device() {
+    if (handle_ != nullptr) (void)cudnnDestroy(handle_);
+  }
+  Device(const Device&) = delete;
+
+  cudnnHandle_t handle() const { return handle_; }
+
+  // Says to a descriptor which device it is for, in one of two ways.
+  void tell(CudnnDescriptor& descriptor, std::optional<cudnnBackendAttributeName_t> by_handle,
+            std::optional<cudnnBackendAttributeName_t> by_description) const {
+    if (description_ && by_description) descriptor.set(*by_description, *description_);
+    if (!description_ && by_handle) descriptor.set(*by_handle, CUDNN_TYPE_HANDLE, handle_);
+  }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  std::optional<CudnnDescriptor> description_;
+};
+
 // A graph of the one operation. The number of groups follows from the channels of image and filter.
-CudnnDescriptor graph_of(cudnnHandle_t handle, const Convolution& c) {
+CudnnDescriptor graph_of(const Device& device, const Convolution& c) {
   const PassNames names = names_of(c.pass);
   const CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height, c.width});
   const CudnnDescriptor w =
@@ -96,13 +126,15 @@ CudnnDescriptor graph_of(cudnnHandle_t handle, const Convolution& c) {
       .set(names.y, y);
   const CudnnDescriptor finalized = std::move(operation).finalized("an operation");
   CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle).set(CUDNN_ATTR_OPERATIONGRAPH_OPS, finalized);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, finalized);
+  device.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
   return std::move(graph).finalized("a graph of operations");
 }
 
-std::optional<CudnnDescriptor> engine_of(const CudnnDescriptor& graph, int64_t index) {
+std::optional<CudnnDescriptor> engine_of(const Device& device, const CudnnDescriptor& graph, int64_t index) {
   CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
+  device.tell(engine, std::nullopt, CUDNN_ATTR_ENGINE_DEVICEPROP);
   if (!engine.finalizes()) return std::nullopt;
   return engine;
 }
@@ -147,10 +179,12 @@ ConvolutionAlgorithm algorithm_of(const CudnnDescriptor& configuration) {
   return algorithm;
 }
 
-std::vector<ConvolutionAlgorithm> suggested(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
+std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDescriptor& graph,
+                                            cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  device.tell(heuristics, std::nullopt, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   if (!heuristics.finalizes()) return {};
   std::vector<CudnnDescriptor> configurations;
   for (int64_t i = 0; i < kMostConfigurations; ++i) configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -160,21 +194,28 @@ std::vector<ConvolutionAlgorithm> suggested(const CudnnDescriptor& graph, cudnnB
   return algorithms;
 }
 
-// What heuristics suggest, and every engine as it is without a choice of knobs.
-std::vector<ConvolutionAlgorithm> all_algorithms(const CudnnDescriptor& graph) {
+// Every engine as it is without a choice of knobs.
+std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
   std::vector<ConvolutionAlgorithm> all;
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (ConvolutionAlgorithm& algorithm : suggested(graph, mode)) all.push_back(std::move(algorithm));
-  }
   const auto engines = graph.value<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64);
-  for (int64_t engine = 0; engine < engines; ++engine) {
-    const bool is_there = std::ranges::any_of(all, [&](const auto& algorithm) { return algorithm.engine == engine; });
-    if (!is_there) all.push_back({engine, {}});
-  }
-  std::ranges::sort(all);
-  const auto repeated = std::ranges::unique(all);
-  all.erase(repeated.begin(), repeated.end());
+  for (int64_t engine = 0; engine < engines; ++engine) all.push_back({engine, {}});
   return all;
+}
+
+// Of the convolution's arithmetic, by whether their engine is there as it is or must be compiled.
+struct Sorted {
+  std::vector<ConvolutionAlgorithm> ready, compiled;
+};
+
+Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convolution& convolution,
+                const std::vector<ConvolutionAlgorithm>& algorithms) {
+  Sorted sorted;
+  for (const ConvolutionAlgorithm& algorithm : algorithms) {
+    const auto engine = engine_of(device, graph, algorithm.engine);
+    if (!engine || wrong_arithmetic(convolution, *engine)) continue;
+    (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
+  }
+  return sorted;
 }
 
 class Plan : public ConvolutionPlan {
@@ -205,14 +246,12 @@ class Plan : public ConvolutionPlan {
 
 }  // namespace
 
-struct Convolutions::Handle {
-  cudnnHandle_t cudnn = nullptr;
-  Handle() { require_cudnn(cudnnCreate(&cudnn), "its start"); }
-  ~Handle() { (void)cudnnDestroy(cudnn); }
-  Handle(const Handle&) = delete;
+struct Convolutions::Handle : Device {
+  using Device::Device;
 };
 
 Convolutions::Convolutions() : handle_(std::make_unique<Handle>()) {}
+Convolutions::Convolutions(const std::string& device) : handle_(std::make_unique<Handle>(device)) {}
 Convolutions::~Convolutions() = default;
 
 std::string Convolutions::version() {
@@ -222,27 +261,42 @@ std::string Convolutions::version() {
 }
 
 std::vector<std::string> Convolutions::candidates(const Convolution& convolution) const {
-  const CudnnDescriptor graph = graph_of(handle_->cudnn, convolution);
-  std::vector<std::string> ready, compiled;
-  for (const ConvolutionAlgorithm& algorithm : all_algorithms(graph)) {
-    const auto engine = engine_of(graph, algorithm.engine);
-    if (!engine || wrong_arithmetic(convolution, *engine)) continue;
-    (is_compiled_when_built(*engine) ? compiled : ready).push_back(algorithm.text());
-  }
-  const auto drop_those_refused = [&](std::vector<std::string>& texts) {
-    std::erase_if(texts, [&](const std::string& text) { return build(convolution, text).plan == nullptr; });
+  const CudnnDescriptor graph = graph_of(*handle_, convolution);
+  const auto texts_of = [&](std::vector<ConvolutionAlgorithm> algorithms) {
+    std::ranges::sort(algorithms);
+    const auto repeated = std::ranges::unique(algorithms);
+    algorithms.erase(repeated.begin(), repeated.end());
+    std::vector<std::string> texts;
+    for (const ConvolutionAlgorithm& algorithm : algorithms) {
+      if (build(convolution, algorithm.text()).plan) texts.push_back(algorithm.text());
+    }
+    return texts;
   };
-  drop_those_refused(ready);
-  if (!ready.empty()) return ready;
-  drop_those_refused(compiled);
-  return compiled;
+  Sorted sorted;
+  const auto take = [](std::vector<ConvolutionAlgorithm>& into, const std::vector<ConvolutionAlgorithm>& from,
+                       size_t most) {
+    into.insert(into.end(), from.begin(), from.begin() + static_cast<int64_t>(std::min(most, from.size())));
+  };
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    const Sorted fits = sort_out(*handle_, graph, convolution, suggested(*handle_, graph, mode));
+    take(sorted.ready, fits.ready, kMostTried);
+    take(sorted.compiled, fits.compiled, kMostTried);
+  }
+  std::vector<std::string> texts = texts_of(sorted.ready);
+  if (texts.size() < kEnough) {
+    const Sorted others = sort_out(*handle_, graph, convolution, all_engines(graph));
+    take(sorted.ready, others.ready, others.ready.size());
+    take(sorted.compiled, others.compiled, others.compiled.size());
+    texts = texts_of(sorted.ready);
+  }
+  return texts.empty() ? texts_of(sorted.compiled) : texts;
 }
 
 Convolutions::Built Convolutions::build(const Convolution& convolution, const std::string& text) const {
   const auto algorithm = ConvolutionAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
-  const CudnnDescriptor graph = graph_of(handle_->cudnn, convolution);
-  const auto engine = engine_of(graph, algorithm->engine);
+  const CudnnDescriptor graph = graph_of(*handle_, convolution);
+  const auto engine = engine_of(*handle_, graph, algorithm->engine);
   if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
   if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
   std::vector<CudnnDescriptor> choices;
@@ -261,10 +315,10 @@ Convolutions::Built Convolutions::build(const Convolution& convolution, const st
     configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw_choices);
   if (!configuration.finalizes()) return {nullptr, "the engine does not take the values of its knobs"};
   CudnnDescriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_->cudnn)
-      .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  handle_->tell(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
   if (!made.finalizes()) return {nullptr, "cuDNN does not run it for this shape on this device"};
-  auto plan = std::make_unique<Plan>(handle_->cudnn, std::move(made));
+  auto plan = std::make_unique<Plan>(handle_->handle(), std::move(made));
   if (plan->workspace() > kMostWorkspace) return {nullptr, "it wants too large a workspace"};
   return {std::move(plan), ""};
 }

@@ -64,6 +64,9 @@ class Convolutions {
  public:
   // For the CUDA device that is current. Throws Failure.
   Convolutions();
+  // For a device that need not be there, as cuDNN describes one (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): what is
+  // built for it does not run.
+  explicit Convolutions(const std::string& device);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
 
