@@ -10,8 +10,11 @@
 
 #include "cmd/commands.h"
 #include "cmd/worker_library.h"
+#include "core/algorithms/pinning.h"
+#include "core/base/child_process.h"
 #include "core/data/dataset.h"
 #include "core/launch/run_directory.h"
+#include "core/profile/profile_store.h"
 
 namespace estrain::cmd {
 namespace {
@@ -43,6 +46,8 @@ int work(const Arguments& arguments) {
     setup.libraries = library_folder();
     setup.allow_mixed = arguments.allow_mixed;
     setup.cuda_streams = arguments.cuda_streams;
+    setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
+    setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker"))(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());

@@ -19,6 +19,7 @@ struct CheckpointMeta {
   std::string stages;           // JSON: the device sets the job ran on so far
   std::string devices;          // of the stage that wrote it: "cpu,cpu:avx2"
   std::string cpu;              // vendor, model and capability of the host
+  std::string algorithms{};     // text of algorithms.jsonl: which algorithm computes what on GPUs
 
   bool operator==(const CheckpointMeta&) const = default;
 };

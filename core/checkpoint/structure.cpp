@@ -44,9 +44,11 @@ DType dtype_of(const h5::Dataset& dataset) {
   }
 }
 
+int64_t format_version_for(const CheckpointMeta& meta) { return meta.algorithms.empty() ? 1 : 2; }
+
 void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("format", format_name);
-  root.set_i64("format_version", format_version);
+  root.set_i64("format_version", format_version_for(meta));
   root.set_string("estrain_version", meta.estrain_version);
   root.set_i64("step", meta.step.value);
   root.set_i64("ests", meta.ests);
@@ -56,6 +58,7 @@ void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("stages", meta.stages);
   root.set_string("devices", meta.devices);
   root.set_string("cpu", meta.cpu);
+  if (!meta.algorithms.empty()) root.set_string("algorithms", meta.algorithms);
   root.set_u64("checksum", 0);
   h5::Group data = root.create_group("data");
   data.set_i64("epoch", meta.epoch.value);
@@ -65,9 +68,10 @@ void write_meta(h5::Group& root, const CheckpointMeta& meta) {
 CheckpointMeta read_meta(const h5::Group& root) {
   if (!root.has("format") || root.get_string("format") != format_name)
     throw Error::make(Fault::mismatch, "{}: not an estrain checkpoint", root.where());
-  if (const int64_t version = root.get_i64("format_version"); version != format_version)
-    throw Error::make(Fault::mismatch, "{}: written in format {}; this estrain reads format {}", root.where(), version,
-                      format_version);
+  const int64_t version = root.get_i64("format_version");
+  if (version < oldest_format_version || version > newest_format_version)
+    throw Error::make(Fault::mismatch, "{}: written in format {}; this estrain reads formats {} to {}", root.where(),
+                      version, oldest_format_version, newest_format_version);
   const h5::Group data = root.group("data");
   return {.estrain_version = root.get_string("estrain_version"),
           .step = Step(root.get_i64("step")),
@@ -79,7 +83,8 @@ CheckpointMeta read_meta(const h5::Group& root) {
           .changes = root.get_string("changes"),
           .stages = root.get_string("stages"),
           .devices = root.get_string("devices"),
-          .cpu = root.get_string("cpu")};
+          .cpu = root.get_string("cpu"),
+          .algorithms = version >= 2 ? root.get_string("algorithms") : ""};
 }
 
 std::vector<std::string> lines_about(const StateLayout& layout, const std::vector<uint64_t>& digests) {
@@ -100,8 +105,9 @@ uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const s
   std::string text = fmt::format(
       "format_version={}\nestrain_version={}\nstep={}\nepoch={}\nsamples={}\nests={}\nlr={:016x}\nspec={}\nchanges={}\n"
       "stages={}\ndevices={}\ncpu={}\n",
-      format_version, meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests,
+      format_version_for(meta), meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests,
       std::bit_cast<uint64_t>(meta.lr), meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu);
+  if (!meta.algorithms.empty()) text += fmt::format("algorithms={}\n", meta.algorithms);
   for (const std::string& line : lines_about(layout, digests)) text += line;
   return kernels::digest(text.data(), text.size());
 }

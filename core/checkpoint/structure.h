@@ -9,7 +9,9 @@
 
 namespace estrain::checkpoint {
 
-constexpr int64_t format_version = 1;
+// What this program reads. A file is written in the oldest format that has a place for all of it.
+constexpr int64_t oldest_format_version = 1;
+constexpr int64_t newest_format_version = 2;  // has `algorithms`
 
 // Makes everything but the digests; the datasets are those of layout.tensors, in their order.
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);

@@ -33,6 +33,13 @@ cudaDeviceProp properties_of(c10::DeviceIndex index) {
   return properties;
 }
 
+// Which algorithms there are, and how fast they are, depends on it.
+std::string type_of(c10::DeviceIndex index) {
+  const cudaDeviceProp properties = properties_of(index);
+  return fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major, properties.minor,
+                     properties.multiProcessorCount);
+}
+
 // Only GPUs of this process's choice are touched: a look at another one would make a context there.
 void require_gpu(c10::DeviceIndex index) {
   int count = 0;
@@ -84,9 +91,7 @@ CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& opti
       arrivals_([index] { c10::cuda::set_device(index); }) {}
 
 std::string CudaDevice::describe() const {
-  const cudaDeviceProp properties = properties_of(index_);
-  return fmt::format("{}, sm_{}{}, {} multiprocessors, cuDNN {}; {}", properties.name, properties.major,
-                     properties.minor, properties.multiProcessorCount, at::detail::getCUDAHooks().versionRuntimeCuDNN(),
+  return fmt::format("{}, cuDNN {}; {}", type_of(index_), at::detail::getCUDAHooks().versionRuntimeCuDNN(),
                      device::describe_processor());
 }
 
@@ -94,6 +99,8 @@ const device::LibraryKernels& CudaDevice::library_kernels() const {
   static constexpr device::LibraryKernels kernels = ESTRAIN_LIBRARY_KERNELS(at::cuda);
   return kernels;
 }
+
+void CudaDevice::pin_algorithms(const algorithms::Pinning& pinning) { pinned_.emplace(pinning, type_of(index_)); }
 
 std::optional<at::Generator> CudaDevice::generator() const {
   return at::globalContext().defaultGenerator(torch_device());

@@ -9,6 +9,7 @@
 
 #include "core/cuda/deterministic_operators.h"
 #include "core/cuda/kernel_queue.h"
+#include "core/cuda/pinned_operators.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 
@@ -25,6 +26,7 @@ class CudaDevice : public device::Device {
   const kernels::DeviceQueue* queue() override { return queue_.current(); }
   const device::LibraryKernels& library_kernels() const override;
   std::optional<at::Generator> generator() const override;
+  void pin_algorithms(const algorithms::Pinning& pinning) override;
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
   at::Tensor upload(const at::Tensor& host) override;
@@ -38,6 +40,7 @@ class CudaDevice : public device::Device {
   c10::cuda::CUDAStream to_host_;
   DeterministicOperators operators_;
   KernelQueue queue_;
+  std::optional<PinnedOperators> pinned_;
   device::Arrivals arrivals_;
 };
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "core/algorithms/pinning.h"
 #include "core/device/library_kernels.h"
 #include "kernels/device_queue.h"
 
@@ -64,6 +65,10 @@ class Device {
 
   // The generator that random operators draw from on this device, if it is not the CPU's.
   virtual std::optional<at::Generator> generator() const = 0;
+
+  // From here on operations that several algorithms compute, each with its own bits, are computed by the run's choice.
+  // No effect where LibTorch's own kernels are all there are.
+  virtual void pin_algorithms(const algorithms::Pinning&) {}
 
   // Host memory that loads and stores will go from and to, mapped as long as the device lives.
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;

@@ -18,6 +18,7 @@ class RunDirectory {
   std::string spec() const { return path_ + "/job.toml"; }
   std::string changes() const { return path_ + "/changes.jsonl"; }
   std::string events() const { return path_ + "/events.jsonl"; }
+  std::string algorithms() const { return path_ + "/algorithms.jsonl"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }

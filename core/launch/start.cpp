@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/algorithms/pinning.h"
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/est_streams.h"
@@ -99,6 +100,7 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   plan.checkpoint = newest.file->path();
   plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
+  algorithms::adopt(directory.algorithms(), newest.file->meta().algorithms, plan.checkpoint);
   plan.cuda_streams |= std::ranges::any_of(newest.file->layout().tensors, [](const checkpoint::StateTensor& tensor) {
     return tensor.slot == checkpoint::cuda_generator_slot;
   });

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
@@ -93,6 +94,7 @@ class Saver {
     meta.spec = spec::to_toml(spec_);
     meta.changes = read_file_if_present(run_ + "/changes.jsonl").value_or("");
     meta.cpu = manifest_.processor;
+    meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read().to_text();
     stage_history(meta);
     return meta;
   }

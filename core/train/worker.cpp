@@ -2,9 +2,11 @@
 
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/device/cpu.h"
@@ -54,12 +56,36 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 
+// The sign of life of this worker in the stage that it is in. Choosing algorithms takes longer than many a step.
+std::atomic<comm::WorkerPulse*> current_pulse{nullptr};
+
+void beat() {
+  if (comm::WorkerPulse* pulse = current_pulse.load()) pulse->beat(comm::Activity::computing, monotonic_ns());
+}
+
+void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
+  algorithms::Pinning pinning;
+  pinning.run = setup.algorithms;
+  pinning.store = setup.algorithm_store;
+  pinning.may_replace = setup.allow_mixed;
+  pinning.beat = beat;
+  pinning.warn = [](const std::string& warning) { fmt::print(stderr, "warning: {}\n", warning); };
+  pinning.chosen = [](const algorithms::Choice& choice, size_t among) {
+    fmt::print(stderr, "{}: {}, the fastest of {}\n", choice.key,
+               choice.algorithm.empty() ? "LibTorch's own kernel" : choice.algorithm, among);
+  };
+  device.pin_algorithms(pinning);
+}
+
 void obey(Workplace& place, comm::MessageSocket& launcher) {
   Json message;
   while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
     if (message.value("do", "") == "leave") return;
-    Stage stage(place, parse_order(message));
+    const StageOrder order = parse_order(message);
+    Stage stage(place, order);
+    current_pulse = &place.memory.pulse(order.worker.value);
     const Stage::Left left = stage.run();
+    current_pulse = nullptr;
     launcher.send(
         {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
   }
@@ -72,7 +98,11 @@ void run_worker(WorkerSetup& setup) {
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
-  if (setup.spec.job.kernels == spec::Kernels::portable) portable.emplace(*device);
+  if (setup.spec.job.kernels == spec::Kernels::portable) {
+    portable.emplace(*device);
+  } else {
+    pin_algorithms(*device, setup);
+  }
   comm::JobMemory memory(setup.memory);
   const data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();

@@ -23,12 +23,14 @@ struct WorkerSetup {
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
   comm::MessageSocket launcher;
-  bool builds = false;        // lays out the shared memory and fills in the state
-  std::string checkpoint;     // the builder starts from it; empty: from the seed
-  std::string device;         // "cpu", "cpu:avx2", "cuda:0"
-  std::string libraries;      // folder of the libraries that devices need
-  bool allow_mixed = false;   // a GPU may be of another model than the one that the state was laid out on
-  bool cuda_streams = false;  // the state has a place for the ESTs' CUDA generators
+  bool builds = false;          // lays out the shared memory and fills in the state
+  std::string checkpoint;       // the builder starts from it; empty: from the seed
+  std::string device;           // "cpu", "cpu:avx2", "cuda:0"
+  std::string libraries;        // folder of the libraries that devices need
+  bool allow_mixed = false;     // a GPU may be of another model than the one that the state was laid out on
+  bool cuda_streams = false;    // the state has a place for the ESTs' CUDA generators
+  std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
+  std::string algorithm_store;  // and of this user's; may be empty
 };
 
 // Runs until it is told to leave, or the launcher is gone. Throws Error.

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What libestrain_cuda.so needs and gives, found out without loading it: library.py CUDA_LIBRARY LIBTORCH PROGRAM…
+"""What libestrain_cuda.so needs and gives, found out without loading it:
+library.py CUDA_LIBRARY LIBTORCH TOOLKIT_LIBRARIES PROGRAM…
 
-It must load LibTorch's CUDA part, whose kernels register themselves, and find every symbol that it uses; the programs,
-which run without a driver, must need nothing of CUDA themselves.
+It must load LibTorch's CUDA part, whose kernels register themselves, and find every symbol that it uses; cuDNN and
+cuBLASLt, whose algorithms are pinned, must be LibTorch's copies and not the toolkit's; the programs, which run without a
+driver, must need nothing of CUDA themselves.
 """
 
 import subprocess
@@ -22,6 +24,12 @@ def needed(file):
     return [line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line]
 
 
+def folders_searched(file):
+    lines = output("readelf", "-d", file).splitlines()
+    paths = [line.split("[")[1].rstrip("]") for line in lines if "(RPATH)" in line or "(RUNPATH)" in line]
+    return [Path(folder).resolve() for path in paths for folder in path.split(":")]
+
+
 def symbols(file, *options):
     """Names of dynamic symbols, without versions: {name: type}."""
     lines = [line.split() for line in output("nm", "-D", *options, file).splitlines()]
@@ -29,12 +37,14 @@ def symbols(file, *options):
 
 
 def main():
-    library, libtorch, *programs = map(Path, sys.argv[1:])
+    library, libtorch, toolkit, *programs = map(Path, sys.argv[1:])
     faults = []
     names = needed(library)
-    for name in ("libtorch_cuda.so", "libc10_cuda.so", "libtorch_cpu.so"):
+    for name in ("libtorch_cuda.so", "libc10_cuda.so", "libtorch_cpu.so", "libcudnn.so.9", "libcublasLt.so.13"):
         if name not in names:
             faults.append(f"{library.name} does not load {name}")
+    if toolkit.resolve() in folders_searched(library):
+        faults.append(f"{library.name} looks for libraries in {toolkit}: they would not be LibTorch's")
     if "libcuda.so.1" in names:
         faults.append(f"{library.name} cannot be loaded without a driver: it needs libcuda.so.1")
     if OPENS not in symbols(library, "--defined-only"):
@@ -42,7 +52,7 @@ def main():
 
     defined = {}
     for name in names:
-        places = [libtorch / "torch/lib" / name, libtorch / "nvidia/cu13/lib" / name]
+        places = [libtorch / "torch/lib" / name, libtorch / "nvidia/cu13/lib" / name, toolkit / name]
         file = next((place for place in places if place.exists()), None)
         file = file or Path(output("g++", f"-print-file-name={name}").strip())
         defined |= symbols(file, "--defined-only")

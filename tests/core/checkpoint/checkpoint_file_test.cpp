@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/checkpoint/structure.h"
 #include "core/h5/file.h"
+#include "core/h5/image.h"
 #include "kernels/digest.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/error_of.h"
@@ -25,6 +27,47 @@ TEST_CASE("state and metadata come back bit for bit") {
   file.read_state(read.layout, read.bytes());
   CHECK(read.words == state.words);
   CHECK_FALSE(std::filesystem::exists(folder / ("a.h5" + std::string(temporary_suffix))));
+}
+
+TEST_CASE("algorithms make a file of format 2, which is as well kept; without them it is of format 1") {
+  const ScratchFolder folder;
+  const State state = filled(small_layout());
+  CheckpointMeta meta = sample_meta();
+  write_checkpoint(folder / "a.h5", state.layout, state.bytes(), meta);
+  meta.algorithms = std::string(200'000, 'x') + "\n{\"key\":\"product\"}\n";
+  write_checkpoint(folder / "b.h5", state.layout, state.bytes(), meta);
+  CHECK(CheckpointFile::open(folder / "a.h5").meta().algorithms.empty());
+  CHECK(CheckpointFile::open(folder / "b.h5").meta() == meta);
+  {
+    const h5::File a = h5::File::open(folder / "a.h5"), b = h5::File::open(folder / "b.h5");
+    CHECK(a.root().get_i64("format_version") == 1);
+    CHECK_FALSE(a.root().has("algorithms"));
+    CHECK(b.root().get_i64("format_version") == 2);
+    CHECK(b.root().get_string("algorithms") == meta.algorithms);
+  }
+  {  // the checksum covers them: an edit that is sealed otherwise would pass
+    h5::File file = h5::File::open_for_update(folder / "b.h5");
+    h5::Group root = file.root();
+    const Structure before = read_structure(root);
+    root.set_string("algorithms", "{}\n");
+    Structure after = before;
+    after.meta = read_structure(root).meta;
+    CHECK(after.meta.algorithms == "{}\n");
+    CHECK(error_of([&] { require_checksum(root, after); }).fault() == Fault::corrupt);
+    CHECK_NOTHROW(require_checksum(root, before));
+  }
+}
+
+TEST_CASE("a file of a later format is refused, and says so") {
+  h5::Image image = h5::Image::create({});
+  h5::Group root = image.root();
+  create_structure(root, small_layout(), sample_meta());
+  for (const int64_t version : {int64_t{0}, newest_format_version + 1}) {
+    root.set_i64("format_version", version);
+    const Error error = error_of([&] { read_structure(root); });
+    CHECK(error.fault() == Fault::mismatch);
+    CHECK(error.message().find(fmt::format("written in format {}", version)) != std::string::npos);
+  }
 }
 
 TEST_CASE("every digest is that of the tensor, and tensors can be read alone, in the order of writing") {

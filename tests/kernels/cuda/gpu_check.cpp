@@ -1,4 +1,5 @@
-// The CUDA kernels on a GPU: their bits against the CPU's, family by family, and gemm's speed against cuBLAS.
+// The CUDA kernels on a GPU: their bits against the CPU's, family by family, and gemm's speed against cuBLAS; pinned
+// algorithms of cuDNN and cuBLASLt against sums in double precision, and against themselves bit for bit.
 //
 //   gpu_check [SEEDS [FILE [bits]]]     SEEDS cases of each family (144); JSON to FILE (standard output); with "bits"
 //                                       nothing is timed: "gemm" is empty
@@ -6,10 +7,15 @@
 //   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144,
 //    "families": [{"family": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}, ...],
 //    "gemm": [{"m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 30.1, "cublas_tflops": 33.0,
-//              "ratio": 0.91}, ...]}
+//              "ratio": 0.91}, ...],
+//    "pinned": [{"operation": "product", "cases": 144, "without": 0, "algorithms": 1500, "failing": 0, "first": ""},
+//    ...]}
 //
+// "without": shapes that no algorithm was found for; "algorithms": tried, over all shapes; built without cuDNN "pinned"
+// is empty.
 // "first" is the first case that differed: its seed, shape and element. Without libcublas "cublas_tflops" and "ratio"
-// are null. Exit code 0: all bits agree; 1: some do not; 77: there is no GPU, nothing was done.
+// are null. Exit code 0: all bits agree, and pinned algorithms are right; 1: some do not; 77: there is no GPU, nothing
+// was done.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -24,6 +30,7 @@
 #include "kernels/portable/gemm.h"
 #include "tests/kernels/cuda/cases.h"
 #include "tests/kernels/cuda/twin.h"
+#include "tests/kernels/pinned/pinned_checks.h"
 
 namespace {
 
@@ -120,6 +127,20 @@ std::string time_gemm(const Product& p, const Cublas& cublas) {
       p.n, p.k, p.a_transposed ? 't' : 'n', p.b_transposed ? 't' : 'n', ours, theirs, ratio);
 }
 
+std::vector<test::PinnedOutcome> check_pinned([[maybe_unused]] uint32_t seeds) {
+#ifdef ESTRAIN_HAS_PINNED
+  return test::check_pinned(seeds);
+#else
+  return {};
+#endif
+}
+
+std::string as_json(const test::PinnedOutcome& outcome) {
+  return fmt::format(
+      R"({{"operation": "{}", "cases": {}, "without": {}, "algorithms": {}, "failing": {}, "first": {}}})",
+      outcome.operation, outcome.cases, outcome.without, outcome.algorithms, outcome.failing, quoted(outcome.first));
+}
+
 std::string joined(const std::vector<std::string>& items) {
   std::string out;
   for (const std::string& item : items) out += (out.empty() ? "\n  " : ",\n  ") + item;
@@ -161,10 +182,17 @@ int main(int argc, char** argv) {
     families.push_back(outcome.json);
     fmt::print(stderr, "{}\n", outcome.json);
   }
+  std::vector<std::string> pinned;
+  for (const test::PinnedOutcome& outcome : check_pinned(seeds)) {
+    agrees = agrees && outcome.failing == 0 && outcome.algorithms > 0;
+    pinned.push_back(as_json(outcome));
+    fmt::print(stderr, "{}\n", pinned.back());
+  }
   if (argc <= 3) products = time_products();
   fmt::print(to, "{{\"device\": {}, \"compute_capability\": \"{}.{}\", \"seeds\": {},\n", quoted(device.name),
              device.major, device.minor, seeds);
-  fmt::print(to, " \"families\": [{}],\n \"gemm\": [{}]}}\n", joined(families), joined(products));
+  fmt::print(to, " \"families\": [{}],\n \"gemm\": [{}],\n \"pinned\": [{}]}}\n", joined(families), joined(products),
+             joined(pinned));
   if (to != stdout) std::fclose(to);
   return agrees ? 0 : 1;
 }

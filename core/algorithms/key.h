@@ -1,0 +1,29 @@
+#pragma once
+// What an algorithm is chosen for: an operation with all that decides which algorithms there are for it and how fast
+// they are, as text that is the same on every machine and in every version:
+//
+//   convolution_forward dilation=1x1 element=f32 filter=64x3x7x7 groups=1 input=8x3x224x224 math=exact …
+//
+// The name of the operation, then its fields, sorted by name.
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace estrain::algorithms {
+
+class Key {
+ public:
+  // Names, fields and values are of letters, digits, '_' and '-'. Throws Fault::bug for others, which would leave it
+  // open where a field ends.
+  explicit Key(std::string_view operation);
+  Key& set(std::string_view field, std::string_view value);
+
+  std::string text() const;
+
+ private:
+  std::string operation_;
+  std::map<std::string, std::string, std::less<>> fields_;
+};
+
+}  // namespace estrain::algorithms

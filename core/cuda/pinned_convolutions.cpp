@@ -1,0 +1,120 @@
+#include "core/cuda/pinned_convolutions.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+
+namespace estrain::cuda {
+namespace {
+
+namespace pinned = kernels::pinned;
+using at::IntArrayRef;
+using at::Tensor;
+using pinned::Convolution;
+
+bool is_plain(const Tensor& x, const Tensor& like) {
+  return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
+         x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
+}
+
+// Of the last dimension, or of the one before it, which an image of one dimension does not have.
+int64_t along_width(IntArrayRef values) { return values.back(); }
+int64_t along_height(IntArrayRef values, int64_t dim, int64_t missing) {
+  if (dim == 3) return missing;
+  return values.size() == 1 ? values[0] : values[values.size() - 2];
+}
+
+Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
+                     const PinnedConvolutions::Geometry& geometry) {
+  const int64_t dim = input.dim();
+  Convolution shape;
+  shape.pass = pass;
+  shape.element = input.scalar_type() == at::kFloat ? pinned::Element::f32 : pinned::Element::bf16;
+  const bool tf32 = shape.element == pinned::Element::f32 && at::globalContext().allowTF32CuDNN();
+  shape.math = tf32 ? pinned::Math::tf32 : pinned::Math::exact;
+  shape.batch = input.size(0);
+  shape.channels_in = input.size(1);
+  shape.height = dim == 4 ? input.size(2) : 1;
+  shape.width = input.size(dim - 1);
+  shape.channels_out = weight.size(0);
+  shape.filter_height = dim == 4 ? weight.size(2) : 1;
+  shape.filter_width = weight.size(dim - 1);
+  shape.groups = geometry.groups;
+  shape.stride_height = along_height(geometry.stride, dim, 1);
+  shape.stride_width = along_width(geometry.stride);
+  shape.padding_height = along_height(geometry.padding, dim, 0);
+  shape.padding_width = along_width(geometry.padding);
+  shape.dilation_height = along_height(geometry.dilation, dim, 1);
+  shape.dilation_width = along_width(geometry.dilation);
+  return shape;
+}
+
+std::vector<int64_t> output_sizes(const Convolution& shape, int64_t dim) {
+  if (dim == 3) return {shape.batch, shape.channels_out, shape.output_width()};
+  return {shape.batch, shape.channels_out, shape.output_height(), shape.output_width()};
+}
+
+// As the library wants an operand.
+Tensor aligned(const Tensor& x) {
+  const Tensor contiguous = x.contiguous();
+  const auto at = reinterpret_cast<uintptr_t>(contiguous.const_data_ptr());
+  return at % pinned::kConvolutionAlignment == 0 ? contiguous : contiguous.clone();
+}
+
+}  // namespace
+
+bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, const Tensor& gradient,
+                                   const Geometry& geometry) {
+  const int64_t dim = input.dim();
+  if (geometry.transposed || (dim != 3 && dim != 4) || weight.dim() != dim) return false;
+  if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kBFloat16) return false;
+  if (!is_plain(input, input) || !is_plain(weight, input)) return false;
+  const int64_t groups = geometry.groups;
+  if (groups < 1 || input.size(1) != weight.size(1) * groups || weight.size(0) % groups != 0) return false;
+  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, geometry);
+  for (const int64_t least_one : {shape.stride_height, shape.stride_width, shape.dilation_height, shape.dilation_width})
+    if (least_one < 1) return false;
+  if (shape.padding_height < 0 || shape.padding_width < 0) return false;
+  if (shape.output_height() < 1 || shape.output_width() < 1) return false;
+  if (!gradient.defined()) return true;
+  return is_plain(gradient, input) && gradient.sizes() == IntArrayRef(output_sizes(shape, dim));
+}
+
+// The result stands in place of one of the three.
+struct PinnedConvolutions::Operands {
+  Tensor x, w, y;
+  Tensor& result(pinned::Pass pass) { return pass == pinned::Pass::forward ? y : pass == pinned::Pass::data ? x : w; }
+};
+
+Tensor PinnedConvolutions::compute(const Convolution& shape, const Operands& given) {
+  Operands operands = given;
+  const auto run = [&](pinned::ConvolutionPlan& plan, const Tensor& to, void* workspace) {
+    operands.result(shape.pass) = to;
+    plan.run({operands.x.data_ptr(), operands.w.data_ptr(), operands.y.data_ptr()}, workspace,
+             c10::cuda::getCurrentCUDAStream().stream());
+  };
+  const Tensor out = operands.result(shape.pass);
+  pinned::ConvolutionPlan* plan = plans_.plan_for(shape, out, run);
+  if (plan == nullptr) return {};
+  plans_.run_with_workspace(*plan, [&](void* workspace) { run(*plan, out, workspace); });
+  return out;
+}
+
+Tensor PinnedConvolutions::forward(const Tensor& input, const Tensor& weight, const Geometry& geometry) {
+  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, geometry);
+  return compute(shape,
+                 {aligned(input), aligned(weight), at::empty(output_sizes(shape, input.dim()), input.options())});
+}
+
+Tensor PinnedConvolutions::input_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                                          const Geometry& geometry) {
+  const Convolution shape = shape_of(pinned::Pass::data, input, weight, geometry);
+  return compute(shape, {at::empty(input.sizes(), input.options()), aligned(weight), aligned(gradient)});
+}
+
+Tensor PinnedConvolutions::weight_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                                           const Geometry& geometry) {
+  const Convolution shape = shape_of(pinned::Pass::filter, input, weight, geometry);
+  return compute(shape, {aligned(input), at::empty(weight.sizes(), weight.options()), aligned(gradient)});
+}
+
+}  // namespace estrain::cuda

@@ -1,0 +1,116 @@
+#pragma once
+// Plans of one library of pinned algorithms, by shape: chosen where a shape is met for the first time, kept in memory
+// from then on.
+
+#include <ATen/Tensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/algorithms/pinning.h"
+#include "core/base/error.h"
+#include "core/cuda/same_bits.h"
+#include "kernels/pinned/failure.h"
+#include "kernels/pinned/fields.h"
+#include "kernels/pinned/stopwatch.h"
+
+namespace estrain::cuda {
+
+// `Library`: kernels::pinned::Products or Convolutions. `Plan`: what it builds. Not thread-safe.
+template <typename Library, typename Shape, typename Plan>
+class PinnedPlans {
+ public:
+  // Puts one run of a plan into the current stream, with its result in `out`.
+  using Run = std::function<void(Plan& plan, const at::Tensor& out, void* workspace)>;
+
+  explicit PinnedPlans(algorithms::PinnedAlgorithms& algorithms) : algorithms_(algorithms) {}
+
+  // The plan for a shape; null: LibTorch's kernel computes it. A new shape is tried with `run` on memory like `like`;
+  // that waits for the device. Throws Fault::infeasible, and c10::Error while a CUDA graph is captured.
+  Plan* plan_for(const Shape& shape, const at::Tensor& like, const Run& run) {
+    const auto known = plans_.find(shape);
+    if (known != plans_.end()) return known->second.get();
+    TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,
+                "an algorithm cannot be chosen while a CUDA graph is captured: run it once before");
+    Trials trials(library_, shape, like, run);
+    algorithms::Key key(operation_of(shape));
+    for (const auto& [field, value] : fields_of(shape)) key.set(field, value);
+    const std::string algorithm = algorithms_.algorithm_for(key, trials);
+    auto plan = algorithm.empty() ? nullptr : trials.take(algorithm);
+    return plans_.emplace(shape, std::move(plan)).first->second.get();
+  }
+
+  static void run_with_workspace(Plan& plan, const std::function<void(void* workspace)>& run) {
+    const at::DataPtr workspace = allocate(plan.workspace());
+    run(workspace.get());
+  }
+
+ private:
+  static at::DataPtr allocate(size_t bytes) {
+    return bytes == 0 ? at::DataPtr() : c10::cuda::CUDACachingAllocator::get()->allocate(bytes);
+  }
+
+  class Trials : public algorithms::Algorithms {
+   public:
+    Trials(const Library& library, const Shape& shape, const at::Tensor& like, const Run& run)
+        : library_(library), shape_(shape), like_(like), run_(run) {}
+
+    std::vector<std::string> candidates() override { return library_.candidates(shape_); }
+
+    std::optional<std::string> refusal(const std::string& algorithm) override {
+      if (built_.contains(algorithm)) return std::nullopt;
+      auto built = library_.build(shape_, algorithm);
+      if (!built.plan) return built.refusal;
+      built_.emplace(algorithm, std::move(built.plan));
+      return std::nullopt;
+    }
+
+    std::optional<double> seconds(const std::string& algorithm, double fastest) override {
+      if (refusal(algorithm)) return std::nullopt;
+      try {
+        return measure(*built_.at(algorithm), fastest);
+      } catch (const kernels::pinned::Failure&) {
+        return std::nullopt;
+      } catch (const c10::OutOfMemoryError&) {
+        return std::nullopt;
+      }
+    }
+
+    std::unique_ptr<Plan> take(const std::string& algorithm) {
+      if (const auto refused = refusal(algorithm)) throw Error(Fault::bug, "a chosen algorithm is gone: " + *refused);
+      return std::move(built_.at(algorithm));
+    }
+
+   private:
+    // The results of two runs must not depend on what was in their memory before.
+    std::optional<double> measure(Plan& plan, double fastest) {
+      const at::DataPtr workspace = allocate(plan.workspace());
+      const at::Tensor one = filled_like(like_, 0), other = filled_like(like_, 1e30);
+      run_(plan, one, workspace.get());
+      run_(plan, other, workspace.get());
+      if (!same_bits(one, other)) return std::nullopt;
+      return kernels::pinned::seconds_of_run([&] { run_(plan, one, workspace.get()); }, fastest,
+                                             c10::cuda::getCurrentCUDAStream().stream());
+    }
+
+    const Library& library_;
+    const Shape& shape_;
+    const at::Tensor& like_;
+    const Run& run_;
+    std::map<std::string, std::unique_ptr<Plan>> built_;
+  };
+
+  algorithms::PinnedAlgorithms& algorithms_;
+  Library library_;
+  std::map<Shape, std::unique_ptr<Plan>> plans_;  // destroyed before the library
+};
+
+}  // namespace estrain::cuda

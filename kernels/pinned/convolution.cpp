@@ -1,0 +1,326 @@
+#include "kernels/pinned/convolution.h"
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/pinned/convolution_algorithm.h"
+#include "kernels/pinned/cudnn_descriptor.h"
+#include "kernels/pinned/failure.h"
+
+namespace estrain::kernels::pinned {
+namespace {
+
+enum : int64_t { kX = 1, kW = 2, kY = 3 };  // what operands are called in cuDNN's graph
+
+constexpr int64_t kMostConfigurations = 40;  // that each kind of heuristics is asked for
+constexpr size_t kMostTried = 12;            // of those that fit, in the order that they were suggested
+constexpr size_t kEnough = 8;                // candidates: with fewer, engines are tried that no heuristics suggest
+
+cudnnDataType_t type_of(Element element) { return element == Element::f32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16; }
+
+CudnnDescriptor tensor(int64_t id, Element element, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
+  CudnnDescriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(element))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, static_cast<int64_t>(kConvolutionAlignment))
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
+  return std::move(descriptor).finalized("a tensor");
+}
+
+CudnnDescriptor geometry(const Convolution& c) {
+  const std::vector<int64_t> padding = {c.padding_height, c.padding_width};
+  CudnnDescriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2})
+      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION)
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, padding)
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, padding)
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, std::vector{c.dilation_height, c.dilation_width})
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, std::vector{c.stride_height, c.stride_width});
+  return std::move(descriptor).finalized("a convolution");
+}
+
+// How the backend calls the operation of a pass and its operands.
+struct PassNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t alpha, beta, geometry, x, w, y;
+};
+
+PassNames names_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case Pass::data:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case Pass::filter:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+}
+
+// What cuDNN computes on: a device in use, or the description of one.
+class Device {
+ public:
+  Device() { require_cudnn(cudnnCreate(&handle_), "its start"); }
+  explicit Device(const std::string& description) : description_(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
+    description_->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                      std::vector<char>(description.begin(), description.end()));
+    if (!description_->finalizes()) throw Failure("cuDNN: not a description of a device: " + description);
+  }
+  ~Device() {
+    if (handle_ != nullptr) (void)cudnnDestroy(handle_);
+  }
+  Device(const Device&) = delete;
+
+  cudnnHandle_t handle() const { return handle_; }
+
+  // Says to a descriptor which device it is for, in one of two ways.
+  void tell(CudnnDescriptor& descriptor, std::optional<cudnnBackendAttributeName_t> by_handle,
+            std::optional<cudnnBackendAttributeName_t> by_description) const {
+    if (description_ && by_description) descriptor.set(*by_description, *description_);
+    if (!description_ && by_handle) descriptor.set(*by_handle, CUDNN_TYPE_HANDLE, handle_);
+  }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  std::optional<CudnnDescriptor> description_;
+};
+
+// A graph of the one operation. The number of groups follows from the channels of image and filter.
+CudnnDescriptor graph_of(const Device& device, const Convolution& c) {
+  const PassNames names = names_of(c.pass);
+  const CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height, c.width});
+  const CudnnDescriptor w =
+      tensor(kW, c.element, {c.channels_out, c.channels_in / c.groups, c.filter_height, c.filter_width});
+  const CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.output_height(), c.output_width()});
+  const CudnnDescriptor shape = geometry(c);
+  CudnnDescriptor operation(names.type);
+  operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)
+      .set(names.beta, CUDNN_TYPE_FLOAT, 0.0f)
+      .set(names.geometry, shape)
+      .set(names.x, x)
+      .set(names.w, w)
+      .set(names.y, y);
+  const CudnnDescriptor finalized = std::move(operation).finalized("an operation");
+  CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, finalized);
+  device.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
+  return std::move(graph).finalized("a graph of operations");
+}
+
+std::optional<CudnnDescriptor> engine_of(const Device& device, const CudnnDescriptor& graph, int64_t index) {
+  CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
+  device.tell(engine, std::nullopt, CUDNN_ATTR_ENGINE_DEVICEPROP);
+  if (!engine.finalizes()) return std::nullopt;
+  return engine;
+}
+
+bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNumericalNote_t note) {
+  return std::ranges::find(notes, note) != notes.end();
+}
+
+// Why its arithmetic is not that of the convolution; nothing where it is.
+std::optional<std::string> wrong_arithmetic(const Convolution& c, const CudnnDescriptor& engine) {
+  const auto notes = engine.values<cudnnBackendNumericalNote_t>(
+      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "it is not deterministic";
+  if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "it sums in less than float32";
+  const bool exact = c.element == Element::f32 && c.math == Math::exact;
+  if (exact && (has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
+    return "it computes with rounded inputs, in less than float32";
+  return std::nullopt;
+}
+
+bool is_compiled_when_built(const CudnnDescriptor& engine) {
+  const auto notes = engine.values<cudnnBackendBehaviorNote_t>(
+      CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  return std::ranges::find(notes, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
+}
+
+ConvolutionAlgorithm algorithm_of(const CudnnDescriptor& configuration) {
+  ConvolutionAlgorithm algorithm;
+  std::vector<CudnnDescriptor> engine, choices;
+  engine.emplace_back(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  configuration.fill(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  algorithm.engine = engine.front().value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64);
+  for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+  const int64_t count = configuration.fill(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
+  for (int64_t i = 0; i < count; ++i) {
+    const CudnnDescriptor& choice = choices[static_cast<size_t>(i)];
+    algorithm.knobs.emplace_back(
+        choice.value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE),
+        choice.value<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64));
+  }
+  std::ranges::sort(algorithm.knobs);
+  return algorithm;
+}
+
+std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDescriptor& graph,
+                                            cudnnBackendHeurMode_t mode) {
+  CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  device.tell(heuristics, std::nullopt, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+  if (!heuristics.finalizes()) return {};
+  std::vector<CudnnDescriptor> configurations;
+  for (int64_t i = 0; i < kMostConfigurations; ++i) configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  const int64_t count = heuristics.fill(CUDNN_ATTR_ENGINEHEUR_RESULTS, configurations);
+  std::vector<ConvolutionAlgorithm> algorithms;
+  for (int64_t i = 0; i < count; ++i) algorithms.push_back(algorithm_of(configurations[static_cast<size_t>(i)]));
+  return algorithms;
+}
+
+// Every engine as it is without a choice of knobs.
+std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
+  std::vector<ConvolutionAlgorithm> all;
+  const auto engines = graph.value<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64);
+  for (int64_t engine = 0; engine < engines; ++engine) all.push_back({engine, {}});
+  return all;
+}
+
+// Of the convolution's arithmetic, by whether their engine is there as it is or must be compiled.
+struct Sorted {
+  std::vector<ConvolutionAlgorithm> ready, compiled;
+};
+
+Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convolution& convolution,
+                const std::vector<ConvolutionAlgorithm>& algorithms) {
+  Sorted sorted;
+  for (const ConvolutionAlgorithm& algorithm : algorithms) {
+    const auto engine = engine_of(device, graph, algorithm.engine);
+    if (!engine || wrong_arithmetic(convolution, *engine)) continue;
+    (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
+  }
+  return sorted;
+}
+
+class Plan : public ConvolutionPlan {
+ public:
+  Plan(cudnnHandle_t handle, CudnnDescriptor plan)
+      : handle_(handle),
+        plan_(std::move(plan)),
+        workspace_(plan_.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {}
+
+  size_t workspace() const override { return static_cast<size_t>(workspace_); }
+
+  void run(const ConvolutionOperands& operands, void* workspace, void* stream) override {
+    CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::vector<int64_t>{kX, kW, kY})
+        .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+             std::vector<void*>{operands.x, operands.w, operands.y})
+        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+    const CudnnDescriptor finalized = std::move(pack).finalized("the operands of a convolution");
+    require_cudnn(cudnnSetStream(handle_, static_cast<cudaStream_t>(stream)), "a stream");
+    require_cudnn(cudnnBackendExecute(handle_, plan_.get(), finalized.get()), "a convolution");
+  }
+
+ private:
+  cudnnHandle_t handle_;
+  CudnnDescriptor plan_;
+  const int64_t workspace_;
+};
+
+}  // namespace
+
+struct Convolutions::Handle : Device {
+  using Device::Device;
+};
+
+Convolutions::Convolutions() : handle_(std::make_unique<Handle>()) {}
+Convolutions::Convolutions(const std::string& device) : handle_(std::make_unique<Handle>(device)) {}
+Convolutions::~Convolutions() = default;
+
+std::string Convolutions::version() {
+  const size_t version = cudnnGetVersion();
+  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+std::vector<std::string> Convolutions::candidates(const Convolution& convolution) const {
+  const CudnnDescriptor graph = graph_of(*handle_, convolution);
+  const auto texts_of = [&](std::vector<ConvolutionAlgorithm> algorithms) {
+    std::ranges::sort(algorithms);
+    const auto repeated = std::ranges::unique(algorithms);
+    algorithms.erase(repeated.begin(), repeated.end());
+    std::vector<std::string> texts;
+    for (const ConvolutionAlgorithm& algorithm : algorithms) {
+      if (build(convolution, algorithm.text()).plan) texts.push_back(algorithm.text());
+    }
+    return texts;
+  };
+  Sorted sorted;
+  const auto take = [](std::vector<ConvolutionAlgorithm>& into, const std::vector<ConvolutionAlgorithm>& from,
+                       size_t most) {
+    into.insert(into.end(), from.begin(), from.begin() + static_cast<int64_t>(std::min(most, from.size())));
+  };
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    const Sorted fits = sort_out(*handle_, graph, convolution, suggested(*handle_, graph, mode));
+    take(sorted.ready, fits.ready, kMostTried);
+    take(sorted.compiled, fits.compiled, kMostTried);
+  }
+  std::vector<std::string> texts = texts_of(sorted.ready);
+  if (texts.size() < kEnough) {
+    const Sorted others = sort_out(*handle_, graph, convolution, all_engines(graph));
+    take(sorted.ready, others.ready, others.ready.size());
+    take(sorted.compiled, others.compiled, others.compiled.size());
+    texts = texts_of(sorted.ready);
+  }
+  return texts.empty() ? texts_of(sorted.compiled) : texts;
+}
+
+Convolutions::Built Convolutions::build(const Convolution& convolution, const std::string& text) const {
+  const auto algorithm = ConvolutionAlgorithm::from_text(text);
+  if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
+  const CudnnDescriptor graph = graph_of(*handle_, convolution);
+  const auto engine = engine_of(*handle_, graph, algorithm->engine);
+  if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
+  if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
+  std::vector<CudnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw_choices;
+  for (const auto& [type, value] : algorithm->knobs) {
+    CudnnDescriptor choice(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type))
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, value);
+    if (!choice.finalizes()) return {nullptr, "cuDNN does not take the value of a knob"};
+    raw_choices.push_back(choice.get());
+    choices.push_back(std::move(choice));
+  }
+  CudnnDescriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, *engine);
+  if (!raw_choices.empty())
+    configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw_choices);
+  if (!configuration.finalizes()) return {nullptr, "the engine does not take the values of its knobs"};
+  CudnnDescriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  handle_->tell(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+  if (!made.finalizes()) return {nullptr, "cuDNN does not run it for this shape on this device"};
+  auto plan = std::make_unique<Plan>(handle_->handle(), std::move(made));
+  if (plan->workspace() > kMostWorkspace) return {nullptr, "it wants too large a workspace"};
+  return {std::move(plan), ""};
+}
+
+}  // namespace estrain::kernels::pinned

@@ -1,0 +1,24 @@
+#pragma once
+// An engine of cuDNN's with its knobs as text and back.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace estrain::kernels::pinned {
+
+struct ConvolutionAlgorithm {
+  int64_t engine = 0;
+  std::vector<std::pair<int64_t, int64_t>> knobs;  // type and value, ascending by type, each type once
+
+  auto operator<=>(const ConvolutionAlgorithm&) const = default;
+
+  std::string text() const;
+  // Nothing where it is not exactly what text() gives.
+  static std::optional<ConvolutionAlgorithm> from_text(const std::string& text);
+};
+
+}  // namespace estrain::kernels::pinned

@@ -1,0 +1,56 @@
+#include "kernels/pinned/fields.h"
+
+#include <initializer_list>
+
+namespace estrain::kernels::pinned {
+namespace {
+
+std::string text_of(std::initializer_list<int64_t> sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+std::string text_of(const Product::Operand& operand) {
+  return (operand.transposed ? "t" : "n") + std::to_string(operand.leading) + "-" + std::to_string(operand.stride);
+}
+
+std::string text_of(Product::Addend addend, const Product::Operand& operand) {
+  if (addend == Product::Addend::none) return "none";
+  return addend == Product::Addend::bias ? "bias" : text_of(operand);
+}
+
+}  // namespace
+
+std::string operation_of(const Product&) { return "product"; }
+
+std::string operation_of(const Convolution& c) {
+  return c.pass == Pass::forward ? "convolution_forward"
+         : c.pass == Pass::data  ? "convolution_data"
+                                 : "convolution_filter";
+}
+
+Fields fields_of(const Product& p) {
+  return {{"element", name_of(p.element)},
+          {"math", name_of(p.math)},
+          {"batch", text_of({p.batch})},
+          {"size", text_of({p.m, p.n, p.k})},
+          {"alignment", text_of({p.alignment})},
+          {"a", text_of(p.a)},
+          {"b", text_of(p.b)},
+          {"addend", text_of(p.addend, p.c)},
+          {"d", text_of(p.d)}};
+}
+
+Fields fields_of(const Convolution& c) {
+  return {{"element", name_of(c.element)},
+          {"math", name_of(c.math)},
+          {"input", text_of({c.batch, c.channels_in, c.height, c.width})},
+          {"filter", text_of({c.channels_out, c.channels_in / c.groups, c.filter_height, c.filter_width})},
+          {"groups", text_of({c.groups})},
+          {"stride", text_of({c.stride_height, c.stride_width})},
+          {"padding", text_of({c.padding_height, c.padding_width})},
+          {"dilation", text_of({c.dilation_height, c.dilation_width})}};
+}
+
+}  // namespace estrain::kernels::pinned

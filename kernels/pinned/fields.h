@@ -1,0 +1,22 @@
+#pragma once
+// A pinned operation in words: all that decides which algorithms there are for it, by name. Shapes that differ in
+// anything differ in their words.
+
+#include <map>
+#include <string>
+
+#include "kernels/pinned/convolution.h"
+#include "kernels/pinned/product.h"
+
+namespace estrain::kernels::pinned {
+
+// Of letters, digits, '_' and '-': {"input", "8x3x224x224"}, {"a", "n64-4096"}: not transposed, rows 64 elements apart,
+// matrices 4096.
+using Fields = std::map<std::string, std::string>;
+
+std::string operation_of(const Product& product);          // "product"
+std::string operation_of(const Convolution& convolution);  // "convolution_forward", …
+Fields fields_of(const Product& product);
+Fields fields_of(const Convolution& convolution);
+
+}  // namespace estrain::kernels::pinned

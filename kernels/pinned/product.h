@@ -1,0 +1,85 @@
+#pragma once
+// Matrix products through cuBLASLt by an algorithm that is named, not left to its heuristics.
+//
+// An algorithm is a text, "id=21 tile=15 stages=4 split_k=1 reduction=0 swizzle=0 custom=0 inner=0 cluster=0": the
+// configuration of cublasLtMatmulAlgo_t, from which alone it is built again. The same text, shape and type of device
+// with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in place, or in less than
+// float32; those on tensor cores at Math::exact in float32; and those that want more than kMostWorkspace.
+//
+// Pointers are the device's. One thread at a time.
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/pinned/precision.h"
+
+namespace estrain::kernels::pinned {
+
+// D = alpha A B + beta C, for each of `batch` matrices: A [m, k], B [k, n], C and D [m, n]. Rows of a matrix lie
+// `leading` elements apart, the elements of a row side by side; a transposed operand lies there as its transpose.
+struct Product {
+  struct Operand {
+    int64_t leading = 0;
+    int64_t stride = 0;  // elements from one matrix of the batch to the next
+    bool transposed = false;
+    auto operator<=>(const Operand&) const = default;
+  };
+  enum class Addend {
+    none,    // beta = 0
+    matrix,  // C
+    bias,    // a vector [n] added to every row; beta = 1. Added to the float32 sum before it is rounded to bf16
+  };
+
+  Element element = Element::f32;
+  Math math = Math::exact;
+  int64_t batch = 1, m = 0, n = 0, k = 0;  // none is 0
+  Operand a, b, c, d;                      // c: with Addend::matrix only; c and d are not transposed
+  Addend addend = Addend::none;
+  int64_t alignment = 16;  // bytes, of all pointers, leading dimensions and strides: 2, 4, 8 or 16
+
+  auto operator<=>(const Product&) const = default;
+};
+
+struct ProductOperands {
+  const void *a = nullptr, *b = nullptr;
+  const void* c = nullptr;  // the addend's matrix or bias; may be d
+  void* d = nullptr;
+  float alpha = 1, beta = 0;
+};
+
+class ProductPlan {
+ public:
+  virtual ~ProductPlan() = default;
+  virtual size_t workspace() const = 0;  // bytes
+  // Puts the product into `stream` (a cudaStream_t). Throws Failure.
+  virtual void run(const ProductOperands& operands, void* workspace, void* stream) = 0;
+};
+
+class Products {
+ public:
+  // For the CUDA device that is current. Throws Failure.
+  Products();
+  ~Products();
+  Products(const Products&) = delete;
+
+  static std::string version();  // "cuBLASLt 13.1.0"
+
+  // Algorithms that can be built for the product, ascending by their numbers.
+  std::vector<std::string> candidates(const Product& product) const;
+
+  struct Built {
+    std::unique_ptr<ProductPlan> plan;  // null: refused
+    std::string refusal;                // why
+  };
+  // Plans must not outlive this object.
+  Built build(const Product& product, const std::string& algorithm) const;
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace estrain::kernels::pinned

@@ -1,0 +1,61 @@
+#include "kernels/pinned/stopwatch.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/pinned/failure.h"
+
+namespace estrain::kernels::pinned {
+namespace {
+
+constexpr double kSecondsOfSeries = 3e-3;
+constexpr int kSeries = 2;
+constexpr int kMostRuns = 20;  // of a series
+constexpr double kMuchLonger = 1.5;
+constexpr double kLaunch = 50e-6;  // what a single run may seem to take longer than one of a series
+
+void require(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw Failure(std::string("CUDA error: ") + what + ": " + cudaGetErrorString(error));
+}
+
+class Event {
+ public:
+  Event() { require(cudaEventCreate(&event_), "an event"); }
+  ~Event() { (void)cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  void record(void* stream) { require(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "an event"); }
+  // Waits for this one.
+  double seconds_since(const Event& begin) const {
+    float milliseconds = 0;
+    require(cudaEventSynchronize(event_), "a run");
+    require(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "a time");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+double seconds_of_series(const std::function<void()>& run, int runs, void* stream) {
+  Event begin, end;
+  begin.record(stream);
+  for (int i = 0; i < runs; ++i) run();
+  end.record(stream);
+  return end.seconds_since(begin) / runs;
+}
+
+}  // namespace
+
+double seconds_of_run(const std::function<void()>& run, double fastest, void* stream) {
+  run();
+  const double first = seconds_of_series(run, 1, stream);
+  if (first > kMuchLonger * fastest + kLaunch) return first;
+  const int runs = static_cast<int>(std::clamp(kSecondsOfSeries / std::max(first, 1e-6), 1.0, double{kMostRuns}));
+  double best = first;
+  for (int series = 0; series < kSeries; ++series) best = std::min(best, seconds_of_series(run, runs, stream));
+  return best;
+}
+
+}  // namespace estrain::kernels::pinned

@@ -1,0 +1,43 @@
+#pragma once
+// A library of algorithms that needs no device: names with the time that each takes.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/algorithms/pinning.h"
+
+namespace estrain::algorithms {
+
+struct FakeAlgorithms : Algorithms {
+  std::vector<std::pair<std::string, std::optional<double>>> all;  // in ascending order of their names
+  std::vector<double> bests;                                       // what it was told when asked
+  int measured = 0, listed = 0;
+
+  explicit FakeAlgorithms(std::vector<std::pair<std::string, std::optional<double>>> algorithms)
+      : all(std::move(algorithms)) {}
+
+  std::vector<std::string> candidates() override {
+    ++listed;
+    std::vector<std::string> names;
+    for (const auto& [name, time] : all) names.push_back(name);
+    return names;
+  }
+  std::optional<std::string> refusal(const std::string& algorithm) override {
+    for (const auto& [name, time] : all) {
+      if (name == algorithm) return std::nullopt;
+    }
+    return "there is no " + algorithm;
+  }
+  std::optional<double> seconds(const std::string& algorithm, double fastest) override {
+    ++measured;
+    bests.push_back(fastest);
+    for (const auto& [name, time] : all) {
+      if (name == algorithm) return time;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace estrain::algorithms

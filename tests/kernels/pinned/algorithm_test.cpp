@@ -1,0 +1,145 @@
+// The texts that name algorithms, and the words for operations; what runs needs a GPU: gpu_check.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <set>
+
+#include "kernels/pinned/convolution_algorithm.h"
+#include "kernels/pinned/fields.h"
+#include "kernels/pinned/product_algorithm.h"
+
+namespace estrain::kernels::pinned {
+namespace {
+
+TEST_CASE("an algorithm of cuBLASLt's is its configuration") {
+  const ProductAlgorithm algorithm = {.id = 66,
+                                      .tile = 20,
+                                      .stages = 35,
+                                      .split_k = 4,
+                                      .reduction = 2,
+                                      .swizzle = 1,
+                                      .custom = 4294967295,
+                                      .inner = 5,
+                                      .cluster = 23};
+  CHECK(algorithm.text() ==
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=4294967295 inner=5 cluster=23");
+  CHECK(ProductAlgorithm::from_text(algorithm.text()) == algorithm);
+  CHECK(ProductAlgorithm{.id = 9} < ProductAlgorithm{.id = 10});
+  for (const char* text :
+       {"", "id=66", "engine=1 knobs=", "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 ",
+        "id=066 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23",
+        "id= 66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ProductAlgorithm::from_text(text));
+  }
+}
+
+TEST_CASE("an algorithm of cuDNN's is an engine with its knobs") {
+  const ConvolutionAlgorithm algorithm = {5, {{2, 7}, {14, -3}}}, plain = {0, {}};
+  CHECK(algorithm.text() == "engine=5 knobs=2:7,14:-3");
+  CHECK(ConvolutionAlgorithm::from_text(algorithm.text()) == algorithm);
+  CHECK(plain.text() == "engine=0 knobs=");
+  CHECK(ConvolutionAlgorithm::from_text(plain.text()) == plain);
+  CHECK(ConvolutionAlgorithm{9, {{5, 5}}} < ConvolutionAlgorithm{10, {}});
+  for (const char* text :
+       {"", "engine=", "engine=5", "engine=5 knobs=2", "engine=5 knobs=2:", "engine=5 knobs=2:7,",
+        "engine=5 knobs=,2:7", "engine=5 knobs=14:3,2:7", "engine=5 knobs=2:7,2:7", "engine=5 knobs=2:7 ",
+        "engine=05 knobs=2:7", "engine=5 knobs=2:+7", "engine=99999999999999999999 knobs="}) {
+    CAPTURE(text);
+    CHECK_FALSE(ConvolutionAlgorithm::from_text(text));
+  }
+}
+
+// Whether operations that differ in one thing each, and from the first, all have words of their own.
+template <typename Shape>
+size_t different_words(const Shape& first, const std::vector<std::function<void(Shape&)>>& changes) {
+  std::set<std::pair<std::string, Fields>> words = {{operation_of(first), fields_of(first)}};
+  for (const auto& change : changes) {
+    Shape changed = first;
+    change(changed);
+    words.emplace(operation_of(changed), fields_of(changed));
+  }
+  return words.size();
+}
+
+TEST_CASE("products that differ in anything have other words") {
+  Product first;
+  first.m = 64;
+  first.n = 10;
+  first.k = 128;
+  first.a = {128, 8192, false};
+  first.b = {128, 1280, true};
+  first.d = {10, 640, false};
+  first.c = {10, 640, false};
+  first.addend = Product::Addend::matrix;
+  CHECK(operation_of(first) == "product");
+  CHECK(fields_of(first) == Fields{{"a", "n128-8192"},
+                                   {"addend", "n10-640"},
+                                   {"alignment", "16"},
+                                   {"b", "t128-1280"},
+                                   {"batch", "1"},
+                                   {"d", "n10-640"},
+                                   {"element", "f32"},
+                                   {"math", "exact"},
+                                   {"size", "64x10x128"}});
+  const std::vector<std::function<void(Product&)>> changes = {[](Product& p) { p.element = Element::bf16; },
+                                                              [](Product& p) { p.math = Math::tf32; },
+                                                              [](Product& p) { p.batch = 2; },
+                                                              [](Product& p) { p.m = 65; },
+                                                              [](Product& p) { p.n = 11; },
+                                                              [](Product& p) { p.k = 129; },
+                                                              [](Product& p) { p.a.leading = 130; },
+                                                              [](Product& p) { p.a.stride = 0; },
+                                                              [](Product& p) { p.a.transposed = true; },
+                                                              [](Product& p) { p.b.leading = 130; },
+                                                              [](Product& p) { p.b.stride = 0; },
+                                                              [](Product& p) { p.b.transposed = false; },
+                                                              [](Product& p) { p.c.leading = 12; },
+                                                              [](Product& p) { p.c.stride = 0; },
+                                                              [](Product& p) { p.d.leading = 12; },
+                                                              [](Product& p) { p.d.stride = 641; },
+                                                              [](Product& p) { p.addend = Product::Addend::none; },
+                                                              [](Product& p) { p.addend = Product::Addend::bias; },
+                                                              [](Product& p) { p.alignment = 4; }};
+  CHECK(different_words(first, changes) == changes.size() + 1);
+}
+
+TEST_CASE("convolutions that differ in anything have other words") {
+  Convolution first = {.batch = 8, .channels_in = 6, .height = 32, .width = 30};
+  first.channels_out = 12;
+  first.filter_height = 3;
+  first.filter_width = 5;
+  first.groups = 2;
+  CHECK(operation_of(first) == "convolution_forward");
+  CHECK(fields_of(first) == Fields{{"dilation", "1x1"},
+                                   {"element", "f32"},
+                                   {"filter", "12x3x3x5"},
+                                   {"groups", "2"},
+                                   {"input", "8x6x32x30"},
+                                   {"math", "exact"},
+                                   {"padding", "0x0"},
+                                   {"stride", "1x1"}});
+  const std::vector<std::function<void(Convolution&)>> changes = {[](Convolution& c) { c.pass = Pass::data; },
+                                                                  [](Convolution& c) { c.pass = Pass::filter; },
+                                                                  [](Convolution& c) { c.element = Element::bf16; },
+                                                                  [](Convolution& c) { c.math = Math::tf32; },
+                                                                  [](Convolution& c) { c.batch = 9; },
+                                                                  [](Convolution& c) { c.channels_in = 8; },
+                                                                  [](Convolution& c) { c.height = 33; },
+                                                                  [](Convolution& c) { c.width = 31; },
+                                                                  [](Convolution& c) { c.channels_out = 14; },
+                                                                  [](Convolution& c) { c.filter_height = 4; },
+                                                                  [](Convolution& c) { c.filter_width = 4; },
+                                                                  [](Convolution& c) { c.groups = 1; },
+                                                                  [](Convolution& c) { c.stride_height = 2; },
+                                                                  [](Convolution& c) { c.stride_width = 2; },
+                                                                  [](Convolution& c) { c.padding_height = 1; },
+                                                                  [](Convolution& c) { c.padding_width = 1; },
+                                                                  [](Convolution& c) { c.dilation_height = 2; },
+                                                                  [](Convolution& c) { c.dilation_width = 2; }};
+  CHECK(different_words(first, changes) == changes.size() + 1);
+}
+
+}  // namespace
+}  // namespace estrain::kernels::pinned

@@ -1,0 +1,134 @@
+// Which engines cuDNN has for a GPU that is not there: it needs the device's description alone. What they compute is
+// gpu_check's.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "kernels/pinned/convolution.h"
+#include "kernels/pinned/convolution_algorithm.h"
+#include "kernels/pinned/failure.h"
+
+namespace estrain::kernels::pinned {
+namespace {
+
+// One of sm_90 with 132 multiprocessors.
+constexpr const char* kGpu =
+    R"({"deviceName": "NVIDIA H100 80GB HBM3", "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000,)"
+    R"("maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,)"
+    R"("multiProcessorCount": 132, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "l2CacheSize": 52428800,)"
+    R"("warpSize": 32, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,)"
+    R"("reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "pciDeviceId": 1, "maxCtasPerSM": 32,)"
+    R"("maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "isTccDriver": 0, "supportCoopLaunch": 1,)"
+    R"("totalGlobalMem": 85000000000})";
+
+const Convolutions& library() {
+  static const Convolutions convolutions{std::string(kGpu)};
+  return convolutions;
+}
+
+Convolution convolution(int64_t channels_in, int64_t size, int64_t channels_out, int64_t filter) {
+  Convolution c;
+  c.batch = 8;
+  c.channels_in = channels_in;
+  c.height = c.width = size;
+  c.channels_out = channels_out;
+  c.filter_height = c.filter_width = filter;
+  c.padding_height = c.padding_width = filter / 2;
+  return c;
+}
+
+std::vector<Convolution> shapes() {
+  std::vector<Convolution> some = {convolution(3, 224, 64, 7), convolution(64, 56, 64, 3), convolution(64, 56, 256, 1),
+                                   convolution(1, 28, 6, 5),   convolution(32, 14, 32, 3), convolution(5, 9, 7, 2)};
+  some[0].stride_height = some[0].stride_width = 2;
+  some[4].groups = 32;
+  some[5].dilation_height = 2;
+  Convolution line = convolution(16, 100, 32, 5);
+  line.height = line.filter_height = 1;
+  line.padding_height = 0;
+  some.push_back(line);
+  return some;
+}
+
+constexpr Pass kPasses[] = {Pass::forward, Pass::data, Pass::filter};
+
+TEST_CASE("every convolution has algorithms in each arithmetic, in ascending order, each built from its text") {
+  for (Convolution shape : shapes()) {
+    for (const Pass pass : kPasses) {
+      shape.pass = pass;
+      for (const auto& [element, math] :
+           {std::pair{Element::f32, Math::exact}, {Element::f32, Math::tf32}, {Element::bf16, Math::exact}}) {
+        shape.element = element;
+        shape.math = math;
+        CAPTURE(static_cast<int>(pass));
+        CAPTURE(shape.channels_in);
+        const std::vector<std::string> candidates = library().candidates(shape);
+        CHECK(candidates.size() >= 2);
+        std::vector<ConvolutionAlgorithm> algorithms;
+        for (const std::string& text : candidates) {
+          const Convolutions::Built built = library().build(shape, text);
+          REQUIRE(built.plan != nullptr);
+          CHECK(built.plan->workspace() <= kMostWorkspace);
+          algorithms.push_back(*ConvolutionAlgorithm::from_text(text));
+        }
+        CHECK(std::ranges::is_sorted(algorithms));
+        CHECK(std::ranges::adjacent_find(algorithms) == algorithms.end());
+      }
+    }
+  }
+}
+
+TEST_CASE("candidates are the same when asked for again") {
+  const Convolution shape = convolution(64, 56, 64, 3);
+  CHECK(library().candidates(shape) == library().candidates(shape));
+}
+
+// How many of the algorithms are refused for the shape with this reason.
+size_t refused(const Convolution& shape, const std::vector<std::string>& algorithms, std::string_view reason) {
+  return static_cast<size_t>(std::ranges::count_if(algorithms, [&](const std::string& algorithm) {
+    const Convolutions::Built built = library().build(shape, algorithm);
+    return built.plan == nullptr && built.refusal.find(reason) != std::string::npos;
+  }));
+}
+
+TEST_CASE("an algorithm that rounds its inputs is refused where float32 was asked for") {
+  Convolution shape = convolution(64, 56, 64, 3);
+  for (const Pass pass : kPasses) {
+    shape.pass = pass;
+    shape.math = Math::tf32;
+    const std::vector<std::string> rounding = library().candidates(shape);
+    shape.math = Math::exact;
+    CHECK(refused(shape, rounding, "rounded inputs") > 0);
+    const std::vector<std::string> exact = library().candidates(shape);
+    CHECK(refused(shape, exact, "") == 0);
+  }
+}
+
+TEST_CASE("an engine that is not deterministic is refused by name") {
+  std::vector<std::string> engines;
+  for (int64_t engine = 0; engine < 100; ++engine) engines.push_back(ConvolutionAlgorithm{engine, {}}.text());
+  size_t found = 0;
+  for (const Pass pass : {Pass::data, Pass::filter}) {
+    Convolution shape = convolution(64, 56, 64, 3);
+    shape.pass = pass;
+    shape.math = Math::tf32;
+    const size_t refusals = refused(shape, engines, "not deterministic");
+    found += refusals;
+    for (const std::string& candidate : library().candidates(shape)) {
+      const ConvolutionAlgorithm plain = {ConvolutionAlgorithm::from_text(candidate)->engine, {}};
+      CHECK(refused(shape, {plain.text()}, "not deterministic") == 0);
+    }
+  }
+  CHECK(found > 0);
+}
+
+TEST_CASE("what is no algorithm, or none of this library's, is refused") {
+  const Convolution shape = convolution(64, 56, 64, 3);
+  CHECK(refused(shape, {"engine=7777 knobs="}, "no such engine") == 1);
+  CHECK(refused(shape, {"id=1"}, "not an algorithm") == 1);
+  CHECK(refused(shape, {"engine=0 knobs=2:999"}, "knob") == 1);
+  CHECK_THROWS_AS(Convolutions(std::string("{}")), Failure);
+}
+
+}  // namespace
+}  // namespace estrain::kernels::pinned

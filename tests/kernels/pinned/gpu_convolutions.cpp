@@ -1,0 +1,89 @@
+#include "kernels/pinned/convolution.h"
+#include "kernels/pinned/fields.h"
+#include "tests/kernels/cuda/twin.h"
+#include "tests/kernels/pinned/pinned_checks.h"
+#include "tests/kernels/pinned/pinned_trial.h"
+
+namespace estrain::kernels::test {
+namespace {
+
+using pinned::Convolution;
+using pinned::Element;
+using pinned::Math;
+using pinned::Pass;
+
+Convolution drawn_convolution(Draw& draw) {
+  Convolution c;
+  do {
+    c.pass = draw.one_of({Pass::forward, Pass::data, Pass::filter});
+    c.element = draw.chance(40) ? Element::bf16 : Element::f32;
+    c.math = c.element == Element::f32 && draw.chance(30) ? Math::tf32 : Math::exact;
+    c.groups = draw.one_of<int64_t>({1, 1, 1, 2, 4, 8});
+    c.batch = draw.integer(1, 4);
+    c.channels_in = c.groups * draw.one_of<int64_t>({1, 2, 3, 4});
+    c.channels_out = c.groups * draw.one_of<int64_t>({1, 2, 4, 5});
+    if (c.groups == 1 && draw.chance(50)) c.channels_in = 16, c.channels_out = 32;
+    c.height = draw.chance(20) ? 1 : draw.integer(3, 20);
+    c.width = draw.integer(3, 20);
+    c.filter_height = c.height == 1 ? 1 : draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
+    c.filter_width = draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
+    c.stride_height = c.height == 1 ? 1 : draw.integer(1, 2);
+    c.stride_width = draw.integer(1, 2);
+    c.padding_height = c.height == 1 ? 0 : draw.integer(0, 2);
+    c.padding_width = draw.integer(0, 2);
+    c.dilation_height = c.height == 1 || draw.chance(80) ? 1 : 2;
+    c.dilation_width = draw.chance(80) ? 1 : 2;
+  } while (c.output_height() < 1 || c.output_width() < 1);
+  return c;
+}
+
+// Calls `visit` with the places of every product's three operands, in image, filter and output.
+template <typename Visit>
+void for_each_product(const Convolution& c, Visit visit) {
+  const int64_t in_group = c.channels_in / c.groups, out_group = c.channels_out / c.groups;
+  for (int64_t n = 0; n < c.batch; ++n)
+    for (int64_t k = 0; k < c.channels_out; ++k)
+      for (int64_t p = 0; p < c.output_height(); ++p)
+        for (int64_t q = 0; q < c.output_width(); ++q)
+          for (int64_t i = 0; i < in_group; ++i)
+            for (int64_t r = 0; r < c.filter_height; ++r)
+              for (int64_t s = 0; s < c.filter_width; ++s) {
+                const int64_t y = p * c.stride_height - c.padding_height + r * c.dilation_height;
+                const int64_t x = q * c.stride_width - c.padding_width + s * c.dilation_width;
+                if (y < 0 || y >= c.height || x < 0 || x >= c.width) continue;
+                const int64_t channel = k / out_group * in_group + i;
+                visit(((n * c.channels_in + channel) * c.height + y) * c.width + x,
+                      ((k * in_group + i) * c.filter_height + r) * c.filter_width + s,
+                      ((n * c.channels_out + k) * c.output_height() + p) * c.output_width() + q);
+              }
+}
+
+}  // namespace
+
+void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
+  static const pinned::Convolutions library;
+  Draw draw(seed);
+  const Convolution c = drawn_convolution(draw);
+  const int64_t image = c.batch * c.channels_in * c.height * c.width;
+  const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.filter_height * c.filter_width;
+  const int64_t output = c.batch * c.channels_out * c.output_height() * c.output_width();
+  const Values x(draw.normal(image), c.element), w(draw.normal(filter), c.element), y(draw.normal(output), c.element);
+  Expected expected = {{}, c.element, c.math};
+  const int64_t results = c.pass == Pass::forward ? output : c.pass == Pass::data ? image : filter;
+  expected.sums.resize(static_cast<size_t>(results));
+  for_each_product(c, [&](int64_t at_x, int64_t at_w, int64_t at_y) {
+    if (c.pass == Pass::forward) expected.sums[static_cast<size_t>(at_y)].add(x[at_x] * w[at_w]);
+    if (c.pass == Pass::data) expected.sums[static_cast<size_t>(at_x)].add(y[at_y] * w[at_w]);
+    if (c.pass == Pass::filter) expected.sums[static_cast<size_t>(at_w)].add(y[at_y] * x[at_x]);
+  });
+  uint32_t tried = 0;
+  const std::string fault = try_candidates<pinned::ConvolutionPlan>(
+      library, c, expected, &tried, [&](pinned::ConvolutionPlan& plan, void* out, void* workspace) {
+        plan.run({c.pass == Pass::data ? out : x.there(), c.pass == Pass::filter ? out : w.there(),
+                  c.pass == Pass::forward ? out : y.there()},
+                 workspace, nullptr);
+      });
+  record(outcome, seed, pinned::fields_of(c), tried, fault);
+}
+
+}  // namespace estrain::kernels::test
