@@ -22,7 +22,7 @@ BoundModel::BoundModel(Job& job, comm::JobMemory& memory, device::Device& device
       device_(device),
       parameters_(device.mirror(job.parameters_bytes(), MirrorUse::read_only)),
       buffers_(device.mirror(job.buffers_bytes(), MirrorUse::written)) {
-  for (const int copy : {0, 1}) device.expect_copies(memory.state(copy), job.model_bytes());
+  for (const int copy : {0, 1}) device.expect_copies(memory.state(copy), job.layout().bytes);
   bind(parameters_->storage());
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < job.buffers().size(); ++i) {

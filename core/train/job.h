@@ -68,7 +68,6 @@ class Job {
   size_t buffers_bytes() const { return buffers_bytes_; }
   // Parameters stand at the start of the state, buffers behind them.
   size_t parameters_bytes() const { return gradient_bytes_; }
-  size_t model_bytes() const { return buffers_.empty() ? gradient_bytes_ : buffers_at_ + buffers_bytes_; }
   // Of buffer i from the start of all buffers.
   size_t buffer_offset(size_t i) const { return buffer_at_[i]; }
   // Elements from the start of a gradient slot to parameter i's gradient: where the parameter lies in the state.

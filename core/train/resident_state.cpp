@@ -24,7 +24,6 @@ ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::De
     void* host = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
     host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};
-    device.expect_copies(memory.state(copy), size);
   }
   const int64_t step = memory.header().committed.load();
   copies_[step & 1].copy_(at::from_blob(memory.committed_state(), {static_cast<int64_t>(size)}, at::kByte));
