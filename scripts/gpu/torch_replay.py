@@ -2,12 +2,12 @@
 
     python torch_replay.py PLAN.json REPORT.jsonl
 
-PLAN: {"device", "hdf5": paths of libraries, the last one HDF5's, "runs": [RUN_DIR, ...]}; the runs have a checkpoint for
+PLAN: {"device", "hdf5": paths of libraries, the last one HDF5's, "runs": [RUN_DIR, ...]}; of runs with a checkpoint for
 every step. Each is repeated in VARIANTS of torch's own options: as a user gets it, and with forms that could be
 estrain's where that differs. REPORT: a line for each run and variant as it is done,
 
     {"run", "variant", "compared": steps, "equal": whether all bits are, "step": the first that differs,
-     "loss": [estrain's, torch's] there, "loss_differs", "groups": {"buffers": tensors that differ, "optimizer", "model"},
+     "loss": [estrain's, torch's] there, "loss_differs", "groups": {"buffers": how many differ, "optimizer", "model"},
      "tensors": [{"name", "differing", "elements", "ulp": the largest distance in units of the last place}]}
 
 or {"run", "variant", "error"}. How to read the first step: buffers differ: the forward pass; momentum_buffer or exp_avg
