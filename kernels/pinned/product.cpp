@@ -56,6 +56,8 @@ Description describe(const Product& product) {
   if (product.addend == Product::Addend::bias) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.element));
+    // Looked at for its alignment alone until a run sets it.
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(product.alignment));
   }
   return description;
 }

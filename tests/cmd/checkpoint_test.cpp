@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/algorithms/choice_file.h"
 #include "core/base/files.h"
+#include "core/checkpoint/checkpoint_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -51,6 +53,36 @@ std::string finished_run(const ScratchFolder& folder) {
   REQUIRE(ended.code == 0);
   REQUIRE(checkpoint_steps(run) == std::vector<int64_t>{0, 5, 10, 13});
   return run;
+}
+
+const algorithms::Choice kChosen = {"product k=3", "NVIDIA H200, sm_90, 132 multiprocessors", "id=1",
+                                    "cuBLASLt 13.1.0"};
+
+TEST_CASE("the algorithms of a run are in its checkpoints, and a run that goes on from one takes them up") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run", elsewhere = folder / "elsewhere";
+  algorithms::Choices chosen;
+  chosen.put(kChosen);
+  make_folders(run);
+  std::ofstream(run + "/algorithms.jsonl") << chosen.to_text();
+  REQUIRE(finished_run(folder) == run);
+  CHECK(checkpoint::CheckpointFile::open(run + "/checkpoints/step-000000000.h5").meta().algorithms == chosen.to_text());
+
+  make_folders(elsewhere + "/checkpoints");
+  fs::copy(run + "/job.toml", elsewhere);
+  fs::copy(run + "/checkpoints/step-000000010.h5", elsewhere + "/checkpoints");
+  algorithms::Choice another = kChosen, of_its_own = kChosen;
+  another.algorithm = "id=2";
+  of_its_own.key = "product k=4";
+  std::ofstream(elsewhere + "/algorithms.jsonl") << another.to_line() << "\n" << of_its_own.to_line() << "\n";
+  const Ended resumed = estrain({"train", "--resume", "--run", elsewhere});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  chosen.put(of_its_own);
+  CHECK(algorithms::ChoiceFile(elsewhere + "/algorithms.jsonl").read() == chosen);
+  CHECK(checkpoint::CheckpointFile::open(latest_checkpoint(elsewhere)).meta().algorithms == chosen.to_text());
+  CHECK(checkpoint::CheckpointFile::open(latest_checkpoint(elsewhere)).present_digests() ==
+        checkpoint::CheckpointFile::open(latest_checkpoint(run)).present_digests());
 }
 
 void flip_a_bit(const std::string& path, double place) {
