@@ -22,11 +22,11 @@ class Machine:
     resize_options = ("--oversubscribe",)
 
     def __init__(self, tree, program, out, dry_run):
-        self.tree, self.out, self.dry_run = tree, out.resolve(), dry_run
+        self.tree, self.out, self.dry_run = tree, out.resolve(), bool(dry_run)
         self.build = program.resolve()
         self.program = self.estrain = self.build / "estrain"
         self.out.mkdir(parents=True, exist_ok=True)
-        self.device = "cpu" if dry_run else "cuda:0"
+        self.device = dry_run or "cuda:0"
         self.ddp_options = ("--device", self.device)
         self.environment = os.environ | {
             "LD_LIBRARY_PATH": ":".join(self.library_folders()),

@@ -64,7 +64,7 @@ class Running:
         command = [sys.executable, sys.argv[0], "--check", check.name, "--out", machine.out, "--program", machine.build]
         with open(folder / "output.log", "w") as log:
             process = subprocess.Popen(
-                [*command, *(["--dry-run"] if machine.dry_run else [])], stdout=log, stderr=subprocess.STDOUT,
+                [*command, *(["--dry-run", machine.device] if machine.dry_run else [])], stdout=log, stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL, env=os.environ | {"ESTRAIN_GPU_CHECK_SCRATCH": str(scratch)},
             )  # fmt: skip
         now = time.monotonic()
