@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/cuda/copy_to_host.h"
 #include "core/cuda/determinism.h"
+#include "core/cuda/graph_capture.h"
 #include "core/cuda/mirror.h"
 #include "core/device/cpu.h"
 
@@ -73,7 +74,9 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
 }  // namespace
 
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
-    : index_(index), to_host_(stream_of(index, options)), arrivals_([index] { c10::cuda::set_device(index); }) {}
+    : index_(index), to_host_(stream_of(index, options)), arrivals_([index] { c10::cuda::set_device(index); }) {
+  if (options.graphs) captured_passes_.emplace(std::make_unique<GraphCapture>(index));
+}
 
 std::string CudaDevice::describe() const {
   const cudaDeviceProp properties = properties_of(index_);

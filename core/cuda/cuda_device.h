@@ -27,6 +27,7 @@ class CudaDevice : public device::Device {
   at::Tensor upload(const at::Tensor& host) override;
   void read(const at::Tensor& values, Reader reader) override;
   void defer(std::function<void()> action) override;
+  device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
   void finish() override;
 
  private:
@@ -34,6 +35,7 @@ class CudaDevice : public device::Device {
   c10::cuda::CUDAStream to_host_;
   DeterministicOperators operators_;
   device::Arrivals arrivals_;
+  std::optional<device::CapturedPasses> captured_passes_;
 };
 
 }  // namespace estrain::cuda

@@ -33,12 +33,21 @@ class GradientHooks {
   // must last until then.
   void backward(const torch::Tensor& loss, GradientSink sink);
 
+  // The two halves of it, for a pass that is repeated without its hooks (device/captured_passes.h). The gradients of
+  // `loss`, contiguous and in the order of the parameters; undefined: not reached. Then, as often as they hold new
+  // values, all of them to `sink`.
+  std::vector<torch::Tensor> collect(const torch::Tensor& loss);
+  void hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink);
+
  private:
   void take(size_t parameter, const torch::Tensor& tensor);
+  void read(size_t parameter, const torch::Tensor& gradient);
+  void report_absent(const std::vector<bool>& reached);
 
   device::Device& device_;
   std::vector<bool> reached_;
-  std::shared_ptr<const GradientSink> sink_;  // of the pass under way
+  std::shared_ptr<const GradientSink> sink_;         // of the pass under way
+  std::vector<torch::Tensor>* collected_ = nullptr;  // instead
 };
 
 }  // namespace estrain::est

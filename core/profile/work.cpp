@@ -60,6 +60,8 @@ Work describe_work(const JobSpec& given, std::string_view kind, const Host& host
   add("determinism", std::string(to_string(spec.job.determinism)));
   add("kernels", std::string(to_string(portable ? spec::Kernels::portable : spec::Kernels::torch)));
   add("precision", std::string(to_string(spec.job.precision)));
+  const bool graphs = kind.starts_with("cuda") && spec.job.cuda_graphs == spec::CudaGraphs::automatic;
+  if (graphs) add("cuda_graphs", "yes");
   add("threads", std::to_string(spec.job.threads));
   add("device", std::string(kind));
   add("cpu", host.cpu);

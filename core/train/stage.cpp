@@ -140,20 +140,17 @@ void Stage::run_est(size_t arrival, int64_t step) {
     memory_.header().stage_started_ns.store(monotonic_ns());
     memory_.header().stage_started.fetch_add(1);
   }
-  const torch::Tensor loss = forward(place_, batch, step);
   const bool last = arrival + 1 == static_cast<size_t>(order_.own().size());
-  if (last && updater_.in_hooks()) {
-    place_.hooks.backward(
-        loss, [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
-  } else {
-    place_.hooks.backward(loss, [this, arrival](size_t parameter, const float* gradient) {
-      gradients_.fold(arrival, parameter, gradient);
-    });
-  }
+  const bool updates = last && updater_.in_hooks();
+  const torch::Tensor loss =
+      mini_batch(place_, batch, step, [this, arrival, updates](size_t parameter, const float* gradient) {
+        if (updates) return updater_.update_in_hook(parameter, gradient);
+        gradients_.fold(arrival, parameter, gradient);
+      });
   comm::RecordView record = comm::pending_record(memory_);
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
   record.digests[num_tensors + static_cast<size_t>(rank)].store(save_streams(place_, step, rank));
-  place_.device.read(loss.detach(), [this, new_state, rank](const float* value) {
+  place_.device.read(loss, [this, new_state, rank](const float* value) {
     comm::pending_record(memory_).est_losses[rank] = *job_.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });

@@ -23,6 +23,10 @@ struct Workplace {
 // stands after the backward pass is the caller's to save.
 torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step);
 
+// The same, and the backward pass, whose gradients go to `sink` (GradientHooks::backward); replayed where the device
+// has captured it. The loss has no graph behind it.
+torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t step, est::GradientSink sink);
+
 // After the backward pass of that mini-batch: the EST's random streams out, into the copy of `step` + 1. Returns their
 // digest.
 uint64_t save_streams(Workplace& place, int64_t step, int64_t rank);

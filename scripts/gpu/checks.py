@@ -130,6 +130,42 @@ def d2(name):
     return check
 
 
+def trained(machine, name, what, workers, *settings):
+    """A run of some steps of the model, with settings of the spec."""
+    more = [word for setting in settings for word in ("--set", setting)]
+    folder, devices = machine.new_folder(f"{name}-{what}"), machine.devices(workers)
+    with Run(machine, models(machine)[name], folder, ESTS, 20, devices, more) as run:
+        return run.finish()
+
+
+def precision(name, value):
+    """Equal on 1 worker and 2; its speed beside that of fp32."""
+
+    def check(machine):
+        setting = f"job.precision={value}"
+        one = trained(machine, name, value, 1, setting)
+        steps = compare(machine, one, trained(machine, name, f"{value}-two", 2, setting))
+        plain = trained(machine, name, f"{value}-fp32", 1)
+        return f"equal over {steps} steps; {value} / fp32 {one.samples_per_second() / plain.samples_per_second():.2f}"
+
+    return check
+
+
+def graphs(name):
+    """Mini-batches replayed as CUDA graphs give the bits of those that are not."""
+
+    def check(machine):
+        plain = trained(machine, name, "graphs-off", 1)
+        replayed = trained(machine, name, "graphs-auto", 1, "job.cuda_graphs=auto")
+        steps = compare(machine, plain, replayed)
+        compare(machine, plain, trained(machine, name, "graphs-two", 2, "job.cuda_graphs=auto"))
+        kept = [line for line in replayed.words().splitlines() if "are not captured as CUDA graphs" in line]
+        ratio = replayed.samples_per_second() / plain.samples_per_second()
+        return f"equal over {steps} steps; with / without {ratio:.2f}" + "".join(f"; {line[:200]}" for line in kept[:1])
+
+    return check
+
+
 def throughput(name, shape, batch, options=None):
     """Samples/s of 1 and 8 ESTs against a plain eager PyTorch loop, deterministic and not."""
 
@@ -180,6 +216,11 @@ def all_checks():
         Check("D2 resnet18", d2("resnet18")),
         Check("D2 gpt", d2("gpt")),
         Check("throughput resnet18", throughput("resnet18", (3, 32, 32), 64)),
+        Check("bf16 gpt", precision("gpt", "bf16")),
+        Check("bf16 resnet50", precision("resnet50", "bf16")),
+        Check("tf32 resnet50", precision("resnet50", "tf32")),
+        Check("CUDA graphs gpt", graphs("gpt")),
+        Check("CUDA graphs resnet18", graphs("resnet18")),
         Check("a GPU that is not there is refused", refuses_missing_gpu),
     ]
 
