@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/cuda/copy_to_host.h"
 #include "core/cuda/determinism.h"
+#include "core/cuda/graph_capture.h"
 #include "core/cuda/mirror.h"
 #include "core/device/cpu.h"
 
@@ -88,7 +89,9 @@ CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& opti
     : index_(index),
       to_host_(stream_of(index, options)),
       queue_(index),
-      arrivals_([index] { c10::cuda::set_device(index); }) {}
+      arrivals_([index] { c10::cuda::set_device(index); }) {
+  if (options.graphs) captured_passes_.emplace(std::make_unique<GraphCapture>(index));
+}
 
 std::string CudaDevice::describe() const {
   return fmt::format("{}, cuDNN {}; {}", type_of(index_), at::detail::getCUDAHooks().versionRuntimeCuDNN(),

@@ -33,6 +33,7 @@ class CudaDevice : public device::Device {
   void read(const at::Tensor& values, Reader reader) override;
   void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
   void defer(std::function<void()> action) override;
+  device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
   void finish() override;
 
  private:
@@ -42,6 +43,7 @@ class CudaDevice : public device::Device {
   KernelQueue queue_;
   std::optional<PinnedOperators> pinned_;
   device::Arrivals arrivals_;
+  std::optional<device::CapturedPasses> captured_passes_;
 };
 
 }  // namespace estrain::cuda

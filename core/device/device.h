@@ -20,6 +20,7 @@
 #include <string>
 
 #include "core/algorithms/pinning.h"
+#include "core/device/captured_passes.h"
 #include "core/device/library_kernels.h"
 #include "kernels/device_queue.h"
 
@@ -88,6 +89,9 @@ class Device {
   // Calls `action` in its turn among the reads.
   virtual void defer(std::function<void()> action) = 0;
 
+  // Where passes over mini-batches are captured and replayed, if the device does so and its options ask for it.
+  virtual CapturedPasses* captured_passes() { return nullptr; }
+
   // Waits until all that was asked for is computed, and all readers and actions are through. Rethrows what one of them,
   // or the device, has thrown; the ones behind it have not been called.
   virtual void finish() = 0;
@@ -107,7 +111,8 @@ class FinishAtEnd {
 };
 
 struct DeviceOptions {
-  bool tf32 = false;  // products and convolutions of float32 may round their factors to TF32, where the device has it
+  bool tf32 = false;    // products and convolutions of float32 may round their factors to TF32, where the device has it
+  bool graphs = false;  // passes over mini-batches are captured as CUDA graphs, where they can be
 };
 
 // "cpu", "cpu:avx2", …: the processor. "cuda:N": that GPU, through libestrain_cuda.so, which stands beside the program

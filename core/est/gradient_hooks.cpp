@@ -31,9 +31,7 @@ void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
   reached_.assign(reached_.size(), false);
   sink_ = std::make_shared<const GradientSink>(std::move(sink));
   loss.backward();
-  for (size_t i = 0; i < reached_.size(); ++i) {
-    if (!reached_[i]) device_.defer([sink = sink_, i] { (*sink)(i, nullptr); });
-  }
+  report_absent(reached_);
   sink_.reset();
 }
 
@@ -47,6 +45,40 @@ void GradientHooks::backward_on_device(const torch::Tensor& loss, DeviceGradient
   device_sink_ = nullptr;
 }
 
+std::vector<torch::Tensor> GradientHooks::collect(const torch::Tensor& loss) {
+  std::vector<torch::Tensor> gradients(reached_.size());
+  collected_ = &gradients;
+  try {
+    loss.backward();
+  } catch (...) {
+    collected_ = nullptr;
+    throw;
+  }
+  collected_ = nullptr;
+  return gradients;
+}
+
+void GradientHooks::hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink) {
+  sink_ = std::make_shared<const GradientSink>(std::move(sink));
+  std::vector<bool> reached(gradients.size());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    reached[i] = gradients[i].defined();
+    if (reached[i]) read(i, gradients[i]);
+  }
+  report_absent(reached);
+  sink_.reset();
+}
+
+void GradientHooks::report_absent(const std::vector<bool>& reached) {
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (!reached[i]) device_.defer([sink = sink_, i] { (*sink)(i, nullptr); });
+  }
+}
+
+void GradientHooks::read(size_t parameter, const torch::Tensor& gradient) {
+  device_.read(gradient, [sink = sink_, parameter](const float* values) { (*sink)(parameter, values); });
+}
+
 void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
   torch::Tensor& slot = tensor.mutable_grad();
   const torch::Tensor gradient = slot.contiguous();
@@ -54,9 +86,13 @@ void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
   if (gradient.scalar_type() != torch::kFloat || gradient.numel() != tensor.numel()) {
     throw Error::make(Fault::bug, "gradient of parameter {} is not float32 of its shape", parameter);
   }
+  if (collected_ != nullptr) {
+    (*collected_)[parameter] = gradient;
+    return;
+  }
   reached_[parameter] = true;
   if (device_sink_) return device_sink_(parameter, gradient);
-  device_.read(gradient, [sink = sink_, parameter](const float* values) { (*sink)(parameter, values); });
+  read(parameter, gradient);
 }
 
 }  // namespace estrain::est

@@ -39,14 +39,23 @@ class GradientHooks {
   // The same with gradients where they are: no call is left when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
+  // The two halves of it, for a pass that is repeated without its hooks (device/captured_passes.h). The gradients of
+  // `loss`, contiguous and in the order of the parameters; undefined: not reached. Then, as often as they hold new
+  // values, all of them to `sink`.
+  std::vector<torch::Tensor> collect(const torch::Tensor& loss);
+  void hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink);
+
  private:
   void take(size_t parameter, const torch::Tensor& tensor);
+  void read(size_t parameter, const torch::Tensor& gradient);
+  void report_absent(const std::vector<bool>& reached);
 
   device::Device& device_;
   std::vector<bool> reached_;
-  // Of the pass under way, one of the two.
+  // Of the pass under way, one of the three.
   std::shared_ptr<const GradientSink> sink_;
   DeviceGradientSink device_sink_;
+  std::vector<torch::Tensor>* collected_ = nullptr;
 };
 
 }  // namespace estrain::est

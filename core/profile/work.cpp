@@ -68,6 +68,10 @@ Work describe_work(const JobSpec& given, std::string_view kind, const Host& host
   add("determinism", std::string(to_string(spec.job.determinism)));
   add("kernels", std::string(to_string(portable ? spec::Kernels::portable : spec::Kernels::torch)));
   add("precision", std::string(to_string(spec.job.precision)));
+  const bool libtorchs = kind.starts_with("cuda") && spec.job.algorithms == spec::Algorithms::torch;
+  if (libtorchs) add("algorithms", "torch");
+  const bool graphs = kind.starts_with("cuda") && spec.job.cuda_graphs == spec::CudaGraphs::automatic;
+  if (graphs) add("cuda_graphs", "yes");
   add("threads", std::to_string(spec.job.threads));
   add("device", host.model_of(kind));
   add("cpu", host.cpu);

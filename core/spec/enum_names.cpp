@@ -8,6 +8,8 @@ constexpr EnumName<Determinism> determinism_names[] = {
 constexpr EnumName<Kernels> kernels_names[] = {{Kernels::torch, "torch"}, {Kernels::portable, "portable"}};
 constexpr EnumName<Precision> precision_names[] = {
     {Precision::fp32, "fp32"}, {Precision::tf32, "tf32"}, {Precision::bf16, "bf16"}};
+constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "measured"}, {Algorithms::torch, "torch"}};
+constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<DataFormat> data_format_names[] = {
     {DataFormat::idx, "idx"},   {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
     {DataFormat::text, "text"}, {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"}};
@@ -45,6 +47,14 @@ std::span<const EnumName<Precision>> enum_names() {
   return precision_names;
 }
 template <>
+std::span<const EnumName<Algorithms>> enum_names() {
+  return algorithms_names;
+}
+template <>
+std::span<const EnumName<CudaGraphs>> enum_names() {
+  return cuda_graphs_names;
+}
+template <>
 std::span<const EnumName<DataFormat>> enum_names() {
   return data_format_names;
 }
@@ -72,6 +82,8 @@ std::span<const EnumName<ElasticMode>> enum_names() {
 std::string_view to_string(Determinism value) { return name_of(value); }
 std::string_view to_string(Kernels value) { return name_of(value); }
 std::string_view to_string(Precision value) { return name_of(value); }
+std::string_view to_string(Algorithms value) { return name_of(value); }
+std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }

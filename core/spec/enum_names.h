@@ -26,6 +26,10 @@ std::span<const EnumName<Kernels>> enum_names();
 template <>
 std::span<const EnumName<Precision>> enum_names();
 template <>
+std::span<const EnumName<Algorithms>> enum_names();
+template <>
+std::span<const EnumName<CudaGraphs>> enum_names();
+template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
@@ -41,6 +45,8 @@ std::span<const EnumName<ElasticMode>> enum_names();
 std::string_view to_string(Determinism value);
 std::string_view to_string(Kernels value);
 std::string_view to_string(Precision value);
+std::string_view to_string(Algorithms value);
+std::string_view to_string(CudaGraphs value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);

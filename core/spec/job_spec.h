@@ -16,6 +16,8 @@ namespace estrain::spec {
 enum class Determinism { d0, d1, d2, automatic };
 enum class Kernels { torch, portable };
 enum class Precision { fp32, tf32, bf16 };
+enum class Algorithms { measured, torch };
+enum class CudaGraphs { off, automatic };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
@@ -32,6 +34,11 @@ struct JobSection {
   // Of the forward and backward pass. tf32: products and convolutions on GPUs; bf16: torch.autocast's choice of
   // operators. Weights, gradients, their sums and the optimizer are fp32 with all of them.
   Precision precision = Precision::fp32;
+  // Who chooses the algorithms of products and convolutions on GPUs: the run, by measuring, once and for all; or
+  // LibTorch, as its heuristics are, which gives the bits of PyTorch on that GPU.
+  Algorithms algorithms = Algorithms::measured;
+  // Whether GPUs replay an EST's forward and backward pass as a CUDA graph; no part in the bits.
+  CudaGraphs cuda_graphs = CudaGraphs::off;
 
   bool operator==(const JobSection&) const = default;
 };

@@ -34,6 +34,13 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(job.precision)
           .means("Arithmetic of the forward and backward pass: \"tf32\" lets GPUs round the factors of products and "
                  "convolutions, \"bf16\" is torch.autocast; weights and sums of gradients stay fp32."),
+      ESTRAIN_KEY(job.algorithms)
+          .means("Which algorithms compute products and convolutions on GPUs: \"measured\" once and kept with the run, "
+                 "or \"torch\", what LibTorch's heuristics take, which gives PyTorch's bits."),
+      ESTRAIN_KEY(job.cuda_graphs)
+          .not_in_bits()
+          .means("Whether GPUs launch an EST's forward and backward pass as one CUDA graph, where it can be captured; "
+                 "not with the portable kernels."),
       ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),

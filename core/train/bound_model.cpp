@@ -43,6 +43,7 @@ void BoundModel::bind(const c10::Storage& storage) {
 
 void BoundModel::show(const ResidentState* resident) {
   if (resident == nullptr && parameters_) return;
+  if (device::CapturedPasses* captured = device_.captured_passes()) captured->forget();
   resident_ = resident;
   if (resident == nullptr) {
     parameters_ = device_.mirror(job_.parameters_bytes(), MirrorUse::read_only);

@@ -67,7 +67,11 @@ void ResidentUpdate::begin_step(int64_t step) {
 
 void ResidentUpdate::backward(size_t arrival, const torch::Tensor& loss) {
   place_.hooks.backward_on_device(
-      loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) { take(arrival, parameter, gradient); });
+      loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) { fold(arrival, parameter, gradient); });
+}
+
+void ResidentUpdate::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) fold(arrival, i, gradients[i]);
 }
 
 float* ResidentUpdate::values(int slot, size_t parameter) const {
@@ -78,7 +82,7 @@ est::Partial ResidentUpdate::partial(int slot, size_t parameter) const {
   return {values(slot, parameter), present_[static_cast<size_t>(slot)][parameter] != 0};
 }
 
-void ResidentUpdate::take(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
+void ResidentUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
   const kernels::DeviceQueue& queue = *place_.device.queue();
   const auto [depth, merges] = fold_.arrivals[arrival];
   const int target = depth - merges;

@@ -29,6 +29,7 @@ class ResidentUpdate : public StepUpdate {
 
   void begin_step(int64_t step) override;
   void backward(size_t arrival, const torch::Tensor& loss) override;
+  void take(size_t arrival, const std::vector<torch::Tensor>& gradients) override;
   void keep_buffers() override;
   void complete() override;
   bool combine() override { return true; }
@@ -45,7 +46,7 @@ class ResidentUpdate : public StepUpdate {
   void read_results();
   void record(const std::byte* results);
 
-  void take(size_t arrival, size_t parameter, const torch::Tensor& gradient);
+  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient);
   est::Partial partial(int slot, size_t parameter) const;
   float* values(int slot, size_t parameter) const;
   void clip_and_update();

@@ -21,15 +21,16 @@ void SharedUpdate::begin_step(int64_t step) {
   updater_.begin_step(step);
 }
 
-void SharedUpdate::backward(size_t arrival, const torch::Tensor& loss) {
-  if (arrival + 1 == ests_ && updater_.in_hooks()) {
-    place_.hooks.backward(
-        loss, [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); });
-  } else {
-    place_.hooks.backward(loss, [this, arrival](size_t parameter, const float* gradient) {
-      gradients_.fold(arrival, parameter, gradient);
-    });
-  }
+est::GradientSink SharedUpdate::sink(size_t arrival) {
+  if (arrival + 1 == ests_ && updater_.in_hooks())
+    return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
+  return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
+}
+
+void SharedUpdate::backward(size_t arrival, const torch::Tensor& loss) { place_.hooks.backward(loss, sink(arrival)); }
+
+void SharedUpdate::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
+  place_.hooks.hand_over(gradients, sink(arrival));
 }
 
 void SharedUpdate::keep_buffers() {

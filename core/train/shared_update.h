@@ -15,6 +15,7 @@ class SharedUpdate : public StepUpdate {
 
   void begin_step(int64_t step) override;
   void backward(size_t arrival, const torch::Tensor& loss) override;
+  void take(size_t arrival, const std::vector<torch::Tensor>& gradients) override;
   void keep_buffers() override;
   void complete() override { place_.device.finish(); }
   bool combine() override;
@@ -23,6 +24,7 @@ class SharedUpdate : public StepUpdate {
   void leave_out() override;
 
  private:
+  est::GradientSink sink(size_t arrival);
   void record_buffers(std::byte* state);
 
   Workplace& place_;

@@ -146,12 +146,14 @@ void Stage::run_est(size_t arrival, int64_t step) {
     memory_.header().stage_started_ns.store(monotonic_ns());
     memory_.header().stage_started.fetch_add(1);
   }
-  const torch::Tensor loss = forward(place_, batch, step);
-  update_->backward(arrival, loss);
+  const torch::Tensor loss =
+      mini_batch(place_, batch, step,
+                 {[this, arrival](const torch::Tensor& with_graph) { update_->backward(arrival, with_graph); },
+                  [this, arrival](const Gradients& gradients) { update_->take(arrival, gradients); }});
   comm::RecordView record = comm::pending_record(memory_);
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
   record.digests[num_tensors + static_cast<size_t>(rank)].store(save_streams(place_, step, rank));
-  place_.device.read(loss.detach(), [this, new_state, rank](const float* value) {
+  place_.device.read(loss, [this, new_state, rank](const float* value) {
     comm::pending_record(memory_).est_losses[rank] = *job_.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });

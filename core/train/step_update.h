@@ -7,6 +7,8 @@
 
 #include <torch/types.h>
 
+#include <vector>
+
 #include "core/comm/nonfinite.h"
 
 namespace estrain::train {
@@ -20,6 +22,8 @@ class StepUpdate {
   // The backward pass of an EST's mini-batch, `arrival`: its place in the worker's range. Gradients are folded into
   // partial sums, or updates made, as they come.
   virtual void backward(size_t arrival, const torch::Tensor& loss) = 0;
+  // Its gradients, one per parameter (undefined: not reached), where the pass was replayed (device/captured_passes.h).
+  virtual void take(size_t arrival, const std::vector<torch::Tensor>& gradients) = 0;
   // The buffers as virtual rank 0 has left them are those of the new state.
   virtual void keep_buffers() = 0;
   // After the worker's last mini-batch: waits for the device.

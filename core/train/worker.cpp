@@ -100,7 +100,7 @@ void run_worker(WorkerSetup& setup) {
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) {
     portable.emplace(*device);
-  } else {
+  } else if (setup.spec.job.algorithms == spec::Algorithms::measured) {
     pin_algorithms(*device, setup);
   }
   comm::JobMemory memory(setup.memory);

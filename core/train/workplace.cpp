@@ -9,17 +9,47 @@
 #include "kernels/digest.h"
 
 namespace estrain::train {
+namespace {
 
-torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) {
+void switch_in(Workplace& place, int64_t rank, int64_t step) {
   std::byte* state = place.host_state(step);
-  const int64_t rank = batch.rank().value;
   est::switch_generator_in(place.job.generator(state, rank));
   if (const auto generator = place.device.generator(); generator && place.job.has_cuda_streams())
     est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
   operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
                                  static_cast<uint64_t>(step));
   place.model.load_buffers(step);
+}
+
+}  // namespace
+
+torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) {
+  switch_in(place, batch.rank().value, step);
   return place.job.model().loss(as_tensors(batch, place.device));
+}
+
+torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t step, const BackwardPass& then) {
+  switch_in(place, batch.rank().value, step);
+  const model::Batch tensors = as_tensors(batch, place.device);
+  const auto pass = [&place](const std::vector<torch::Tensor>& inputs) {
+    const torch::Tensor loss = place.job.model().loss({inputs[0], inputs[1]});
+    std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
+    outputs.push_back(loss.detach());
+    return outputs;
+  };
+  if (device::CapturedPasses* captured = place.device.captured_passes()) {
+    // The two copies of a resident state lie elsewhere.
+    const int64_t variant = place.resident ? step & 1 : 0;
+    if (auto outputs = captured->run({tensors.input, tensors.target}, variant, pass)) {
+      const torch::Tensor loss = outputs->back();
+      outputs->pop_back();
+      then.take(*outputs);
+      return loss;
+    }
+  }
+  const torch::Tensor loss = place.job.model().loss(tensors);
+  then.run(loss);
+  return loss.detach();
 }
 
 uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {

@@ -29,6 +29,19 @@ struct Workplace {
 // stands after the backward pass is the caller's to save.
 torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step);
 
+using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
+
+// What becomes of a mini-batch's gradients: `run` makes the backward pass of the loss; `take` is given the gradients
+// where the pass was replayed.
+struct BackwardPass {
+  std::function<void(const torch::Tensor& loss)> run;
+  std::function<void(const Gradients& gradients)> take;
+};
+
+// The same as forward(), and the backward pass; both replayed where the device has captured them. The loss that is
+// returned has no graph behind it.
+torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t step, const BackwardPass& then);
+
 // After the backward pass of that mini-batch: the EST's random streams out, into the copy of `step` + 1. Returns their
 // digest.
 uint64_t save_streams(Workplace& place, int64_t step, int64_t rank);

@@ -36,7 +36,7 @@ def train(machine, name, optimizer, steps):
     folder = machine.new_folder(f"{name}-{optimizer['name']}")
     model.data = data | write_images(folder) if name != "gpt" else {}
     model.checkpoint = {"every": 1, "keep": 1000}
-    with Run(machine, model, folder, 1, steps, machine.devices(1)) as run:
+    with Run(machine, model, folder, 1, steps, machine.devices(1), ("--set", "job.algorithms=torch")) as run:
         return run.finish(60).run
 
 

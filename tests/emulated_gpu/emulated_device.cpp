@@ -53,9 +53,30 @@ class EmulatedMirror : public device::Mirror {
   c10::Storage storage_;
 };
 
+// A capture computes nothing, a replay runs what was captured.
+class Recorder : public device::CaptureBackend {
+ public:
+  void beside(const std::function<void()>& work) override { work(); }
+  std::unique_ptr<device::Capture> capture(const std::function<void()>& work) override {
+    return std::make_unique<Replay>(work);
+  }
+
+ private:
+  struct Replay : device::Capture {
+    explicit Replay(std::function<void()> captured) : work(std::move(captured)) {}
+    void replay() override { work(); }
+    std::function<void()> work;
+  };
+};
+
 class EmulatedDevice : public device::Device {
  public:
-  EmulatedDevice() : arrivals_([] {}) { register_backend(); }
+  explicit EmulatedDevice(const device::DeviceOptions& options) : arrivals_([] {}) {
+    register_backend();
+    if (options.graphs) captured_passes_.emplace(std::make_unique<Recorder>());
+  }
+
+  device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
 
   c10::Device torch_device() const override { return backend_device(); }
   std::string describe() const override { return "emulated GPU; " + device::describe_processor(); }
@@ -86,15 +107,16 @@ class EmulatedDevice : public device::Device {
   void finish() override { arrivals_.finish(); }
 
  private:
+  std::optional<device::CapturedPasses> captured_passes_;
   Arrivals arrivals_;
 };
 
 }  // namespace
 }  // namespace estrain::testing
 
-extern "C" estrain::device::Device* estrain_open_cuda_device(int, const estrain::device::DeviceOptions&) {
+extern "C" estrain::device::Device* estrain_open_cuda_device(int, const estrain::device::DeviceOptions& options) {
   static bool opened = false;
   if (opened) return nullptr;
   opened = true;
-  return new estrain::testing::EmulatedDevice();
+  return new estrain::testing::EmulatedDevice(options);
 }

@@ -59,10 +59,10 @@ def main():
     parser = argparse.ArgumentParser()
     for option in ("--check", "--out", "--program"):
         parser.add_argument(option)
-    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--dry-run")
     arguments = parser.parse_args()
     if arguments.check:
-        machine = Machine(TREE, Path(arguments.program), Path(arguments.out), True)
+        machine = Machine(TREE, Path(arguments.program), Path(arguments.out), "cpu")
         return runner.run_one(machine, arguments.check)
     with tempfile.TemporaryDirectory() as folder:
         expect(Path(folder))
@@ -70,7 +70,7 @@ def main():
 
 
 def expect(folder):
-    machine = Machine(TREE, folder, folder, True)
+    machine = Machine(TREE, folder, folder, "cpu")
     machine.describe = lambda: {"gpu": "none", "torch": "none", "time": "now", "dry_run": True}
     begin = time.monotonic()
     code = runner.run(machine, [], 60)

@@ -74,6 +74,28 @@ TEST_CASE("a parameter that was not reached is reported as absent, after the oth
   CHECK(again.absent == std::vector<size_t>{0, 2});
 }
 
+TEST_CASE("gradients that are collected and handed over are those of a backward pass, absent ones included") {
+  const std::vector<torch::Tensor> parameters = {parameter({2, 3}), parameter({3}), parameter({2, 3})};
+  device::CpuDevice cpu;
+  GradientHooks hooks(parameters, cpu);
+  const auto loss = [&] { return (parameters[0] * parameters[2]).t().square().sum(); };
+  Delivered expected, found;
+  hooks.backward(loss(), expected.sink(parameters));
+  const std::vector<torch::Tensor> gradients = hooks.collect(loss());
+  REQUIRE(gradients.size() == 3);
+  CHECK_FALSE(gradients[1].defined());
+  CHECK(gradients[0].is_contiguous());
+  CHECK_FALSE(parameters[0].grad().defined());
+  hooks.hand_over(gradients, found.sink(parameters));
+  CHECK(found.gradients == expected.gradients);
+  CHECK(found.absent == std::vector<size_t>{1});
+  gradients[0].mul_(2);
+  Delivered again;
+  hooks.hand_over(gradients, again.sink(parameters));
+  CHECK(again.gradients[0] != found.gradients[0]);
+  CHECK(again.gradients[2] == found.gradients[2]);
+}
+
 TEST_CASE("a gradient of zeros is not absent, and -0 stays -0") {
   const std::vector<torch::Tensor> parameters = {parameter({2})};
   device::CpuDevice cpu;

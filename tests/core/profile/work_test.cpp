@@ -65,7 +65,11 @@ TEST_CASE("kernels, device, processor, cores and build are fields") {
   job.job.kernels = spec::Kernels::torch;
   spec::JobSpec portable = job;
   portable.job.kernels = spec::Kernels::portable;
+  spec::JobSpec graphs = job;
+  graphs.job.cuda_graphs = spec::CudaGraphs::automatic;
   const Host host = some_host();
+  CHECK(describe_work(graphs, "cuda:0", host) != describe_work(job, "cuda:0", host));
+  CHECK(describe_work(graphs, "cpu", host) == describe_work(job, "cpu", host));
   const Work before = describe_work(job, "cpu", host);
   CHECK(describe_work(job, "cpu", host) == before);
   CHECK(describe_work(portable, "cpu", host) != before);

@@ -69,6 +69,8 @@ class Draw {
     job.determinism = word<Determinism>();
     job.kernels = job.determinism == Determinism::d2 ? Kernels::portable : word<Kernels>();
     if (job.kernels == Kernels::torch) job.precision = word<Precision>();
+    job.algorithms = word<Algorithms>();
+    job.cuda_graphs = word<CudaGraphs>();
     job.threads = integer(1, 8);
   }
 

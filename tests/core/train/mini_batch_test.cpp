@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include "core/data/loader.h"
+#include "core/device/cpu_device.h"
+#include "core/spec/parse.h"
+#include "core/train/initial_state.h"
+#include "core/train/workplace.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr int64_t kEsts = 2, kSteps = 7;
+
+// A capture computes nothing, a replay runs what was captured.
+class Recorder : public device::CaptureBackend {
+ public:
+  explicit Recorder(int& replays) : replays_(replays) {}
+  void beside(const std::function<void()>& work) override { work(); }
+  std::unique_ptr<device::Capture> capture(const std::function<void()>& work) override {
+    return std::make_unique<Replay>(replays_, work);
+  }
+
+ private:
+  struct Replay : device::Capture {
+    Replay(int& count, std::function<void()> captured) : replays(count), work(std::move(captured)) {}
+    void replay() override {
+      ++replays;
+      work();
+    }
+    int& replays;
+    std::function<void()> work;
+  };
+  int& replays_;
+};
+
+class CapturingCpu : public device::CpuDevice {
+ public:
+  device::CapturedPasses* captured_passes() override { return &passes_; }
+  int replays = 0;
+
+ private:
+  device::CapturedPasses passes_{std::make_unique<Recorder>(replays)};
+};
+
+spec::JobSpec job_of(const std::string& model, const std::string& precision) {
+  const std::string dropout = model == "mlp" ? "\ndropout = 0.2" : "";
+  return spec::parse_text("[job]\nests = 2\nprecision = \"" + precision + "\"\n[model]\nname = \"" + model +
+                              "\"\n[data]\nshape = [3, 32, 32]\nsamples = 16\nbatch = 3\n[train]\nsteps = 7\n",
+                          "test");
+}
+
+// What the mini-batches of a job's first steps give, one after another: the loss, every gradient, the streams' digest.
+std::vector<std::vector<float>> results_on(device::Device& device, const spec::JobSpec& spec) {
+  const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
+  Job job(spec, data, true);
+  const UniqueFd memory_fd = comm::JobMemory::create();
+  comm::JobMemory memory(memory_fd.get());
+  memory.lay_out(job.memory_plan());
+  write_first_state(job, memory.state(0));
+  BoundModel model(job, memory, device);
+  est::GradientHooks hooks(job.parameters(), device);
+  Workplace place{device, job, memory, model, hooks, -1};
+  job.model().train();
+  model.read_parameters_of(0);
+  data::LoaderOptions options;
+  options.steps = kSteps;
+  data::Loader loader(*data.train, job.sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{}, options);
+  std::vector<std::vector<float>> results;
+  for (int64_t i = 0; i < kSteps * kEsts; ++i) {
+    const data::Batch batch = loader.next();
+    std::vector<std::vector<float>> gradients(job.parameters().size());
+    const auto sink = [&](size_t parameter, const float* gradient) {
+      if (gradient != nullptr) gradients[parameter].assign(gradient, gradient + job.elements(parameter));
+    };
+    const torch::Tensor loss = mini_batch(place, batch, 0,
+                                          {[&](const torch::Tensor& with_graph) { hooks.backward(with_graph, sink); },
+                                           [&](const Gradients& all) { hooks.hand_over(all, sink); }});
+    CHECK_FALSE(loss.requires_grad());
+    results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, 0, batch.rank().value) >> 40)});
+    results.insert(results.end(), gradients.begin(), gradients.end());
+  }
+  return results;
+}
+
+TEST_CASE("mini-batches that a device replays give what those give that run operator by operator") {
+  for (const char* model : {"mlp", "lenet", "resnet18"}) {
+    for (const char* precision : {"fp32", "bf16"}) {
+      CAPTURE(model);
+      CAPTURE(precision);
+      const spec::JobSpec spec = job_of(model, precision);
+      device::CpuDevice plain;
+      CapturingCpu capturing;
+      CHECK(results_on(capturing, spec) == results_on(plain, spec));
+      CHECK(capturing.replays > 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::train
