@@ -57,6 +57,16 @@ hid_t ordered_group() {
   return plan;
 }
 
+// The groups that `name` lies in. HDF5 would make them itself, and write into them when that was.
+void make_parents(hid_t group, const std::string& name, const std::string& where) {
+  for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string parent = name.substr(0, slash);
+    if (parent.empty() || H5Lexists(group, parent.c_str(), H5P_DEFAULT) > 0) continue;
+    const hid_t made = H5Gcreate2(group, parent.c_str(), intermediate_groups(), ordered_group(), H5P_DEFAULT);
+    H5Gclose(check(made, Fault::io, where));
+  }
+}
+
 hid_t contiguous_unfilled() {
   static const hid_t plan = [] {
     const hid_t made = check(H5Pcreate(H5P_DATASET_CREATE), Fault::bug, "dataset properties");
@@ -130,6 +140,7 @@ Group Group::create_group(const std::string& name) {
 Dataset Group::create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape) {
   quiet();
   const Handle space = space_of(shape, path_of(name));
+  make_parents(id_.get(), name, path_of(name));
   const hid_t id = H5Dcreate2(id_.get(), name.c_str(), native_type(type), space.get(), intermediate_groups(),
                               contiguous_unfilled(), H5P_DEFAULT);
   return {{check(id, Fault::io, path_of(name)), H5Dclose}, path_of(name)};
@@ -137,6 +148,7 @@ Dataset Group::create_dataset(const std::string& name, Type type, const std::vec
 
 void Group::link(const std::string& existing, const std::string& name) {
   quiet();
+  make_parents(id_.get(), name, path_of(name));
   check(H5Lcreate_hard(id_.get(), existing.c_str(), id_.get(), name.c_str(), intermediate_groups(), H5P_DEFAULT),
         Fault::io, path_of(name));
 }
