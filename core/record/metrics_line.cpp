@@ -14,6 +14,12 @@
 namespace estrain::record {
 namespace {
 
+// A number that is none of int64's counts as damage: to convert it would be undefined.
+int64_t whole_number(const Json& json) {
+  if (!json.is_number_integer()) throw Error(Fault::corrupt, "a whole number is expected");
+  return json.get<int64_t>();
+}
+
 // The shortest text that gives the same number again. JSON has no NaN and no infinity: those stand as null, their bits
 // beside them.
 template <typename Float>
@@ -114,15 +120,15 @@ double number_or_nan(const Json& json) {
 }
 
 Line read_json(const Json& json) {
-  const Step step(json.at("step").get<int64_t>());
+  const Step step(whole_number(json.at("step")));
   if (json.contains("eval")) {
     const Json& eval = json.at("eval");
     return EvaluationRecord{step, number_or_nan(eval.at("loss")), number_or_nan(eval.at("accuracy")),
-                            eval.at("predictions").get<int64_t>()};
+                            whole_number(eval.at("predictions"))};
   }
   StepRecord record;
   record.step = step;
-  record.epoch = Epoch(json.at("epoch").get<int64_t>());
+  record.epoch = Epoch(whole_number(json.at("epoch")));
   record.loss = float_from_bits(json.at("loss_bits"));
   for (const Json& loss : json.at("est_loss_bits")) record.est_losses.push_back(float_from_bits(loss));
   record.lr = number_or_nan(json.at("lr"));

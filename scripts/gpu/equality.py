@@ -106,7 +106,7 @@ def d2(name):
 
         def train(what, devices, count):
             with Run(machine, model, machine.new_folder(f"{name}-d2-{what}"), ests, count, devices, more) as run:
-                code = run.process.wait(120)
+                code = run.process.wait(machine.patience(120))
                 if code != 0 and NOT_BUILT in run.words():
                     raise Skipped("not built: portable kernels for CUDA")
                 return run.finish()

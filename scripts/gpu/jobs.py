@@ -95,6 +95,7 @@ class Run:
         return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs if log.exists())
 
     def finish(self, seconds=180):
+        seconds = self.machine.patience(seconds)
         try:
             code = self.process.wait(seconds)
         except Exception:
@@ -116,6 +117,7 @@ class Run:
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
     def _wait(self, what, holds, seconds):
+        seconds = self.machine.patience(seconds)
         end = time.monotonic() + seconds
         while not holds():
             if self.process.poll() is not None:
@@ -138,7 +140,7 @@ class Run:
 
     def resize(self, devices):
         code, text = self.machine.call(
-            "resize", self.run, "--devices", devices, "--oversubscribe", "--json", seconds=120
+            "resize", self.run, "--devices", devices, "--oversubscribe", "--json", seconds=self.machine.patience(120)
         )
         (self.folder / "resize.log").open("a").write(text)
         if code != 0:
@@ -146,10 +148,10 @@ class Run:
         return json.loads(text.splitlines()[-1])
 
     def stop(self):
-        code, text = self.machine.call("stop", self.run, seconds=120)
+        code, text = self.machine.call("stop", self.run, seconds=self.machine.patience(120))
         if code != 0:
             raise Failed(f"stop: exit code {code}\n{text}\n{self.words()}")
-        if self.process.wait(60) != 75:
+        if self.process.wait(self.machine.patience(60)) != 75:
             raise Failed(f"a stopped run should end with 75\n{self.words()}")
 
     def kill_a_worker(self):

@@ -61,6 +61,10 @@ class Machine:
     def rounds(self, full, quick):
         return quick if self.dry_run else full
 
+    def patience(self, seconds):
+        """How long to wait for what a GPU does in so many seconds: a dry run may stand on a busy machine with few cores."""
+        return seconds * (4 if self.dry_run else 1)
+
     def devices(self, workers):
         return f"{self.device}*{workers}" if workers > 1 else self.device
 

@@ -68,7 +68,7 @@ class Running:
                 stdin=subprocess.DEVNULL, env=os.environ | {"ESTRAIN_GPU_CHECK_SCRATCH": str(scratch)},
             )  # fmt: skip
         now = time.monotonic()
-        return cls(check, process, folder, scratch, now, min(until, now + check.seconds))
+        return cls(check, process, folder, scratch, now, min(until, now + machine.patience(check.seconds)))
 
     def is_over(self):
         return self.process.poll() is not None or time.monotonic() > self.until

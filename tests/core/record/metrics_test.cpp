@@ -122,6 +122,8 @@ TEST_CASE("lines in another form of the same JSON are read; others are named") {
   REQUIRE(metrics.steps.size() == 1);
   CHECK(bits_of(metrics.steps[0].est_losses) == bits_of(sample_record(4).est_losses));
   for (const char* text : {"nonsense\n", "{\"step\":1}\n", "{}\n", "[1]\n",
+                           "{\"step\":2e27,\"eval\":{\"loss\":0,\"accuracy\":0,\"predictions\":1}}\n",
+                           "{\"step\":1,\"eval\":{\"loss\":0,\"accuracy\":0,\"predictions\":99999999999999999999}}\n",
                            "{\"step\":1,\"epoch\":0,\"loss_bits\":\"xyz\",\"est_loss_bits\":[],\"lr\":0}\n"}) {
     CAPTURE(text);
     replace_bytes(folder / "m", to_line(sample_record(1)) + text);
