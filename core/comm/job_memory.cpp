@@ -144,10 +144,12 @@ void JobMemory::open_stage() {
   h.pause_request.store(0);
   h.stage_end.store(-1);
   h.abort.store(0);
-  h.resident.store(0);
+  h.save_step.store(-1);
+  h.exchange_ready.store(0);
   h.stage_started.store(0);
   h.stage_started_ns.store(0);
-  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all}) words->arrived.store(0);
+  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all, &h.saved})
+    words->arrived.store(0);
   h.next_sum.store(0);
   h.next_update.store(0);
   const int64_t now = monotonic_ns();
@@ -162,23 +164,39 @@ void JobMemory::open_stage() {
 void JobMemory::abort_stage() {
   MemoryHeader& h = header();
   h.abort.store(1);
-  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all})
+  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all, &h.saved})
     futex_wake_all(words->generation);
   futex_wake_all(h.releases);
+  futex_wake_all(h.exchange_ready);
 }
 
 int64_t JobMemory::repair() {
   MemoryHeader& h = header();
   const uint32_t published = h.published.load();
-  const bool shared = h.resident.load() == 0;
+  const int64_t whole = h.whole.exchange(0);
   if (published > 0) {
     const RecordHead& newest = *view_record(*this, published - 1).head;
-    if (shared && newest.kind == RecordKind::step && newest.step == h.committed.load() + 1)
-      h.committed.store(newest.step);
+    if (newest.kind == RecordKind::step && newest.step == whole && whole == h.committed.load() + 1)
+      h.committed.store(whole);
     if (newest.kind == RecordKind::evaluation) h.evaluated.store(newest.step);
   }
   std::memset(record(published), 0, h.record_bytes);
   return std::max<int64_t>(0, h.trained.exchange(h.committed.load()) - h.committed.load());
+}
+
+void JobMemory::set_exchange_id(const std::array<std::byte, 128>& id) {
+  header().exchange_id = id;
+  header().exchange_ready.store(1);
+  futex_wake_all(header().exchange_ready);
+}
+
+bool JobMemory::wait_exchange_id(std::array<std::byte, 128>* id) {
+  while (header().exchange_ready.load() == 0) {
+    if (header().abort.load() != 0) return false;
+    futex_wait(header().exchange_ready, 0, 100);
+  }
+  *id = header().exchange_id;
+  return true;
 }
 
 bool JobMemory::wait_ready(int milliseconds) {

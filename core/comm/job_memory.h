@@ -13,6 +13,7 @@
 //
 // Concurrency: fields marked "layout" are written once, before `ready` is set. All others are atomics.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -77,10 +78,15 @@ struct MemoryHeader {
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
 
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
-  // The newest step that is trained: the committed one, or a later one whose state lies in a GPU's memory alone. Its
+  // The newest step that is trained: the committed one, or a later one whose state lies in GPUs' memory alone. Its
   // record is out.
   std::atomic<int64_t> trained;
-  std::atomic<uint32_t> resident;        // 1: the stage's state lies in a GPU's memory
+  // Step whose copy has been written to its end by a stage that shares the state; 0: none since repair().
+  std::atomic<int64_t> whole;
+  std::atomic<int64_t> shared_until;     // up to this step it does not, whatever the devices
+  std::atomic<int64_t> save_step;        // the state that GPUs bring to shared memory now
+  std::atomic<uint32_t> save_waits;      // 1: nobody goes on before it is there
+  std::atomic<uint32_t> saved_parts;     // of it: workers whose part is there
   std::atomic<double> lr[2];             // of the update that made each copy; 0: none yet
   std::atomic<int64_t> evaluated;        // last step whose evaluation has been published; -1: none
   std::atomic<int64_t> progress_ns;      // of the last commit, evaluation or opening of a stage (monotonic)
@@ -97,6 +103,10 @@ struct MemoryHeader {
   alignas(64) BarrierWords summed;        // all gradients are summed, their norms known (only where norms are clipped)
   alignas(64) BarrierWords finished;      // all pieces are updated
   alignas(64) BarrierWords evaluated_by_all;  // all batches of an evaluation are done
+  alignas(64) BarrierWords saved;             // the state of GPUs is in shared memory
+  // How workers on GPUs find each other: set by one of them, once per stage.
+  alignas(64) std::atomic<uint32_t> exchange_ready;
+  std::array<std::byte, 128> exchange_id;
   // Pieces of work are claimed one by one; cleared by whoever commits.
   alignas(64) std::atomic<uint32_t> next_sum;
   alignas(64) std::atomic<uint32_t> next_update;
@@ -139,6 +149,9 @@ class JobMemory {
   // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
   // done again: 0 unless their state lay in a GPU's memory.
   int64_t repair();
+  // Of the workers of a stage, one sets what the others wait for. False on abort.
+  void set_exchange_id(const std::array<std::byte, 128>& id);
+  bool wait_exchange_id(std::array<std::byte, 128>* id);
   // Waits until the builder is ready, and maps everything. False after `milliseconds`.
   bool wait_ready(int milliseconds);
 

@@ -21,6 +21,7 @@
 #include "core/cuda/determinism.h"
 #include "core/cuda/graph_capture.h"
 #include "core/cuda/mirror.h"
+#include "core/cuda/nccl_exchange.h"
 #include "core/device/cpu.h"
 
 namespace estrain::cuda {
@@ -141,6 +142,13 @@ void CudaDevice::download(const at::Tensor& values, std::byte* host, std::functi
 }
 
 void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::move(action)}); }
+
+device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }
+
+std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::ExchangeId& id, uint32_t worker,
+                                                            uint32_t workers, const std::atomic<uint32_t>& abort) {
+  return open_nccl_exchange(id, index_, worker, workers, abort);
+}
 
 void CudaDevice::finish() {
   arrivals_.finish();

@@ -20,6 +20,7 @@ class CpuDevice : public Device {
   void read(const at::Tensor& values, Reader reader) override { reader(values.const_data_ptr<float>()); }
   void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
   void defer(std::function<void()> action) override { action(); }
+  void finish_reads() override {}
   void finish() override {}
 };
 

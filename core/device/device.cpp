@@ -15,6 +15,12 @@ FinishAtEnd::~FinishAtEnd() {
   }
 }
 
+ExchangeId Device::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }
+
+std::unique_ptr<Exchange> Device::open_exchange(const ExchangeId&, uint32_t, uint32_t, const std::atomic<uint32_t>&) {
+  throw Error::make(Fault::bug, "{} does not exchange", describe());
+}
+
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries,
                                     const DeviceOptions& options) {
   if (name == "cpu" || name.starts_with("cpu:")) return std::make_unique<CpuDevice>();

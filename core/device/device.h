@@ -13,6 +13,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 
 #include "core/algorithms/pinning.h"
 #include "core/device/captured_passes.h"
+#include "core/device/exchange.h"
 #include "core/device/library_kernels.h"
 #include "kernels/device_queue.h"
 
@@ -92,6 +94,16 @@ class Device {
   // Where passes over mini-batches are captured and replayed, if the device does so and its options ask for it.
   virtual CapturedPasses* captured_passes() { return nullptr; }
 
+  // Of devices that pass data to each other by themselves, each of which has one worker of the stage: an id for all of
+  // them, made by one; then each its end of the exchange. Waits for the others; null where `abort` is set meanwhile.
+  // Throws Fault::device.
+  virtual ExchangeId new_exchange();
+  virtual std::unique_ptr<Exchange> open_exchange(const ExchangeId& id, uint32_t worker, uint32_t workers,
+                                                  const std::atomic<uint32_t>& abort);
+
+  // Waits until all readers and actions are through that were asked for; not for what was asked for behind the last of
+  // them. Rethrows as finish() does.
+  virtual void finish_reads() = 0;
   // Waits until all that was asked for is computed, and all readers and actions are through. Rethrows what one of them,
   // or the device, has thrown; the ones behind it have not been called.
   virtual void finish() = 0;

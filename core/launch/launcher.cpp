@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <set>
+#include <string>
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
@@ -356,17 +358,31 @@ void Launcher::begin_training() {
   start_stage();
 }
 
+// Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
+bool Launcher::workers_exchange() const {
+  std::set<std::string> kinds;
+  for (const WorkerProcess& worker : state_.workers) {
+    if (!is_gpu(worker.device)) return false;
+    kinds.insert(worker.device.kind);
+  }
+  return spec_.job.exchange == spec::Exchange::automatic && kinds.size() > 1 && kinds.size() == state_.workers.size();
+}
+
 // Hands the ranges to the workers of state_; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
   speed_meter_.begin(trained());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
+  const bool exchanges = workers_exchange();
   for (size_t index = 0; index < state_.workers.size(); ++index) {
     WorkerProcess& worker = state_.workers[index];
     worker.left = false;
-    worker.socket.send(
-        {{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", state_.stage > 0 || !checkpoint_.empty()}});
+    worker.socket.send({{"do", "run"},
+                        {"index", index},
+                        {"ranges", ranges},
+                        {"restarted", state_.stage > 0 || !checkpoint_.empty()},
+                        {"exchanges", exchanges}});
   }
   Json devices = Json::array();
   for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device.kind);
@@ -374,6 +390,7 @@ void Launcher::start_stage() {
                                  {"step", trained()},
                                  {"workers", state_.workers.size()},
                                  {"devices", devices},
+                                 {"exchange", exchanges ? "GPUs" : "host"},
                                  {"ranges", ranges}});
 }
 

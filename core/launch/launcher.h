@@ -173,6 +173,7 @@ class Launcher {
   void kill_workers();
 
   std::vector<WorkerProcess*> all_workers();
+  bool workers_exchange() const;
   void start_stage();
 
   // launcher_status.cpp

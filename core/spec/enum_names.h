@@ -30,6 +30,8 @@ std::span<const EnumName<Algorithms>> enum_names();
 template <>
 std::span<const EnumName<CudaGraphs>> enum_names();
 template <>
+std::span<const EnumName<Exchange>> enum_names();
+template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
@@ -47,6 +49,7 @@ std::string_view to_string(Kernels value);
 std::string_view to_string(Precision value);
 std::string_view to_string(Algorithms value);
 std::string_view to_string(CudaGraphs value);
+std::string_view to_string(Exchange value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);

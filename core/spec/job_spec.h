@@ -18,6 +18,7 @@ enum class Kernels { torch, portable };
 enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
+enum class Exchange { automatic, host };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
@@ -39,6 +40,9 @@ struct JobSection {
   Algorithms algorithms = Algorithms::measured;
   // Whether GPUs replay an EST's forward and backward pass as a CUDA graph; no part in the bits.
   CudaGraphs cuda_graphs = CudaGraphs::off;
+  // How several workers come to their sum: GPUs among themselves, where each worker has one of its own, or all of them
+  // in host memory; no part in the bits.
+  Exchange exchange = Exchange::automatic;
 
   bool operator==(const JobSection&) const = default;
 };

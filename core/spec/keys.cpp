@@ -41,6 +41,11 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
           .not_in_bits()
           .means("Whether GPUs launch an EST's forward and backward pass as one CUDA graph, where it can be captured; "
                  "not with the portable kernels."),
+      ESTRAIN_KEY(job.exchange)
+          .not_in_bits()
+          .means(
+              "How several workers sum gradients: \"auto\": GPUs among themselves by NCCL, where each worker has one "
+              "of its own; else, or with \"host\", in host memory."),
       ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),

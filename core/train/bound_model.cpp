@@ -72,6 +72,9 @@ void BoundModel::store_buffers(std::byte* state, std::function<void()> then) {
   buffers_->store(job_.buffers(state), std::move(then));
 }
 
-void BoundModel::put_buffers(const at::Tensor& bytes) { bytes.copy_(buffer_bytes_, /*non_blocking=*/true); }
+void BoundModel::put_buffers(const ResidentState& state, int64_t step) {
+  if (job_.buffers_bytes() > 0)
+    state.bytes(step, job_.buffers_offset(), job_.buffers_bytes()).copy_(buffer_bytes_, /*non_blocking=*/true);
+}
 
 }  // namespace estrain::train

@@ -30,8 +30,8 @@ class BoundModel {
   void load_buffers(int64_t step);
   // Writes them to shared memory, then calls `then` (device::Mirror::store).
   void store_buffers(std::byte* state, std::function<void()> then);
-  // Writes them to the device's memory. `bytes`: uint8 [Job::buffers_bytes]
-  void put_buffers(const at::Tensor& bytes);
+  // Writes them to the copy of `step` in the device's memory.
+  void put_buffers(const ResidentState& state, int64_t step);
 
  private:
   void bind(const c10::Storage& parameters);

@@ -67,6 +67,7 @@ class Job {
   size_t buffers_offset() const { return buffers_at_; }
   size_t buffers_bytes() const { return buffers_bytes_; }
   // Parameters stand at the start of the state, buffers behind them.
+  float* parameters_at(std::byte* base) const { return at<float>(base, 0); }
   size_t parameters_bytes() const { return gradient_bytes_; }
   // Of buffer i from the start of all buffers.
   size_t buffer_offset(size_t i) const { return buffer_at_[i]; }

@@ -61,7 +61,7 @@ Nonfinite find_est(Workplace& place, int64_t step, comm::WorkerPulse& pulse) {
   return {};
 }
 
-Nonfinite find_in_update(StepUpdate& update, Nonfinite::Where suspect) {
+Nonfinite find_in_update(SharedUpdate& update, Nonfinite::Where suspect) {
   Nonfinite found;
   if (suspect == Nonfinite::Where::update) found = update.first_nonfinite_result();
   if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = update.total_norm()};
@@ -79,7 +79,7 @@ std::string samples_of(const Job& job, int64_t step, VirtualRank rank) {
 
 }  // namespace
 
-Nonfinite find_nonfinite(Workplace& place, StepUpdate& update, int64_t step, comm::WorkerPulse& pulse) {
+Nonfinite find_nonfinite(Workplace& place, SharedUpdate& update, int64_t step, comm::WorkerPulse& pulse) {
   const Nonfinite::Where suspect = comm::pending_record(place.memory).head->suspect;
   const Nonfinite found = find_est(place, step, pulse);
   return found.where != Nonfinite::Where::nowhere ? found : find_in_update(update, suspect);

@@ -27,16 +27,16 @@ ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::De
   }
   const int64_t step = memory.header().committed.load();
   copies_[step & 1].copy_(at::from_blob(memory.committed_state(), {static_cast<int64_t>(size)}, at::kByte));
-  copy_host_part(host(step), memory.committed_state());
+  copy_host_part(host(step), memory.committed_state(), {.ests = {VirtualRank(0), VirtualRank(job.spec().job.ests)}});
 }
 
 at::Tensor ResidentState::bytes(int64_t step, size_t offset, size_t bytes) const {
   return tensor(step).narrow(0, static_cast<int64_t>(offset), static_cast<int64_t>(bytes));
 }
 
-void ResidentState::copy_host_part(std::byte* to, std::byte* from) const {
-  for (size_t i = 0; i < job_.parameters().size(); ++i) *job_.updates(to, i) = *job_.updates(from, i);
-  for (int64_t rank = 0; rank < job_.spec().job.ests; ++rank) {
+void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
+  for (size_t i = 0; i < job_.parameters().size() && part.counts; ++i) *job_.updates(to, i) = *job_.updates(from, i);
+  for (int64_t rank = part.ests.begin.value; rank < part.ests.end.value; ++rank) {
     std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
     *job_.last_loss(to, rank) = *job_.last_loss(from, rank);
     if (!job_.has_cuda_streams()) continue;
@@ -49,14 +49,16 @@ bool ResidentState::can_save(int64_t step) const {
   return committed == step || (committed & 1) != (step & 1);
 }
 
-bool ResidentState::save(int64_t step, double lr) {
+bool ResidentState::save(int64_t step, double lr, const SavedPart& part) {
   comm::MemoryHeader& header = memory_.header();
-  if (header.committed.load() == step) return true;
   if (!can_save(step)) throw Error::make(Fault::bug, "step {} would be saved over the committed one", step);
   if (!memory_.wait_writable(step)) return false;
   std::byte* target = memory_.state(static_cast<int>(step & 1));
-  device_.download(tensor(step), target, [this, &header, target, step, lr] {
-    copy_host_part(target, host(step));
+  for (const SavedPart::Region& region : part.regions)
+    device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
+  device_.defer([this, &header, target, step, lr, part] {
+    copy_host_part(target, host(step), part);
+    if (header.saved_parts.fetch_add(1) + 1 < part.of_workers) return;
     header.lr[step & 1].store(lr);
     header.committed.store(step);
   });

@@ -1,17 +1,19 @@
 #pragma once
-// The state of a job in the memory of the GPU that alone trains it: two copies as in shared memory (core/comm/
-// job_memory.h), step t reading copy t mod 2 and writing the other. Shared memory holds the state of an earlier step,
-// brought up to date every few seconds beside the training: what is committed there survives the loss of the worker or
-// the GPU, and the steps since are done again, with the same bits.
+// The state of a job in the memory of the GPU, or of each of the GPUs, that train it: two copies as in shared memory
+// (core/comm/job_memory.h), step t reading copy t mod 2 and writing the other. Shared memory holds the state of an
+// earlier step, brought up to date every few seconds beside the training: what is committed there survives the loss of
+// workers and GPUs, and the steps since are done again, with the same bits.
 //
 // What the host computes itself (random streams, counts of updates, losses) lies in host memory of this worker, at the
-// same offsets.
+// same offsets. Of several workers each has the parameters and the buffers; of slots and random streams, what is its
+// own is up to date.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/comm/job_memory.h"
 #include "core/device/device.h"
@@ -22,6 +24,17 @@ namespace estrain::train {
 struct UnmapMemory {
   size_t bytes = 0;
   void operator()(std::byte* memory) const;
+};
+
+// What a worker brings to shared memory.
+struct SavedPart {
+  struct Region {
+    size_t offset, bytes;  // of a copy of the state
+  };
+  std::vector<Region> regions = {};
+  EstRange ests = {};       // random streams and losses
+  bool counts = true;       // of updates
+  uint32_t of_workers = 1;  // so many parts make the state
 };
 
 class ResidentState {
@@ -39,13 +52,13 @@ class ResidentState {
 
   // Whether the copy of shared memory that the state of `step` belongs into is free: it is not the committed one.
   bool can_save(int64_t step) const;
-  // Writes the state of `step` there and commits it, beside what is computed from now on; it is committed once
-  // Device::finish() returns, which must be before the copy of `step` is written again. False on abort.
-  bool save(int64_t step, double lr);
+  // Writes a part of the state of `step` there, beside what is computed from now on; it is there once Device::finish()
+  // returns, which must be before the copy of `step` is written again. The last part commits the step. False on abort.
+  bool save(int64_t step, double lr, const SavedPart& part);
 
  private:
   const at::Tensor& tensor(int64_t step) const { return copies_[step & 1]; }
-  void copy_host_part(std::byte* to, std::byte* from) const;
+  void copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const;
 
   const Job& job_;
   comm::JobMemory& memory_;

@@ -47,6 +47,11 @@ void SharedUpdate::record_buffers(std::byte* state) {
   }
 }
 
+int64_t SharedUpdate::complete() {
+  place_.device.finish();
+  return 0;
+}
+
 bool SharedUpdate::combine() {
   if (updater_.in_hooks()) return true;
   pulse_.beat(comm::Activity::meeting, monotonic_ns());

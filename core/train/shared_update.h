@@ -17,11 +17,16 @@ class SharedUpdate : public StepUpdate {
   void backward(size_t arrival, const torch::Tensor& loss) override;
   void take(size_t arrival, const std::vector<torch::Tensor>& gradients) override;
   void keep_buffers() override;
-  void complete() override { place_.device.finish(); }
+  int64_t complete() override;
   bool combine() override;
-  comm::Nonfinite first_nonfinite_result() override { return updater_.first_nonfinite_result(); }
-  float total_norm() override { return updater_.total_norm(); }
-  void leave_out() override;
+
+  // By one worker, once all are through, where some results are not finite: the first parameter that is not, or whose
+  // slots are not.
+  comm::Nonfinite first_nonfinite_result() { return updater_.first_nonfinite_result(); }
+  // The norm that gradients are clipped by, where it was the norm.
+  float total_norm() { return updater_.total_norm(); }
+  // Parameters, slots, update counts and buffers of the new state become those of the old one, digests included.
+  void leave_out();
 
  private:
   est::GradientSink sink(size_t arrival);

@@ -14,6 +14,7 @@
 #include "core/operators/random_stream.h"
 #include "core/spec/defaults.h"
 #include "core/train/batch_tensors.h"
+#include "core/train/exchanged_update.h"
 #include "core/train/initial_state.h"
 #include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr int64_t kMostReaders = 16;  // where their number is to be found
 constexpr int64_t kNsBetweenSaves = INT64_C(2'000'000'000);
+constexpr int64_t kStepsInSharedMemory = 16;  // from one that was looked into on
 
 int64_t cores() {
   cpu_set_t set;
@@ -57,6 +59,23 @@ float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
   return tree_mean(losses, lo, lo + half, factor) + tree_mean(losses, lo + half, hi, factor);
 }
 
+// Whether the state can lie in the memory of the stage's devices: each worker has one of its own, and they pass data to
+// each other; buffers are whole 32-bit words.
+bool can_be_resident(const Workplace& place, const StageOrder& order) {
+  return !place.device.torch_device().is_cpu() && (order.workers() == 1 || order.exchanges) &&
+         std::ranges::all_of(place.job.buffers(), [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
+}
+
+// This worker's end of the exchange with the others. Null on abort.
+std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
+  comm::JobMemory& memory = place.memory;
+  const auto worker = static_cast<uint32_t>(order.worker.value);
+  device::ExchangeId id;
+  if (worker == 0) memory.set_exchange_id(place.device.new_exchange());
+  if (!memory.wait_exchange_id(&id)) return nullptr;
+  return place.device.open_exchange(id, worker, order.workers(), memory.header().abort);
+}
+
 }  // namespace
 
 Stage::Stage(Workplace& place, StageOrder order)
@@ -68,27 +87,50 @@ Stage::Stage(Workplace& place, StageOrder order)
       loader_(*job_.data().train, job_.sampler(), order_.own(),
               job_.sampler().cursor_at(Step(memory_.header().committed.load())),
               loader_options(job_, memory_.header().committed.load())),
+      can_be_resident_(can_be_resident(place_, order_)),
       finished_(memory_.header().finished, memory_.header().abort, order_.workers(), spins(order_)),
-      evaluated_(memory_.header().evaluated_by_all, memory_.header().abort, order_.workers(), spins(order_)) {
-  if (order_.restarted && job_.spec().job.determinism == spec::Determinism::d0) {
+      saved_(memory_.header().saved, memory_.header().abort, order_.workers(), spins(order_)),
+      evaluated_(memory_.header().evaluated_by_all, memory_.header().abort, order_.workers(), spins(order_)),
+      begun_(order_.again) {
+  if (order_.restarted && !order_.again && job_.spec().job.determinism == spec::Determinism::d0) {
     seed_generators(job_, order_.own(), memory_.committed_state());
   }
-  const bool resident = ResidentUpdate::fits(job_, place_.device, order_);
   place_.resident.reset();
+  const bool resident = can_be_resident_ && !looks_closely();
+  if (resident && order_.workers() > 1 && !place_.exchange) {
+    pulse_.beat(comm::Activity::meeting, monotonic_ns());
+    place_.exchange = meet_workers(place_, order_);
+    pulse_.beat(comm::Activity::computing, monotonic_ns());
+    if (!place_.exchange) return;
+  }
   if (resident) place_.resident = std::make_unique<ResidentState>(job_, memory_, place_.device);
   place_.model.show(place_.resident.get());
-  memory_.header().resident.store(resident ? 1 : 0);
   saved_ns_ = monotonic_ns();
-  if (resident) {
+  if (!resident) {
+    auto update = std::make_unique<SharedUpdate>(place_, order_, pulse_, spins(order_));
+    shared_update_ = update.get();
+    update_ = std::move(update);
+  } else if (order_.workers() == 1) {
+    part_ = whole_state();
     update_ = std::make_unique<ResidentUpdate>(place_, order_);
   } else {
-    update_ = std::make_unique<SharedUpdate>(place_, order_, pulse_, spins(order_));
+    auto update = std::make_unique<ExchangedUpdate>(place_, order_, pulse_, spins(order_));
+    part_ = update->saved_part();
+    update_ = std::move(update);
   }
 }
 
+SavedPart Stage::whole_state() const { return {.regions = {{0, job_.layout().bytes}}, .ests = order_.own()}; }
+
+// Whether a step that was not finite is being trained again, or the ones behind it.
+bool Stage::looks_closely() { return memory_.header().trained.load() < memory_.header().shared_until.load(); }
+
 Stage::Left Stage::run() {
   comm::MemoryHeader& header = memory_.header();
+  if (!update_) return Left::aborted;
+  const device::FinishAtEnd finish(place_.device);
   for (;;) {
+    if (can_be_resident_ && looks_closely() == (place_.resident != nullptr)) return Left::again;
     const int64_t now = header.trained.load();
     // Also where a stage before this one was cut off between a step and its evaluation.
     if (job_.evaluates_after(now) && header.evaluated.load() < now && !evaluate(now)) return Left::aborted;
@@ -111,24 +153,27 @@ bool Stage::step(int64_t step) {
     return false;
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
-  if (!run_ests(step) || !update_->combine()) return false;
+  {
+    const device::FinishAtEnd finish(place_.device);
+    if (!run_ests(step) || !update_->combine()) return false;
+  }
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
   };
-  return waiting(comm::Activity::meeting, [&] { return finished_.meet(last_to_arrive); }) && !was_refused(step);
+  return waiting(comm::Activity::meeting, [&] { return finished_.meet(last_to_arrive); }) && save_if_wanted(step + 1) &&
+         !was_refused(step);
 }
 
 // False: the stage was aborted; what was done is done again.
 bool Stage::run_ests(int64_t step) {
-  const device::FinishAtEnd finish(place_.device);
   int64_t begin = monotonic_ns();
   for (size_t arrival = 0; arrival < static_cast<size_t>(order_.own().size()); ++arrival) {
     if (memory_.header().abort.load() != 0) return false;
     run_est(arrival, step);
-    if (arrival + 1 == static_cast<size_t>(order_.own().size())) update_->complete();
+    const int64_t waited = arrival + 1 == static_cast<size_t>(order_.own().size()) ? update_->complete() : 0;
     const int64_t end = monotonic_ns();
-    pulse_.computing_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    pulse_.computing_ns.fetch_add(end - begin - waited, std::memory_order_relaxed);
     pulse_.mini_batches.fetch_add(1, std::memory_order_relaxed);
     pulse_.beat(comm::Activity::computing, end);
     begin = end;
@@ -165,7 +210,10 @@ void Stage::commit(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   comm::RecordView record = comm::pending_record(memory_);
   const int64_t ests = header.ests;
-  if (!is_finite(record) && !handle_nonfinite(step)) return;
+  if (!is_finite(record)) {
+    if (place_.resident) return look_closely(step);
+    if (!handle_nonfinite(step)) return;
+  }
   record.head->kind = comm::RecordKind::step;
   record.head->step = step + 1;
   record.head->epoch = job_.manifest().epoch_at(step);
@@ -173,44 +221,64 @@ void Stage::commit(int64_t step) {
   const int64_t took = record.head->time_ns - header.progress_ns.exchange(record.head->time_ns);
   if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
   record.head->lr = job_.learning_rates(step)[0];
-  const double lr = record.head->lr;
   record.head->loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   header.next_sum.store(0);
   header.next_update.store(0);
   pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full, or a hold still stands
+  if (!place_.resident) header.whole.store(step + 1);
   if (!comm::publish_record(memory_)) return;
   if (!place_.resident) {
-    header.lr[(step + 1) & 1].store(lr);
+    header.lr[(step + 1) & 1].store(job_.learning_rates(step)[0]);
     header.committed.store(step + 1);
   }
   header.trained.store(step + 1);
-  const bool pauses = header.pause_request.load() != 0;
-  if (place_.resident && !save_if_wanted(step + 1, lr, pauses)) return;
-  const bool stands = header.committed.load() == step + 1;
-  if (stands && job_.saves_after(step + 1)) memory_.hold(step + 1);
-  if (job_.saves_after(step + 1) || header.published.load() - header.drained.load() > header.ring_records / 2)
+  if (!place_.resident || !decide_save(step + 1)) settle(step + 1);
+}
+
+// What a step is followed by, once its state is where it is kept: the scribe reads it, the stage ends.
+void Stage::settle(int64_t step) {
+  comm::MemoryHeader& header = memory_.header();
+  const bool stands = header.committed.load() == step;
+  if (stands && job_.saves_after(step)) memory_.hold(step);
+  if (job_.saves_after(step) || header.published.load() - header.drained.load() > header.ring_records / 2)
     ring_doorbell();
-  if (pauses && stands) {
+  if (stands && header.pause_request.load() != 0) {
     header.stopped_ns.store(monotonic_ns());
-    header.stage_end.store(step + 1);
+    header.stage_end.store(step);
   }
 }
 
-// The state of the GPU to shared memory: at once where somebody will read it after this step, else every few seconds,
-// beside the next step. The committed copy is never written, so of two steps in a row one can be saved: a pause may be
-// answered a step later, and before a step that must be saved the one before it is, where that frees its copy. False on
-// abort.
-bool Stage::save_if_wanted(int64_t step, double lr, bool pauses) {
-  ResidentState& state = *place_.resident;
+// By the last worker to arrive: whether the state goes from the GPUs to shared memory. At once where somebody will read
+// it after this step, else every few seconds, beside the next step. The committed copy is never written, so of two
+// steps in a row one can be saved: a pause may be answered a step later, and before a step that must be saved the one
+// before it is, where that frees its copy. Returns whether everybody waits for it, and settles the step then.
+bool Stage::decide_save(int64_t step) {
+  comm::MemoryHeader& header = memory_.header();
+  const ResidentState& state = *place_.resident;
   const auto must_be_saved = [&](int64_t at) { return job_.saves_after(at) || at == job_.manifest().total_steps; };
-  const bool now = pauses || must_be_saved(step);
+  const bool now = header.pause_request.load() != 0 || must_be_saved(step);
   const bool clears = must_be_saved(step + 1) && !state.can_save(step + 1);
   const bool due = monotonic_ns() - saved_ns_ > kNsBetweenSaves;
-  if (!(now || clears || due) || !state.can_save(step)) return true;
+  if (!(now || clears || due) || !state.can_save(step)) return false;
+  header.saved_parts.store(0);
+  header.save_waits.store(now ? 1 : 0);
+  header.save_step.store(step);
+  return now;
+}
+
+// This worker's part of what was decided. False on abort.
+bool Stage::save_if_wanted(int64_t step) {
+  comm::MemoryHeader& header = memory_.header();
+  if (!place_.resident || header.save_step.load() != step || header.trained.load() != step) return true;
   saved_ns_ = monotonic_ns();
-  if (!state.save(step, lr)) return false;
-  if (now) place_.device.finish();
-  return true;
+  if (!place_.resident->save(step, job_.learning_rates(step - 1)[0], part_)) return false;
+  if (header.save_waits.load() == 0) return true;
+  place_.device.finish();
+  const auto last_to_arrive = [&] {
+    settle(step);
+    return header.abort.load() == 0;
+  };
+  return waiting(comm::Activity::meeting, [&] { return saved_.meet(last_to_arrive); });
 }
 
 bool Stage::is_finite(const comm::RecordView& record) const {
@@ -219,21 +287,21 @@ bool Stage::is_finite(const comm::RecordView& record) const {
                      [](float loss) { return std::isfinite(loss); });
 }
 
+// By the last worker to arrive: what is not finite in a step is found, and left out, in shared memory. All go back to
+// the state there, and train the steps since once more.
+void Stage::look_closely(int64_t step) {
+  memory_.header().shared_until.store(step + kStepsInSharedMemory);
+  memory_.repair();
+}
+
 // Instead of a step's update, by the last worker to arrive. False: the step is not to be committed.
 bool Stage::handle_nonfinite(int64_t step) {
   comm::RecordHead& head = *comm::pending_record(memory_).head;
-  const comm::Nonfinite found = find_nonfinite(place_, *update_, step, pulse_);
+  const comm::Nonfinite found = find_nonfinite(place_, *shared_update_, step, pulse_);
   if (memory_.header().abort.load() != 0) return false;
   head.left_out = found;
-  if (job_.spec().train.nonfinite == spec::NonfinitePolicy::stop) {
-    // What is kept is the step before, as far as its copy of shared memory is free.
-    if (place_.resident && place_.resident->can_save(step)) {
-      place_.resident->save(step, step > 0 ? job_.learning_rates(step - 1)[0] : 0);
-      place_.device.finish();
-    }
-    return false;
-  }
-  update_->leave_out();
+  if (job_.spec().train.nonfinite == spec::NonfinitePolicy::stop) return false;
+  shared_update_->leave_out();
   return true;
 }
 

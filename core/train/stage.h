@@ -7,14 +7,16 @@
 //   2. meet; claim pieces, sum, update (step_update.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
 //
-// Where one GPU trains alone, the state lies in its memory (resident_state.h) and step 3 commits the record only: the
-// state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a checkpoint, the end).
+// Where each worker has a GPU of its own, the state lies in their memory (resident_state.h) and step 3 commits the
+// record only: the state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a
+// checkpoint, the end).
 //
 // A step in which a loss, the norm of the gradients or a result of the update is not finite (train.nonfinite): the last
 // one to arrive looks for the EST and the tensor (nonfinite_search.h). Policy "stop": the step is not committed; the
 // worker of that EST throws, the others leave. "skip": it is committed with the parameters, slots, update counts and
 // buffers of the step before; random streams, data and schedules go on. The verdict and its words are the same for
-// every placement.
+// every placement. Where the state lies in GPUs' memory, all go back to the one in shared memory, and go on there until
+// a few steps behind that one.
 //
 // Nothing of copy t is written, so whoever dies at any instruction leaves step t whole.
 
@@ -25,8 +27,9 @@
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
 #include "core/data/loader.h"
+#include "core/train/resident_state.h"
+#include "core/train/shared_update.h"
 #include "core/train/stage_order.h"
-#include "core/train/step_update.h"
 #include "core/train/workplace.h"
 
 namespace estrain::train {
@@ -35,7 +38,8 @@ class Stage {
  public:
   Stage(Workplace& place, StageOrder order);
 
-  enum class Left { paused, finished, aborted };
+  // again: the stage goes on with another Stage, whose order says so: the state is to lie elsewhere.
+  enum class Left { paused, finished, aborted, again };
   // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws Fault::infeasible "step t:
   // the gradient of … is NaN (virtual rank r; …)" where that ends the job and the EST is this worker's.
   Left run();
@@ -45,8 +49,13 @@ class Stage {
   bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
   void commit(int64_t step);
+  void settle(int64_t step);
+  bool decide_save(int64_t step);
+  bool save_if_wanted(int64_t step);
+  bool looks_closely();
+  void look_closely(int64_t step);
   bool handle_nonfinite(int64_t step);
-  bool save_if_wanted(int64_t step, double lr, bool pauses);
+  SavedPart whole_state() const;
   bool is_finite(const comm::RecordView& record) const;
   bool was_refused(int64_t step);
   bool evaluate(int64_t step);
@@ -62,10 +71,13 @@ class Stage {
   comm::JobMemory& memory_;
   const StageOrder order_;
   comm::WorkerPulse& pulse_;
-  std::unique_ptr<StepUpdate> update_;
+  std::unique_ptr<StepUpdate> update_;     // null: the stage was aborted before it began
+  SharedUpdate* shared_update_ = nullptr;  // the same, where it is one
+  SavedPart part_;                         // this worker's, where the state is resident
   data::Loader loader_;
-  comm::Barrier finished_, evaluated_;
-  bool begun_ = false;
+  const bool can_be_resident_;
+  comm::Barrier finished_, saved_, evaluated_;
+  bool begun_;
   int64_t saved_ns_ = 0;  // when the state was last saved to shared memory, or begun to be
 };
 

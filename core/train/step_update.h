@@ -1,15 +1,15 @@
 #pragma once
-// From the gradients of a step's mini-batches to its new state: sums, clips, updates, digests. Two ways, the same bits:
-// in the memory that all workers share (shared_update.h), and in a GPU's own (resident_update.h).
+// From the gradients of a step's mini-batches to its new state: sums, clips, updates, digests. Three ways, the same
+// bits: in the memory that all workers share (shared_update.h), in the memory of one GPU (resident_update.h), in that
+// of several (exchanged_update.h).
 //
 // Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect. What then becomes of the
 // step is decided where it would be committed (stage.h).
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <vector>
-
-#include "core/comm/nonfinite.h"
 
 namespace estrain::train {
 
@@ -26,18 +26,11 @@ class StepUpdate {
   virtual void take(size_t arrival, const std::vector<torch::Tensor>& gradients) = 0;
   // The buffers as virtual rank 0 has left them are those of the new state.
   virtual void keep_buffers() = 0;
-  // After the worker's last mini-batch: waits for the device.
-  virtual void complete() = 0;
+  // After the worker's last mini-batch: waits until the device is through with them. Returns how much of that it waited
+  // for other workers, ns.
+  virtual int64_t complete() = 0;
   // What is left to do together with the other workers. False on abort.
   virtual bool combine() = 0;
-
-  // By one worker, once all are through, where some results are not finite: the first parameter that is not, or whose
-  // slots are not.
-  virtual comm::Nonfinite first_nonfinite_result() = 0;
-  // The norm that gradients are clipped by, where it was the norm.
-  virtual float total_norm() = 0;
-  // Parameters, slots, update counts and buffers of the new state become those of the old one, digests included.
-  virtual void leave_out() = 0;
 };
 
 }  // namespace estrain::train

@@ -35,6 +35,7 @@ StageOrder parse_order(const Json& message) {
   StageOrder order;
   order.worker = WorkerRank(message.at("index").get<int64_t>());
   order.restarted = message.at("restarted");
+  order.exchanges = message.at("exchanges");
   for (const Json& range : message.at("ranges"))
     order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
   return order;
@@ -77,15 +78,21 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
   device.pin_algorithms(pinning);
 }
 
+Stage::Left run_stage(Workplace& place, StageOrder order) {
+  current_pulse = &place.memory.pulse(order.worker.value);
+  Stage::Left left = Stage(place, order).run();
+  order.again = true;
+  while (left == Stage::Left::again) left = Stage(place, order).run();
+  place.exchange.reset();
+  current_pulse = nullptr;
+  return left;
+}
+
 void obey(Workplace& place, comm::MessageSocket& launcher) {
   Json message;
   while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
     if (message.value("do", "") == "leave") return;
-    const StageOrder order = parse_order(message);
-    Stage stage(place, order);
-    current_pulse = &place.memory.pulse(order.worker.value);
-    const Stage::Left left = stage.run();
-    current_pulse = nullptr;
+    const Stage::Left left = run_stage(place, parse_order(message));
     launcher.send(
         {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
   }

@@ -2,7 +2,8 @@
 // A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
 // stages.
 //
-//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool} | {"do": "leave"}
+//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool, "exchanges": bool}
+//                       | {"do": "leave"}
 //   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool, "aborted": bool}
 //                       | {"say": "error", "fault": …, "message": …}
 //

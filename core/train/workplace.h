@@ -15,8 +15,9 @@ struct Workplace {
   comm::JobMemory& memory;
   BoundModel& model;
   est::GradientHooks& hooks;
-  int doorbell;                                       // eventfd of the scribe
-  std::unique_ptr<ResidentState> resident = nullptr;  // where the state lies in the device's memory
+  int doorbell;                                          // eventfd of the scribe
+  std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
+  std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(int64_t step) const {

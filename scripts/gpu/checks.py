@@ -32,6 +32,7 @@ def all_checks():
         Check("torch's bits gpt", torch_bits.check("gpt"), 100),
         Check("D1 resnet50", equality.d1("resnet50")),
         Check("D1 vgg19", equality.d1("vgg19")),
+        Check("GPUs exchange", equality.exchange("resnet18"), 130),
         Check("D2 lenet", equality.d2("lenet"), 130),
         Check("D2 gpt", equality.d2("gpt"), 130),
         Check("D2 resnet18", equality.d2("resnet18"), 130),

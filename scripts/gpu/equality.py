@@ -97,6 +97,38 @@ def d1(name):
     return check
 
 
+def exchange(name):
+    """Two GPUs that pass data to each other = one = two by way of the host; also when one of the workers is killed."""
+
+    def check(machine, _):
+        if machine.device == "cpu":
+            raise Skipped("needs two GPUs")
+        model, steps, two = models(machine)[name], machine.rounds(D2_STEPS, 12), "cuda:0,cuda:1"
+
+        def train(what, devices, more=()):
+            with Run(machine, model, machine.new_folder(f"{name}-{what}"), ESTS, steps, devices, more) as run:
+                code = run.process.wait(machine.patience(120))
+                if code != 0 and "there is no cuda:1" in run.words():
+                    raise Skipped("needs two GPUs")
+                return run.finish()
+
+        gpus = train("two", two)
+        if [stage["exchange"] for stage in gpus.events("stage")] != ["GPUs"]:
+            raise Failed("two GPUs did not exchange among themselves")
+        one = train("one", "cuda:0")
+        common = compare(machine, one, gpus)
+        compare(machine, one, train("host", two, ("--set", "job.exchange=host")))
+        with Run(machine, model, machine.new_folder(f"{name}-killed"), ESTS, 1_000_000, two) as run:
+            run.wait_for_step(2, 240)
+            run.kill_a_worker()
+            run.wait_for("recovered")
+            run.stop()
+        compare(machine, one, run)
+        return f"equal over {common} steps"
+
+    return check
+
+
 def d2(name):
     """A run on the GPU, one on the CPU, and one that moves from the one to the other and back."""
 

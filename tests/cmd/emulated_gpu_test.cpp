@@ -39,7 +39,7 @@ void check_as_on_the_cpu(const std::string& text, const Words& more) {
   const std::string spec = folder.write("job.toml", text);
   const std::string one = train_on(folder, spec, "cpu", with(kD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
-  for (const char* devices : {"cuda:0", "cuda:0,cuda:1,cpu"}) {
+  for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}) {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, with(kD2, more))).text == "");
   }
@@ -63,10 +63,23 @@ TEST_CASE("D1 on GPUs: no trace of the number of workers") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());
   const std::string one = train_on(folder, spec, "cuda:0", kD1);
-  for (const char* devices : {"cuda:0,cuda:1", "cuda:0*2,cuda:1"}) {
+  for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}) {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, kD1)).text == "");
   }
+}
+
+TEST_CASE("who sums what: GPUs among themselves where each worker has one, else the host") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const auto exchange = [&](const char* devices, const Words& more) {
+    return events(train_on(folder, spec, devices, with(kD1, more)), "stage").at(0).at("exchange").get<std::string>();
+  };
+  const Words short_job = {"--set", "train.steps=2"};
+  CHECK(exchange("cuda:0,cuda:1", short_job) == "GPUs");
+  CHECK(exchange("cuda:0,cuda:1", with(short_job, {"--set", "job.exchange=host"})) == "host");
+  CHECK(exchange("cuda:0*2,cuda:1", short_job) == "host");
+  CHECK(exchange("cuda:0", short_job) == "host");
 }
 
 TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not") {
@@ -87,12 +100,15 @@ TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in sha
   const Words more =
       with(kD1, {"--set", "train.clip_grad_norm=0.05", "--set", "checkpoint.every=3", "--set", "checkpoint.keep=9"});
   const std::string alone = train_on(folder, spec, "cuda:0", more);
-  const std::string shared = train_on(folder, spec, "cuda:0*2", more);
-  CHECK(difference(alone, shared).text == "");
-  CHECK(checkpoint_steps(alone) == checkpoint_steps(shared));
-  for (const int64_t step : checkpoint_steps(alone)) {
-    const std::string file = fmt::format("/checkpoints/step-{:09}.h5", step);
-    CHECK(checkpoint_difference(alone + file, shared + file) == "");
+  for (const char* devices : {"cuda:0*2", "cuda:0,cuda:1", "cuda:0=1,cuda:1=5,cuda:2=2"}) {
+    CAPTURE(devices);
+    const std::string other = train_on(folder, spec, devices, more);
+    CHECK(difference(alone, other).text == "");
+    CHECK(checkpoint_steps(alone) == checkpoint_steps(other));
+    for (const int64_t step : checkpoint_steps(alone)) {
+      const std::string file = fmt::format("/checkpoints/step-{:09}.h5", step);
+      CHECK(checkpoint_difference(alone + file, other + file) == "");
+    }
   }
 }
 
@@ -103,9 +119,14 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
     CAPTURE(clip);
     const Words more = with(kD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip, "--set",
                                   "train.eval_every=\"never\""});
-    const std::string on_gpu = train_on(folder, spec, "cuda:0", more);
-    CHECK(events(on_gpu, "skipped").size() > 3);
-    CHECK(difference(train_on(folder, spec, "cpu", more), on_gpu).text == "");
+    const std::string on_cpu = train_on(folder, spec, "cpu", more);
+    for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
+      CAPTURE(devices);
+      const std::string on_gpu = train_on(folder, spec, devices, more);
+      CHECK(events(on_gpu, "skipped").size() > 3);
+      CHECK(difference(on_cpu, on_gpu).text == "");
+      CHECK(metric_steps(on_gpu) == metric_steps(on_cpu));
+    }
   }
 }
 
@@ -114,7 +135,7 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words long_run = with(kD2, {"--set", "train.steps=1000000", "--set", "train.eval_every=\"never\""});
   Job job(spec, folder / "moved", with({"--devices", "cuda:0"}, long_run));
-  for (const char* devices : {"cpu", "cuda:0,cpu", "cuda:1"}) {
+  for (const char* devices : {"cpu", "cuda:0,cpu", "cuda:0,cuda:1", "cuda:1"}) {
     CAPTURE(devices);
     job.reach(job.step() + 2);
     const Ended ended = job.resize(devices);
@@ -131,11 +152,11 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   CHECK(difference(still, job.run()).text == "");
 }
 
-TEST_CASE("a GPU's worker is lost, with the steps that only its memory held: they are done again") {
+void check_loss_of_a_worker(const std::string& devices) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words never = {"--set", "train.eval_every=\"never\""};
-  Job job(spec, folder / "lost", with({"--devices", "cuda:0", "--set", "train.steps=1000000"}, with(kD2, never)));
+  Job job(spec, folder / "lost", with({"--devices", devices, "--set", "train.steps=1000000"}, with(kD2, never)));
   job.reach(200);
   const int64_t before = job.step();
   ::kill(job.workers().at(0), SIGKILL);
@@ -152,12 +173,20 @@ TEST_CASE("a GPU's worker is lost, with the steps that only its memory held: the
   CHECK(difference(whole, job.run()).text == "");
 }
 
+TEST_CASE("a GPU's worker is lost, with the steps that only its memory held: they are done again") {
+  check_loss_of_a_worker("cuda:0");
+}
+TEST_CASE("one of two GPUs' workers is lost: the other does not wait for it") {
+  check_loss_of_a_worker("cuda:0,cuda:1");
+}
+
 TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on from the last that was saved") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words never = {"--set", "train.eval_every=\"never\""};
   {
-    Job job(spec, folder / "cut", with({"--devices", "cuda:0", "--set", "train.steps=1000000"}, with(kD2, never)));
+    Job job(spec, folder / "cut",
+            with({"--devices", "cuda:0,cuda:1", "--set", "train.steps=1000000"}, with(kD2, never)));
     job.reach(100);
     job.launcher().kill();
   }

@@ -200,5 +200,53 @@ TEST_CASE("released gradient slots give their memory back and read as zero; thos
   CHECK(built.memory.gradient_slot(0)[0] == 1.0f);
 }
 
+// What is left of a stage that was cut off: the record of `step` out, `whole` as its last word says.
+void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
+  pending_record(memory).head->step = step;
+  REQUIRE(publish_record(memory));
+  memory.header().drained.store(memory.header().published.load());
+  memory.header().trained.store(step);
+  memory.header().whole.store(whole);
+}
+
+TEST_CASE("repair commits a step whose record is out where its copy is whole, and only there") {
+  Built built;
+  JobMemory& memory = built.memory;
+  memory.header().committed.store(4);
+  cut_off(memory, 5, 0);  // in GPUs' memory
+  CHECK(memory.repair() == 1);
+  CHECK(memory.header().committed.load() == 4);
+  CHECK(memory.header().trained.load() == 4);
+  CHECK(memory.repair() ==
+        0);  // done again in shared memory, cut off before the copy was whole: the record is the old one
+  CHECK(memory.header().committed.load() == 4);
+  cut_off(memory, 5, 5);
+  CHECK(memory.repair() == 0);
+  CHECK(memory.header().committed.load() == 5);
+  memory.header().whole.store(6);  // whole, but its record is not out
+  CHECK(memory.repair() == 0);
+  CHECK(memory.header().committed.load() == 5);
+  cut_off(memory, 6, 0);  // and the word is forgotten: another stage's record does not make it count
+  CHECK(memory.repair() == 1);
+  CHECK(memory.header().committed.load() == 5);
+}
+
+TEST_CASE("workers wait for the id by which they find each other, unless the stage is aborted") {
+  Built built;
+  std::array<std::byte, 128> id{}, found{};
+  id[0] = std::byte{7};
+  id[127] = std::byte{9};
+  auto waits = std::async(std::launch::async, [&] { return built.memory.wait_exchange_id(&found); });
+  CHECK(!done(waits));
+  built.memory.set_exchange_id(id);
+  CHECK(waits.get());
+  CHECK(found == id);
+  built.memory.open_stage();  // that of another stage does not count
+  auto aborted = std::async(std::launch::async, [&] { return built.memory.wait_exchange_id(&found); });
+  CHECK(!done(aborted));
+  built.memory.abort_stage();
+  CHECK(!aborted.get());
+}
+
 }  // namespace
 }  // namespace estrain::comm

@@ -71,6 +71,7 @@ class Draw {
     if (job.kernels == Kernels::torch) job.precision = word<Precision>();
     job.algorithms = word<Algorithms>();
     job.cuda_graphs = word<CudaGraphs>();
+    job.exchange = word<Exchange>();
     job.threads = integer(1, 8);
   }
 

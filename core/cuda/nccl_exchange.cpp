@@ -1,0 +1,183 @@
+#include "core/cuda/nccl_exchange.h"
+
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace estrain::cuda {
+namespace {
+
+using std::chrono::milliseconds;
+
+static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
+
+constexpr milliseconds kBetweenLooks{20};
+// A lost peer's error comes here before the launcher has seen who was lost; the stage is aborted for that one's sake.
+constexpr milliseconds kPatienceWithLauncher{3000};
+
+Error failure(const char* call, const std::string& why) {
+  return Error::make(Fault::device, "{}: {}", call, why)
+      .advise("run again with NCCL_DEBUG=INFO and read the worker's log; job.exchange = \"host\" does without NCCL");
+}
+
+void require(ncclResult_t result, const char* call) {
+  if (result != ncclSuccess && result != ncclInProgress) throw failure(call, ncclGetErrorString(result));
+}
+
+class NcclExchange : public device::Exchange {
+ public:
+  NcclExchange(c10::DeviceIndex index, const std::atomic<uint32_t>& abort)
+      : index_(index), abort_(abort), stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)) {}
+  ~NcclExchange() override;
+
+  // False on abort.
+  bool meet(const ncclUniqueId& id, uint32_t worker, uint32_t workers);
+
+  void transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) override;
+  void join() override;
+  void check() override;
+
+ private:
+  void watch();
+  void settle(std::unique_lock<std::mutex>& lock, const char* call);
+  void end(std::string why);
+
+  const c10::DeviceIndex index_;
+  const std::atomic<uint32_t>& abort_;
+  const c10::cuda::CUDAStream stream_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable closing_;
+  ncclComm_t communicator_ = nullptr;  // null: ended
+  std::string failure_;
+  bool closes_ = false;
+  std::thread watcher_;
+};
+
+NcclExchange::~NcclExchange() {
+  {
+    const std::lock_guard lock(mutex_);
+    closes_ = true;
+  }
+  closing_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  const std::lock_guard lock(mutex_);
+  end("");
+}
+
+// Under the lock. Aborting is how one leaves at any time: it does not wait for peers.
+void NcclExchange::end(std::string why) {
+  if (communicator_ == nullptr) return;
+  ncclCommAbort(communicator_);
+  communicator_ = nullptr;
+  failure_ = std::move(why);
+}
+
+void NcclExchange::watch() {
+  c10::cuda::set_device(index_);
+  std::unique_lock lock(mutex_);
+  while (!closing_.wait_for(lock, kBetweenLooks, [&] { return closes_; }) && communicator_ != nullptr) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
+    if (asked != ncclSuccess) state = asked;
+    if (abort_.load() != 0) {
+      end("");
+    } else if (state != ncclSuccess && state != ncclInProgress) {
+      end(ncclGetErrorString(state));
+    }
+  }
+}
+
+// NCCL was asked not to block: what a call has begun is through when this returns, or the exchange has ended.
+void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) {
+  while (communicator_ != nullptr) {
+    ncclResult_t state = ncclSuccess;
+    require(ncclCommGetAsyncError(communicator_, &state), call);
+    if (state == ncclSuccess) return;
+    require(state, call);
+    lock.unlock();  // for the watcher
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+bool NcclExchange::meet(const ncclUniqueId& id, uint32_t worker, uint32_t workers) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  std::unique_lock lock(mutex_);
+  require(ncclCommInitRankConfig(&communicator_, static_cast<int>(workers), id, static_cast<int>(worker), &config),
+          "ncclCommInitRankConfig");
+  watcher_ = std::thread([this] { watch(); });
+  settle(lock, "ncclCommInitRankConfig");
+  if (communicator_ == nullptr && !failure_.empty()) throw failure("ncclCommInitRankConfig", failure_);
+  return communicator_ != nullptr;
+}
+
+void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) {
+  c10::cuda::CUDAEvent computed(cudaEventDisableTiming);
+  computed.record(c10::cuda::getCurrentCUDAStream(index_));
+  computed.block(stream_);
+  std::unique_lock lock(mutex_);
+  if (communicator_ == nullptr || (sends.empty() && receives.empty())) return;
+  require(ncclGroupStart(), "ncclGroupStart");
+  for (const device::Transfer& send : sends) {
+    require(ncclSend(send.memory, send.bytes, ncclUint8, static_cast<int>(send.peer), communicator_, stream_.stream()),
+            "ncclSend");
+  }
+  for (const device::Transfer& receive : receives) {
+    require(ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
+                     stream_.stream()),
+            "ncclRecv");
+  }
+  require(ncclGroupEnd(), "ncclGroupEnd");
+  settle(lock, "ncclGroupEnd");
+}
+
+void NcclExchange::join() {
+  c10::cuda::CUDAEvent transferred(cudaEventDisableTiming);
+  transferred.record(stream_);
+  transferred.block(c10::cuda::getCurrentCUDAStream(index_));
+}
+
+void NcclExchange::check() {
+  std::unique_lock lock(mutex_);
+  if (failure_.empty()) return;
+  const auto until = std::chrono::steady_clock::now() + kPatienceWithLauncher;
+  while (abort_.load() == 0 && std::chrono::steady_clock::now() < until) {
+    lock.unlock();
+    std::this_thread::sleep_for(kBetweenLooks);
+    lock.lock();
+  }
+  if (abort_.load() == 0) throw failure("NCCL", failure_);
+}
+
+}  // namespace
+
+device::ExchangeId new_nccl_id() {
+  ncclUniqueId id;
+  require(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  device::ExchangeId bytes;
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
+                                                     uint32_t worker, uint32_t workers,
+                                                     const std::atomic<uint32_t>& abort) {
+  ncclUniqueId nccl_id;
+  std::memcpy(&nccl_id, id.data(), sizeof nccl_id);
+  auto exchange = std::make_unique<NcclExchange>(index, abort);
+  if (!exchange->meet(nccl_id, worker, workers)) return nullptr;
+  return exchange;
+}
+
+}  // namespace estrain::cuda

@@ -1,0 +1,26 @@
+#pragma once
+// GPUs of one host passing data to each other by NCCL: sends and receives in groups, on a stream of their own beside
+// what is computed. Nothing is added up on the way.
+//
+// A thread watches over it. Where the stage is aborted, since a worker was lost, or NCCL reports an error, it ends the
+// communicator: kernels that wait for a peer come to their end, and with them whoever waits for the GPU.
+
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "core/device/exchange.h"
+
+namespace estrain::cuda {
+
+// Throws Fault::device.
+device::ExchangeId new_nccl_id();
+
+// As Device::open_exchange().
+std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
+                                                     uint32_t worker, uint32_t workers,
+                                                     const std::atomic<uint32_t>& abort);
+
+}  // namespace estrain::cuda

@@ -1,0 +1,133 @@
+#include "core/train/resident_optimizer.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/comm/step_record.h"
+#include "core/train/resident_sums.h"
+#include "kernels/execution.h"
+#include "kernels/portable/device_kernels.h"
+#include "kernels/portable/reduction.h"
+
+namespace estrain::train {
+
+ResidentOptimizer::ResidentOptimizer(Workplace& place) : place_(place), job_(place.job), state_(*place.resident) {
+  const size_t parameters = job_.parameters().size();
+  const size_t bytes = parameters * sizeof(kernels::UpdateDigest) + (job_.buffers().size() + 1) * sizeof(uint64_t);
+  results_ = new_floats(bytes / sizeof(float), place.device);
+  norms_ = new_floats(parameters + 1, place.device);
+}
+
+kernels::UpdateDigest* ResidentOptimizer::digest_of_parameter(size_t i) const {
+  return static_cast<kernels::UpdateDigest*>(results_.mutable_data_ptr()) + i;
+}
+unsigned long long* ResidentOptimizer::digest_of_buffer(size_t i) const {
+  return reinterpret_cast<unsigned long long*>(digest_of_parameter(job_.parameters().size())) + i;
+}
+float* ResidentOptimizer::norm() const { return reinterpret_cast<float*>(digest_of_buffer(job_.buffers().size())); }
+
+void ResidentOptimizer::begin_step(int64_t step) {
+  step_ = step;
+  old_state_ = state_.copy(step);
+  new_state_ = state_.copy(step + 1);
+  rates_ = job_.learning_rates(step);
+  results_.zero_();
+}
+
+void ResidentOptimizer::update(const Piece& piece, const float* gradient, const float* factor) {
+  if (piece.size == 0) return;
+  if (gradient == nullptr) return keep(piece);
+  const size_t i = piece.parameter;
+  kernels::OptimizerPiece whole;
+  whole.n = piece.size;
+  whole.first_word = piece.begin;
+  whole.gradient = gradient;
+  whole.parameter = job_.parameter(old_state_, i) + piece.begin;
+  whole.new_parameter = job_.parameter(new_state_, i) + piece.begin;
+  for (size_t k = 0; k < job_.num_slots(i); ++k) {
+    whole.slots[k] = job_.slot(old_state_, i, k) + piece.begin;
+    whole.new_slots[k] = job_.slot(new_state_, i, k) + piece.begin;
+  }
+  const double lr = rates_[job_.optimizer().groups().group_of[i]];
+  job_.optimizer().update_on_device(i, *job_.updates(state_.host(step_), i), lr, whole, factor, digest_of_parameter(i),
+                                    *place_.device.queue());
+}
+
+void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient, const float* factor) {
+  count(parameter, gradient != nullptr);
+  update({parameter, 0, job_.elements(parameter)}, gradient, factor);
+}
+
+void ResidentOptimizer::count(size_t parameter, bool reached) {
+  *job_.updates(state_.host(step_ + 1), parameter) = *job_.updates(state_.host(step_), parameter) + (reached ? 1 : 0);
+}
+
+void ResidentOptimizer::keep(const Piece& piece) {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
+  const size_t i = piece.parameter;
+  const auto n = static_cast<int64_t>(piece.size);
+  const auto copy = [&](float* to, const float* from, unsigned long long* digest) {
+    queue.kernels->copy(to + piece.begin, from + piece.begin, n, {.device = &queue});
+    queue.updates->digest(to + piece.begin, n, piece.begin, digest, queue);
+  };
+  kernels::UpdateDigest* const digest = digest_of_parameter(i);
+  copy(job_.parameter(new_state_, i), job_.parameter(old_state_, i), &digest->parameter);
+  for (size_t k = 0; k < job_.num_slots(i); ++k) {
+    copy(job_.slot(new_state_, i, k), job_.slot(old_state_, i, k), &digest->slots[k]);
+  }
+}
+
+const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradients) {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
+  float* const norms = norms_.mutable_data_ptr<float>();
+  float* const factor = norms + gradients.size();
+  int64_t count = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i] == nullptr) continue;
+    const auto n = static_cast<int64_t>(job_.elements(i));
+    kernels::portable::l2_norm(norms + count++, gradients[i], {1, n, 1}, {.device = &queue});
+  }
+  if (count > 0) kernels::portable::l2_norm(norm(), norms, {1, count, 1}, {.device = &queue});
+  queue.updates->clip_factor(factor, norm(), static_cast<float>(job_.spec().train.clip_grad_norm), queue);
+  return factor;
+}
+
+void ResidentOptimizer::digest_buffers() {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
+  for (size_t i = 0; i < job_.buffers().size(); ++i) {
+    const auto words = static_cast<int64_t>(job_.buffers()[i].nbytes() / 4);
+    if (words == 0) continue;
+    queue.updates->digest(job_.buffers(new_state_) + job_.buffer_offset(i), words, 0, digest_of_buffer(i), queue);
+  }
+}
+
+void ResidentOptimizer::read_results() {
+  place_.device.read(results_, [this](const float* found) { record(reinterpret_cast<const std::byte*>(found)); });
+}
+
+void ResidentOptimizer::record(const std::byte* results) {
+  const size_t parameters = job_.parameters().size(), buffers = job_.buffers().size();
+  comm::RecordView record = comm::pending_record(place_.memory);
+  bool finite = true;
+  for (size_t i = 0; i < parameters; ++i, results += sizeof(kernels::UpdateDigest)) {
+    kernels::UpdateDigest found;
+    std::memcpy(&found, results, sizeof found);
+    finite &= found.not_finite == 0;
+    const kernels::OptimizerDigest digest{found.parameter, {found.slots[0], found.slots[1]}, found.not_finite == 0};
+    record.digests[i].fetch_add(digest.combined(), std::memory_order_relaxed);
+  }
+  for (size_t i = 0; i < buffers; ++i, results += sizeof(uint64_t)) {
+    uint64_t digest = 0;
+    std::memcpy(&digest, results, sizeof digest);
+    record.digests[parameters + i].fetch_add(digest, std::memory_order_relaxed);
+  }
+  float norm = 0;
+  std::memcpy(&norm, results, sizeof norm);
+  if (!std::isfinite(norm)) {
+    comm::mark_suspect(*record.head, comm::Nonfinite::Where::norm);
+  } else if (!finite) {
+    comm::mark_suspect(*record.head, comm::Nonfinite::Where::update);
+  }
+}
+
+}  // namespace estrain::train

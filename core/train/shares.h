@@ -1,0 +1,36 @@
+#pragma once
+// Who owns what of the parameters where several devices update them (exchanged_update.h).
+//
+// All parameters, one behind the other as they lie in the state, are cut into buckets from the end, which the backward
+// pass reaches first; a bucket into one share for each worker. Cuts fall anywhere, at multiples of 64 floats, and leave
+// no trace in the bits: sums and updates go element by element.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace estrain::train {
+
+struct FloatRange {
+  size_t begin = 0, end = 0;
+
+  size_t size() const { return end - begin; }
+};
+
+class Shares {
+ public:
+  // Of `floats` floats.
+  Shares(size_t floats, uint32_t workers);
+
+  size_t buckets() const { return buckets_.size(); }
+  // Bucket 0 is the last in memory.
+  FloatRange bucket(size_t b) const { return buckets_[b]; }
+  // Of a worker; may be empty.
+  FloatRange share(size_t b, uint32_t worker) const;
+
+ private:
+  uint32_t workers_;
+  std::vector<FloatRange> buckets_;
+};
+
+}  // namespace estrain::train
