@@ -145,9 +145,9 @@ void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::
 
 device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }
 
-std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::ExchangeId& id, uint32_t worker,
-                                                            uint32_t workers, const std::atomic<uint32_t>& abort) {
-  return open_nccl_exchange(id, index_, worker, workers, abort);
+std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::ExchangeId& id,
+                                                            const device::ExchangeParty& party) {
+  return open_nccl_exchange(id, index_, party);
 }
 
 void CudaDevice::finish() {

@@ -35,8 +35,8 @@ class CudaDevice : public device::Device {
   void defer(std::function<void()> action) override;
   device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
   device::ExchangeId new_exchange() override;
-  std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id, uint32_t worker, uint32_t workers,
-                                                  const std::atomic<uint32_t>& abort) override;
+  std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id,
+                                                  const device::ExchangeParty& party) override;
   void finish_reads() override { arrivals_.finish(); }
   void finish() override;
 

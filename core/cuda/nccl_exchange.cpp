@@ -1,5 +1,6 @@
 #include "core/cuda/nccl_exchange.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -22,6 +24,7 @@ using std::chrono::milliseconds;
 static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
 
 constexpr milliseconds kBetweenLooks{20};
+constexpr size_t kConnectingBytes = 256;
 // A lost peer's error comes here before the launcher has seen who was lost; the stage is aborted for that one's sake.
 constexpr milliseconds kPatienceWithLauncher{3000};
 
@@ -36,12 +39,12 @@ void require(ncclResult_t result, const char* call) {
 
 class NcclExchange : public device::Exchange {
  public:
-  NcclExchange(c10::DeviceIndex index, const std::atomic<uint32_t>& abort)
-      : index_(index), abort_(abort), stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)) {}
+  NcclExchange(c10::DeviceIndex index, const device::ExchangeParty& party)
+      : index_(index), party_(party), stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)) {}
   ~NcclExchange() override;
 
   // False on abort.
-  bool meet(const ncclUniqueId& id, uint32_t worker, uint32_t workers);
+  bool meet(const ncclUniqueId& id);
 
   void transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) override;
   void join() override;
@@ -50,10 +53,11 @@ class NcclExchange : public device::Exchange {
  private:
   void watch();
   void settle(std::unique_lock<std::mutex>& lock, const char* call);
+  void connect();
   void end(std::string why);
 
   const c10::DeviceIndex index_;
-  const std::atomic<uint32_t>& abort_;
+  device::ExchangeParty party_;
   const c10::cuda::CUDAStream stream_;
   std::mutex mutex_;  // of all below
   std::condition_variable closing_;
@@ -89,7 +93,7 @@ void NcclExchange::watch() {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
     if (asked != ncclSuccess) state = asked;
-    if (abort_.load() != 0) {
+    if (party_.abort.load() != 0) {
       end("");
     } else if (state != ncclSuccess && state != ncclInProgress) {
       end(ncclGetErrorString(state));
@@ -105,21 +109,43 @@ void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) 
     if (state == ncclSuccess) return;
     require(state, call);
     lock.unlock();  // for the watcher
+    if (party_.beat) party_.beat();
     std::this_thread::yield();
     lock.lock();
   }
 }
 
-bool NcclExchange::meet(const ncclUniqueId& id, uint32_t worker, uint32_t workers) {
+bool NcclExchange::meet(const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  std::unique_lock lock(mutex_);
-  require(ncclCommInitRankConfig(&communicator_, static_cast<int>(workers), id, static_cast<int>(worker), &config),
-          "ncclCommInitRankConfig");
-  watcher_ = std::thread([this] { watch(); });
-  settle(lock, "ncclCommInitRankConfig");
+  {
+    std::unique_lock lock(mutex_);
+    require(ncclCommInitRankConfig(&communicator_, static_cast<int>(party_.workers), id,
+                                   static_cast<int>(party_.worker), &config),
+            "ncclCommInitRankConfig");
+    watcher_ = std::thread([this] { watch(); });
+    settle(lock, "ncclCommInitRankConfig");
+  }
+  connect();
+  party_.beat = nullptr;
+  const std::lock_guard lock(mutex_);
   if (communicator_ == nullptr && !failure_.empty()) throw failure("ncclCommInitRankConfig", failure_);
   return communicator_ != nullptr;
+}
+
+// NCCL connects two GPUs when the first bytes are to go from one to the other: here, and not in a step.
+void NcclExchange::connect() {
+  const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
+                                     at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));
+  auto* const place = static_cast<std::byte*>(bytes.mutable_data_ptr());
+  std::vector<device::Transfer> sends, receives;
+  for (uint32_t peer = 0; peer < party_.workers; ++peer) {
+    if (peer == party_.worker) continue;
+    sends.push_back({peer, place + party_.worker * kConnectingBytes, kConnectingBytes});
+    receives.push_back({peer, place + peer * kConnectingBytes, kConnectingBytes});
+  }
+  transfer(sends, receives);
+  join();  // before the memory is given to somebody else
 }
 
 void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) {
@@ -152,12 +178,12 @@ void NcclExchange::check() {
   std::unique_lock lock(mutex_);
   if (failure_.empty()) return;
   const auto until = std::chrono::steady_clock::now() + kPatienceWithLauncher;
-  while (abort_.load() == 0 && std::chrono::steady_clock::now() < until) {
+  while (party_.abort.load() == 0 && std::chrono::steady_clock::now() < until) {
     lock.unlock();
     std::this_thread::sleep_for(kBetweenLooks);
     lock.lock();
   }
-  if (abort_.load() == 0) throw failure("NCCL", failure_);
+  if (party_.abort.load() == 0) throw failure("NCCL", failure_);
 }
 
 }  // namespace
@@ -171,12 +197,11 @@ device::ExchangeId new_nccl_id() {
 }
 
 std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
-                                                     uint32_t worker, uint32_t workers,
-                                                     const std::atomic<uint32_t>& abort) {
+                                                     const device::ExchangeParty& party) {
   ncclUniqueId nccl_id;
   std::memcpy(&nccl_id, id.data(), sizeof nccl_id);
-  auto exchange = std::make_unique<NcclExchange>(index, abort);
-  if (!exchange->meet(nccl_id, worker, workers)) return nullptr;
+  auto exchange = std::make_unique<NcclExchange>(index, party);
+  if (!exchange->meet(nccl_id)) return nullptr;
   return exchange;
 }
 

@@ -7,8 +7,6 @@
 
 #include <c10/core/Device.h>
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "core/device/exchange.h"
@@ -20,7 +18,6 @@ device::ExchangeId new_nccl_id();
 
 // As Device::open_exchange().
 std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
-                                                     uint32_t worker, uint32_t workers,
-                                                     const std::atomic<uint32_t>& abort);
+                                                     const device::ExchangeParty& party);
 
 }  // namespace estrain::cuda

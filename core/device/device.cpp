@@ -17,7 +17,7 @@ FinishAtEnd::~FinishAtEnd() {
 
 ExchangeId Device::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }
 
-std::unique_ptr<Exchange> Device::open_exchange(const ExchangeId&, uint32_t, uint32_t, const std::atomic<uint32_t>&) {
+std::unique_ptr<Exchange> Device::open_exchange(const ExchangeId&, const ExchangeParty&) {
   throw Error::make(Fault::bug, "{} does not exchange", describe());
 }
 

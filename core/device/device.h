@@ -13,7 +13,6 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -95,11 +94,10 @@ class Device {
   virtual CapturedPasses* captured_passes() { return nullptr; }
 
   // Of devices that pass data to each other by themselves, each of which has one worker of the stage: an id for all of
-  // them, made by one; then each its end of the exchange. Waits for the others; null where `abort` is set meanwhile.
-  // Throws Fault::device.
+  // them, made by one; then each its end of the exchange. Waits for the others; null where the stage is aborted
+  // meanwhile. Throws Fault::device.
   virtual ExchangeId new_exchange();
-  virtual std::unique_ptr<Exchange> open_exchange(const ExchangeId& id, uint32_t worker, uint32_t workers,
-                                                  const std::atomic<uint32_t>& abort);
+  virtual std::unique_ptr<Exchange> open_exchange(const ExchangeId& id, const ExchangeParty& party);
 
   // Waits until all readers and actions are through that were asked for; not for what was asked for behind the last of
   // them. Rethrows as finish() does.

@@ -2,14 +2,23 @@
 // What the workers of a stage pass to each other from one device's memory to another's, without the host's.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace estrain::device {
 
 // What workers find each other by: made by one of them, given to all.
 using ExchangeId = std::array<std::byte, 128>;
+
+// A worker among those that meet. While it waits for them, which takes seconds, it looks at `abort` and calls `beat`.
+struct ExchangeParty {
+  uint32_t worker, workers;
+  const std::atomic<uint32_t>& abort;  // lasts as long as the exchange
+  std::function<void()> beat;
+};
 
 struct Transfer {
   uint32_t peer;  // worker of the stage

@@ -26,7 +26,8 @@ namespace {
 
 constexpr int64_t kMostReaders = 16;  // where their number is to be found
 constexpr int64_t kNsBetweenSaves = INT64_C(2'000'000'000);
-constexpr int64_t kStepsInSharedMemory = 16;  // from one that was looked into on
+constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody seems to come
+constexpr int64_t kStepsInSharedMemory = 16;                    // from one that was looked into on
 
 int64_t cores() {
   cpu_set_t set;
@@ -70,10 +71,16 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
 std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
   const auto worker = static_cast<uint32_t>(order.worker.value);
+  comm::WorkerPulse& pulse = memory.pulse(order.worker.value);
+  const int64_t begun = monotonic_ns();
+  const auto beat = [&pulse, begun] {
+    const int64_t now = monotonic_ns();
+    if (now - begun < kLongestMeetingNs) pulse.beat(comm::Activity::meeting, now);
+  };
   device::ExchangeId id;
   if (worker == 0) memory.set_exchange_id(place.device.new_exchange());
   if (!memory.wait_exchange_id(&id)) return nullptr;
-  return place.device.open_exchange(id, worker, order.workers(), memory.header().abort);
+  return place.device.open_exchange(id, {worker, order.workers(), memory.header().abort, beat});
 }
 
 }  // namespace

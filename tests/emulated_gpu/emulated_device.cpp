@@ -106,9 +106,9 @@ class EmulatedDevice : public device::Device {
   }
   void defer(std::function<void()> action) override { arrivals_.push({{}, std::move(action)}); }
   device::ExchangeId new_exchange() override { return new_exchange_id(); }
-  std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id, uint32_t worker, uint32_t workers,
-                                                  const std::atomic<uint32_t>& abort) override {
-    return open_emulated_exchange(id, worker, workers, abort);
+  std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id,
+                                                  const device::ExchangeParty& party) override {
+    return open_emulated_exchange(id, party);
   }
   void finish_reads() override { arrivals_.finish(); }
   void finish() override { arrivals_.finish(); }

@@ -40,8 +40,8 @@ UniqueFd new_socket() {
 
 class EmulatedExchange : public device::Exchange {
  public:
-  EmulatedExchange(uint32_t worker, uint32_t workers, const std::atomic<uint32_t>& abort)
-      : worker_(worker), peers_(workers), abort_(abort) {}
+  explicit EmulatedExchange(const device::ExchangeParty& party)
+      : worker_(party.worker), peers_(party.workers), abort_(party.abort), beat_(party.beat) {}
 
   // Connects to the workers before this one, and is connected to by those behind it.
   bool meet(const device::ExchangeId& id) {
@@ -58,6 +58,7 @@ class EmulatedExchange : public device::Exchange {
       pollfd waits{listener.get(), POLLIN, 0};
       while (::poll(&waits, 1, kLookMs) <= 0) {
         if (abort_.load() != 0) return false;
+        beat_();
       }
       UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
       uint32_t who = 0;
@@ -99,6 +100,7 @@ class EmulatedExchange : public device::Exchange {
         peers_[peer].socket = std::move(socket);
         return true;
       }
+      beat_();
       ::usleep(1000);
     }
     return false;
@@ -141,6 +143,7 @@ class EmulatedExchange : public device::Exchange {
   const uint32_t worker_;
   std::vector<Peer> peers_;
   const std::atomic<uint32_t>& abort_;
+  const std::function<void()> beat_;
 };
 
 }  // namespace
@@ -151,9 +154,9 @@ device::ExchangeId new_exchange_id() {
   return id;
 }
 
-std::unique_ptr<device::Exchange> open_emulated_exchange(const device::ExchangeId& id, uint32_t worker,
-                                                         uint32_t workers, const std::atomic<uint32_t>& abort) {
-  auto exchange = std::make_unique<EmulatedExchange>(worker, workers, abort);
+std::unique_ptr<device::Exchange> open_emulated_exchange(const device::ExchangeId& id,
+                                                         const device::ExchangeParty& party) {
+  auto exchange = std::make_unique<EmulatedExchange>(party);
   if (!exchange->meet(id)) return nullptr;
   return exchange;
 }
