@@ -31,8 +31,10 @@ ESTRAIN_FUNCTION Floats logarithm_sum(LogarithmParts parts, Floats e) {
 // log(1 + f) + e ln 2.
 ESTRAIN_FUNCTION Floats logarithm_of(Floats f, Floats e) { return logarithm_sum(logarithm_parts(f), e); }
 
-// e of a positive normal number.
-ESTRAIN_FUNCTION Integers logarithm_exponent(Floats x) { return (integers_of(x) - 0x3F2AAAAB) >> 23; }
+// e of a positive normal number; of others, something.
+ESTRAIN_FUNCTION Integers logarithm_exponent(Floats x) {
+  return __builtin_bit_cast(Integers, bits_of(x) - 0x3F2AAAABu) >> 23;  // any x may come here: bits do not overflow
+}
 
 // x * 2^-e by its exponent bits; x and the result are normal.
 ESTRAIN_FUNCTION Floats lowered_by_power(Floats x, Integers e) {

@@ -50,7 +50,7 @@ ESTRAIN_FUNCTION DoubleWord double_logarithm(Floats m, Floats e) {
 ESTRAIN_FUNCTION DoubleWord double_logarithm(Floats x) {
   const auto denormal = x < broadcast(1.17549435e-38f);
   const Floats normal = denormal ? x * 8388608.0f : x;
-  const Integers e = (integers_of(normal) - 0x3F3504F3) >> 23;
+  const Integers e = __builtin_bit_cast(Integers, bits_of(normal) - 0x3F3504F3u) >> 23;
   const Floats exponent = converted(e) - (denormal ? broadcast(23.0f) : broadcast(0.0f));
   return double_logarithm(lowered_by_power(normal, e), exponent);
 }
