@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <span>
+
 #include "kernels/device_queue.h"
 #include "kernels/optimizer.h"
 
@@ -20,25 +22,50 @@ struct UpdateDigest {
   int unused = 0;
 };
 
+// A piece of a parameter, as OptimizerPiece: its arrays in the device's memory.
+struct UpdatePiece {
+  size_t n = 0;
+  uint64_t first_word = 0;
+  const float* gradient = nullptr;
+  const float* parameter = nullptr;
+  float* new_parameter = nullptr;
+  const float* slots[2] = {nullptr, nullptr};
+  float* new_slots[2] = {nullptr, nullptr};
+  UpdateDigest* digest = nullptr;
+};
+
+// digest(words, 4 * n, first_word), to be added to *sum.
+struct DigestPiece {
+  const void* words = nullptr;
+  size_t n = 0;
+  uint64_t first_word = 0;
+  unsigned long long* sum = nullptr;
+};
+
+// Elements [offset, offset + n) of an array of sums, and what is to be folded into them.
+struct FoldPiece {
+  const float* src = nullptr;
+  size_t offset = 0, n = 0;
+};
+
+// Pieces lie in host memory, what they point at in the device's; so many of them as fit in a launch share one: most
+// parameters of a network are small, and a launch takes as long as many elements do.
 struct DeviceUpdates {
-  // `piece` as on the CPU, its pointers the device's; `stream` and `portable` of it count for nothing. gradient_factor:
-  // a factor in the device's memory, which replaces the piece's (null: does not).
-  void (*sgd)(const Sgd& sgd, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+  // gradient_factor: what all gradients are multiplied by first, in the device's memory (null: 1).
+  void (*sgd)(const Sgd& sgd, std::span<const UpdatePiece> pieces, const float* gradient_factor,
               const DeviceQueue& queue) = nullptr;
-  void (*adam)(const Adam& adam, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+  void (*adam)(const Adam& adam, std::span<const UpdatePiece> pieces, const float* gradient_factor,
                const DeviceQueue& queue) = nullptr;
 
-  // Adds digest(words, 4 * n, first_word) to *sum.
-  void (*digest)(const void* words, int64_t n, uint64_t first_word, unsigned long long* sum,
-                 const DeviceQueue& queue) = nullptr;
+  void (*digest)(std::span<const DigestPiece> pieces, const DeviceQueue& queue) = nullptr;
 
   // *factor = clip_factor(*norm, max_norm) of portable/reduction.h
   void (*clip_factor)(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) = nullptr;
 
-  // As in kernels/sum.h. `operands` lies in host memory, what it points at in the device's; at most
-  // kMostDeviceOperands.
-  void (*fold_scaled)(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
-                      size_t n, const DeviceQueue& queue) = nullptr;
+  // As in kernels/sum.h, of every piece: `operands` (at most kMostDeviceOperands) and `dst` begin where the offsets
+  // count from.
+  void (*fold_scaled)(float* dst, std::span<const float* const> operands, float factor,
+                      std::span<const FoldPiece> pieces, const DeviceQueue& queue) = nullptr;
   void (*add)(float* dst, const float* a, const float* b, size_t n, const DeviceQueue& queue) = nullptr;
   void (*add_zero)(float* dst, const float* a, size_t n, const DeviceQueue& queue) = nullptr;
 };

@@ -51,20 +51,15 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
   return present;
 }
 
-bool fold_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
-                    const kernels::DeviceQueue& queue) {
+bool fold_absent_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
+                           const kernels::DeviceQueue& queue) {
   const kernels::DeviceUpdates& updates = *queue.updates;
-  if (gradient != nullptr && std::ranges::all_of(left, &Partial::present)) {
-    std::array<const float*, kernels::kMostDeviceOperands> operands;
-    std::ranges::transform(left, operands.begin(), &Partial::values);
-    updates.fold_scaled(out, operands.data(), left.size(), gradient, factor, n, queue);
-    return true;
-  }
   // As above, one addition at a time. The last one reads left[0], whose memory `out` may be.
   void* const scratch = queue.allocate(queue, n * sizeof(float));
   auto* const sum = static_cast<float*>(scratch);
   bool present = gradient != nullptr;
-  if (present) updates.fold_scaled(sum, nullptr, 0, gradient, factor, n, queue);
+  const kernels::FoldPiece piece = {gradient, 0, n};
+  if (present) updates.fold_scaled(sum, {}, factor, {&piece, 1}, queue);
   for (size_t i = left.size(); i-- > 0;) {
     float* const to = i == 0 ? out : sum;
     if (left[i].present && present) {

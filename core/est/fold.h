@@ -24,8 +24,9 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
 // left + right, the same way.
 bool add_partials(Partial left, Partial right, float* out, size_t n);
 
-// fold() of arrays in a device's memory, put into its queue: the same bits.
-bool fold_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
-                    const kernels::DeviceQueue& queue);
+// fold() of arrays in a device's memory, put into its queue: the same bits. For where something is absent; what is
+// present throughout, kernels::DeviceUpdates folds many parameters of at once.
+bool fold_absent_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
+                           const kernels::DeviceQueue& queue);
 
 }  // namespace estrain::est

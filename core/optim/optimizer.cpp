@@ -22,8 +22,7 @@ std::vector<std::string_view> Optimizer::slots(size_t parameter) const {
   return {};
 }
 
-kernels::Sgd Optimizer::sgd(size_t parameter, int64_t updates_before, double lr) const {
-  const GroupSettings& group = groups_.settings(parameter);
+kernels::Sgd Optimizer::sgd(const GroupSettings& group, int64_t updates_before, double lr) const {
   return {.lr = lr,
           .momentum = group.momentum,
           .dampening = section_.dampening,
@@ -32,12 +31,12 @@ kernels::Sgd Optimizer::sgd(size_t parameter, int64_t updates_before, double lr)
           .first = updates_before == 0};
 }
 
-kernels::Adam Optimizer::adam(size_t parameter, int64_t updates_before, double lr) const {
+kernels::Adam Optimizer::adam(const GroupSettings& group, int64_t updates_before, double lr) const {
   return {.lr = lr,
           .beta1 = section_.betas[0],
           .beta2 = section_.betas[1],
           .eps = section_.eps,
-          .weight_decay = groups_.settings(parameter).weight_decay,
+          .weight_decay = group.weight_decay,
           .decoupled = section_.name == OptimizerKind::adamw,
           .step = updates_before + 1,
           .square_roots = arithmetic_.square_roots};
@@ -48,18 +47,18 @@ kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_bef
   kernels::OptimizerPiece piece = elements;
   piece.portable = arithmetic_.portable;
   if (section_.name == OptimizerKind::sgd) {
-    return kernels::update(sgd(parameter, updates_before, lr), piece, arithmetic_.isa);
+    return kernels::update(sgd(groups_.settings(parameter), updates_before, lr), piece, arithmetic_.isa);
   }
-  return kernels::update(adam(parameter, updates_before, lr), piece, arithmetic_.isa);
+  return kernels::update(adam(groups_.settings(parameter), updates_before, lr), piece, arithmetic_.isa);
 }
 
-void Optimizer::update_on_device(size_t parameter, int64_t updates_before, double lr,
-                                 const kernels::OptimizerPiece& piece, const float* gradient_factor,
-                                 kernels::UpdateDigest* digest, const kernels::DeviceQueue& queue) const {
+void Optimizer::update_on_device(size_t group, int64_t updates_before, double lr,
+                                 std::span<const kernels::UpdatePiece> pieces, const float* gradient_factor,
+                                 const kernels::DeviceQueue& queue) const {
   if (section_.name == OptimizerKind::sgd) {
-    queue.updates->sgd(sgd(parameter, updates_before, lr), piece, gradient_factor, digest, queue);
+    queue.updates->sgd(sgd(groups_.groups[group], updates_before, lr), pieces, gradient_factor, queue);
   } else {
-    queue.updates->adam(adam(parameter, updates_before, lr), piece, gradient_factor, digest, queue);
+    queue.updates->adam(adam(groups_.groups[group], updates_before, lr), pieces, gradient_factor, queue);
   }
 }
 

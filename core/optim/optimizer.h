@@ -6,6 +6,7 @@
 // step). The owner of a parameter adds one to it with every update.
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,15 +40,14 @@ class Optimizer {
   // `lr`.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
-  // The same in a device's memory, put into its queue, with IEEE's square roots and multiply-adds rounded once;
-  // `gradient_factor` (null: none) and `digest` are the device's memory too.
-  void update_on_device(size_t parameter, int64_t updates_before, double lr, const kernels::OptimizerPiece& piece,
-                        const float* gradient_factor, kernels::UpdateDigest* digest,
-                        const kernels::DeviceQueue& queue) const;
+  // The same in a device's memory, put into its queue, with IEEE's square roots and multiply-adds rounded once: pieces
+  // of parameters that share `group` and the number of updates before. gradient_factor: kernels/device_updates.h.
+  void update_on_device(size_t group, int64_t updates_before, double lr, std::span<const kernels::UpdatePiece> pieces,
+                        const float* gradient_factor, const kernels::DeviceQueue& queue) const;
 
  private:
-  kernels::Sgd sgd(size_t parameter, int64_t updates_before, double lr) const;
-  kernels::Adam adam(size_t parameter, int64_t updates_before, double lr) const;
+  kernels::Sgd sgd(const GroupSettings& group, int64_t updates_before, double lr) const;
+  kernels::Adam adam(const GroupSettings& group, int64_t updates_before, double lr) const;
 
   spec::OptimizerSection section_;
   ParameterGroups groups_;

@@ -15,17 +15,13 @@ uint32_t worker_of_est_0(const StageOrder& order) {
 }  // namespace
 
 ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order, comm::WorkerPulse& pulse, int spins)
-    : place_(place),
-      job_(place.job),
+    : ResidentStep(place, order),
       worker_(static_cast<uint32_t>(order.worker.value)),
       workers_(order.workers()),
       own_(order.own()),
       keeper_(worker_of_est_0(order)),
-      clips_(job_.spec().train.clip_grad_norm > 0),
-      finish_(comm::plan_finish(sum_order(job_), job_.spec().job.ests, order.ranges)),
+      finish_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
       shares_(job_.parameters_bytes() / sizeof(float), workers_),
-      sums_(job_, place.device, order.own()),
-      optimizer_(place),
       pulse_(pulse),
       gathered_(place.memory.header().gathered, place.memory.header().abort, workers_, spins) {
   lay_out_sources(order);
@@ -38,7 +34,7 @@ void ExchangedUpdate::lay_out_sources(const StageOrder& order) {
   int64_t slots = 0;
   for (const EstRange& range : order.ranges) {
     first_slot.push_back(slots);
-    slots += comm::plan_fold(sum_order(job_), job_.spec().job.ests, range).passed_on;
+    slots += comm::plan_fold(job_.sum_order(), job_.spec().job.ests, range).passed_on;
   }
   size_t owned = 0;
   for (size_t b = 0; b < shares_.buckets(); ++b) owned += own_share(b).size();
@@ -74,19 +70,9 @@ void ExchangedUpdate::cut_pieces() {
 }
 
 void ExchangedUpdate::begin_step(int64_t step) {
-  step_ = step;
-  optimizer_.begin_step(step);
+  ResidentStep::begin_step(step);
   awaited_ = parameters_in_;
   next_bucket_ = 0;
-}
-
-void ExchangedUpdate::backward(size_t arrival, const torch::Tensor& loss) {
-  place_.hooks.backward_on_device(
-      loss, [this, arrival](size_t parameter, const torch::Tensor& gradient) { fold(arrival, parameter, gradient); });
-}
-
-void ExchangedUpdate::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
-  for (size_t i = 0; i < gradients.size(); ++i) fold(arrival, i, gradients[i]);
 }
 
 void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
@@ -95,6 +81,7 @@ void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor
   show_presence(parameter);
   for (const size_t bucket : buckets_of_[parameter]) --awaited_[bucket];
   // In one order on all workers, whatever that of their gradients.
+  if (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) sums_.flush();
   while (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) send_sums(next_bucket_++);
 }
 
@@ -188,11 +175,6 @@ void ExchangedUpdate::share_out(size_t bucket, float* values) {
   place_.exchange->transfer(sends_, receives_);
 }
 
-void ExchangedUpdate::keep_buffers() {
-  place_.model.put_buffers(*place_.resident, step_ + 1);
-  optimizer_.digest_buffers();
-}
-
 void ExchangedUpdate::share_buffers() {
   const size_t bytes = job_.buffers_bytes();
   if (bytes == 0) return;
@@ -240,7 +222,8 @@ int64_t ExchangedUpdate::complete() {
   float* const parameters = job_.parameters_at(place_.resident->copy(step_ + 1));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     for (const Piece& piece : pieces_[b])
-      optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr, factor);
+      optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr);
+    optimizer_.flush(factor);
     share_out(b, parameters);
   }
   share_buffers();

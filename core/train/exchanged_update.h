@@ -11,23 +11,17 @@
 
 #include "core/comm/barrier.h"
 #include "core/device/exchange.h"
-#include "core/train/resident_optimizer.h"
-#include "core/train/resident_sums.h"
+#include "core/train/resident_step.h"
 #include "core/train/shares.h"
-#include "core/train/stage_order.h"
-#include "core/train/step_update.h"
 
 namespace estrain::train {
 
-class ExchangedUpdate : public StepUpdate {
+class ExchangedUpdate : public ResidentStep {
  public:
   // place.resident and place.exchange are set. Meetings are reported to `pulse`; `spins`: core/comm/barrier.h.
   ExchangedUpdate(Workplace& place, const StageOrder& order, comm::WorkerPulse& pulse, int spins);
 
   void begin_step(int64_t step) override;
-  void backward(size_t arrival, const torch::Tensor& loss) override;
-  void take(size_t arrival, const std::vector<torch::Tensor>& gradients) override;
-  void keep_buffers() override;
   int64_t complete() override;
   bool combine() override;
 
@@ -45,7 +39,7 @@ class ExchangedUpdate : public StepUpdate {
 
   void lay_out_sources(const StageOrder& order);
   void cut_pieces();
-  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient);
+  void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void show_presence(size_t parameter);
   bool reached(size_t parameter) const;
   float* own_part(const Source& source, size_t bucket) const;
@@ -58,16 +52,11 @@ class ExchangedUpdate : public StepUpdate {
   void share_buffers();
   FloatRange own_share(size_t bucket) const { return shares_.share(bucket, worker_); }
 
-  Workplace& place_;
-  Job& job_;
   const uint32_t worker_, workers_;
   const EstRange own_;
   const uint32_t keeper_;  // of the buffers: EST 0's worker
-  const bool clips_;
   const comm::FinishPlan finish_;
   Shares shares_;
-  ResidentSums sums_;
-  ResidentOptimizer optimizer_;
   std::vector<Source> sources_;                  // in the order of finish_.sources
   std::vector<at::Tensor> received_;             // what their values lie in, of the other workers
   std::vector<size_t> received_at_;              // [bucket]: in them, its share begins
@@ -79,7 +68,6 @@ class ExchangedUpdate : public StepUpdate {
   comm::Barrier gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being asked for
   // of the step under way
-  int64_t step_ = 0;
   std::vector<size_t> awaited_;  // [bucket]: parameters that are not through with the last EST
   size_t next_bucket_ = 0;
   bool aborted_ = false;

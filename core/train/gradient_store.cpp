@@ -9,22 +9,18 @@ namespace {
 
 constexpr size_t kDeepestStack = 64;
 
-comm::SumOrder order_of(const Job& job) {
-  return job.spec().job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
-}
-
 }  // namespace
 
 GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order)
     : job_(job), memory_(memory), factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
   const int64_t ests = job.spec().job.ests;
-  fold_ = comm::plan_fold(order_of(job), ests, order.own());
-  finish_ = comm::plan_finish(order_of(job), ests, order.ranges);
+  fold_ = comm::plan_fold(job.sum_order(), ests, order.own());
+  finish_ = comm::plan_finish(job.sum_order(), ests, order.ranges);
   if (finish_.depth > static_cast<int>(kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   std::vector<int64_t> first_slot;
   for (const EstRange& range : order.ranges) {
     first_slot.push_back(slots_);
-    slots_ += comm::plan_fold(order_of(job), ests, range).buffers;
+    slots_ += comm::plan_fold(job.sum_order(), ests, range).buffers;
   }
   own_first_slot_ = first_slot[static_cast<size_t>(order.worker.value)];
   for (const comm::FinishPlan::Source& source : finish_.sources) {

@@ -8,6 +8,7 @@
 
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/comm/reduction_tree.h"
 #include "core/data/dataset.h"
 #include "core/data/sampler.h"
 #include "core/device/device.h"
@@ -44,6 +45,8 @@ class Job {
 
   // Sizes of the shared memory that this job needs.
   comm::MemoryPlan memory_plan() const;
+
+  comm::SumOrder sum_order() const;  // of the ESTs' gradients
 
   bool evaluates_after(int64_t step) const;
   bool saves_after(int64_t step) const;

@@ -31,31 +31,48 @@ void ResidentOptimizer::begin_step(int64_t step) {
   old_state_ = state_.copy(step);
   new_state_ = state_.copy(step + 1);
   rates_ = job_.learning_rates(step);
+  batches_.clear();
+  pending_elements_ = 0;
   results_.zero_();
 }
 
-void ResidentOptimizer::update(const Piece& piece, const float* gradient, const float* factor) {
+void ResidentOptimizer::update(const Piece& piece, const float* gradient) {
   if (piece.size == 0) return;
   if (gradient == nullptr) return keep(piece);
   const size_t i = piece.parameter;
-  kernels::OptimizerPiece whole;
-  whole.n = piece.size;
-  whole.first_word = piece.begin;
-  whole.gradient = gradient;
-  whole.parameter = job_.parameter(old_state_, i) + piece.begin;
-  whole.new_parameter = job_.parameter(new_state_, i) + piece.begin;
+  kernels::UpdatePiece update = {.n = piece.size, .first_word = piece.begin, .gradient = gradient};
+  update.parameter = job_.parameter(old_state_, i) + piece.begin;
+  update.new_parameter = job_.parameter(new_state_, i) + piece.begin;
   for (size_t k = 0; k < job_.num_slots(i); ++k) {
-    whole.slots[k] = job_.slot(old_state_, i, k) + piece.begin;
-    whole.new_slots[k] = job_.slot(new_state_, i, k) + piece.begin;
+    update.slots[k] = job_.slot(old_state_, i, k) + piece.begin;
+    update.new_slots[k] = job_.slot(new_state_, i, k) + piece.begin;
   }
-  const double lr = rates_[job_.optimizer().groups().group_of[i]];
-  job_.optimizer().update_on_device(i, *job_.updates(state_.host(step_), i), lr, whole, factor, digest_of_parameter(i),
-                                    *place_.device.queue());
+  update.digest = digest_of_parameter(i);
+  batch_of(i).pieces.push_back(update);
+  pending_elements_ += piece.size;
 }
 
-void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient, const float* factor) {
+ResidentOptimizer::Batch& ResidentOptimizer::batch_of(size_t parameter) {
+  const size_t group = job_.optimizer().groups().group_of[parameter];
+  const int64_t updates_before = *job_.updates(state_.host(step_), parameter);
+  for (Batch& batch : batches_) {
+    if (batch.group == group && batch.updates_before == updates_before) return batch;
+  }
+  return batches_.emplace_back(Batch{group, updates_before, {}});
+}
+
+void ResidentOptimizer::flush(const float* factor) {
+  for (Batch& batch : batches_) {
+    job_.optimizer().update_on_device(batch.group, batch.updates_before, rates_[batch.group], batch.pieces, factor,
+                                      *place_.device.queue());
+    batch.pieces.clear();
+  }
+  pending_elements_ = 0;
+}
+
+void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
   count(parameter, gradient != nullptr);
-  update({parameter, 0, job_.elements(parameter)}, gradient, factor);
+  update({parameter, 0, job_.elements(parameter)}, gradient);
 }
 
 void ResidentOptimizer::count(size_t parameter, bool reached) {
@@ -65,10 +82,10 @@ void ResidentOptimizer::count(size_t parameter, bool reached) {
 void ResidentOptimizer::keep(const Piece& piece) {
   const kernels::DeviceQueue& queue = *place_.device.queue();
   const size_t i = piece.parameter;
-  const auto n = static_cast<int64_t>(piece.size);
-  const auto copy = [&](float* to, const float* from, unsigned long long* digest) {
-    queue.kernels->copy(to + piece.begin, from + piece.begin, n, {.device = &queue});
-    queue.updates->digest(to + piece.begin, n, piece.begin, digest, queue);
+  const auto copy = [&](float* to, const float* from, unsigned long long* sum) {
+    queue.kernels->copy(to + piece.begin, from + piece.begin, static_cast<int64_t>(piece.size), {.device = &queue});
+    const kernels::DigestPiece whole = {to + piece.begin, piece.size, piece.begin, sum};
+    queue.updates->digest({&whole, 1}, queue);
   };
   kernels::UpdateDigest* const digest = digest_of_parameter(i);
   copy(job_.parameter(new_state_, i), job_.parameter(old_state_, i), &digest->parameter);
@@ -93,12 +110,11 @@ const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradie
 }
 
 void ResidentOptimizer::digest_buffers() {
-  const kernels::DeviceQueue& queue = *place_.device.queue();
-  for (size_t i = 0; i < job_.buffers().size(); ++i) {
-    const auto words = static_cast<int64_t>(job_.buffers()[i].nbytes() / 4);
-    if (words == 0) continue;
-    queue.updates->digest(job_.buffers(new_state_) + job_.buffer_offset(i), words, 0, digest_of_buffer(i), queue);
-  }
+  std::vector<kernels::DigestPiece> buffers;
+  for (size_t i = 0; i < job_.buffers().size(); ++i)
+    buffers.push_back(
+        {job_.buffers(new_state_) + job_.buffer_offset(i), job_.buffers()[i].nbytes() / 4, 0, digest_of_buffer(i)});
+  place_.device.queue()->updates->digest(buffers, *place_.device.queue());
 }
 
 void ResidentOptimizer::read_results() {

@@ -23,11 +23,15 @@ class ResidentOptimizer {
   struct Piece {
     size_t parameter, begin, size;
   };
-  // With the summed gradient of that piece, times *factor (null: 1). Gradient null: no EST reached the parameter, which
-  // keeps its values and its state.
-  void update(const Piece& piece, const float* gradient, const float* factor);
+  // With the summed gradient of that piece, which is read after flush(). Gradient null: no EST reached the parameter,
+  // which keeps its values and its state.
+  void update(const Piece& piece, const float* gradient);
   // Whole parameters, counted.
-  void update_all_of(size_t parameter, const float* gradient, const float* factor);
+  void update_all_of(size_t parameter, const float* gradient);
+  // Elements that wait for flush().
+  size_t pending() const { return pending_elements_; }
+  // Gradients times *factor (null: 1).
+  void flush(const float* factor);
   // Once per parameter: whether it was reached.
   void count(size_t parameter, bool reached);
 
@@ -42,10 +46,18 @@ class ResidentOptimizer {
   void read_results();
 
  private:
+  // Pieces of parameters that share a group and the number of updates before, and so a launch.
+  struct Batch {
+    size_t group;
+    int64_t updates_before;
+    std::vector<kernels::UpdatePiece> pieces;
+  };
+
   // An array in the device's memory: the digests of all parameters, those of all buffers, and the norm.
   kernels::UpdateDigest* digest_of_parameter(size_t i) const;
   unsigned long long* digest_of_buffer(size_t i) const;
   float* norm() const;
+  Batch& batch_of(size_t parameter);
   void record(const std::byte* results);
   void keep(const Piece& piece);
 
@@ -58,6 +70,8 @@ class ResidentOptimizer {
   std::byte* old_state_ = nullptr;
   std::byte* new_state_ = nullptr;
   std::vector<double> rates_;
+  std::vector<Batch> batches_;
+  size_t pending_elements_ = 0;
 };
 
 }  // namespace estrain::train

@@ -11,10 +11,6 @@ constexpr size_t kDeepestStack = 64;
 
 }  // namespace
 
-comm::SumOrder sum_order(const Job& job) {
-  return job.spec().job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
-}
-
 at::Tensor new_floats(size_t count, const device::Device& device) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kFloat).device(device.torch_device()));
 }
@@ -22,7 +18,7 @@ at::Tensor new_floats(size_t count, const device::Device& device) {
 ResidentSums::ResidentSums(const Job& job, device::Device& device, EstRange own)
     : job_(job),
       device_(device),
-      plan_(comm::plan_fold(sum_order(job), job.spec().job.ests, own)),
+      plan_(comm::plan_fold(job.sum_order(), job.spec().job.ests, own)),
       factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
   for (int slot = 0; slot < plan_.buffers; ++slot) {
     slots_.push_back(new_floats(job.parameters_bytes() / sizeof(float), device));
@@ -34,17 +30,49 @@ est::Partial ResidentSums::partial(int slot, size_t parameter) const {
   return {values(slot) + job_.gradient_offset(parameter), present(slot, parameter)};
 }
 
+void ResidentSums::forget() {
+  pending_.clear();
+  pending_gradients_.clear();
+  pending_elements_ = 0;
+}
+
 const float* ResidentSums::fold(size_t arrival, size_t parameter, const at::Tensor& gradient) {
+  if (arrival != pending_arrival_) flush();
+  pending_arrival_ = arrival;
   const auto [depth, merges] = plan_.arrivals[arrival];
   const int target = depth - merges;
+  bool whole = gradient.defined();
+  for (int i = 0; i < merges; ++i) whole &= present(target + i, parameter);
+  const bool is_present = whole ? fold_later(parameter, gradient) : fold_absent(target, merges, parameter, gradient);
+  present_[static_cast<size_t>(target)][parameter] = is_present ? 1 : 0;
+  return is_present ? values(target) + job_.gradient_offset(parameter) : nullptr;
+}
+
+bool ResidentSums::fold_later(size_t parameter, const at::Tensor& gradient) {
+  pending_.push_back({gradient.const_data_ptr<float>(), job_.gradient_offset(parameter), job_.elements(parameter)});
+  pending_gradients_.push_back(gradient);
+  pending_elements_ += job_.elements(parameter);
+  if (pending_elements_ >= kEnoughElements) flush();
+  return true;
+}
+
+bool ResidentSums::fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient) {
   std::array<est::Partial, kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter);
-  float* const sum = values(target) + job_.gradient_offset(parameter);
-  const bool present = est::fold_on_device({left.data(), static_cast<size_t>(merges)},
-                                           gradient.defined() ? gradient.const_data_ptr<float>() : nullptr, factor_,
-                                           sum, job_.elements(parameter), *device_.queue());
-  present_[static_cast<size_t>(target)][parameter] = present ? 1 : 0;
-  return present ? sum : nullptr;
+  return est::fold_absent_on_device(
+      {left.data(), static_cast<size_t>(merges)}, gradient.defined() ? gradient.const_data_ptr<float>() : nullptr,
+      factor_, values(target) + job_.gradient_offset(parameter), job_.elements(parameter), *device_.queue());
+}
+
+void ResidentSums::flush() {
+  if (pending_.empty()) return;
+  const auto [depth, merges] = plan_.arrivals[pending_arrival_];
+  const int target = depth - merges;
+  std::array<const float*, kDeepestStack> left;
+  for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = values(target + i);
+  device_.queue()->updates->fold_scaled(values(target), {left.data(), static_cast<size_t>(merges)}, factor_, pending_,
+                                        *device_.queue());
+  forget();
 }
 
 const float* ResidentSums::finish(size_t parameter, const at::Tensor& gradient) {

@@ -160,10 +160,7 @@ bool Stage::step(int64_t step) {
     return false;
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
-  {
-    const device::FinishAtEnd finish(place_.device);
-    if (!run_ests(step) || !update_->combine()) return false;
-  }
+  if (!run_ests(step) || !update_->combine()) return false;
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -227,7 +224,8 @@ void Stage::commit(int64_t step) {
   record.head->time_ns = monotonic_ns();
   const int64_t took = record.head->time_ns - header.progress_ns.exchange(record.head->time_ns);
   if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
-  record.head->lr = job_.learning_rates(step)[0];
+  const double lr = job_.learning_rates(step)[0];
+  record.head->lr = lr;
   record.head->loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   header.next_sum.store(0);
   header.next_update.store(0);
@@ -235,7 +233,7 @@ void Stage::commit(int64_t step) {
   if (!place_.resident) header.whole.store(step + 1);
   if (!comm::publish_record(memory_)) return;
   if (!place_.resident) {
-    header.lr[(step + 1) & 1].store(job_.learning_rates(step)[0]);
+    header.lr[(step + 1) & 1].store(lr);
     header.committed.store(step + 1);
   }
   header.trained.store(step + 1);

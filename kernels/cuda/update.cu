@@ -1,4 +1,4 @@
-// A thread for each element; a block of threads adds its part of a digest.
+// Arrays side by side: a block of threads has a part of one, and adds its part of a digest.
 
 #include <stdexcept>
 
@@ -10,82 +10,175 @@
 namespace estrain::kernels::cuda {
 namespace {
 
+constexpr int kEach = 4;  // elements of a thread
+constexpr int64_t kBlockElements = int64_t{kThreads} * kEach;
+constexpr size_t kMostParameterBytes = 4096;  // of a kernel
+
+// What a launch works on; it travels with the kernel's other parameters.
+template <typename Piece, unsigned most>
+struct Table {
+  Piece pieces[most];
+  unsigned first_block[most];
+  unsigned count = 0;
+};
+using Updates = Table<UpdatePiece, 40>;
+using Folds = Table<FoldPiece, 96>;
+using Digests = Table<DigestPiece, 64>;
+
+// Calls launch_table(table, grid) for as many tables as it takes.
+template <typename Filled, typename Piece, typename Launch>
+void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
+  constexpr unsigned most = sizeof(Filled::pieces) / sizeof(Piece);
+  Filled table;
+  int64_t blocks = 0;
+  const auto flush = [&] {
+    if (table.count > 0) launch_table(table, Grid{blocks});
+    table.count = 0;
+    blocks = 0;
+  };
+  for (const Piece& piece : pieces) {
+    if (piece.n == 0) continue;
+    const int64_t more = (static_cast<int64_t>(piece.n) + kBlockElements - 1) / kBlockElements;
+    if (table.count == most || blocks + more > INT32_MAX) flush();
+    table.pieces[table.count] = piece;
+    table.first_block[table.count++] = static_cast<unsigned>(blocks);
+    blocks += more;
+  }
+  flush();
+}
+
+// The piece that this block of threads has a part of.
+template <typename Piece, unsigned most>
+__device__ unsigned own_piece(const Table<Piece, most>& table) {
+  unsigned low = 0, high = table.count;
+  while (high - low > 1) {
+    const unsigned middle = (low + high) / 2;
+    (table.first_block[middle] <= blockIdx.x ? low : high) = middle;
+  }
+  return low;
+}
+
+// This thread's elements of it: first(), and kThreads on, and so on, kEach in all, of which those below n are there.
+template <typename Piece, unsigned most>
+__device__ int64_t first_element(const Table<Piece, most>& table, unsigned piece) {
+  return static_cast<int64_t>(blockIdx.x - table.first_block[piece]) * kBlockElements + threadIdx.x;
+}
+
 __device__ unsigned long long weighted(float value, uint64_t word) {
   const uint64_t table = static_cast<uint32_t>(splitmix64(word % digest_block) >> 32) | 1;
   return bits_of(value) * (table * digest_key(word / digest_block));
 }
 
-// Adds the threads' numbers to *sum.
-__device__ void add_to(unsigned long long* sum, unsigned long long mine) {
-  __shared__ unsigned long long all[kThreads];
-  all[threadIdx.x] = mine;
+// Adds the threads' numbers to *to[0], *to[1] and so on.
+template <int sums>
+__device__ void add_to(unsigned long long* const (&to)[sums], const unsigned long long (&own)[sums]) {
+  __shared__ unsigned long long all[sums][kThreads];
+#pragma unroll
+  for (int s = 0; s < sums; ++s) all[s][threadIdx.x] = own[s];
   __syncthreads();
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) all[threadIdx.x] += all[threadIdx.x + half];
+    if (threadIdx.x < half) {
+#pragma unroll
+      for (int s = 0; s < sums; ++s) all[s][threadIdx.x] += all[s][threadIdx.x + half];
+    }
     __syncthreads();
   }
-  if (threadIdx.x == 0) atomicAdd(sum, all[0]);
-  __syncthreads();
+  if (threadIdx.x > 0) return;
+#pragma unroll
+  for (int s = 0; s < sums; ++s) atomicAdd(to[s], all[s][0]);
 }
 
 __device__ bool is_finite(float x) { return x - x == 0; }
 
-__device__ float factor_of(const float* replaced, float own) { return replaced == nullptr ? own : *replaced; }
+// The i-th of `values`, of which there are n; 0 behind them.
+__device__ float read(const float* values, int64_t i, int64_t n) { return i < n ? values[i] : 0.0f; }
 
 template <bool has_momentum>
-__global__ void update_sgd(SgdScalars k, OptimizerPiece piece, const float* gradient_factor, UpdateDigest* digest) {
+__global__ void update_sgd(SgdScalars k, const float* gradient_factor, Updates table) {
   const SgdRule rule(k);
-  const int64_t i = thread_index();
-  unsigned long long of_parameter = 0, of_buffer = 0;
-  if (i < static_cast<int64_t>(piece.n)) {
-    float parameter = piece.parameter[i], buffer = 0;
-    const float gradient = piece.gradient[i] * factor_of(gradient_factor, k.gradient_factor);
-    if constexpr (has_momentum) {
-      if (!k.first) buffer = piece.slots[0][i];
-      rule.with_momentum(parameter, gradient, buffer);
-      piece.new_slots[0][i] = buffer;
-      of_buffer = weighted(buffer, piece.first_word + static_cast<uint64_t>(i));
-    } else {
-      rule.plain(parameter, gradient);
-    }
-    piece.new_parameter[i] = parameter;
-    of_parameter = weighted(parameter, piece.first_word + static_cast<uint64_t>(i));
-    if (!is_finite(parameter)) atomicOr(&digest->not_finite, 1);
+  const unsigned own = own_piece(table);
+  const UpdatePiece& piece = table.pieces[own];
+  const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
+  const float factor = gradient_factor == nullptr ? 1.0f : *gradient_factor;
+  float parameter[kEach], gradient[kEach], buffer[kEach] = {};
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    parameter[e] = read(piece.parameter, i, n);
+    gradient[e] = read(piece.gradient, i, n);
+    if (has_momentum && !k.first) buffer[e] = read(piece.slots[0], i, n);
   }
-  add_to(&digest->parameter, of_parameter);
-  if constexpr (has_momentum) add_to(&digest->slots[0], of_buffer);
-}
-
-__global__ void update_adam(AdamScalars k, OptimizerPiece piece, const float* gradient_factor, UpdateDigest* digest) {
-  const AdamRule rule(k);
-  const int64_t i = thread_index();
-  unsigned long long words[3] = {0, 0, 0};
-  if (i < static_cast<int64_t>(piece.n)) {
-    float parameter = piece.parameter[i], average = piece.slots[0][i], square = piece.slots[1][i];
-    float gradient = piece.gradient[i] * factor_of(gradient_factor, k.gradient_factor);
-    if (rule.pull) gradient = rule.pulled(gradient, parameter);
-    rule.moments(gradient, average, square);
-    parameter = rule.moved(parameter, average, square_root(square));
-    piece.new_slots[0][i] = average;
-    piece.new_slots[1][i] = square;
-    piece.new_parameter[i] = parameter;
+  unsigned long long words[has_momentum ? 2 : 1] = {};
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    if (i >= n) break;
     const uint64_t word = piece.first_word + static_cast<uint64_t>(i);
-    words[0] = weighted(parameter, word);
-    words[1] = weighted(average, word);
-    words[2] = weighted(square, word);
-    if (!is_finite(parameter) || !is_finite(square)) atomicOr(&digest->not_finite, 1);
+    if constexpr (has_momentum) {
+      rule.with_momentum(parameter[e], gradient[e] * factor, buffer[e]);
+      piece.new_slots[0][i] = buffer[e];
+      words[1] += weighted(buffer[e], word);
+    } else {
+      rule.plain(parameter[e], gradient[e] * factor);
+    }
+    piece.new_parameter[i] = parameter[e];
+    words[0] += weighted(parameter[e], word);
+    if (!is_finite(parameter[e])) atomicOr(&piece.digest->not_finite, 1);
   }
-  add_to(&digest->parameter, words[0]);
-  add_to(&digest->slots[0], words[1]);
-  add_to(&digest->slots[1], words[2]);
+  if constexpr (has_momentum) {
+    add_to({&piece.digest->parameter, &piece.digest->slots[0]}, words);
+  } else {
+    add_to({&piece.digest->parameter}, words);
+  }
 }
 
-__global__ void digest_words(const float* words, int64_t n, uint64_t first_word, unsigned long long* sum) {
-  unsigned long long mine = 0;
-  for (int64_t i = thread_index(); i < n; i += static_cast<int64_t>(gridDim.x) * kThreads) {
-    mine += weighted(words[i], first_word + static_cast<uint64_t>(i));
+__global__ void update_adam(AdamScalars k, const float* gradient_factor, Updates table) {
+  const AdamRule rule(k);
+  const unsigned own = own_piece(table);
+  const UpdatePiece& piece = table.pieces[own];
+  const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
+  const float factor = gradient_factor == nullptr ? 1.0f : *gradient_factor;
+  float parameter[kEach], gradient[kEach], average[kEach], square[kEach];
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    parameter[e] = read(piece.parameter, i, n);
+    gradient[e] = read(piece.gradient, i, n) * factor;
+    average[e] = read(piece.slots[0], i, n);
+    square[e] = read(piece.slots[1], i, n);
   }
-  add_to(sum, mine);
+  unsigned long long words[3] = {0, 0, 0};
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    if (i >= n) break;
+    if (rule.pull) gradient[e] = rule.pulled(gradient[e], parameter[e]);
+    rule.moments(gradient[e], average[e], square[e]);
+    parameter[e] = rule.moved(parameter[e], average[e], square_root(square[e]));
+    piece.new_slots[0][i] = average[e];
+    piece.new_slots[1][i] = square[e];
+    piece.new_parameter[i] = parameter[e];
+    const uint64_t word = piece.first_word + static_cast<uint64_t>(i);
+    words[0] += weighted(parameter[e], word);
+    words[1] += weighted(average[e], word);
+    words[2] += weighted(square[e], word);
+    if (!is_finite(parameter[e]) || !is_finite(square[e])) atomicOr(&piece.digest->not_finite, 1);
+  }
+  add_to({&piece.digest->parameter, &piece.digest->slots[0], &piece.digest->slots[1]}, words);
+}
+
+__global__ void digest_words(Digests table) {
+  const unsigned own = own_piece(table);
+  const DigestPiece& piece = table.pieces[own];
+  const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
+  const auto* words = static_cast<const float*>(piece.words);
+  unsigned long long sum[1] = {0};
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    if (i < n) sum[0] += weighted(words[i], piece.first_word + static_cast<uint64_t>(i));
+  }
+  add_to({piece.sum}, sum);
 }
 
 __global__ void compute_clip_factor(float* factor, const float* norm, float max_norm) {
@@ -98,12 +191,23 @@ struct Operands {
   const float* at[kMostDeviceOperands];
 };
 
-__global__ void fold(float* dst, Operands operands, int count, const float* src, float factor, int64_t n) {
-  const int64_t i = thread_index();
-  if (i >= n) return;
-  float sum = src[i] * factor;
-  for (int k = count - 1; k >= 0; --k) sum = operands.at[k][i] + sum;
-  dst[i] = sum;
+__global__ void fold(float* dst, Operands operands, int count, float factor, Folds table) {
+  const unsigned own = own_piece(table);
+  const FoldPiece& piece = table.pieces[own];
+  const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
+  float sum[kEach];
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) sum[e] = read(piece.src, first + e * int64_t{kThreads}, n) * factor;
+  for (int k = count - 1; k >= 0; --k) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      sum[e] = read(operands.at[k] + piece.offset, first + e * int64_t{kThreads}, n) + sum[e];
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = first + e * int64_t{kThreads};
+    if (i < n) dst[piece.offset + i] = sum[e];
+  }
 }
 
 __global__ void add_arrays(float* dst, const float* a, const float* b, int64_t n) {
@@ -113,36 +217,43 @@ __global__ void add_arrays(float* dst, const float* a, const float* b, int64_t n
 
 Grid grid_of(size_t n) { return grid_for(static_cast<int64_t>(n)); }
 
-void sgd(const Sgd& settings, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+static_assert(sizeof(Updates) + sizeof(AdamScalars) + sizeof(SgdScalars) + sizeof(float*) <= kMostParameterBytes);
+static_assert(sizeof(Folds) + sizeof(Operands) + 2 * sizeof(float*) <= kMostParameterBytes);
+static_assert(sizeof(Digests) <= kMostParameterBytes);
+
+void sgd(const Sgd& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
          const DeviceQueue& queue) {
-  const SgdScalars k = scalars_of(settings, piece.gradient_factor);
-  launch("sgd", queue, grid_of(piece.n), k.has_momentum ? update_sgd<true> : update_sgd<false>, k, piece,
-         gradient_factor, digest);
+  const SgdScalars k = scalars_of(settings, 1);
+  fill_tables<Updates>(pieces, [&](const Updates& table, Grid grid) {
+    launch("sgd", queue, grid, k.has_momentum ? update_sgd<true> : update_sgd<false>, k, gradient_factor, table);
+  });
 }
 
-void adam(const Adam& settings, const OptimizerPiece& piece, const float* gradient_factor, UpdateDigest* digest,
+void adam(const Adam& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
           const DeviceQueue& queue) {
-  launch("adam", queue, grid_of(piece.n), update_adam, scalars_of(settings, piece.gradient_factor, nullptr), piece,
-         gradient_factor, digest);
+  const AdamScalars k = scalars_of(settings, 1, nullptr);
+  fill_tables<Updates>(pieces, [&](const Updates& table, Grid grid) {
+    launch("adam", queue, grid, update_adam, k, gradient_factor, table);
+  });
 }
 
-void digest(const void* words, int64_t n, uint64_t first_word, unsigned long long* sum, const DeviceQueue& queue) {
-  Grid grid = grid_for(n);
-  if (grid.blocks > 2048) grid.blocks = 2048;
-  launch("digest", queue, grid, digest_words, static_cast<const float*>(words), n, first_word, sum);
+void digest(std::span<const DigestPiece> pieces, const DeviceQueue& queue) {
+  fill_tables<Digests>(pieces,
+                       [&](const Digests& table, Grid grid) { launch("digest", queue, grid, digest_words, table); });
 }
 
 void clip_factor(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) {
   launch("clip_factor", queue, Grid{1, 32}, compute_clip_factor, factor, norm, max_norm);
 }
 
-void fold_scaled(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
-                 size_t n, const DeviceQueue& queue) {
-  if (num_operands > kMostDeviceOperands) throw std::invalid_argument("fold_scaled: more than 32 operands");
+void fold_scaled(float* dst, std::span<const float* const> operands, float factor, std::span<const FoldPiece> pieces,
+                 const DeviceQueue& queue) {
+  if (operands.size() > kMostDeviceOperands) throw std::invalid_argument("fold_scaled: more than 32 operands");
   Operands list = {};
-  for (size_t k = 0; k < num_operands; ++k) list.at[k] = operands[k];
-  launch("fold_scaled", queue, grid_of(n), fold, dst, list, static_cast<int>(num_operands), src, factor,
-         static_cast<int64_t>(n));
+  for (size_t k = 0; k < operands.size(); ++k) list.at[k] = operands[k];
+  fill_tables<Folds>(pieces, [&](const Folds& table, Grid grid) {
+    launch("fold_scaled", queue, grid, fold, dst, list, static_cast<int>(operands.size()), factor, table);
+  });
 }
 
 void add(float* dst, const float* a, const float* b, size_t n, const DeviceQueue& queue) {

@@ -3,8 +3,8 @@
 library.py CUDA_LIBRARY LIBTORCH TOOLKIT_LIBRARIES PROGRAM…
 
 It must load LibTorch's CUDA part, whose kernels register themselves, and find every symbol that it uses; cuDNN and
-cuBLASLt, whose algorithms are pinned, and NCCL must be LibTorch's copies and not the toolkit's; the programs, which run without a
-driver, must need nothing of CUDA themselves.
+cuBLASLt, whose algorithms are pinned, and NCCL must be LibTorch's copies and not the toolkit's; the programs, which run
+without a driver, must need nothing of CUDA themselves.
 """
 
 import subprocess
@@ -40,7 +40,8 @@ def main():
     library, libtorch, toolkit, *programs = map(Path, sys.argv[1:])
     faults = []
     names = needed(library)
-    for name in ("libtorch_cuda.so", "libc10_cuda.so", "libtorch_cpu.so", "libcudnn.so.9", "libcublasLt.so.13", "libnccl.so.2"):
+    libtorch_s_own = ("libtorch_cuda.so", "libc10_cuda.so", "libtorch_cpu.so")
+    for name in (*libtorch_s_own, "libcudnn.so.9", "libcublasLt.so.13", "libnccl.so.2"):
         if name not in names:
             faults.append(f"{library.name} does not load {name}")
     if toolkit.resolve() in folders_searched(library):

@@ -1,3 +1,6 @@
+#include <list>
+#include <numeric>
+
 #include "kernels/device_updates.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
@@ -14,17 +17,71 @@ constexpr Isa kIsas[] = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
 // The words of an OptimizerDigest, as both sides have them.
 std::vector<uint64_t> words_of(const OptimizerDigest& d) { return {d.parameter, d.slots[0], d.slots[1], !d.finite}; }
 
+// A parameter with its state, and where its update goes.
+struct Parameter {
+  Parameter(Draw& draw, int64_t n, uint64_t begin)
+      : first_word(begin),
+        gradient(draw.floats(n)),
+        parameter(draw.normal(n)),
+        average(draw.normal(n)),
+        square(draw.positive(n)),
+        new_parameter(Draw::blank(n)),
+        new_average(Draw::blank(n)),
+        new_square(Draw::blank(n)),
+        digest(std::vector<uint64_t>(4, 0)) {}
+
+  OptimizerPiece here(float gradient_factor) {
+    return {.n = gradient.size(),
+            .first_word = first_word,
+            .gradient = gradient.here(),
+            .gradient_factor = gradient_factor,
+            .parameter = parameter.here(),
+            .new_parameter = new_parameter.here(),
+            .slots = {average.here(), square.here()},
+            .new_slots = {new_average.here(), new_square.here()},
+            .portable = true};
+  }
+  UpdatePiece there() {
+    static_assert(sizeof(UpdateDigest) == 4 * sizeof(uint64_t));
+    return {.n = gradient.size(),
+            .first_word = first_word,
+            .gradient = gradient.there(),
+            .parameter = parameter.there(),
+            .new_parameter = new_parameter.there(),
+            .slots = {average.there(), square.there()},
+            .new_slots = {new_average.there(), new_square.there()},
+            .digest = reinterpret_cast<UpdateDigest*>(digest.there())};
+  }
+  std::string difference() {
+    // A digest covers words whose NaNs are those of one machine: it is compared where all is finite.
+    const std::string digests = digest.here()[3] == 0 ? digest.difference("digest") : "";
+    return new_parameter.difference("parameter") + new_average.difference("average") + new_square.difference("square") +
+           digests;
+  }
+
+  uint64_t first_word;
+  Twin<float> gradient, parameter, average, square, new_parameter, new_average, new_square;
+  Twin<uint64_t> digest;
+};
+
+// One to three arrays, or so many small ones that one launch does not take them; some are empty.
+std::vector<int64_t> draw_sizes(Draw& draw) {
+  std::vector<int64_t> sizes;
+  if (draw.chance(20)) {
+    for (int64_t left = draw.integer(100, 130); left > 0; --left) sizes.push_back(draw.integer(0, 9));
+  } else {
+    for (int64_t left = draw.integer(1, 3); left > 0; --left)
+      sizes.push_back(draw.one_of<int64_t>({0, 1, 255, 1024, 1025, draw.integer(1, 4000)}));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::string optimizer_case(uint32_t seed) {
   Draw draw(seed);
-  const int64_t n = draw.one_of<int64_t>({1, 255, 1024, draw.integer(1, 4000)});
-  Twin<float> gradient(draw.floats(n)), parameter(draw.normal(n)), average(draw.normal(n)), square(draw.positive(n));
-  Twin<float> new_parameter(Draw::blank(n)), new_average(Draw::blank(n)), new_square(Draw::blank(n));
   Twin<float> factor(std::vector<float>{0.625f});
-  Twin<uint64_t> digest(std::vector<uint64_t>(4, 0));
-  static_assert(sizeof(UpdateDigest) == 4 * sizeof(uint64_t));
-  const bool uses_adam = draw.chance(50), decays = draw.chance(50), replaced = draw.chance(30);
+  const bool uses_adam = draw.chance(50), decays = draw.chance(50), scaled = draw.chance(30);
   const Sgd sgd = {.lr = 0.1,
                    .momentum = draw.one_of<double>({0, 0.9}),
                    .dampening = draw.one_of<double>({0, 0.25}),
@@ -35,72 +92,93 @@ std::string optimizer_case(uint32_t seed) {
                      .weight_decay = decays ? 1e-2 : 0,
                      .decoupled = draw.chance(50),
                      .step = draw.integer(1, 50)};
-  const auto piece_of = [&](auto at) {
-    OptimizerPiece piece;
-    piece.n = static_cast<size_t>(n);
-    piece.first_word = static_cast<uint64_t>(seed) * 777;
-    piece.gradient = at(gradient);
-    piece.gradient_factor = replaced ? 0.625f : 1.25f;
-    piece.parameter = at(parameter);
-    piece.new_parameter = at(new_parameter);
-    piece.slots[0] = at(average);
-    piece.slots[1] = at(square);
-    piece.new_slots[0] = at(new_average);
-    piece.new_slots[1] = at(new_square);
-    piece.portable = true;
-    return piece;
-  };
-  const OptimizerPiece here = piece_of([](Twin<float>& twin) { return twin.here(); });
   const Isa isa = kIsas[static_cast<size_t>(draw.integer(0, static_cast<int64_t>(best_isa())))];
-  const std::vector<uint64_t> words = words_of(uses_adam ? update(adam, here, isa) : update(sgd, here, isa));
-  std::copy(words.begin(), words.end(), digest.here());
-  OptimizerPiece there = piece_of([](Twin<float>& twin) { return twin.there(); });
-  if (replaced) there.gradient_factor = 99;
-  const float* replacement = replaced ? factor.there() : nullptr;
-  auto* sums = reinterpret_cast<UpdateDigest*>(digest.there());
+  std::list<Parameter> parameters;
+  std::vector<UpdatePiece> pieces;
+  for (const int64_t n : draw_sizes(draw)) {
+    Parameter& parameter = parameters.emplace_back(draw, n, static_cast<uint64_t>(seed) * 777);
+    pieces.push_back(parameter.there());
+    const OptimizerPiece here = parameter.here(scaled ? 0.625f : 1);
+    const std::vector<uint64_t> words = words_of(uses_adam ? update(adam, here, isa) : update(sgd, here, isa));
+    std::copy(words.begin(), words.end(), parameter.digest.here());
+  }
+  const float* gradient_factor = scaled ? factor.there() : nullptr;
   const DeviceQueue& queue = *on_device().device;
   if (uses_adam) {
-    queue.updates->adam(adam, there, replacement, sums, queue);
+    queue.updates->adam(adam, pieces, gradient_factor, queue);
   } else {
-    queue.updates->sgd(sgd, there, replacement, sums, queue);
+    queue.updates->sgd(sgd, pieces, gradient_factor, queue);
   }
-  // A digest covers words whose NaNs are those of one machine: it is compared where all is finite.
-  const std::string digests = words[3] == 0 ? digest.difference("digest") : "";
-  return report(new_parameter.difference("parameter") + new_average.difference("average") +
-                    new_square.difference("square") + digests,
-                shape_of("adam, n", uses_adam, n));
+  std::string differences;
+  for (Parameter& parameter : parameters) differences += parameter.difference();
+  return report(differences, shape_of("adam, arrays", uses_adam, pieces.size()));
+}
+
+// Some gradients folded into sums that lie in a row, and others between them that stay as they are.
+std::string fold_case(uint32_t seed) {
+  Draw draw(seed);
+  const std::vector<int64_t> sizes = draw_sizes(draw);
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const size_t depth = static_cast<size_t>(draw.integer(0, 3));
+  const float scale = draw.one_of<float>({1, 0.3f, -0.7f});
+  Twin<float> a(draw.floats(all)), b(draw.floats(all)), c(draw.floats(all)), gradients(draw.floats(all));
+  const bool in_place = depth > 0 && draw.chance(50);
+  Twin<float> elsewhere(Draw::blank(all));
+  Twin<float>& out = in_place ? a : elsewhere;
+  std::vector<FoldPiece> pieces;
+  size_t offset = 0;
+  for (const int64_t n : sizes) {
+    const auto count = static_cast<size_t>(n);
+    if (draw.chance(80)) {
+      const float* operands[] = {a.here() + offset, b.here() + offset, c.here() + offset};
+      if (depth == 0) kernels::scale(out.here() + offset, gradients.here() + offset, scale, count);
+      if (depth > 0) fold_scaled(out.here() + offset, operands, depth, gradients.here() + offset, scale, count);
+      pieces.push_back({gradients.there() + offset, offset, count});
+    }
+    offset += count;
+  }
+  const float* operands[] = {a.there(), b.there(), c.there()};
+  const DeviceQueue& queue = *on_device().device;
+  queue.updates->fold_scaled(out.there(), {operands, depth}, scale, pieces, queue);
+  return report(out.difference("out"), shape_of("depth, arrays", depth, sizes.size()));
+}
+
+std::string digest_case(uint32_t seed) {
+  Draw draw(seed);
+  std::list<Twin<float>> arrays;
+  std::list<Twin<uint64_t>> sums;
+  std::vector<DigestPiece> pieces;
+  for (const int64_t n : draw_sizes(draw)) {
+    Twin<float>& array = arrays.emplace_back(draw.floats(n));
+    Twin<uint64_t>& sum = sums.emplace_back(std::vector<uint64_t>(1, 0));
+    *sum.here() = digest(array.here(), 4 * array.size(), seed);
+    pieces.push_back({array.there(), array.size(), seed, reinterpret_cast<unsigned long long*>(sum.there())});
+  }
+  const DeviceQueue& queue = *on_device().device;
+  queue.updates->digest(pieces, queue);
+  std::string differences;
+  for (Twin<uint64_t>& sum : sums) differences += sum.difference("digest");
+  return report(differences, shape_of("arrays", pieces.size()));
 }
 
 std::string sum_case(uint32_t seed) {
+  if (seed % 4 == 0) return fold_case(seed);
+  if (seed % 4 == 1) return digest_case(seed);
   Draw draw(seed);
   const auto n = static_cast<size_t>(draw.one_of<int64_t>({1, 256, draw.integer(1, 3000)}));
   const auto count = static_cast<int64_t>(n);
-  Twin<float> a(draw.floats(count)), b(draw.floats(count)), c(draw.floats(count)), out(Draw::blank(count));
-  Twin<uint64_t> sum(std::vector<uint64_t>(1, 0));
+  Twin<float> a(draw.floats(count)), b(draw.floats(count)), out(Draw::blank(count));
   Twin<float> norm(draw.positive(1)), factor(Draw::blank(1));
-  const int which = static_cast<int>(seed % 6);
+  const int which = static_cast<int>(draw.integer(0, 2));
   const DeviceQueue& queue = *on_device().device;
   const DeviceUpdates& updates = *queue.updates;
-  const float* operands[] = {b.here(), c.here()};
-  const float* device_operands[] = {b.there(), c.there()};
-  if (which == 0)
-    scale(out.here(), a.here(), -0.7f, n), updates.fold_scaled(out.there(), nullptr, 0, a.there(), -0.7f, n, queue);
-  if (which == 1) add(out.here(), a.here(), b.here(), n), updates.add(out.there(), a.there(), b.there(), n, queue);
-  if (which == 2) add_zero(out.here(), a.here(), n), updates.add_zero(out.there(), a.there(), n, queue);
-  if (which == 3) {
-    fold_scaled(out.here(), operands, 2, a.here(), 0.3f, n);
-    updates.fold_scaled(out.there(), device_operands, 2, a.there(), 0.3f, n, queue);
-  }
-  if (which == 4) {
-    *sum.here() = digest(a.here(), 4 * n, seed);
-    updates.digest(a.there(), count, seed, reinterpret_cast<unsigned long long*>(sum.there()), queue);
-  }
-  if (which == 5) {
+  if (which == 0) add(out.here(), a.here(), b.here(), n), updates.add(out.there(), a.there(), b.there(), n, queue);
+  if (which == 1) add_zero(out.here(), a.here(), n), updates.add_zero(out.there(), a.there(), n, queue);
+  if (which == 2) {
     *factor.here() = portable::clip_factor(*norm.here(), 1);
     updates.clip_factor(factor.there(), norm.there(), 1, queue);
   }
-  return report(out.difference("out") + sum.difference("digest") + factor.difference("factor"),
-                shape_of("function, n", which, count));
+  return report(out.difference("out") + factor.difference("factor"), shape_of("function, n", which, count));
 }
 
 }  // namespace estrain::kernels::test
