@@ -9,6 +9,7 @@ from pathlib import Path
 from process_tree import end_tree, signal_all, wait_until, with_descendants
 
 FOREVER = 1_000_000_000
+LONGEST_TURN = 32  # seconds
 
 
 class EstrainJob:
@@ -85,6 +86,10 @@ class EstrainJob:
         steps = self.step_seconds()
         gap = max(range(len(steps)), key=steps.__getitem__, default=-1)
         if gap < 0 or steps[gap] < 0.9 * stood_still or len(steps) < gap + 2:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"estrain ended with code {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
+            if 2 * seconds > LONGEST_TURN:
+                raise RuntimeError(f"no whole step within {seconds:.0f} s:\n{self.log.read_text()[-3000:]}")
             return self.timed_turn(2 * seconds)
         within = steps[gap + 1 :]
         return sum(within) / len(within)

@@ -14,7 +14,8 @@ from report import Failed, Skipped
 
 NOT_BUILT = "no portable kernels for CUDA"
 FIRST_STEPS = 8  # before anything is timed
-START_SECONDS = 40
+SHORT_TURN = 0.5  # seconds
+STATE_TURN = 4.0  # seconds of a job that saves its state every 2 s or more: a turn has as many saves as training has
 D2, BF16 = 'determinism = "D2"\n', 'precision = "bf16"\n'
 
 
@@ -40,7 +41,7 @@ class Turns(EstrainJob):
 
     def get_ready(self):
         try:
-            self.wait_for_step(FIRST_STEPS)
+            self.wait_for_step(FIRST_STEPS)  # by then it has its algorithms
         except (RuntimeError, TimeoutError) as error:
             workers = "\n".join(log.read_text()[-1500:] for log in self.run.glob("worker-*.log"))
             if NOT_BUILT in f"{error}{workers}":
@@ -51,18 +52,18 @@ class Turns(EstrainJob):
 
 
 class Eager:
-    """The loop of eager.py. `deterministic`: as its process must be started for that."""
+    """The loop of eager.py in one of its modes."""
 
-    def __init__(self, machine, case, deterministic):
-        self.log = machine.new_folder(f"{case.name}-eager") / "eager.log"
+    def __init__(self, machine, case, mode):
+        self.log, self.notes = machine.new_folder(f"{case.name}-eager") / "eager.log", []
         environment = dict(os.environ)
         environment.pop("CUBLAS_WORKSPACE_CONFIG", None)
-        if deterministic:
+        if mode == "deterministic":
             environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         script = Path(__file__).with_name("eager.py")
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [machine.python, script, machine.device, case.to_json()], env=environment, text=True, stderr=log,
+                [machine.python, script, machine.device, mode, case.to_json()], env=environment, text=True, stderr=log,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
 
@@ -76,30 +77,36 @@ class Eager:
         line = self.process.stdout.readline().strip()
         if not line:
             raise Failed(f"eager.py ended with code {self.process.wait()}\n{self.log.read_text()[-2000:]}")
-        return line
+        return json.loads(line)
 
     def get_ready(self):
         self._answer()
         return self
 
-    def turn(self, mode, precision, seconds):
-        self.process.stdin.write(json.dumps({"mode": mode, "precision": precision, "seconds": seconds}) + "\n")
+    def turn(self, precision, seconds):
+        self.process.stdin.write(json.dumps({"precision": precision, "seconds": seconds}) + "\n")
         self.process.stdin.flush()
-        return float(self._answer())
+        answer = self._answer()
+        if answer.get("note") and answer["note"] not in self.notes:
+            self.notes.append(answer["note"])
+        return answer["seconds"]
 
 
-def side_by_side(started, rounds):
-    """{name: seconds of a step, by round} of {name: function that takes one turn}, after a turn that does not count."""
-    run_rounds(started, 1)
-    return run_rounds(started, rounds)
+def side_by_side(turns, rounds, seconds):
+    """{name: seconds of a step, by round} of {name: function that takes one turn of so long}, after a short turn that
+    does not count. `seconds`: {name: of its turns}."""
+    run_rounds({name: lambda turn=turn: turn(SHORT_TURN) for name, turn in turns.items()}, 1)
+    return run_rounds({name: lambda name=name: turns[name](seconds[name]) for name in turns}, rounds)
 
 
 @contextlib.contextmanager
-def all_started(contestants):
-    """{name: contestant} started together, so that their starts overlap, each then made ready."""
+def all_started(choosing, others=None):
+    """{name: contestant}, made ready: of `choosing` one after the other, as each measures algorithms on a GPU that is
+    nobody else's; then `others`, together, so that their starts overlap."""
     with contextlib.ExitStack() as stack:
-        started = {name: stack.enter_context(make()) for name, make in contestants.items()}
-        yield {name: one.get_ready() for name, one in started.items()}
+        started = {name: stack.enter_context(make()).get_ready() for name, make in choosing.items()}
+        more = {name: stack.enter_context(make()) for name, make in (others or {}).items()}
+        yield started | {name: one.get_ready() for name, one in more.items()}
 
 
-__all__ = ["BF16", "D2", "Eager", "Turns", "all_started", "cases", "ratios", "side_by_side"]
+__all__ = ["BF16", "D2", "Eager", "STATE_TURN", "Turns", "all_started", "cases", "ratios", "side_by_side"]

@@ -1,9 +1,10 @@
-"""A plain PyTorch training loop that takes turns: eager.py DEVICE CASE.
+"""A plain PyTorch training loop that takes turns: eager.py DEVICE MODE CASE.
 
-CASE: what scripts/benchmarks/cases.py says in JSON. Prints "ready", then for each line {"mode", "precision",
-"seconds"} of its input the seconds of a step, over so many seconds of training. Without deterministic algorithms unless
-the mode is "deterministic"; with "benchmark" cuDNN chooses algorithms by trying them. fp32 without TF32, or bf16
-autocast; one stream; the batch is copied from pinned memory at each step.
+MODE: "deterministic" (torch's deterministic algorithms), "plain", or "benchmark" (cuDNN chooses algorithms by trying
+them); of the whole process, since choices are remembered. CASE: what scripts/benchmarks/cases.py says in JSON. Prints
+{} when it is ready, then for each line {"precision", "seconds"} of its input {"seconds": of a step, "note"}, over so
+many seconds of training. fp32 without TF32, or bf16 autocast; one stream; the batch is copied from pinned memory at
+each step.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import twins  # noqa: E402
 
 STEPS_AT_ONCE = 4
+NO_DETERMINISTIC_FORM = "does not have a deterministic implementation"
 
 
 def batch_of(case, pinned):
@@ -32,7 +34,11 @@ def batch_of(case, pinned):
 
 
 class Loop:
-    def __init__(self, device, case):
+    def __init__(self, device, case, deterministic):
+        self.note = ""
+        # Strictly: some operators, attention among them, take another form where torch is only to warn.
+        torch.use_deterministic_algorithms(deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = False
         torch.manual_seed(0)
         torch.set_num_threads(1)
         self.device = torch.device(device)
@@ -55,8 +61,20 @@ class Loop:
             loss = self.step(precision)
         loss.item()  # waits
 
+    def first(self, precision):
+        """A step, after which is known whether all operators have a deterministic form; else as a user would go on."""
+        try:
+            self.run(precision, 1)
+        except RuntimeError as error:
+            if NO_DETERMINISTIC_FORM not in str(error):
+                raise
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            operator = str(error).split(NO_DETERMINISTIC_FORM)[0].strip()
+            self.note = f"PyTorch only warns: {operator} has no deterministic form"
+            self.run(precision, 1)
+
     def seconds_of_step(self, precision, seconds):
-        self.run(precision, 1)
+        self.first(precision)
         begin, steps = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
             self.run(precision, STEPS_AT_ONCE)
@@ -65,15 +83,15 @@ class Loop:
 
 
 def main():
-    loop = Loop(sys.argv[1], json.loads(sys.argv[2]))
+    device, mode, case = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    print("ready", flush=True)
+    torch.backends.cudnn.benchmark = mode == "benchmark"
+    loop = Loop(device, case, mode == "deterministic")
+    print("{}", flush=True)
     for line in sys.stdin:
         turn = json.loads(line)
-        # What has no deterministic form (an average pooling of VGG) is left as it is, as a user would.
-        torch.use_deterministic_algorithms(turn["mode"] == "deterministic", warn_only=True)
-        torch.backends.cudnn.benchmark = turn["mode"] == "benchmark"
-        print(loop.seconds_of_step(turn["precision"], turn["seconds"]), flush=True)
+        seconds = loop.seconds_of_step(turn["precision"], turn["seconds"])
+        print(json.dumps({"seconds": seconds, "note": loop.note}), flush=True)
 
 
 main()

@@ -6,9 +6,10 @@ from jobs import GPT, SMALL_GPT, Model, Run, adamw, compare
 from report import Failed, Skipped
 
 ESTS = 8
-SECONDS_OF_UNDISTURBED_RUN = 40
 MOST_STEPS = 20_000
 D2_STEPS = 100
+PRECISION_STEPS = 20
+NOT_CAPTURED = "mini-batches are not captured as CUDA graphs"
 NOT_BUILT = "no portable kernels for CUDA"
 
 
@@ -53,7 +54,8 @@ def refuses_missing_gpu(machine, _):
 
 
 def disturbed(machine, model, folder):
-    """One worker, two, one of them killed, one again, stopped; then resumed on two for some steps more."""
+    """One worker, two, one of them killed, one again, stopped; then resumed on two for some steps more, by what the
+    checkpoint says of algorithms alone. Returns the run, its steps, and the seconds that it stood still in resizes."""
     with Run(machine, model, folder, ESTS, 1_000_000, machine.devices(1)) as run:
         run.wait_for_step(2, 240)
         grown = run.resize(machine.devices(2))
@@ -64,35 +66,95 @@ def disturbed(machine, model, folder):
         run.wait_for_step(shrunk["step"] + 2)
         run.stop()
         last = run.steps()[-1]["step"]
-    with Run.resumed(machine, folder, machine.devices(2), last + 3) as resumed:
+    chosen = run.choices()
+    if not chosen and not machine.dry_run:
+        raise Failed(f"no algorithms are written down\n{run.words()}")
+    (run.run / "algorithms.jsonl").unlink(missing_ok=True)
+    with Run.resumed(machine, folder, machine.devices(2), last + 3, profiles=folder / "profiles.json") as resumed:
         resumed.finish()
+    require_kept(chosen, resumed)
     recoveries = len(run.events("recovered"))
     if recoveries != 1:
         raise Failed(f"one worker was killed, {recoveries} recoveries are recorded")
     return resumed, last + 3, [grown["stood_still_seconds"], shrunk["stood_still_seconds"]]
 
 
+def require_kept(chosen, resumed):
+    """A resumed run computes by the algorithms that were chosen before, and measures none of them again."""
+    again = sorted(chosen.keys() & resumed.measured())
+    lost = sorted(key for key, choice in chosen.items() if resumed.choices().get(key) != choice)
+    if again or lost:
+        raise Failed(
+            f"after a resume without the store {len(again)} of {len(chosen)} algorithms are measured again, "
+            f"{len(lost)} are others or missing: {[*again, *lost][0]}"
+        )
+
+
 def d1(name):
-    """ESTs on 1 worker = 2 = 4 = a second process = resized, killed and resumed."""
+    """ESTs on 1 worker = 2 = 4 = a second process = resized, killed and resumed, at every step."""
 
-    def check(machine, _):
-        model = models(machine)[name]
+    def check(machine, report):
+        model, said = models(machine)[name], []
         run, steps, still = disturbed(machine, model, machine.new_folder(f"{name}-disturbed"))
-        rate = run.samples_per_second() / (ESTS * model.batch)  # steps/s
-        in_time = int(rate * machine.rounds(SECONDS_OF_UNDISTURBED_RUN, 6))
-        wanted = min(steps, MOST_STEPS, max(model.short_steps, in_time))
-        common = []
 
-        def undisturbed(what, devices, count):
-            with Run(machine, model, machine.new_folder(f"{name}-{what}"), ESTS, count, devices) as other:
+        def tell(words):
+            said.append(words)
+            report.found(words)
+
+        def undisturbed(what, workers, count):
+            folder = machine.new_folder(f"{name}-{what}")
+            with Run(machine, model, folder, ESTS, count, machine.devices(workers)) as other:
                 return other.finish()
 
-        one = undisturbed("one", machine.devices(1), wanted)
-        common.append(compare(machine, one, run))
+        kept = f", {len(run.choices())} algorithms kept" if run.choices() else ""
+        tell("stood still " + ", ".join(f"{one_still:.2f}" for one_still in still) + f" s in resizes{kept}")
+        one = undisturbed("one", 1, steps)
+        tell(compare(machine, one, run, steps))
         for what, workers in {"two": 2, "four": 4, "again": 1}.items():
-            common.append(compare(machine, one, undisturbed(what, machine.devices(workers), model.short_steps)))
-        seconds = ", ".join(f"{one_still:.2f}" for one_still in still)
-        return f"equal over {common[0]} of {steps} steps, and {min(common[1:])}; stood still {seconds} s in resizes"
+            tell(compare(machine, one, undisturbed(what, workers, model.short_steps), model.short_steps))
+        return "; ".join(said)
+
+    return check
+
+
+def graphs(name):
+    """Mini-batches replayed as CUDA graphs, through a change of workers and back, = launched one by one."""
+
+    def check(machine, _):
+        model, more = models(machine)[name], ("--set", "job.cuda_graphs=auto")
+        folder = machine.new_folder(f"{name}-graphs")
+        with Run(machine, model, folder, ESTS, 1_000_000, machine.devices(1), more) as run:
+            run.wait_for_step(4, 240)
+            for workers in (2, 1):
+                step = run.resize(machine.devices(workers))["step"]
+                run.wait_for_step(step + 4)
+            run.stop()
+        left_out = [line for line in run.worker_lines() if NOT_CAPTURED in line]
+        if left_out:
+            raise Failed(left_out[0])
+        last = run.steps()[-1]["step"]
+        with Run(machine, model, machine.new_folder(f"{name}-off"), ESTS, last, machine.devices(1)) as off:
+            off.finish()
+        return compare(machine, off, run, last)
+
+    return check
+
+
+def precision(name):
+    """Two workers = one, in an arithmetic other than fp32."""
+
+    def check(machine, report):
+        steps, more = machine.rounds(PRECISION_STEPS, 4), ("--set", f"job.precision={name}")
+        said = []
+        for which in ("gpt", "resnet18"):
+            runs = []
+            for what, workers in {"one": 1, "two": 2}.items():
+                folder = machine.new_folder(f"{which}-{name}-{what}")
+                with Run(machine, models(machine)[which], folder, ESTS, steps, machine.devices(workers), more) as run:
+                    runs.append(run.finish())
+            said.append(compare(machine, *runs, steps))
+            report.found(said[-1])
+        return "; ".join(said)
 
     return check
 
@@ -105,26 +167,28 @@ def exchange(name):
             raise Skipped("needs two GPUs")
         model, steps, two = models(machine)[name], machine.rounds(D2_STEPS, 12), "cuda:0,cuda:1"
 
-        def train(what, devices, more=()):
-            with Run(machine, model, machine.new_folder(f"{name}-{what}"), ESTS, steps, devices, more) as run:
+        def train(what, devices, count, more=()):
+            with Run(machine, model, machine.new_folder(f"{name}-{what}"), ESTS, count, devices, more) as run:
                 code = run.process.wait(machine.patience(120))
                 if code != 0 and "there is no cuda:1" in run.words():
                     raise Skipped("needs two GPUs")
                 return run.finish()
 
-        gpus = train("two", two)
+        gpus = train("two", two, steps)
         if [stage["exchange"] for stage in gpus.events("stage")] != ["GPUs"]:
             raise Failed("two GPUs did not exchange among themselves")
-        one = train("one", "cuda:0")
-        common = compare(machine, one, gpus)
-        compare(machine, one, train("host", two, ("--set", "job.exchange=host")))
-        with Run(machine, model, machine.new_folder(f"{name}-killed"), ESTS, 1_000_000, two) as run:
-            run.wait_for_step(2, 240)
-            run.kill_a_worker()
-            run.wait_for("recovered")
-            run.stop()
-        compare(machine, one, run)
-        return f"equal over {common} steps"
+        with Run(machine, model, machine.new_folder(f"{name}-killed"), ESTS, 1_000_000, two) as killed:
+            killed.wait_for_step(2, 240)
+            killed.kill_a_worker()
+            killed.wait_for("recovered")
+            killed.wait_for_step(killed.steps()[-1]["step"] + 2)
+            killed.stop()
+        last = killed.steps()[-1]["step"]
+        one = train("one", "cuda:0", max(steps, last))
+        host = train("host", two, steps, ("--set", "job.exchange=host"))
+        return "; ".join(
+            compare(machine, one, run, count) for run, count in ((gpus, steps), (host, steps), (killed, last))
+        )
 
     return check
 
@@ -144,13 +208,13 @@ def d2(name):
                 return run.finish()
 
         gpu = train("gpu", machine.devices(1), steps)
-        common = compare(machine, gpu, train("cpu", "cpu*2", steps))
+        common = compare(machine, gpu, train("cpu", "cpu*2", steps), steps)
         moved, there, back = move(machine, model, machine.new_folder(f"{name}-d2-moved"), ests, more)
         last = min(moved.steps()[-1]["step"], MOST_STEPS)
-        far = compare(machine, train("gpu-long", machine.devices(1), last), moved)
-        if far <= back:
-            raise Failed(f"equal over {far} steps; it moved after {there} and {back}: too far to be compared")
-        return f"GPU = CPU over {common} steps; over {far} with moves to the CPU after {there} and back after {back}"
+        if last <= back:
+            raise Failed(f"{common}; it moved after {there} and {back}: too far to be compared")
+        far = compare(machine, train("gpu-long", machine.devices(1), last), moved, last)
+        return f"{common}; {far}, moved to the CPU after {there} and back after {back}"
 
     return check
 

@@ -5,11 +5,12 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from report import Failed
 
-
+# What workers say of algorithms.
+MEASURED = ", the fastest of "
+STORE_LOST = ("algorithms chosen for earlier runs are not used", "a chosen algorithm is not kept for later runs")
 GPT = {"width": 256, "heads": 4, "layers": 6, "context": 128, "dropout": 0.1}
 SMALL_GPT = {"width": 32, "heads": 2, "layers": 2, "context": 32, "dropout": 0.1}  # for the CPU
 
@@ -59,25 +60,28 @@ class Model:
 
 
 class Run:
-    """A job under way, or done."""
+    """A job under way, or done. `profiles`: its own database, beside which chosen algorithms are kept."""
 
-    def __init__(self, machine, model, folder, ests, steps, devices, more=()):
+    def __init__(self, machine, model, folder, ests, steps, devices, more=(), profiles=None):
         self.machine, self.folder, self.run = machine, folder, folder / "run"
+        self.old_logs = {}
         spec = folder / "job.toml"
         spec.write_text(model.spec(machine.tree, ests, steps))
         self.log = folder / "train.log"
         self.process = machine.start(
-            self.log, "train", spec, "--run", self.run, "--devices", devices, "--oversubscribe", *more
-        )
+            self.log, "train", spec, "--run", self.run, "--devices", devices, "--oversubscribe", *more,
+            profiles=profiles,
+        )  # fmt: skip
 
     @classmethod
-    def resumed(cls, machine, folder, devices, steps):
+    def resumed(cls, machine, folder, devices, steps, profiles=None):
         run = cls.__new__(cls)
         run.machine, run.folder, run.run = machine, folder, folder / "run"
+        run.old_logs = {log: log.stat().st_size for log in run.run.glob("worker-*.log")}
         run.log = folder / "resumed.log"
         run.process = machine.start(
             run.log, "train", "--resume", "--run", run.run, "--devices", devices, "--oversubscribe",
-            "--set", f"train.steps={steps}",
+            "--set", f"train.steps={steps}", profiles=profiles,
         )  # fmt: skip
         return run
 
@@ -94,6 +98,27 @@ class Run:
         logs = [self.log, *sorted(self.run.glob("worker-*.log"))]
         return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs if log.exists())
 
+    def worker_lines(self):
+        """What its workers said, those before a resume left out."""
+        for log in sorted(self.run.glob("worker-*.log")):
+            yield from log.read_bytes()[self.old_logs.get(log, 0) :].decode(errors="replace").splitlines()
+
+    def choices(self):
+        """{operation: the run's choice for it}."""
+        file = self.run / "algorithms.jsonl"
+        text = file.read_text() if file.exists() else ""
+        return {json.loads(line)["key"]: json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()}
+
+    def measured(self):
+        """Operations that its workers measured algorithms for."""
+        return {line.split(": ")[0] for line in self.worker_lines() if MEASURED in line}
+
+    def require_store(self):
+        """Algorithms that other runs chose were taken up, and its own kept."""
+        lost = [line for line in self.worker_lines() if any(words in line for words in STORE_LOST)]
+        if lost:
+            raise Failed(f"{self.folder.name}: store not used: {lost[0]}")
+
     def finish(self, seconds=180):
         seconds = self.machine.patience(seconds)
         try:
@@ -102,6 +127,7 @@ class Run:
             raise Failed(f"did not end within {seconds} s\n{self.words()}") from None
         if code != 0:
             raise Failed(f"ended with exit code {code}\n{self.words()}")
+        self.require_store()
         return self
 
     def steps(self):
@@ -153,6 +179,7 @@ class Run:
             raise Failed(f"stop: exit code {code}\n{text}\n{self.words()}")
         if self.process.wait(self.machine.patience(60)) != 75:
             raise Failed(f"a stopped run should end with 75\n{self.words()}")
+        self.require_store()
 
     def kill_a_worker(self):
         os.kill(self.workers()[-1], signal.SIGKILL)
@@ -163,14 +190,20 @@ class Run:
         return rates[len(rates) // 2]
 
 
-def compare(machine, a, b):
-    """Steps in common of two runs, which must be equal at all of them."""
+def differ(machine, a, b):
+    """What two runs differ in, in words; "" where they are equal. And steps in common."""
     code, text = machine.call("verify", a.run, b.run, "--json")
     if code not in (0, 3):
         raise Failed(f"verify: exit code {code}\n{text}")
-    found = json.loads(text.splitlines()[-1])
-    if code == 3:
-        raise Failed(f"{a.folder.name} and {b.folder.name} differ:\n{machine.call('verify', a.run, b.run)[1]}")
-    if found["steps"]["common"] < 2:
-        raise Failed(f"{a.folder.name} and {b.folder.name} have only {found['steps']['common']} steps in common")
-    return found["steps"]["common"]
+    words = machine.call("verify", a.run, b.run)[1] if code == 3 else ""
+    return words, json.loads(text.splitlines()[-1])["steps"]["common"]
+
+
+def compare(machine, a, b, steps):
+    """Two runs must be equal at this many steps. Returns what was compared, in words."""
+    words, common = differ(machine, a, b)
+    if words:
+        raise Failed(f"{a.folder.name} and {b.folder.name} differ:\n{words}")
+    if common != steps:
+        raise Failed(f"{a.folder.name} and {b.folder.name} have {common} steps in common, not {steps}")
+    return f"{a.folder.name[3:]} = {b.folder.name[3:]} over {common} steps"

@@ -1,23 +1,32 @@
-"""The portable kernels on the GPU: their bits against the CPU's, gemm against cuBLAS, and what the sanitizer finds."""
+"""The portable kernels on the GPU: their bits against the CPU's, gemm against cuBLAS, and what the sanitizer finds; and
+the pinned algorithms of cuDNN and cuBLASLt."""
 
 import json
+import os
 import shutil
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from figures import HIGHER
 from report import Failed, Skipped
 
 SEEDS = 24
-NO_GPU = 77
+ERRORS_STAY, NO_GPU = 3, 77  # exit codes of gpu_check
+WHOLE = (0, 1, NO_GPU)  # those of a run that came to its end
+PINNED, SPEED = "pinned_", "speed"
+BITS_SECONDS, PART_SECONDS, SPEED_SECONDS, SANITIZER_SECONDS, FAMILY_SECONDS = 140, 30, 50, 115, 60
+SANITIZERS = 4  # side by side
 TARGET, LEAST_SIZE = 0.8, 2048
-SPEED_SECONDS, BITS_SECONDS = 30, 55
 HOW = "TFLOP/s of the portable gemm in fp32 over those of cuBLAS without TF32, best of 5 times 10 calls each"
-# What gpu_check writes, for a dry run.
-SAMPLE = {
-    "families": [{"family": "gemm", "cases": 1, "differing": 0, "first": "", "seconds": 0.1}],
-    "gemm": [{"m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 0, "cublas_tflops": 1, "ratio": 0}],
-}
+# What gpu_check tells of, for a dry run.
+SAMPLE = [
+    {"part": "gemm", "cases": 1, "differing": 0, "first": "", "seconds": 0.1},
+    {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "failing": 0, "first": "", "each": [9]},
+]
+SAMPLE_SPEED = [{"part": "speed", "m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 0, "cublas_tflops": 1,
+                 "ratio": 0}]  # fmt: skip
 
 
 def program(machine):
@@ -25,6 +34,12 @@ def program(machine):
     if not found:
         raise Skipped("gpu_check is not here: it was not built, or not packed")
     return found[0]
+
+
+def parts_of(machine):
+    return subprocess.run(
+        [program(machine), "--list"], env=machine.environment, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
 
 
 def take_gemm(report, products):
@@ -36,64 +51,133 @@ def take_gemm(report, products):
         report.figure(f"gemm {shape}: over cuBLAS", HIGHER, TARGET, [one["ratio"]], HOW, "", note, one)
 
 
-def judge(families):
-    different = [one for one in families if one["differing"]]
-    if different:
-        lines = [f"{one['family']}: {one['differing']} of {one['cases']}, first {one['first']}" for one in different]
-        raise Failed("\n".join([f"{len(different)} of {len(families)} families differ: {lines[0]}", *lines]))
-    return f"{len(families)} families, {sum(one['cases'] for one in families)} cases: equal to the CPU's"
+def fault_of(one):
+    """What is wrong with a part, in words; "" where nothing is."""
+    part = one["part"]
+    if "ended" in one:
+        return f"{part}: gpu_check {one['ended']}"
+    if not part.startswith(PINNED):
+        return f"{part}: {one['differing']} of {one['cases']} differ, first {one['first']}" if one["differing"] else ""
+    if one["failing"]:
+        return f"{part}: {one['failing']} of {one['cases']} shapes fail, first {one['first']}"
+    return "" if one["algorithms"] else f"{part}: no algorithm was found for any of {one['cases']} shapes"
+
+
+def judge(found):
+    """What parts tell, in words. Throws Failed where one of them is wrong."""
+    faults = [fault for one in found if (fault := fault_of(one))]
+    families = [one for one in found if not one["part"].startswith(PINNED) and "ended" not in one]
+    words = [f"{len(families)} families, {sum(one['cases'] for one in families)} cases: equal to the CPU's"]
+    for one in found:
+        if one["part"].startswith(PINNED) and "ended" not in one:
+            words.append(
+                f"{one['part']}: {one['algorithms']} algorithms for {one['cases']} shapes, {one['without']} without"
+            )
+    if faults:
+        raise Failed("\n".join([f"{len(faults)} of {len(found)} parts are wrong: {faults[0]}", *faults, *words[1:]]))
+    return "; ".join(words)
 
 
 class GpuCheck:
-    """A run of gpu_check with these arguments: its exit code (None: took too long), lines and result."""
+    """Runs of gpu_check until all of these parts are done or time is over. One that ends before that is begun again
+    behind the part that it was at. `lines`: what it tells of, and {"part", "ended": how} of those parts."""
 
-    def __init__(self, machine, name, seconds, seeds, *more):
-        folder = machine.new_folder(name)
-        found, log = folder / "found.json", folder / "gpu_check.log"
-        with open(log, "w") as output:
+    def __init__(self, machine, name, parts, seconds, *options):
+        self.machine, self.log = machine, machine.new_folder(name) / "gpu_check.log"
+        self.command = [program(machine), *map(str, options)]
+        self.lines, self.code = [], None
+        until, waiting = time.monotonic() + machine.patience(seconds), list(parts)
+        while waiting and (left := until - time.monotonic()) > 0:
+            told = self._run(waiting, left)
+            self.lines += told
+            waiting = [part for part in waiting if part not in {one["part"] for one in told}]
+            if self.code in WHOLE:
+                break
+            if self.code == ERRORS_STAY and told:
+                self.lines.append({"part": told[-1]["part"], "ended": "left the GPU with errors"})
+            elif waiting:
+                ended = "took too long" if self.code is None else f"ended with code {self.code}"
+                self.lines.append({"part": waiting.pop(0), "ended": ended})
+        self.lines += [{"part": part, "ended": f"did not get to it, code {self.code}"} for part in waiting]
+
+    def _run(self, parts, seconds):
+        with open(self.log, "ab") as output:
+            begin = output.tell()
             try:
                 self.code = subprocess.run(
-                    [program(machine), str(seeds), found, *more], env=machine.environment, stdout=output,
-                    stderr=subprocess.STDOUT, timeout=seconds,
+                    [*self.command, *parts], env=self.machine.environment, stdout=output, stderr=subprocess.STDOUT,
+                    timeout=seconds,
                 ).returncode  # fmt: skip
             except subprocess.TimeoutExpired:
                 self.code = None
-        self.lines = log.read_text(errors="replace").splitlines()
-        self.result = json.loads(found.read_text()) if self.code in (0, 1) else None
-
-    def require(self):
-        if self.result is None:
-            ended = "took too long" if self.code is None else f"ended with code {self.code}"
-            done = [json.loads(line) for line in self.lines if line.startswith("{") and line.endswith("}")]
-            raise Failed("\n".join([f"gpu_check {ended}; {judge(done)} until then", *self.lines[-20:]]))
-        return self.result
+        text = self.log.read_bytes()[begin:].decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [told for told in map(json.loads, lines) if "part" in told]
 
 
 def kernels(machine, report):
-    speed = GpuCheck(machine, "gemm", SPEED_SECONDS, 0)
-    if machine.dry_run and speed.code == NO_GPU:
-        take_gemm(report, SAMPLE["gemm"])
-        return judge(SAMPLE["families"]) + " (a sample: there is no GPU)"
-    take_gemm(report, speed.require()["gemm"])
-    return judge(GpuCheck(machine, "bits", BITS_SECONDS, SEEDS, "bits").require()["families"])
+    """Bits; portable families first, which need no library of NVIDIA's."""
+    parts = [part for part in parts_of(machine) if part != SPEED]
+    run = GpuCheck(machine, "bits", parts, BITS_SECONDS, "--seeds", SEEDS, "--seconds", PART_SECONDS)
+    if machine.dry_run and run.code == NO_GPU:
+        return judge(SAMPLE) + " (a sample: there is no GPU)"
+    for one in run.lines:
+        report.found(json.dumps(one))
+    words = judge(run.lines)
+    if run.code != 0:
+        raise Failed(f"gpu_check ended with code {run.code}; {words}")
+    return words
+
+
+def gemm(machine, report):
+    run = GpuCheck(machine, "speed", [SPEED], SPEED_SECONDS)
+    if machine.dry_run and run.code == NO_GPU:
+        take_gemm(report, SAMPLE_SPEED)
+        return "a sample: there is no GPU"
+    products = [one for one in run.lines if "ended" not in one]
+    take_gemm(report, products)
+    if run.code != 0:
+        raise Failed(f"{len(products)} products, then gpu_check ended with code {run.code} (None: took too long)")
+    return f"{len(products)} products"
 
 
 def sanitizer(tool):
-    """compute-sanitizer on one case of each family."""
+    """compute-sanitizer on one case of each portable family; without cuDNN and cuBLASLt, which would take very long."""
 
-    def check(machine, _):
+    def check(machine, report):
         kits = (shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer")
         path = next((path for path in kits if path and Path(path).exists()), None)
         if path is None:
             raise Skipped("compute-sanitizer is not on this machine")
-        folder = machine.new_folder(tool)
-        log = folder / f"{tool}.log"
-        command = [path, "--tool", tool, "--error-exitcode", "9", program(machine), "1", folder / "found.json", "bits"]
-        with open(log, "w") as output:
-            code = subprocess.run(command, env=machine.environment, stdout=output, stderr=subprocess.STDOUT).returncode
-        last = log.read_text(errors="replace").splitlines()[-1:]
-        if code != 0:
-            raise Failed(f"{tool}: exit code {code}: {last}\n{log.read_text(errors='replace')[-3000:]}")
-        return f"{tool}: {last[0] if last else 'nothing found'}"
+        families = [part for part in parts_of(machine) if part != SPEED and not part.startswith(PINNED)]
+        folder, end = machine.new_folder(tool), time.monotonic() + SANITIZER_SECONDS
+
+        def try_family(family):
+            """How it ended, where it should not; "" else. None: not in time."""
+            log, seconds = folder / f"{family}.log", min(FAMILY_SECONDS, end - time.monotonic())
+            command = [path, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", program(machine)]
+            if seconds <= 0:
+                return None
+            with open(log, "w") as output:
+                try:
+                    code = subprocess.run(
+                        [*command, "--seeds", "1", family], env=machine.environment, stdout=output,
+                        stderr=subprocess.STDOUT, timeout=seconds,
+                    ).returncode  # fmt: skip
+                except subprocess.TimeoutExpired:
+                    return None
+            return f"{family}: exit code {code}\n{log.read_text(errors='replace')[-3000:]}" if code != 0 else ""
+
+        with ThreadPoolExecutor(max(1, min(SANITIZERS, (os.cpu_count() or 1) // 2))) as pool:
+            ended = dict(zip(families, pool.map(try_family, families)))
+        done = [family for family, words in ended.items() if words is not None]
+        late = [family for family, words in ended.items() if words is None]
+        words = f"{tool}: {len(done)} of {len(families)} families" + (f"; not in time: {', '.join(late)}" * bool(late))
+        wrong = [words for words in ended.values() if words]
+        if wrong:
+            raise Failed("\n".join([f"{words}; {len(wrong)} with errors: {wrong[0].splitlines()[0]}", *wrong]))
+        if not done:
+            raise Failed(words)
+        return words + ", nothing found"
 
     return check

@@ -4,16 +4,13 @@ import functools
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 LOOK_SECONDS = 20  # that a look at the machine may take
-# What a file of a run must be to be kept, and how large it may be.
-KEPT = {".log", ".toml", ".jsonl", ".json", ".txt"}
-MOST_BYTES_KEPT = 4 << 20
+CHOICES = "profiles-algorithms.jsonl"  # chosen algorithms, as estrain names the file beside profiles.json
 
 
 class Machine:
@@ -21,8 +18,9 @@ class Machine:
 
     resize_options = ("--oversubscribe",)
 
-    def __init__(self, tree, program, out, dry_run):
-        self.tree, self.out, self.dry_run = tree, out.resolve(), bool(dry_run)
+    def __init__(self, tree, program, out, dry_run, work):
+        """`work`: a folder for all that lies in `out` in few files only, or not at all."""
+        self.tree, self.out, self.work, self.dry_run = tree, out.resolve(), work.resolve(), bool(dry_run)
         self.build = program.resolve()
         self.program = self.estrain = self.build / "estrain"
         self.out.mkdir(parents=True, exist_ok=True)
@@ -30,10 +28,10 @@ class Machine:
         self.ddp_options = ("--device", self.device)
         self.environment = os.environ | {
             "LD_LIBRARY_PATH": ":".join(self.library_folders()),
-            "ESTRAIN_PROFILES": str(self.out / "profiles.json"),
+            "ESTRAIN_PROFILES": str(self.work / "profiles.json"),
         }
         self.folders = 0
-        self.scratch = None  # of the one check that this process is for
+        self.scratch = None  # folder of the one check that this process is for
 
     def library_folders(self):
         """What was packed, then LibTorch and CUDA as Python's torch has them."""
@@ -84,13 +82,14 @@ class Machine:
         path = next((path for path in self.libraries_of(self.program) if name in Path(path).name), None)
         return path and [*self.libraries_of(path), path]
 
-    def start(self, log, *words):
-        """Starts `estrain WORDS`, output to the file `log`."""
+    def start(self, log, *words, profiles=None):
+        """Starts `estrain WORDS`, output to the file `log`. `profiles`: a database of its own."""
+        environment = self.environment | ({"ESTRAIN_PROFILES": str(profiles)} if profiles else {})
         with open(log, "w") as file:
             file.write(f"$ estrain {' '.join(map(str, words))}\n")
             file.flush()
             return subprocess.Popen(
-                [self.program, *map(str, words)], env=self.environment, stdout=file, stderr=subprocess.STDOUT,
+                [self.program, *map(str, words)], env=environment, stdout=file, stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL, cwd=self.tree,
             )  # fmt: skip
 
@@ -128,19 +127,6 @@ class Machine:
                 told[name] = f"not there: {error}"
         told["cores"] = os.cpu_count()
         return told
-
-
-def keep_logs(scratch, to):
-    """Copies what tells of the runs below `scratch`, which is then deleted."""
-    for file in scratch.rglob("*"):
-        try:
-            if file.suffix in KEPT and file.is_file() and file.stat().st_size < MOST_BYTES_KEPT:
-                target = to / file.relative_to(scratch)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, target)
-        except OSError as error:
-            print(f"{file}: not kept: {error}", flush=True)
-    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def as_json(value):

@@ -2,13 +2,17 @@
 
 import statistics
 
-from contestants import BF16, D2, Eager, Turns, all_started, cases, ratios, side_by_side
+from contestants import BF16, D2, STATE_TURN, Eager, Turns, all_started, cases, ratios, side_by_side
 from figures import HIGHER, LOWER
 from report import Skipped
 
 D2_TARGETS = {"gpt": 1.3, "resnet18": 1.5, "resnet50": 1.5, "lenet": 1.5}
 MODES = ("deterministic", "plain", "benchmark")
+GRAPHS = 'cuda_graphs = "auto"\n'
+ROUNDS = 3
+EAGER_TURN = 1.0
 HOW = "same model, batch {} of the same shape, SGD with momentum, in turns of {} s side by side; median of {} rounds"
+HOW_GRAPHS = "time of a step without CUDA graphs over that with job.cuda_graphs, in turns of {} s; median of {} rounds"
 
 
 def per_second(case, seconds, ests=1):
@@ -18,28 +22,38 @@ def per_second(case, seconds, ests=1):
 
 
 def throughput(name):
-    """1 EST against a plain eager loop: with deterministic algorithms, without, and with cuDNN's benchmark mode."""
+    """1 EST against a plain eager loop: with deterministic algorithms, without, and with cuDNN's benchmark mode; and
+    with CUDA graphs against without."""
 
     def check(machine, report):
-        case, turn, rounds = cases(machine)[name], machine.rounds(0.5, 0.2), machine.rounds(5, 2)
-        precisions = {"fp32": ""} | ({"bf16": BF16} if "job.precision" in machine.keys else {})
+        case, rounds = cases(machine)[name], machine.rounds(ROUNDS, 2)
+        turn, eager_turn = machine.rounds(STATE_TURN, 0.2), machine.rounds(EAGER_TURN, 0.2)
+        precisions = {"fp32": "", "bf16": BF16}
         jobs = {f"estrain {p}": lambda job=job: Turns(machine, case, job=job) for p, job in precisions.items()}
-        loops = {}
-        if machine.python:
-            loops = {kind: lambda kind=kind: Eager(machine, case, kind == "deterministic") for kind in MODES[:2]}
-        words = [] if "bf16" in precisions else ["bf16: skipped, not built"]
-        with all_started(jobs | loops) as started:
+        others = {
+            f"graphs {p}": lambda job=job: Turns(machine, case, job=job + GRAPHS) for p, job in precisions.items()
+        }
+        loops = MODES if machine.python else ()
+        others |= {mode: lambda mode=mode: Eager(machine, case, mode) for mode in loops}
+        words = []
+        with all_started(jobs, others) as started:
             for precision in precisions:
-                turns = {"estrain": lambda: started[f"estrain {precision}"].timed_turn(turn)}
-                for mode in MODES if loops else ():
-                    loop = started["deterministic" if mode == "deterministic" else "plain"]
-                    turns[mode] = lambda loop=loop, mode=mode: loop.turn(mode, precision, turn)
-                seconds = side_by_side(turns, rounds)
+                turns = {kind: started[f"{kind} {precision}"].timed_turn for kind in ("estrain", "graphs")}
+                for mode in loops:
+                    turns[mode] = lambda seconds, mode=mode: started[mode].turn(precision, seconds)
+                lengths = {kind: eager_turn if kind in loops else turn for kind in turns}
+                seconds = side_by_side(turns, rounds, lengths)
                 rates, note = per_second(case, seconds)
+                note = "; ".join([note, *(one for mode in loops for one in started[mode].notes)])
                 words.append(f"{precision}: {note}")
+                report.found(words[-1])
+                more = {"samples_per_second": rates}
+                over = ratios(seconds["estrain"], seconds["graphs"])
+                how = HOW_GRAPHS.format(turn, rounds)
+                report.figure(f"{name} {precision}: CUDA graphs over none", HIGHER, 1.0, over, how, "", note, more)
                 if loops:
-                    how = HOW.format(case.batch, turn, rounds)
-                    compare(report, f"{name} {precision}", seconds, note, how, {"samples_per_second": rates})
+                    how = HOW.format(case.batch, f"{turn} and {eager_turn}", rounds)
+                    compare(report, f"{name} {precision}", seconds, note, how, more)
         if not loops:
             raise Skipped("there is no Python with torch here; " + "; ".join(words))
         return "; ".join(words)
@@ -58,17 +72,21 @@ def compare(report, name, seconds, note, how, more):
     report.figure(f"{name}: D1's cost against PyTorch's benchmark mode", LOWER, 3, percent, how, " %", note, more)
 
 
-def d2_over_d1(machine, report):
+def d2_over_d1(*names):
     """The portable kernels' step over that of LibTorch's, fp32."""
-    turn, rounds, words = machine.rounds(0.5, 0.2), machine.rounds(5, 2), []
-    for name, target in D2_TARGETS.items():
-        case = cases(machine)[name]
-        jobs = {"D2": lambda: Turns(machine, case, job=D2), "D1": lambda: Turns(machine, case)}
-        with all_started(jobs) as started:
-            turns = {kind: lambda job=job: job.timed_turn(turn) for kind, job in started.items()}
-            seconds = side_by_side(turns, rounds)
-        note = ", ".join(f"{kind} {1e3 * statistics.median(taken):.2f} ms" for kind, taken in seconds.items())
-        how = HOW.format(case.batch, turn, rounds)
-        report.figure(f"{name}: step at D2 over D1", LOWER, target, ratios(seconds["D2"], seconds["D1"]), how, "", note)
-        words.append(f"{name}: {note}")
-    return "; ".join(words)
+
+    def check(machine, report):
+        turn, rounds, words = machine.rounds(STATE_TURN, 0.2), machine.rounds(ROUNDS, 2), []
+        for name in names:
+            case = cases(machine)[name]
+            jobs = {"D1": lambda: Turns(machine, case), "D2": lambda: Turns(machine, case, job=D2)}
+            with all_started(jobs) as started:
+                turns = {kind: job.timed_turn for kind, job in started.items()}
+                seconds = side_by_side(turns, rounds, dict.fromkeys(turns, turn))
+            note = ", ".join(f"{kind} {1e3 * statistics.median(taken):.2f} ms" for kind, taken in seconds.items())
+            over, how = ratios(seconds["D2"], seconds["D1"]), HOW.format(case.batch, turn, rounds)
+            report.figure(f"{name}: step at D2 over D1", LOWER, D2_TARGETS[name], over, how, "", note)
+            words.append(f"{name}: {note}")
+        return "; ".join(words)
+
+    return check

@@ -26,12 +26,18 @@ class Report:
         row = Row(Figure(name, better, how, target, unit), Measured.of(values, note=note)).to_json()
         self._write({"figure": row | {"verdict": "met" if row["met"] else "missed", "rounds": values} | (more or {})})
 
+    def found(self, words):
+        """Counts where the check does not come to its end."""
+        print(words, flush=True)
+        self._write({"found": words})
+
     def end(self, verdict, words):
         self._write({"end": {"verdict": verdict, "words": words}})
 
 
 def read_report(path):
-    """(figures, {"verdict", "words"} or None where the check did not come to its end)."""
+    """(figures, what was found in words, {"verdict", "words"} or None where the check did not come to its end)."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     ends = [line["end"] for line in lines if "end" in line]
-    return [line["figure"] for line in lines if "figure" in line], ends[-1] if ends else None
+    figures = [line["figure"] for line in lines if "figure" in line]
+    return figures, [line["found"] for line in lines if "found" in line], ends[-1] if ends else None

@@ -1,19 +1,19 @@
 """Runs the checks, each in a process of its own that is ended when its time is over, whatever it does."""
 
-import json
 import os
 import re
 import signal
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 import checks
-from machine import as_json, keep_logs
+from archive import Archives, write_file
+from machine import CHOICES, as_json
 from process_tree import signal_all, with_descendants
 from report import Failed, Report, Skipped, read_report
 from tables import heading, line_of, markdown
@@ -31,9 +31,8 @@ def slug(name):
 def run_one(machine, name):
     """The process of one check: what it finds goes to report.jsonl of its folder."""
     check = next(check for check in checks.all_checks() if check.name == name)
-    folder = machine.out / slug(name)
-    report = Report(folder / "report.jsonl")
-    machine.scratch = Path(os.environ["ESTRAIN_GPU_CHECK_SCRATCH"])
+    machine.scratch = machine.work / slug(name)
+    report = Report(machine.scratch / "report.jsonl")
     try:
         report.end("passed", check.make(machine, report))
     except Skipped as reason:
@@ -51,24 +50,21 @@ class Running:
     check: checks.Check
     process: subprocess.Popen
     folder: Path
-    scratch: Path
     began: float
     until: float
+    cut_short: bool  # has less time than the check may take
 
     @classmethod
     def start(cls, machine, check, until):
-        folder = machine.out / slug(check.name)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.jsonl").unlink(missing_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix="estrain-gpu-check-"))
-        command = [sys.executable, sys.argv[0], "--check", check.name, "--out", machine.out, "--program", machine.build]
+        folder = machine.work / slug(check.name)
+        folder.mkdir()
+        command = [sys.executable, sys.argv[0], "--check", check.name, "--out", machine.out, "--program", machine.build,
+                   "--work", machine.work, *(["--dry-run", machine.device] if machine.dry_run else [])]  # fmt: skip
         with open(folder / "output.log", "w") as log:
-            process = subprocess.Popen(
-                [*command, *(["--dry-run", machine.device] if machine.dry_run else [])], stdout=log, stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL, env=os.environ | {"ESTRAIN_GPU_CHECK_SCRATCH": str(scratch)},
-            )  # fmt: skip
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         now = time.monotonic()
-        return cls(check, process, folder, scratch, now, min(until, now + machine.patience(check.seconds)))
+        end = now + machine.patience(check.seconds)
+        return cls(check, process, folder, now, min(until, end), until < end)
 
     def is_over(self):
         return self.process.poll() is not None or time.monotonic() > self.until
@@ -92,53 +88,61 @@ class Running:
         took = time.monotonic() - self.began
         in_time = self.process.poll() is not None
         self.end()
-        figures, ended = read_report(self.folder / "report.jsonl")
+        figures, found, ended = read_report(self.folder / "report.jsonl")
         if ended is None:
             why = f"ended with code {self.process.returncode}" if in_time else f"took longer than {took:.0f} s"
             tail = (self.folder / "output.log").read_text(errors="replace")[-2000:]
-            ended = {"verdict": "failed", "words": f"{why}; see {self.folder.name}/\n{tail}"}
-        keep_logs(self.scratch, self.folder)
+            words = "; ".join([why, *found]) + f"; see {self.folder.name}/\n{tail}"
+            ended = {"verdict": "skipped" if self.cut_short and not in_time else "failed", "words": words}
         if ended["verdict"] == "failed":
             (self.folder / "failure.txt").write_text(ended["words"] + "\n")
         return {"check": self.check.name, **ended, "seconds": round(took, 1), "figures": figures}
 
 
 class Results:
-    """What is known so far: printed, and written anew after every check."""
+    """What is known so far: printed, and written anew after every check, in at most six files."""
 
     def __init__(self, machine):
-        self.machine, self.told, self.results = machine, machine.describe(), []
+        self.machine, self.told, self.results, self.archives = machine, machine.describe(), [], Archives()
+        for old in [*machine.out.glob("logs*.tar.gz"), machine.out / CHOICES]:
+            old.unlink(missing_ok=True)
         print("\n".join(f"{name}: {value}" for name, value in self.told.items()), flush=True)
         print(heading(), flush=True)
 
-    def add(self, result):
+    def add(self, result, folder=None):
+        """`folder`: with the logs of the check."""
         self.results.append(result)
         print(line_of(result), flush=True)
+        if folder:
+            self.archives.take(folder, result["verdict"] == "failed")
         self.write()
 
     def write(self):
         order = [check.name for check in checks.all_checks()]
         self.results.sort(key=lambda result: order.index(result["check"]))
-        found = {"machine": self.told, "checks": self.results}
-        (self.machine.out / "results.json").write_text(as_json(found))
-        (self.machine.out / "table.md").write_text(markdown(self.told, self.results))
+        out, found = self.machine.out, {"machine": self.told, "checks": self.results}
+        write_file(out / "table.md", markdown(self.told, self.results).encode())
+        write_file(out / "results.json", as_json(found).encode())
+        self.archives.write(out)
+        if (self.machine.work / CHOICES).exists():
+            write_file(out / CHOICES, (self.machine.work / CHOICES).read_bytes())
 
     def count(self, verdict):
         return sum(result["verdict"] == verdict for result in self.results)
 
 
-def run(machine, only, seconds):
+def run(machine, wanted, seconds):
+    """`wanted`: the checks to be made, in this order."""
     begin = time.monotonic()
     until = begin + seconds
-    results = Results(machine)
-    waiting = [check for check in checks.all_checks() if not only or any(word in check.name for word in only)]
+    results, waiting = Results(machine), list(wanted)
     lanes = max(1, min(SIDE_BY_SIDE, (os.cpu_count() or 1) // CORES_EACH))
     running = []
     try:
         while waiting or running:
             for over in [one for one in running if one.is_over()]:
+                results.add(over.result(), over.folder)
                 running.remove(over)
-                results.add(over.result())
             while waiting and time.monotonic() >= until:
                 late = {"verdict": "skipped", "words": f"out of time: {seconds:.0f} s", "seconds": 0.0, "figures": []}
                 results.add({"check": waiting.pop(0).name, **late})
@@ -148,8 +152,8 @@ def run(machine, only, seconds):
                 time.sleep(LOOKS_SECONDS)
     finally:
         for one in running:
-            one.end()
-            keep_logs(one.scratch, one.folder)
+            results.add(one.result(), one.folder)
+        shutil.rmtree(machine.work, ignore_errors=True)
     counts = ", ".join(f"{results.count(verdict)} {verdict}" for verdict in ("passed", "failed", "skipped"))
     figures = [figure for result in results.results for figure in result["figures"]]
     met = sum(figure["met"] for figure in figures)

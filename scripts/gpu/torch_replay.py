@@ -2,9 +2,11 @@
 
     python torch_replay.py PLAN.json REPORT.jsonl
 
-PLAN: {"device", "hdf5": paths of libraries, the last one HDF5's, "runs": [RUN_DIR, ...]}; of runs with a checkpoint for
-every step. Each is repeated in VARIANTS of torch's own options: as a user gets it, and with forms that could be
-estrain's where that differs. REPORT: a line for each run and variant as it is done,
+PLAN: {"device", "hdf5": paths of libraries, the last one HDF5's, "runs": [RUN_DIR, ...], "variants": [...],
+"benchmark": whether cuDNN chooses by measuring, which holds for a process: choices are remembered}; of runs with a
+checkpoint for every step. Each is repeated in these of the VARIANTS of torch's own options: as a user gets it, and with
+forms that could be estrain's, some of them only where that differs. REPORT: a line for each run and variant as it is
+done,
 
     {"run", "variant", "compared": steps, "equal": whether all bits are, "step": the first that differs,
      "loss": [estrain's, torch's] there, "loss_differs", "groups": {"buffers": how many differ, "optimizer", "model"},
@@ -36,14 +38,8 @@ from hdf5_file import Hdf5File  # noqa: E402
 from training import epochs, make_model, make_optimizer  # noqa: E402
 
 DEFAULT = "torch's default"
-# name: (options of torch.optim, cuDNN's benchmark mode); all are tried where the default differs
-VARIANTS = {
-    DEFAULT: ({}, False),
-    "foreach=False": ({"foreach": False}, False),
-    "fused=True": ({"fused": True}, False),
-    "cuDNN chooses by measuring": ({}, True),
-}
-ALWAYS = (DEFAULT, "foreach=False")
+VARIANTS = {DEFAULT: {}, "foreach=False": {"foreach": False}, "fused=True": {"fused": True}}  # options of torch.optim
+WHERE_DIFFERENT = ("fused=True",)  # tried only where the default differs
 MOST_TENSORS = 12  # of a report
 
 
@@ -58,10 +54,12 @@ def difference(name, ours, theirs):
     theirs = theirs.detach().cpu().reshape(-1)
     if ours.dtype != theirs.dtype or ours.numel() != theirs.numel():
         return {"name": name, "shape": f"{ours.dtype} {ours.numel()}, in torch {theirs.dtype} {theirs.numel()}"}
-    a, b = (ordered(x) if x.dtype == torch.float32 else x.to(torch.int64) for x in (ours, theirs))
-    same = ours.view(torch.int32) == theirs.contiguous().view(torch.int32) if ours.dtype == torch.float32 else a == b
-    if same.all():
+    is_float = ours.dtype == torch.float32
+    bits, their_bits = (x.contiguous().view(torch.int32) if is_float else x for x in (ours, theirs))
+    if torch.equal(bits, their_bits):
         return None
+    same = bits == their_bits
+    a, b = (ordered(x) if is_float else x.to(torch.int64) for x in (ours, theirs))
     return {"name": name, "differing": int((~same).sum()), "elements": ours.numel(), "ulp": int((a - b).abs().max())}
 
 
@@ -78,7 +76,6 @@ def shown(found):
 class Replay:
     def __init__(self, run, device, hdf5, variant):
         self.run, self.device, self.hdf5 = Path(run), torch.device(device), hdf5
-        options, torch.backends.cudnn.benchmark = VARIANTS[variant]
         self.spec = tomllib.loads((self.run / "job.toml").read_text())
         torch.set_num_threads(self.spec["job"]["threads"])
         self.data, _ = run_data.open_data(self.spec)
@@ -87,7 +84,7 @@ class Replay:
         with self.checkpoint(0) as file:
             self.initial = self.compare_model(model, file)
         self.model = model.to(self.device)
-        self.optimizer = make_optimizer(self.spec, self.model, **options)
+        self.optimizer = make_optimizer(self.spec, self.model, **VARIANTS[variant])
         torch.manual_seed(self.spec["job"]["seed"])  # of EST 0: its dropout
 
     def checkpoint(self, step):
@@ -146,11 +143,12 @@ def main():
     plan = json.loads(Path(sys.argv[1]).read_text())
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = plan["benchmark"]
     with open(sys.argv[2], "a") as report:
         for run in plan["runs"]:
             default_equal = False
-            for variant in VARIANTS:
-                if default_equal and variant not in ALWAYS:
+            for variant in plan["variants"]:
+                if default_equal and variant in WHERE_DIFFERENT:
                     continue
                 try:
                     found = Replay(run, plan["device"], plan["hdf5"], variant).compare()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whatever a check of scripts/gpu-check does, it is ended in time, what it found counts, and the others are made."""
+"""Whatever a check of scripts/gpu-check does, it is ended in time, what it found counts, and the others are made; what
+is left of all of them are few files. And what is wrong with kernels is not passed over."""
 
 import argparse
 import json
@@ -7,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -14,24 +16,44 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TREE / "scripts" / folder) for folder in ("gpu", "benchmarks")]
 
+import archive  # noqa: E402
 import checks  # noqa: E402
+import kernel_checks  # noqa: E402
+import pinned_choices  # noqa: E402
 import runner  # noqa: E402
 from checks import Check  # noqa: E402
 from figures import HIGHER  # noqa: E402
-from machine import Machine  # noqa: E402
+from machine import CHOICES, Machine  # noqa: E402
 from report import Failed, Skipped  # noqa: E402
 
+MOST_FILES = 8
 SLEEPS = "60.125"  # seconds; tells this test's processes from others
+FAKE_GPU_CHECK = """#!/bin/bash
+for part; do
+  [[ $part == crashes ]] && kill -9 $$
+  differing=0
+  [[ $part == fails ]] && differing=1
+  echo '{"part": "'$part'", "cases": 1, "differing": '$differing', "first": "seed 0"}'
+  [[ $part == fails ]] && exit 3
+done
+exit 0
+"""
 
 
 def passes(machine, report):
-    (machine.new_folder("run") / "train.log").write_text("kept")
+    folder = machine.new_folder("run")
+    (folder / "train.log").write_text("kept")
+    (folder / "worker-0.log").write_bytes(b"0" * archive.MOST_BYTES_OF_FILE + b"end")
+    (folder / "noise.log").write_bytes(os.urandom(archive.MOST_BYTES_OF_FILE))
+    (folder / "checkpoint.h5").write_text("not kept")
+    (machine.work / CHOICES).write_text("chosen\n")
     report.figure("speed", HIGHER, 1.05, [1.5, 1.0, 1.25], "made up", " x", "note")
     return "fine"
 
 
 def hangs(_, report):
     report.figure("before it hung", HIGHER, 2.0, [1.0], "made up")
+    report.found("half of it")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.run(["sleep", SLEEPS])
 
@@ -57,23 +79,35 @@ def fake_checks():
 def main():
     checks.all_checks = fake_checks
     parser = argparse.ArgumentParser()
-    for option in ("--check", "--out", "--program"):
+    for option in ("--check", "--out", "--program", "--work"):
         parser.add_argument(option)
     parser.add_argument("--dry-run")
     arguments = parser.parse_args()
     if arguments.check:
-        machine = Machine(TREE, Path(arguments.program), Path(arguments.out), "cpu")
+        machine = Machine(TREE, Path(arguments.program), Path(arguments.out), "cpu", Path(arguments.work))
         return runner.run_one(machine, arguments.check)
+    expect_limits()
+    expect_judgements()
+    expect_restarts()
+    expect_exchange()
     with tempfile.TemporaryDirectory() as folder:
         expect(Path(folder))
     return 0
 
 
-def expect(folder):
-    machine = Machine(TREE, folder, folder, "cpu")
+def run_all(out, seconds):
+    machine = Machine(TREE, out, out, "cpu", Path(tempfile.mkdtemp()))
     machine.describe = lambda: {"gpu": "none", "torch": "none", "time": "now", "dry_run": True}
+    code = runner.run(machine, checks.all_checks(), seconds)
+    assert not machine.work.exists()
+    files = [path for path in out.rglob("*")]
+    assert len(files) <= MOST_FILES and all(file.is_file() and file.parent == out for file in files), files
+    return code
+
+
+def expect(folder):
     begin = time.monotonic()
-    code = runner.run(machine, [], 60)
+    code = run_all(folder, 60)
     took = time.monotonic() - begin
     results = {one["check"]: one for one in json.loads((folder / "results.json").read_text())["checks"]}
     verdicts = {name: one["verdict"] for name, one in results.items()}
@@ -82,18 +116,88 @@ def expect(folder):
         "passes": "passed",
     }, verdicts  # fmt: skip
     assert code == 1 and took < 30, (code, took)
-    assert "took longer than" in results["hangs"]["words"] and "code -9" in results["crashes"]["words"], results
+    assert "took longer than" in results["hangs"]["words"], results["hangs"]
+    assert " s; half of it; see hangs/" in results["hangs"]["words"], results["hangs"]
+    assert "code -9" in results["crashes"]["words"], results
     assert results["throws"]["words"] == "ValueError: in words", results["throws"]
     assert [figure["verdict"] for figure in results["hangs"]["figures"]] == ["missed"], results["hangs"]
     [figure] = results["passes"]["figures"]
     assert figure["value"] == 1.25 and figure["verdict"] == "met" and figure["rounds"] == [1.5, 1.0, 1.25], figure
-    assert (folder / "passes/01-run/train.log").read_text() == "kept"
+    with tarfile.open(folder / "logs.tar.gz") as logs:
+        names = logs.getnames()
+        assert names[:2] == ["hangs/failure.txt", "hangs/report.jsonl"] and "hangs/output.log" in names, names
+        assert logs.extractfile("passes/01-run/train.log").read() == b"kept"
+        assert logs.extractfile("passes/01-run/worker-0.log").read().endswith(b"0end")
+        assert not [name for name in names if name.endswith(".h5")], names
+    assert (folder / CHOICES).read_text() == "chosen\n"
     assert "| speed | 1.25 x [1.12, 1.38], met; note | ≥ 1.05 x | made up |" in (folder / "table.md").read_text()
     left = subprocess.run(["pgrep", "-f", f"sleep {SLEEPS}"], capture_output=True, text=True).stdout
     assert not left, f"left behind: {left}"
-    late = runner.run(machine, [], 0)
+    late = run_all(folder, 0)
     verdicts = {one["verdict"] for one in json.loads((folder / "results.json").read_text())["checks"]}
     assert verdicts == {"skipped"} and late == 0, (verdicts, late)
+
+
+def expect_limits():
+    """However much the checks leave behind, the archives keep their number and size, failures before all else."""
+    archives = archive.Archives()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        out.mkdir()
+        for number in range(12):
+            logs = Path(folder) / f"check-{number:02d}"
+            logs.mkdir()
+            (logs / "output.log").write_text("printed")
+            for name in "abcd":
+                (logs / f"{name}.log").write_bytes(os.urandom(archive.MOST_BYTES_OF_FILE))
+            archives.take(logs, number == 11)
+            assert not logs.exists()
+        archives.write(out)
+        files = sorted(out.iterdir())
+        assert [file.name for file in files] == ["logs-2.tar.gz", "logs-3.tar.gz", "logs.tar.gz"], files
+        assert all(file.stat().st_size <= archive.MOST_BYTES_OF_ARCHIVE for file in files), files
+        with tarfile.open(out / "logs.tar.gz") as logs:
+            names = logs.getnames()
+        assert names[0] == "check-11/output.log" and names[12] == "check-11/a.log", names
+
+
+def verdict_of(found):
+    try:
+        return "passed: " + kernel_checks.judge(found)
+    except Failed as reason:
+        return str(reason).splitlines()[0]
+
+
+def expect_judgements():
+    family, pinned = kernel_checks.SAMPLE
+    assert verdict_of([family, pinned]).startswith("passed: 1 families, 1 cases: equal to the CPU's; pinned_product: 9")
+    assert "first seed 3" in verdict_of([family, pinned | {"failing": 1, "first": "seed 3: too far"}])
+    assert "no algorithm" in verdict_of([family, pinned | {"algorithms": 0, "without": 1}])
+    assert "1 of 2 parts are wrong: gemm: 1 of 1 differ" in verdict_of([family | {"differing": 1}, pinned])
+    assert "gpu_check ended with code 9" in verdict_of([family, {"part": "sum", "ended": "ended with code 9"}])
+
+
+def expect_restarts():
+    """Where one part ends gpu_check, or leaves the GPU with errors, the others are tried all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        fake = Path(folder) / "gpu_check"
+        fake.write_text(FAKE_GPU_CHECK)
+        fake.chmod(0o755)
+        machine = Machine(TREE, Path(folder), Path(folder) / "out", "cpu", Path(folder))
+        machine.scratch = Path(folder)
+        run = kernel_checks.GpuCheck(machine, "fake", ["good", "crashes", "fails", "last"], 60)
+    told = [(one["part"], one.get("ended", one.get("differing"))) for one in run.lines]
+    assert told == [("good", 0), ("crashes", "ended with code -9"), ("fails", 1), ("fails", "left the GPU with errors"),
+                    ("last", 0)], told  # fmt: skip
+    assert run.code == 0 and "3 of 5 parts are wrong: crashes: " in verdict_of(run.lines), verdict_of(run.lines)
+
+
+def expect_exchange():
+    """Algorithms go to other shapes of the same operation, if there are others."""
+    names = {"conv a": "x", "conv b": "y", "conv c": "", "product a": "z"}
+    choices = {key: {"key": key, "algorithm": algorithm} for key, algorithm in names.items()}
+    exchanged = {key: choice["algorithm"] for key, choice in pinned_choices.exchanged(choices).items()}
+    assert exchanged == {"conv a": "y", "conv b": "x"}, exchanged
 
 
 sys.exit(main())

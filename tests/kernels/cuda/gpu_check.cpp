@@ -1,31 +1,40 @@
 // The CUDA kernels on a GPU: their bits against the CPU's, family by family, and gemm's speed against cuBLAS; pinned
 // algorithms of cuDNN and cuBLASLt against sums in double precision, and against themselves bit for bit.
 //
-//   gpu_check [SEEDS [FILE [bits]]]     SEEDS cases of each family (144); JSON to FILE (standard output); with "bits"
-//                                       nothing is timed: "gemm" is empty
+//   gpu_check [--seeds N] [--seconds S] [PART…]   these parts, or all; N cases of each family (144); a part begins no
+//                                                 case after S seconds (default: no limit)
+//   gpu_check --list                              the parts: families, then pinned_product and pinned_convolution
+//                                                 (where built with cuDNN), then speed
 //
-//   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144,
-//    "families": [{"family": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}, ...],
-//    "gemm": [{"m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 30.1, "cublas_tflops": 33.0,
-//              "ratio": 0.91}, ...],
-//    "pinned": [{"operation": "product", "cases": 144, "without": 0, "algorithms": 1500, "failing": 0, "first": ""},
-//    ...]}
+// A line of JSON on standard output for whatever is done:
 //
-// "without": shapes that no algorithm was found for; "algorithms": tried, over all shapes; built without cuDNN "pinned"
-// is empty.
-// "first" is the first case that differed: its seed, shape and element. Without libcublas "cublas_tflops" and "ratio"
-// are null. Exit code 0: all bits agree, and pinned algorithms are right; 1: some do not; 77: there is no GPU, nothing
-// was done.
+//   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144}
+//   {"part": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}
+//   {"part": "pinned_product", "cases": 144, "without": 0, "algorithms": 1500, "failing": 0, "first": "", "each": [12],
+//    "seconds": 20.1}
+//   {"part": "speed", "m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 30.1, "cublas_tflops": 33.0,
+//    "ratio": 0.91}
+//
+// "first": the first case that differed, or that an exception ended: its seed, shape and element. "without": shapes
+// that no algorithm was found for; "algorithms": tried, over all shapes, "each" by shape. Without libcublas
+// "cublas_tflops" and "ratio" are null. Exit code 0: all bits agree, and pinned algorithms are right; 1: some do not;
+// 3: after the last part that is told of, the GPU's errors stay, and the others are left out; 77: there is no GPU,
+// nothing was done.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "kernels/portable/gemm.h"
 #include "tests/kernels/cuda/cases.h"
@@ -36,35 +45,88 @@ namespace {
 
 using namespace estrain::kernels;
 
-// JSON's form of text without control characters.
+constexpr int kErrorsStay = 3, kNoGpu = 77;
+constexpr const char* kProduct = "pinned_product";
+constexpr const char* kConvolution = "pinned_convolution";
+constexpr const char* kSpeed = "speed";
+
+struct Limits {
+  uint32_t seeds = 144;
+  double seconds = std::numeric_limits<double>::infinity();  // of a part
+};
+
+// JSON's form of text; control characters become spaces.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   }
   return out + "\"";
 }
 
-struct Outcome {
-  std::string json;
-  bool agrees;
-};
-
-Outcome run_family(const test::Case& one, uint32_t seeds) {
-  const auto begin = std::chrono::steady_clock::now();
-  uint32_t differing = 0;
-  std::string first;
-  for (uint32_t seed = 0; seed < seeds; ++seed) {
-    const std::string difference = one.run(seed);
-    if (difference.empty()) continue;
-    if (differing++ == 0) first = fmt::format("seed {}: {}", seed, difference);
-  }
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return {fmt::format(R"({{"family": "{}", "cases": {}, "differing": {}, "first": {}, "seconds": {:.3f}}})", one.family,
-                      seeds, differing, quoted(first), time.count()),
-          differing == 0};
+void tell(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
 }
+
+// An error that later calls meet, too: only another process can go on.
+bool errors_stay() {
+  cudaGetLastError();
+  return cudaDeviceSynchronize() != cudaSuccess;
+}
+
+// Calls `one(seed)` for each seed within the limits, as long as the GPU works. Returns the seconds that it took.
+template <typename One>
+double for_each_seed(const Limits& limits, One one) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::duration<double> time{};
+  for (uint32_t seed = 0; seed < limits.seeds && time.count() < limits.seconds; ++seed) {
+    one(seed);
+    time = std::chrono::steady_clock::now() - begin;
+    if (errors_stay()) break;
+  }
+  return time.count();
+}
+
+bool check_family(const test::Case& one, const Limits& limits) {
+  uint32_t cases = 0, differing = 0;
+  std::string first;
+  const double seconds = for_each_seed(limits, [&](uint32_t seed) {
+    std::string difference;
+    try {
+      difference = one.run(seed);
+    } catch (const std::exception& error) {
+      difference = error.what();
+    }
+    ++cases;
+    if (!difference.empty() && differing++ == 0) first = fmt::format("seed {}: {}", seed, difference);
+  });
+  tell(fmt::format(R"({{"part": "{}", "cases": {}, "differing": {}, "first": {}, "seconds": {:.3f}}})", one.family,
+                   cases, differing, quoted(first), seconds));
+  return differing == 0;
+}
+
+#ifdef ESTRAIN_HAS_PINNED
+bool check_pinned(const char* part, void (*check)(uint32_t, test::PinnedOutcome&), const Limits& limits) {
+  test::PinnedOutcome outcome;
+  std::vector<uint32_t> each;
+  const double seconds = for_each_seed(limits, [&](uint32_t seed) {
+    const uint32_t before = outcome.algorithms;
+    try {
+      check(seed, outcome);
+    } catch (const std::exception& error) {
+      test::record(outcome, seed, {}, 0, error.what());
+    }
+    each.push_back(outcome.algorithms - before);
+  });
+  tell(fmt::format(R"({{"part": "{}", "cases": {}, "without": {}, "algorithms": {}, "failing": {}, "first": {}, )"
+                   R"("each": [{}], "seconds": {:.3f}}})",
+                   part, outcome.cases, outcome.without, outcome.algorithms, outcome.failing, quoted(outcome.first),
+                   fmt::join(each, ", "), seconds));
+  return outcome.failing == 0 && outcome.algorithms > 0;
+}
+#endif
 
 // cuBLAS, if its library can be found: it is looked for when the program runs.
 struct Cublas {
@@ -100,7 +162,7 @@ struct Product {
   bool a_transposed, b_transposed;
 };
 
-std::string time_gemm(const Product& p, const Cublas& cublas) {
+void time_gemm(const Product& p, const Cublas& cublas) {
   test::Draw draw(1);
   test::Twin<float> a(draw.normal(p.m * p.k)), b(draw.normal(p.k * p.n)), c(test::Draw::blank(p.m * p.n));
   portable::Gemm g = {.m = p.m, .n = p.n, .k = p.k};
@@ -122,77 +184,80 @@ std::string time_gemm(const Product& p, const Cublas& cublas) {
     theirs = fmt::format("{:.2f}", speed);
     ratio = fmt::format("{:.3f}", ours / speed);
   }
-  return fmt::format(
-      R"({{"m": {}, "n": {}, "k": {}, "transposed": "{}{}", "tflops": {:.2f}, "cublas_tflops": {}, "ratio": {}}})", p.m,
-      p.n, p.k, p.a_transposed ? 't' : 'n', p.b_transposed ? 't' : 'n', ours, theirs, ratio);
+  tell(fmt::format(
+      R"({{"part": "{}", "m": {}, "n": {}, "k": {}, "transposed": "{}{}", "tflops": {:.2f}, "cublas_tflops": {}, )"
+      R"("ratio": {}}})",
+      kSpeed, p.m, p.n, p.k, p.a_transposed ? 't' : 'n', p.b_transposed ? 't' : 'n', ours, theirs, ratio));
 }
 
-std::vector<test::PinnedOutcome> check_pinned([[maybe_unused]] uint32_t seeds) {
-#ifdef ESTRAIN_HAS_PINNED
-  return test::check_pinned(seeds);
-#else
-  return {};
-#endif
-}
-
-std::string as_json(const test::PinnedOutcome& outcome) {
-  return fmt::format(
-      R"({{"operation": "{}", "cases": {}, "without": {}, "algorithms": {}, "failing": {}, "first": {}}})",
-      outcome.operation, outcome.cases, outcome.without, outcome.algorithms, outcome.failing, quoted(outcome.first));
-}
-
-std::string joined(const std::vector<std::string>& items) {
-  std::string out;
-  for (const std::string& item : items) out += (out.empty() ? "\n  " : ",\n  ") + item;
-  return out;
-}
-
-std::vector<std::string> time_products() {
+void time_products() {
   const Cublas cublas;
-  std::vector<std::string> products;
-  for (const int64_t n : {512, 1024, 2048, 4096}) products.push_back(time_gemm({n, n, n, false, false}, cublas));
-  products.push_back(time_gemm({4096, 4096, 4096, false, true}, cublas));
-  products.push_back(time_gemm({4096, 4096, 4096, true, false}, cublas));
-  products.push_back(time_gemm({8192, 768, 3072, false, true}, cublas));
-  products.push_back(time_gemm({768, 768, 16384, true, false}, cublas));
-  return products;
+  for (const int64_t n : {2048, 4096, 512, 1024}) time_gemm({n, n, n, false, false}, cublas);
+  time_gemm({4096, 4096, 4096, false, true}, cublas);
+  time_gemm({4096, 4096, 4096, true, false}, cublas);
+  time_gemm({8192, 768, 3072, false, true}, cublas);
+  time_gemm({768, 768, 16384, true, false}, cublas);
+}
+
+std::vector<std::string> all_parts() {
+  std::vector<std::string> parts;
+  for (const test::Case& one : test::all_cases()) parts.emplace_back(one.family);
+#ifdef ESTRAIN_HAS_PINNED
+  parts.insert(parts.end(), {kProduct, kConvolution});
+#endif
+  parts.emplace_back(kSpeed);
+  return parts;
+}
+
+// Whether it is as it should be.
+bool run_part(const std::string& part, const Limits& limits) {
+  for (const test::Case& one : test::all_cases()) {
+    if (part == one.family) return check_family(one, limits);
+  }
+#ifdef ESTRAIN_HAS_PINNED
+  if (part == kProduct) return check_pinned(kProduct, test::check_product, limits);
+  if (part == kConvolution) return check_pinned(kConvolution, test::check_convolution, limits);
+#endif
+  time_products();
+  return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  Limits limits;
+  const std::vector<std::string> all = all_parts(), words(argv + 1, argv + argc);
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool has_value = i + 1 < words.size();
+    if (words[i] == "--list") {
+      fmt::print("{}\n", fmt::join(all, "\n"));
+      return 0;
+    }
+    if (words[i] == "--seeds" && has_value) {
+      limits.seeds = static_cast<uint32_t>(std::atoi(words[++i].c_str()));
+    } else if (words[i] == "--seconds" && has_value) {
+      limits.seconds = std::atof(words[++i].c_str());
+    } else if (std::ranges::find(all, words[i]) != all.end()) {
+      parts.push_back(words[i]);
+    } else {
+      fmt::print(stderr, "gpu_check: there is no part \"{}\" (--list tells them)\n", words[i]);
+      return 2;
+    }
+  }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     fmt::print(stderr, "gpu_check: there is no GPU here, or no driver for it; nothing was checked\n");
-    return 77;
-  }
-  const auto seeds = static_cast<uint32_t>(argc > 1 ? std::atoi(argv[1]) : 144);
-  std::FILE* to = argc > 2 ? std::fopen(argv[2], "w") : stdout;
-  if (to == nullptr) {
-    fmt::print(stderr, "gpu_check: {} cannot be written\n", argv[2]);
-    return 1;
+    return kNoGpu;
   }
   cudaDeviceProp device = {};
   cudaGetDeviceProperties(&device, 0);
+  tell(fmt::format(R"({{"device": {}, "compute_capability": "{}.{}", "seeds": {}}})", quoted(device.name), device.major,
+                   device.minor, limits.seeds));
   bool agrees = true;
-  std::vector<std::string> families, products;
-  for (const test::Case& one : test::all_cases()) {
-    const Outcome outcome = run_family(one, seeds);
-    agrees = agrees && outcome.agrees;
-    families.push_back(outcome.json);
-    fmt::print(stderr, "{}\n", outcome.json);
+  for (const std::string& part : parts.empty() ? all : parts) {
+    agrees = run_part(part, limits) && agrees;
+    if (errors_stay()) return kErrorsStay;
   }
-  std::vector<std::string> pinned;
-  for (const test::PinnedOutcome& outcome : check_pinned(seeds)) {
-    agrees = agrees && outcome.failing == 0 && outcome.algorithms > 0;
-    pinned.push_back(as_json(outcome));
-    fmt::print(stderr, "{}\n", pinned.back());
-  }
-  if (argc <= 3) products = time_products();
-  fmt::print(to, "{{\"device\": {}, \"compute_capability\": \"{}.{}\", \"seeds\": {},\n", quoted(device.name),
-             device.major, device.minor, seeds);
-  fmt::print(to, " \"families\": [{}],\n \"gemm\": [{}],\n \"pinned\": [{}]}}\n", joined(families), joined(products),
-             joined(pinned));
-  if (to != stdout) std::fclose(to);
   return agrees ? 0 : 1;
 }
