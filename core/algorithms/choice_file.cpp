@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 
@@ -16,6 +17,7 @@ namespace estrain::algorithms {
 namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(2);
+constexpr int64_t kLongestLeftAloneNs = 5'000'000;  // long enough for everybody's next try
 
 struct stat status_of(int fd, const std::string& path) {
   struct stat status {};
@@ -33,6 +35,24 @@ bool stands_there(int fd, const std::string& path) {
 
 Choices ChoiceFile::read() const { return Choices::from_text(read_file_if_present(path_).value_or(""), path_); }
 
+const Choices& ChoiceFile::look() {
+  struct stat status {};
+  try {
+    if (::stat(path_.c_str(), &status) == 0) refresh(status);
+  } catch (const Error&) {  // damaged; or one is just writing over a line that a crash left unfinished
+  }
+  return choices_;
+}
+
+ChoiceFile::Held::Held(ChoiceFile& file, UniqueFd lock)
+    : file_(file), lock_(std::move(lock)), since_ns_(monotonic_ns()) {}
+
+ChoiceFile::Held::~Held() {
+  if (!lock_) return;
+  const int64_t now = monotonic_ns();
+  file_.left_alone_until_ns_ = now + std::min(now - since_ns_, kLongestLeftAloneNs);
+}
+
 void ChoiceFile::Held::add(const Choice& choice) {
   append_line(file_.path_, choice.to_line());
   file_.choices_.put(choice);
@@ -44,6 +64,7 @@ void ChoiceFile::Held::add(const Choice& choice) {
 ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
   const auto folder = std::filesystem::path(path_).parent_path();
   if (!folder.empty()) make_folders(folder.string());
+  std::this_thread::sleep_for(std::chrono::nanoseconds(left_alone_until_ns_ - monotonic_ns()));
   for (;;) {
     UniqueFd fd = open_file(path_, O_RDWR | O_CREAT);
     while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -52,13 +73,13 @@ ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
       std::this_thread::sleep_for(kBetweenTries);
     }
     if (!stands_there(fd.get(), path_)) continue;
-    refresh(fd.get());
+    refresh(status_of(fd.get(), path_));
     return {*this, std::move(fd)};
   }
 }
 
-void ChoiceFile::refresh(int fd) {
-  const struct stat status = status_of(fd, path_);
+// `status` is of before the file is read: what is added meanwhile is read once more.
+void ChoiceFile::refresh(const struct stat& status) {
   if (status.st_ino == inode_ && status.st_size == bytes_) return;
   choices_ = read();
   inode_ = status.st_ino;

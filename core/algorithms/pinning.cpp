@@ -11,7 +11,6 @@ namespace estrain::algorithms {
 namespace {
 
 constexpr double kTie = 1.03;
-constexpr int64_t kPatienceWithStoreNs = 60'000'000'000;
 
 std::string in_words(const std::string& algorithm) {
   return algorithm.empty() ? "LibTorch's own kernel" : "\"" + algorithm + "\"";
@@ -45,14 +44,19 @@ void PinnedAlgorithms::beat() const {
 std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorithms) {
   const std::lock_guard one(one_at_a_time_);
   const std::string text = key.text();
+  if (const Choice* choice = known(run_.look(), text, algorithms)) return require(*choice, algorithms);
   ChoiceFile::Held run = run_.hold([this] { beat(); });
-  if (const Choice* known = run.choices().find_any(text, device_)) {
-    if (!pinning_.may_replace || known->algorithm.empty() || !algorithms.refusal(known->algorithm))
-      return require(*known, algorithms);
-  }
+  if (const Choice* choice = known(run.choices(), text, algorithms)) return require(*choice, algorithms);
   const Choice choice = from_store_or_measured(text, algorithms);
   run.add(choice);
   return choice.algorithm;
+}
+
+// The run's choice. Null where there is none, or one that is to be replaced.
+const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, Algorithms& algorithms) const {
+  const Choice* choice = run.find_any(key, device_);
+  if (choice == nullptr || !pinning_.may_replace || choice->algorithm.empty()) return choice;
+  return algorithms.refusal(choice->algorithm) ? nullptr : choice;
 }
 
 const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& algorithms) const {
@@ -69,11 +73,20 @@ const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& a
           "--allow-mixed, which chooses anew");
 }
 
+// What this user's earlier runs chose, where the device has it.
+const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
+  const Choice* choice = store.find(key, device_);
+  if (choice == nullptr || choice->algorithm.empty() || algorithms.refusal(choice->algorithm)) return nullptr;
+  return choice;
+}
+
 Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorithms& algorithms) {
+  if (store_) {
+    if (const Choice* choice = usable(store_->look(), key, algorithms)) return *choice;
+  }
   std::optional<ChoiceFile::Held> store = hold_store();
   if (store) {
-    const Choice* known = store->choices().find(key, device_);
-    if (known != nullptr && !known->algorithm.empty() && !algorithms.refusal(known->algorithm)) return *known;
+    if (const Choice* choice = usable(store->choices(), key, algorithms)) return *choice;
   }
   Choice choice = measured(key, algorithms);
   // Another version of the libraries may have an algorithm where this one has none.
@@ -94,19 +107,30 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
     return algorithms.seconds(candidate, best);
   });
   beat();
+  if (algorithm.empty()) algorithms.none_ran();
   Choice choice = {key, device_, algorithm, libraries_};
   if (pinning_.chosen) pinning_.chosen(choice, candidates.size());
   return choice;
 }
 
-// A store that cannot be used is no reason not to train; the run has its own file.
+// A store that cannot be used is no reason not to train; the run has its own file. While others add to it, it can be.
 std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
   if (!store_) return std::nullopt;
-  const int64_t deadline = monotonic_ns() + kPatienceWithStoreNs;
+  int64_t since = monotonic_ns();
+  const auto size = [this] {
+    std::error_code unknown;
+    return std::filesystem::file_size(store_->path(), unknown);
+  };
+  auto last_size = size();
   try {
     return store_->hold([&] {
       beat();
-      if (monotonic_ns() > deadline) throw Error::make(Fault::io, "{}: another process holds it", store_->path());
+      if (const auto now = size(); now != last_size) {
+        last_size = now;
+        since = monotonic_ns();
+      }
+      if (monotonic_ns() - since > pinning_.patience_ns)
+        throw Error::make(Fault::io, "{}: another process holds it", store_->path());
     });
   } catch (const Error& error) {
     if (pinning_.warn)

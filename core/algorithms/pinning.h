@@ -6,7 +6,8 @@
 // written down: by a worker that meets an operation for the first time, while it holds the run's file of choices. All
 // other workers, and the same one after a restart, find it there. A checkpoint carries the choices of its run.
 //
-//   1. the run's own choice: its file, into which a resume puts the choices of its checkpoint before workers start
+//   1. the run's own choice: its file, into which a resume puts the choices of its checkpoint before workers start; to
+//      find it there nobody waits for who chooses meanwhile
 //   2. this user's choice for the type of device (the store): two runs on machines of one kind agree
 //   3. the fastest candidate, measured now; written to the store, then to the run's file
 //
@@ -38,6 +39,8 @@ class Algorithms {
   // Of one run; nothing where it does not run, or not twice with the same bits. What takes much longer than `fastest`,
   // the least so far, need not be known well.
   virtual std::optional<double> seconds(const std::string& algorithm, double fastest) = 0;
+  // None of the candidates ran, which is about to be written down: throws where they might run another time.
+  virtual void none_ran() {}
 };
 
 // How a run pins.
@@ -46,6 +49,8 @@ struct Pinning {
   std::string store{};  // file of this user's, on this machine; empty: there is none
   // An algorithm of the run's that this device lacks is replaced for this type of device: other bits.
   bool may_replace = false;
+  // Another process that holds the store, and adds nothing to it for so long, makes it one that cannot be used.
+  int64_t patience_ns = 60'000'000'000;
   std::function<void()> beat{};                         // called while it waits or measures: the worker is at work
   std::function<void(const std::string&)> warn{};       // told, in a sentence, of a store that cannot be used
   std::function<void(const Choice&, size_t)> chosen{};  // told of a choice that was measured, and among how many
@@ -57,11 +62,14 @@ class PinnedAlgorithms {
   PinnedAlgorithms(Pinning pinning, std::string device, std::string libraries);
 
   // The algorithm for `key`; empty: the library has none, on any worker of the run. Thread-safe. Throws
-  // Fault::infeasible (the run's is not among those that this device has), Fault::io, Fault::corrupt.
+  // Fault::infeasible (the run's is not among those that this device has), Fault::io, Fault::corrupt, and what
+  // `algorithms` throws.
   std::string algorithm_for(const Key& key, Algorithms& algorithms);
 
  private:
+  const Choice* known(const Choices& run, const std::string& key, Algorithms& algorithms) const;
   const std::string& require(const Choice& choice, Algorithms& algorithms) const;
+  const Choice* usable(const Choices& store, const std::string& key, Algorithms& algorithms) const;
   Choice from_store_or_measured(const std::string& key, Algorithms& algorithms);
   Choice measured(const std::string& key, Algorithms& algorithms);
   std::optional<ChoiceFile::Held> hold_store();

@@ -4,9 +4,11 @@
 
 #include <ATen/Tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,17 +36,22 @@ class PinnedPlans {
   explicit PinnedPlans(algorithms::PinnedAlgorithms& algorithms) : algorithms_(algorithms) {}
 
   // The plan for a shape; null: LibTorch's kernel computes it. A new shape is tried with `run` on memory like `like`;
-  // that waits for the device. Throws Fault::infeasible, and c10::Error while a CUDA graph is captured.
+  // that waits for the device. Throws Fault::infeasible, and c10::Error while a CUDA graph is captured or where there
+  // is no memory to try any algorithm in.
   Plan* plan_for(const Shape& shape, const at::Tensor& like, const Run& run) {
     const auto known = plans_.find(shape);
     if (known != plans_.end()) return known->second.get();
     TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,
                 "an algorithm cannot be chosen while a CUDA graph is captured: run it once before");
+    // A kernel of NCCL's that waits for another worker, which may wait for the choice here, keeps new kernels from
+    // being loaded: none is under way while this worker chooses.
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
     Trials trials(library_, shape, like, run);
     algorithms::Key key(operation_of(shape));
     for (const auto& [field, value] : fields_of(shape)) key.set(field, value);
     const std::string algorithm = algorithms_.algorithm_for(key, trials);
     auto plan = algorithm.empty() ? nullptr : trials.take(algorithm);
+    if (trials.measured()) c10::cuda::CUDACachingAllocator::emptyCache();  // workspaces of all that was tried
     return plans_.emplace(shape, std::move(plan)).first->second.get();
   }
 
@@ -74,15 +81,23 @@ class PinnedPlans {
     }
 
     std::optional<double> seconds(const std::string& algorithm, double fastest) override {
+      measured_ = true;
       if (refusal(algorithm)) return std::nullopt;
       try {
         return measure(*built_.at(algorithm), fastest);
       } catch (const kernels::pinned::Failure&) {
         return std::nullopt;
       } catch (const c10::OutOfMemoryError&) {
+        out_of_memory_ = std::current_exception();
         return std::nullopt;
       }
     }
+
+    void none_ran() override {
+      if (out_of_memory_) std::rethrow_exception(out_of_memory_);
+    }
+
+    bool measured() const { return measured_; }
 
     std::unique_ptr<Plan> take(const std::string& algorithm) {
       if (const auto refused = refusal(algorithm)) throw Error(Fault::bug, "a chosen algorithm is gone: " + *refused);
@@ -106,6 +121,8 @@ class PinnedPlans {
     const at::Tensor& like_;
     const Run& run_;
     std::map<std::string, std::unique_ptr<Plan>> built_;
+    bool measured_ = false;
+    std::exception_ptr out_of_memory_;
   };
 
   algorithms::PinnedAlgorithms& algorithms_;

@@ -4,9 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "tests/core/algorithms/fake_algorithms.h"
@@ -114,6 +119,14 @@ TEST_CASE("where no candidate runs, all workers know; a later run tries again") 
   CHECK(files.pinned().algorithm_for(kKey, some) == "1");
 }
 
+TEST_CASE("where none ran for a reason that may pass, nothing is written down") {
+  Files files;
+  FakeAlgorithms none({{"1", std::nullopt}}), some({{"1", 1.0}});
+  none.when_none_ran = [] { throw Error(Fault::infeasible, "out of memory"); };
+  CHECK(error_of([&] { files.pinned().algorithm_for(kKey, none); }).fault() == Fault::infeasible);
+  CHECK(files.pinned().algorithm_for(kKey, some) == "1");
+}
+
 TEST_CASE("a checkpoint's choices win over the run's file and the store") {
   Files files;
   FakeAlgorithms fake({{"1", 1.0}, {"2", 2.0}});
@@ -177,6 +190,89 @@ TEST_CASE("who waits for another's choice is at work all the time, and may give 
     CHECK(error_of([&] { pinned.algorithm_for(kKey, fake); }).fault() == Fault::interrupted);
   }
   CHECK(pinned.algorithm_for(kKey, fake) == "1");
+}
+
+TEST_CASE("what a file has is found there while another holds it") {
+  Files files;
+  FakeAlgorithms fake({{"1", 1.0}});
+  files.pinned().algorithm_for(kKey, fake);
+  const auto waiting = [] { throw Error(Fault::interrupted, "it waits"); };
+  const auto patient = [&] {
+    return PinnedAlgorithms({.run = files.run, .store = files.store, .beat = waiting}, kHere, "fake 1");
+  };
+  ChoiceFile store(files.store), run(files.run);
+  const ChoiceFile::Held held_store = store.hold({});
+  {
+    const ChoiceFile::Held held = run.hold({});
+    CHECK(patient().algorithm_for(kKey, fake) == "1");
+  }
+  std::filesystem::remove(files.run);
+  CHECK(patient().algorithm_for(kKey, fake) == "1");
+  CHECK(fake.measured == 1);
+}
+
+TEST_CASE("what is added to a file is seen without holding it; damage there is as if it were not yet written") {
+  Files files;
+  FakeAlgorithms fake({{"1", 1.0}, {"2", 2.0}});
+  ChoiceFile file(files.run);
+  CHECK(file.look().empty());
+  files.pinned().algorithm_for(kKey, fake);
+  CHECK(file.look().size() == 1);
+  std::ofstream(files.run, std::ios::app) << R"({"key": "prod)";
+  CHECK(file.look().size() == 1);
+  std::ofstream(files.run, std::ios::app) << "\n";
+  CHECK(file.look().size() == 1);
+}
+
+// The holder's additions are made while the other waits, by its own beat.
+TEST_CASE("patience with who holds the store lasts as long as choices are added to it") {
+  constexpr int64_t patience = 30'000'000;
+  Files files;
+  std::vector<std::string> warnings;
+  const auto wait_for_store = [&](bool adds) {
+    ChoiceFile store(files.store);
+    std::optional<ChoiceFile::Held> held(store.hold({}));
+    const int64_t until = monotonic_ns() + 4 * patience;
+    int added = 0;
+    const auto beat = [&] {
+      if (held && monotonic_ns() > until) held.reset();
+      if (held && adds) held->add({"product m=" + std::to_string(++added), kElsewhere, "1", "fake 1"});
+    };
+    PinnedAlgorithms pinned({.run = files.run,
+                             .store = files.store,
+                             .patience_ns = patience,
+                             .beat = beat,
+                             .warn = [&](const std::string& what) { warnings.push_back(what); }},
+                            kHere, "fake 1");
+    FakeAlgorithms fake({{"1", 1.0}});
+    pinned.algorithm_for(kKey, fake);
+    std::filesystem::remove(files.run);
+  };
+  wait_for_store(false);
+  CHECK(warnings.size() == 1);
+  CHECK(ChoiceFile(files.store).read().find(kKey.text(), kHere) == nullptr);
+  wait_for_store(true);
+  CHECK(warnings.size() == 1);
+  CHECK(ChoiceFile(files.store).read().find(kKey.text(), kHere) != nullptr);
+}
+
+TEST_CASE("who holds a file again and again lets others have their turn") {
+  Files files;
+  ChoiceFile greedy(files.run), modest(files.run);
+  std::atomic<bool> begun = false, had_its_turn = false;
+  int rounds = 0;
+  std::thread other([&] {
+    while (!begun) std::this_thread::yield();
+    const ChoiceFile::Held held = modest.hold({});
+    had_its_turn = true;
+  });
+  for (; rounds < 50 && !had_its_turn; ++rounds) {
+    const ChoiceFile::Held held = greedy.hold({});
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  other.join();
+  CHECK(rounds < 10);
 }
 
 // Each process would choose otherwise.
