@@ -28,13 +28,15 @@ constexpr size_t kConnectingBytes = 256;
 // A lost peer's error comes here before the launcher has seen who was lost; the stage is aborted for that one's sake.
 constexpr milliseconds kPatienceWithLauncher{3000};
 
-Error failure(const char* call, const std::string& why) {
-  return Error::make(Fault::device, "{}: {}", call, why)
+Error failure(const std::string& why) {
+  return Error(Fault::device, why)
       .advise("run again with NCCL_DEBUG=INFO and read the worker's log; job.exchange = \"host\" does without NCCL");
 }
 
-void require(ncclResult_t result, const char* call) {
-  if (result != ncclSuccess && result != ncclInProgress) throw failure(call, ncclGetErrorString(result));
+bool failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+std::string in_words(const char* call, ncclResult_t result) {
+  return fmt::format("{}: {}", call, ncclGetErrorString(result));
 }
 
 class NcclExchange : public device::Exchange {
@@ -76,9 +78,10 @@ NcclExchange::~NcclExchange() {
   if (watcher_.joinable()) watcher_.join();
   const std::lock_guard lock(mutex_);
   end("");
+  (void)cudaStreamSynchronize(stream_);  // what was under way writes into memory that may go when this returns
 }
 
-// Under the lock. Aborting is how one leaves at any time: it does not wait for peers.
+// Under the lock. Aborting is how one leaves at any time: it does not wait for peers. The first reason stands.
 void NcclExchange::end(std::string why) {
   if (communicator_ == nullptr) return;
   ncclCommAbort(communicator_);
@@ -95,8 +98,8 @@ void NcclExchange::watch() {
     if (asked != ncclSuccess) state = asked;
     if (party_.abort.load() != 0) {
       end("");
-    } else if (state != ncclSuccess && state != ncclInProgress) {
-      end(ncclGetErrorString(state));
+    } else if (failed(state)) {
+      end(in_words("NCCL", state));
     }
   }
 }
@@ -105,9 +108,10 @@ void NcclExchange::watch() {
 void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) {
   while (communicator_ != nullptr) {
     ncclResult_t state = ncclSuccess;
-    require(ncclCommGetAsyncError(communicator_, &state), call);
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
+    if (asked != ncclSuccess) state = asked;
     if (state == ncclSuccess) return;
-    require(state, call);
+    if (failed(state)) return end(in_words(call, state));
     lock.unlock();  // for the watcher
     if (party_.beat) party_.beat();
     std::this_thread::yield();
@@ -119,17 +123,21 @@ bool NcclExchange::meet(const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   {
+    constexpr const char* call = "ncclCommInitRankConfig";
     std::unique_lock lock(mutex_);
-    require(ncclCommInitRankConfig(&communicator_, static_cast<int>(party_.workers), id,
-                                   static_cast<int>(party_.worker), &config),
-            "ncclCommInitRankConfig");
+    const ncclResult_t begun = ncclCommInitRankConfig(&communicator_, static_cast<int>(party_.workers), id,
+                                                      static_cast<int>(party_.worker), &config);
+    if (failed(begun)) {
+      end("");
+      failure_ = in_words(call, begun);
+    }
     watcher_ = std::thread([this] { watch(); });
-    settle(lock, "ncclCommInitRankConfig");
+    settle(lock, call);
   }
   connect();
   party_.beat = nullptr;
+  check();
   const std::lock_guard lock(mutex_);
-  if (communicator_ == nullptr && !failure_.empty()) throw failure("ncclCommInitRankConfig", failure_);
   return communicator_ != nullptr;
 }
 
@@ -154,17 +162,19 @@ void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<c
   computed.block(stream_);
   std::unique_lock lock(mutex_);
   if (communicator_ == nullptr || (sends.empty() && receives.empty())) return;
-  require(ncclGroupStart(), "ncclGroupStart");
-  for (const device::Transfer& send : sends) {
-    require(ncclSend(send.memory, send.bytes, ncclUint8, static_cast<int>(send.peer), communicator_, stream_.stream()),
-            "ncclSend");
-  }
-  for (const device::Transfer& receive : receives) {
-    require(ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
-                     stream_.stream()),
-            "ncclRecv");
-  }
-  require(ncclGroupEnd(), "ncclGroupEnd");
+  std::string first_failure;
+  const auto note = [&first_failure](const char* call, ncclResult_t result) {
+    if (failed(result) && first_failure.empty()) first_failure = in_words(call, result);
+  };
+  note("ncclGroupStart", ncclGroupStart());
+  for (const device::Transfer& send : sends)
+    note("ncclSend",
+         ncclSend(send.memory, send.bytes, ncclUint8, static_cast<int>(send.peer), communicator_, stream_.stream()));
+  for (const device::Transfer& receive : receives)
+    note("ncclRecv", ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
+                              stream_.stream()));
+  note("ncclGroupEnd", ncclGroupEnd());  // whatever came before: a group that is left open takes in later calls
+  if (!first_failure.empty()) return end(first_failure);
   settle(lock, "ncclGroupEnd");
 }
 
@@ -183,14 +193,15 @@ void NcclExchange::check() {
     std::this_thread::sleep_for(kBetweenLooks);
     lock.lock();
   }
-  if (party_.abort.load() == 0) throw failure("NCCL", failure_);
+  if (party_.abort.load() == 0) throw failure(failure_);
 }
 
 }  // namespace
 
 device::ExchangeId new_nccl_id() {
   ncclUniqueId id;
-  require(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  const ncclResult_t made = ncclGetUniqueId(&id);
+  if (made != ncclSuccess) throw failure(in_words("ncclGetUniqueId", made));
   device::ExchangeId bytes;
   std::memcpy(bytes.data(), &id, sizeof id);
   return bytes;

@@ -3,7 +3,8 @@
 // what is computed. Nothing is added up on the way.
 //
 // A thread watches over it. Where the stage is aborted, since a worker was lost, or NCCL reports an error, it ends the
-// communicator: kernels that wait for a peer come to their end, and with them whoever waits for the GPU.
+// communicator: kernels that wait for a peer come to their end, and with them whoever waits for the GPU. An error is
+// thrown once the launcher has had time to abort the stage for a peer that it lost: then it was that peer's.
 
 #include <c10/core/Device.h>
 

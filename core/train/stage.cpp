@@ -127,12 +127,22 @@ Stage::Stage(Workplace& place, StageOrder order)
   }
 }
 
+Stage::~Stage() {
+  if (!goes_on_) place_.exchange.reset();
+}
+
 SavedPart Stage::whole_state() const { return {.regions = {{0, job_.layout().bytes}}, .ests = order_.own()}; }
 
 // Whether a step that was not finite is being trained again, or the ones behind it.
 bool Stage::looks_closely() { return memory_.header().trained.load() < memory_.header().shared_until.load(); }
 
 Stage::Left Stage::run() {
+  const Left left = train();
+  goes_on_ = left == Left::again;
+  return left;
+}
+
+Stage::Left Stage::train() {
   comm::MemoryHeader& header = memory_.header();
   if (!update_) return Left::aborted;
   const device::FinishAtEnd finish(place_.device);
@@ -381,7 +391,13 @@ uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.header().committed.load());
   place.model.load_buffers(place.memory.header().committed.load());
-  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
+  const data::Batch batch = first_batch(place.job);
+  if (place.device.torch_device().is_cpu()) return Trial{place.job, place.hooks, place.device}.run(batch);
+  // Gradients stay where they are: the host has no memory for them where the state is a GPU's.
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  place.hooks.backward_on_device(place.job.model().loss(as_tensors(batch, place.device)),
+                                 [](size_t, const torch::Tensor&) {});
+  place.device.finish();
 }
 
 }  // namespace estrain::train

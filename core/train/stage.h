@@ -37,6 +37,9 @@ namespace estrain::train {
 class Stage {
  public:
   Stage(Workplace& place, StageOrder order);
+  // Ends the exchange with the other workers, unless another Stage goes on with it: what was under way when the stage
+  // was aborted writes into its memory.
+  ~Stage();
 
   // again: the stage goes on with another Stage, whose order says so: the state is to lie elsewhere.
   enum class Left { paused, finished, aborted, again };
@@ -45,6 +48,7 @@ class Stage {
   Left run();
 
  private:
+  Left train();
   bool step(int64_t step);
   bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
@@ -78,10 +82,13 @@ class Stage {
   const bool can_be_resident_;
   comm::Barrier finished_, saved_, evaluated_;
   bool begun_;
+  bool goes_on_ = false;  // run() returned Left::again
   int64_t saved_ns_ = 0;  // when the state was last saved to shared memory, or begun to be
 };
 
-// Runs one mini-batch forward and backward without a trace, so that the first step of a stage pays for no first use.
+// Runs one mini-batch forward and backward without a trace, so that the first step of a stage pays for no first use: of
+// code that is loaded, of algorithms that are chosen. A GPU's must not happen while others wait for it in an exchange:
+// to load a kernel is to wait for those that run.
 void warm_up(Workplace& place);
 
 }  // namespace estrain::train

@@ -83,7 +83,6 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   Stage::Left left = Stage(place, order).run();
   order.again = true;
   while (left == Stage::Left::again) left = Stage(place, order).run();
-  place.exchange.reset();
   current_pulse = nullptr;
   return left;
 }
@@ -126,8 +125,11 @@ void run_worker(WorkerSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell};
   job.model().train();
-  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) check_operators(place, *portable);
-  if (memory.header().stage_started.load() > 0) warm_up(place);  // joins a running job
+  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+    check_operators(place, *portable);
+  } else if (memory.header().stage_started.load() > 0 || !device->torch_device().is_cpu()) {
+    warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
+  }
   setup.launcher.send({{"say", "ready"}});
   obey(place, setup.launcher);
 }

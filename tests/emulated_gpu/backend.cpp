@@ -15,6 +15,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -156,7 +157,12 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& dy, const 
   return {to_backend(dx), to_backend(dw), to_backend(db)};
 }
 
-void on_copies(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
+std::atomic<bool> computed = false;
+
+void on_copies(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  computed = true;
+  at::native::cpu_fallback(op, stack);
+}
 
 TORCH_LIBRARY_IMPL(_, HPU, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_copies>()); }
 
@@ -226,6 +232,8 @@ const device::LibraryKernels backend_library_kernels = {
               std::optional<at::ScalarType> type) { return to_backend(cpu.sum(as_cpu(a), dims, keep, type)); },
 };
 
+bool has_computed() { return computed; }
+
 void register_backend() {
   at::HPUHooksRegistry()->Register("HPUHooks",
                                    [](at::HPUHooksArgs arguments) -> std::unique_ptr<at::HPUHooksInterface> {
@@ -237,6 +245,7 @@ void register_backend() {
 
 // Devices of several sizes by turns, which are given their work in other pieces.
 const kernels::DeviceQueue* backend_queue() {
+  computed = true;
   static kernels::DeviceQueue queue = {.kernels = &kernels::cuda::device_kernels,
                                        .updates = &kernels::cuda::device_updates,
                                        .allocate = allocate,

@@ -21,6 +21,9 @@ inline c10::Device backend_device() { return {c10::kHPU, 0}; }
 // LibTorch's kernels for the CPU, on tensors of the backend.
 extern const device::LibraryKernels backend_library_kernels;
 
+// Whether anything has been computed on it by this process: an operator of LibTorch's or a portable kernel.
+bool has_computed();
+
 // For the emulated CUDA kernels.
 const kernels::DeviceQueue* backend_queue();
 

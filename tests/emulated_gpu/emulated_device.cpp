@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/device/arrivals.h"
 #include "core/device/cpu.h"
 #include "core/device/device.h"
@@ -108,6 +109,7 @@ class EmulatedDevice : public device::Device {
   device::ExchangeId new_exchange() override { return new_exchange_id(); }
   std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id,
                                                   const device::ExchangeParty& party) override {
+    if (!has_computed()) throw Error(Fault::bug, "a GPU would load its first kernels while others wait for it");
     return open_emulated_exchange(id, party);
   }
   void finish_reads() override { arrivals_.finish(); }

@@ -20,6 +20,7 @@ namespace estrain::testing {
 namespace {
 
 constexpr int kLookMs = 20;
+constexpr int kJunk = 0x7F;
 
 // Of a worker; in the namespace of names that no file stands behind.
 sockaddr_un address_of(const device::ExchangeId& id, uint32_t worker, socklen_t* length) {
@@ -42,6 +43,10 @@ class EmulatedExchange : public device::Exchange {
  public:
   explicit EmulatedExchange(const device::ExchangeParty& party)
       : worker_(party.worker), peers_(party.workers), abort_(party.abort), beat_(party.beat) {}
+
+  ~EmulatedExchange() override {
+    for (const device::Transfer& receive : cut_off_) std::memset(receive.memory, kJunk, receive.bytes);
+  }
 
   // Connects to the workers before this one, and is connected to by those behind it.
   bool meet(const device::ExchangeId& id) {
@@ -76,6 +81,7 @@ class EmulatedExchange : public device::Exchange {
     while (abort_.load() == 0 && pump()) {
     }
     for (Peer& peer : peers_) {
+      cut_off_.insert(cut_off_.end(), peer.in.begin(), peer.in.end());
       peer.out.clear();
       peer.in.clear();
     }
@@ -142,6 +148,7 @@ class EmulatedExchange : public device::Exchange {
 
   const uint32_t worker_;
   std::vector<Peer> peers_;
+  std::vector<device::Transfer> cut_off_;
   const std::atomic<uint32_t>& abort_;
   const std::function<void()> beat_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 // Emulated GPUs of one host passing data to each other: their workers' memories are, by Unix sockets, so every transfer
-// is through when it returns.
+// is through when it returns, or was cut off by an abort: then its memory is written when the exchange ends, as a GPU
+// may do until then.
 
 #include <memory>
 
