@@ -2,6 +2,8 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAException.h>
@@ -12,10 +14,12 @@ namespace {
 
 class Graph : public device::Capture {
  public:
-  explicit Graph(std::unique_ptr<at::cuda::CUDAGraph> graph) : graph_(std::move(graph)) {}
+  Graph(std::unique_ptr<at::cuda::CUDAGraph> graph, std::shared_ptr<const c10::MempoolId_t> pool)
+      : pool_(std::move(pool)), graph_(std::move(graph)) {}
   void replay() override { graph_->replay(); }
 
  private:
+  std::shared_ptr<const c10::MempoolId_t> pool_;  // goes after the graph
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
@@ -46,9 +50,7 @@ void without_c10_errors(Body body) {
 }  // namespace
 
 GraphCapture::GraphCapture(c10::DeviceIndex index)
-    : index_(index),
-      stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)),
-      pool_(at::cuda::graph_pool_handle()) {}
+    : index_(index), stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)) {}
 
 void GraphCapture::beside(const std::function<void()>& work) {
   const c10::cuda::CUDAStream callers = c10::cuda::getCurrentCUDAStream(index_);
@@ -60,35 +62,64 @@ void GraphCapture::beside(const std::function<void()>& work) {
   order(stream_, callers);
 }
 
+// LibTorch's allocators give up a pool with its last graph.
+GraphCapture::Pool GraphCapture::pool() {
+  if (Pool shared = pool_.lock()) return shared;
+  auto fresh = std::make_shared<const c10::MempoolId_t>(at::cuda::graph_pool_handle());
+  pool_ = fresh;
+  return fresh;
+}
+
 std::unique_ptr<device::Capture> GraphCapture::capture(const std::function<void()>& work) {
   const at::Generator& generator = at::cuda::detail::getDefaultCUDAGenerator(index_);
   const at::Tensor generator_state = generator.get_state();
   c10::cuda::CUDACachingAllocator::emptyCache();  // the pool cannot use what passes before it have left
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
   graph->register_generator_state(generator);
+  Pool pool = this->pool();
   try {
     // Of this thread alone: the one that waits for copies to the host goes on.
-    graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    graph->capture_begin(*pool, cudaStreamCaptureModeThreadLocal);
     work();
     graph->capture_end();
   } catch (...) {
-    abandon(std::move(graph), generator_state);
+    abandon(std::move(graph), *pool, generator_state);
     throw;
   }
-  return std::make_unique<Graph>(std::move(graph));
+  return std::make_unique<Graph>(std::move(graph), std::move(pool));
 }
 
 // LibTorch leaves a capture that failed half done: the allocator still serves it, and the generator believes that it is
 // being recorded.
-void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const at::Tensor& generator_state) {
+void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10::MempoolId_t& pool,
+                           const at::Tensor& generator_state) {
   abandoned_.push_back(std::move(graph));
   end_capture_if_under_way(stream_);
-  without_c10_errors([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_); });
-  without_c10_errors([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_); });
+  without_c10_errors([&] {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool);
+    c10::cuda::CUDACachingAllocator::releasePool(index_, pool);
+  });
+  without_c10_errors([&] {
+    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+    at::getHostAllocator(at::kCUDA)->release_pool(pool);
+  });
+  without_c10_errors([] { c10::cuda::CUDACachingAllocator::emptyCache(); });
   at::Generator unmarked = at::cuda::detail::createCUDAGenerator(index_);
   unmarked.set_state(generator_state);
   at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(index_);
   generator.graphsafe_set_state(unmarked);
+  without_c10_errors([&] { clear_errors_of_backward_thread(); });
+}
+
+// A thread of LibTorch's makes backward passes on a GPU. What went wrong there in the capture would be blamed on the
+// next kernel that it launches.
+void GraphCapture::clear_errors_of_backward_thread() {
+  const c10::AutoGradMode with_graph(true);
+  const at::Tensor one =
+      at::ones({1}, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, index_))).requires_grad_();
+  const at::Tensor passed_on = one.view({1});
+  passed_on.register_hook([](const at::Tensor&) { (void)cudaGetLastError(); });
+  passed_on.backward();
 }
 
 }  // namespace estrain::cuda
