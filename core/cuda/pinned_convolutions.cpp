@@ -74,7 +74,7 @@ bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, co
   for (const int64_t least_one : {shape.stride_height, shape.stride_width, shape.dilation_height, shape.dilation_width})
     if (least_one < 1) return false;
   if (shape.padding_height < 0 || shape.padding_width < 0) return false;
-  if (shape.output_height() < 1 || shape.output_width() < 1) return false;
+  if (!shape.filter_fits()) return false;
   if (!gradient.defined()) return true;
   return is_plain(gradient, input) && gradient.sizes() == IntArrayRef(output_sizes(shape, dim));
 }

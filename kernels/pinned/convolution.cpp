@@ -131,6 +131,15 @@ CudnnDescriptor graph_of(const Device& device, const Convolution& c) {
   return std::move(graph).finalized("a graph of operations");
 }
 
+// Nothing where cuDNN does not know such an operation.
+std::optional<CudnnDescriptor> graph_if_known(const Device& device, const Convolution& c) {
+  try {
+    return graph_of(device, c);
+  } catch (const Failure&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<CudnnDescriptor> engine_of(const Device& device, const CudnnDescriptor& graph, int64_t index) {
   CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, index);
@@ -261,7 +270,9 @@ std::string Convolutions::version() {
 }
 
 std::vector<std::string> Convolutions::candidates(const Convolution& convolution) const {
-  const CudnnDescriptor graph = graph_of(*handle_, convolution);
+  const std::optional<CudnnDescriptor> known = graph_if_known(*handle_, convolution);
+  if (!known) return {};
+  const CudnnDescriptor& graph = *known;
   const auto texts_of = [&](std::vector<ConvolutionAlgorithm> algorithms) {
     std::ranges::sort(algorithms);
     const auto repeated = std::ranges::unique(algorithms);
@@ -295,8 +306,9 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
 Convolutions::Built Convolutions::build(const Convolution& convolution, const std::string& text) const {
   const auto algorithm = ConvolutionAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
-  const CudnnDescriptor graph = graph_of(*handle_, convolution);
-  const auto engine = engine_of(*handle_, graph, algorithm->engine);
+  const std::optional<CudnnDescriptor> graph = graph_if_known(*handle_, convolution);
+  if (!graph) return {nullptr, "cuDNN does not know this convolution"};
+  const auto engine = engine_of(*handle_, *graph, algorithm->engine);
   if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
   if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
   std::vector<CudnnDescriptor> choices;

@@ -44,6 +44,11 @@ struct Convolution {
   int64_t output_width() const {
     return (width + 2 * padding_width - dilation_width * (filter_width - 1) - 1) / stride_width + 1;
   }
+  // Whether the filter lies within the padded image somewhere: there is an output.
+  bool filter_fits() const {
+    return height + 2 * padding_height > dilation_height * (filter_height - 1) &&
+           width + 2 * padding_width > dilation_width * (filter_width - 1);
+  }
   auto operator<=>(const Convolution&) const = default;
 };
 
@@ -73,7 +78,8 @@ class Convolutions {
   static std::string version();  // "cuDNN 9.19.0"
 
   // Algorithms that can be built for the convolution, ascending by engine, then knobs. Engines that are compiled when
-  // they are built (seconds each) are among them only where there are no others.
+  // they are built (seconds each) are among them only where there are no others. None where cuDNN does not know the
+  // convolution.
   std::vector<std::string> candidates(const Convolution& convolution) const;
 
   struct Built {

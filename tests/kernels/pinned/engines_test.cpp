@@ -78,6 +78,19 @@ TEST_CASE("every convolution has algorithms in each arithmetic, in ascending ord
   }
 }
 
+TEST_CASE("a filter that reaches beyond the padded image has no algorithms") {
+  Convolution shape = convolution(3, 8, 4, 11);
+  shape.padding_height = shape.padding_width = 1;
+  shape.stride_height = shape.stride_width = 2;
+  CHECK(!shape.filter_fits());
+  CHECK(convolution(3, 8, 4, 11).filter_fits());
+  for (const Pass pass : kPasses) {
+    shape.pass = pass;
+    CHECK(library().candidates(shape).empty());
+    CHECK(!library().build(shape, ConvolutionAlgorithm{0, {}}.text()).plan);
+  }
+}
+
 TEST_CASE("candidates are the same when asked for again") {
   const Convolution shape = convolution(64, 56, 64, 3);
   CHECK(library().candidates(shape) == library().candidates(shape));
