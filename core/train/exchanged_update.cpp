@@ -205,6 +205,7 @@ SavedPart ExchangedUpdate::saved_part() const {
   }
   if (worker_ == keeper_ && job_.buffers_bytes() > 0)
     part.regions.push_back({job_.buffers_offset(), job_.buffers_bytes()});
+  part.regions = joined(std::move(part.regions));
   return part;
 }
 

@@ -4,13 +4,34 @@
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/est/generator.h"
 
 namespace estrain::train {
+
+int64_t ns_between_saves(int64_t last_save_ns) {
+  constexpr int64_t least = INT64_C(2'000'000'000), most = 30 * least, times = 50;
+  return last_save_ns > most / times ? most : std::max(least, times * last_save_ns);
+}
+
+std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
+  constexpr size_t alignment = 64;
+  std::ranges::sort(regions, {}, &SavedPart::Region::offset);
+  std::vector<SavedPart::Region> whole;
+  for (const SavedPart::Region& region : regions) {
+    if (!whole.empty() && region.offset - (whole.back().offset + whole.back().bytes) < alignment) {
+      whole.back().bytes = region.offset + region.bytes - whole.back().offset;
+    } else {
+      whole.push_back(region);
+    }
+  }
+  return whole;
+}
 
 void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
 
@@ -53,11 +74,13 @@ bool ResidentState::save(int64_t step, double lr, const SavedPart& part) {
   comm::MemoryHeader& header = memory_.header();
   if (!can_save(step)) throw Error::make(Fault::bug, "step {} would be saved over the committed one", step);
   if (!memory_.wait_writable(step)) return false;
+  const int64_t begun = monotonic_ns();
   std::byte* target = memory_.state(static_cast<int>(step & 1));
   for (const SavedPart::Region& region : part.regions)
     device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
-  device_.defer([this, &header, target, step, lr, part] {
+  device_.defer([this, &header, target, begun, step, lr, part] {
     copy_host_part(target, host(step), part);
+    last_save_ns_.store(monotonic_ns() - begun);
     if (header.saved_parts.fetch_add(1) + 1 < part.of_workers) return;
     header.lr[step & 1].store(lr);
     header.committed.store(step);

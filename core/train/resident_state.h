@@ -1,7 +1,7 @@
 #pragma once
 // The state of a job in the memory of the GPU, or of each of the GPUs, that train it: two copies as in shared memory
 // (core/comm/job_memory.h), step t reading copy t mod 2 and writing the other. Shared memory holds the state of an
-// earlier step, brought up to date every few seconds beside the training: what is committed there survives the loss of
+// earlier step, brought up to date beside the training (ns_between_saves): what is committed there survives the loss of
 // workers and GPUs, and the steps since are done again, with the same bits.
 //
 // What the host computes itself (random streams, counts of updates, losses) lies in host memory of this worker, at the
@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,11 @@
 #include "core/train/job.h"
 
 namespace estrain::train {
+
+// From one save to shared memory to the next, by how long the last one took (0: there was none): 2 s, or as long as
+// makes saves, which the step beside them waits for, take 2 % of the time; a minute at most, and so much is done again
+// where a GPU is lost.
+int64_t ns_between_saves(int64_t last_save_ns);
 
 struct UnmapMemory {
   size_t bytes = 0;
@@ -36,6 +42,10 @@ struct SavedPart {
   bool counts = true;       // of updates
   uint32_t of_workers = 1;  // so many parts make the state
 };
+
+// Regions by their place, neighbours made one: what lies between two of them is padding where it is less than the
+// state's tensors are aligned to. Each is a copy of its own.
+std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
 
 class ResidentState {
  public:
@@ -55,6 +65,8 @@ class ResidentState {
   // Writes a part of the state of `step` there, beside what is computed from now on; it is there once Device::finish()
   // returns, which must be before the copy of `step` is written again. The last part commits the step. False on abort.
   bool save(int64_t step, double lr, const SavedPart& part);
+  // How long the last one took that is through; 0: none is.
+  int64_t last_save_ns() const { return last_save_ns_.load(); }
 
  private:
   const at::Tensor& tensor(int64_t step) const { return copies_[step & 1]; }
@@ -65,6 +77,7 @@ class ResidentState {
   device::Device& device_;
   at::Tensor copies_[2];
   std::unique_ptr<std::byte, UnmapMemory> host_[2];
+  std::atomic<int64_t> last_save_ns_{0};
 };
 
 }  // namespace estrain::train

@@ -24,8 +24,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kMostReaders = 16;  // where their number is to be found
-constexpr int64_t kNsBetweenSaves = INT64_C(2'000'000'000);
+constexpr int64_t kMostReaders = 16;                            // where their number is to be found
 constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody seems to come
 constexpr int64_t kStepsInSharedMemory = 16;                    // from one that was looked into on
 
@@ -264,7 +263,7 @@ void Stage::settle(int64_t step) {
 }
 
 // By the last worker to arrive: whether the state goes from the GPUs to shared memory. At once where somebody will read
-// it after this step, else every few seconds, beside the next step. The committed copy is never written, so of two
+// it after this step, else now and then, beside the next step. The committed copy is never written, so of two
 // steps in a row one can be saved: a pause may be answered a step later, and before a step that must be saved the one
 // before it is, where that frees its copy. Returns whether everybody waits for it, and settles the step then.
 bool Stage::decide_save(int64_t step) {
@@ -273,7 +272,7 @@ bool Stage::decide_save(int64_t step) {
   const auto must_be_saved = [&](int64_t at) { return job_.saves_after(at) || at == job_.manifest().total_steps; };
   const bool now = header.pause_request.load() != 0 || must_be_saved(step);
   const bool clears = must_be_saved(step + 1) && !state.can_save(step + 1);
-  const bool due = monotonic_ns() - saved_ns_ > kNsBetweenSaves;
+  const bool due = monotonic_ns() - saved_ns_ > ns_between_saves(state.last_save_ns());
   if (!(now || clears || due) || !state.can_save(step)) return false;
   header.saved_parts.store(0);
   header.save_waits.store(now ? 1 : 0);
