@@ -3,11 +3,14 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
+#include <map>
+#include <mutex>
+#include <tuple>
+
 namespace estrain::device {
 namespace {
 
-// [outputs, inputs]: window i reaches from floor(i * inputs / outputs) to ceil((i + 1) * inputs / outputs).
-at::Tensor window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options) {
+at::Tensor new_window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options) {
   at::Tensor weights = at::zeros({outputs, inputs}, at::kFloat);
   float* row = weights.mutable_data_ptr<float>();
   for (int64_t i = 0; i < outputs; ++i, row += inputs) {
@@ -26,6 +29,17 @@ at::Tensor backward_of_side(const at::Tensor& gradient, int64_t inputs) {
 }
 
 }  // namespace
+
+at::Tensor window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options) {
+  using Key = std::tuple<int64_t, int64_t, at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
+  static std::mutex mutex;
+  static auto* const kept = new std::map<Key, at::Tensor>;  // for good: LibTorch may end before static objects do
+  const c10::Device device = options.device();
+  const std::lock_guard lock(mutex);
+  at::Tensor& weights = (*kept)[{outputs, inputs, options.dtype().toScalarType(), device.type(), device.index()}];
+  if (!weights.defined()) weights = new_window_weights(outputs, inputs, options);
+  return weights;
+}
 
 at::Tensor adaptive_average_backward(const at::Tensor& gradient, const at::Tensor& input) {
   const at::Tensor columns = backward_of_side(gradient.contiguous(), input.size(-1));

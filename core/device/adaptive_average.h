@@ -11,4 +11,10 @@ namespace estrain::device {
 // gradient itself, where it had length 1 a sum.
 at::Tensor adaptive_average_backward(const at::Tensor& gradient, const at::Tensor& input);
 
+// [outputs, inputs]: what each of the inputs counts in an output's mean. Window i reaches from
+// floor(i * inputs / outputs) to ceil((i + 1) * inputs / outputs). Made on the host once for each of the options'
+// types and devices: a copy from there at every call would hold up the host, and end the capture of a CUDA graph.
+// Thread-safe.
+at::Tensor window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options);
+
 }  // namespace estrain::device

@@ -3,6 +3,7 @@
 #include <ATen/ops/_adaptive_avg_pool2d_backward.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <doctest/doctest.h>
 
@@ -28,6 +29,15 @@ TEST_CASE("the gradient of adaptive average pooling is LibTorch's") {
     const at::Tensor one = adaptive_average_backward(gradient[1], input[1]);  // without a batch
     CHECK(at::allclose(one, expected[1], 1e-5, 1e-6));
   }
+}
+
+TEST_CASE("the weights of windows are made once for each size, type and device") {
+  const at::TensorOptions floats(at::kFloat), halves(at::kBFloat16);
+  const at::Tensor weights = window_weights(7, 10, floats);
+  CHECK(window_weights(7, 10, floats).is_same(weights));
+  CHECK(!window_weights(10, 7, floats).is_same(weights));
+  CHECK((window_weights(7, 10, halves).scalar_type() == at::kBFloat16));
+  CHECK(at::allclose(weights.sum(1), at::ones({7}), 1e-6, 1e-7));
 }
 
 TEST_CASE("gradients that do not lie one after another in memory") {
