@@ -16,8 +16,12 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "core/device/cpu_device.h"
@@ -37,13 +41,27 @@ void* take_memory(size_t bytes) {
   return std::memset(memory, kJunk, bytes);
 }
 
+// Tensors' memory that is in use: bytes by where they begin.
+std::mutex in_use_mutex;
+std::map<const std::byte*, size_t> in_use;
+
+void give_back(void* taken) {
+  {
+    const std::lock_guard lock(in_use_mutex);
+    in_use.erase(static_cast<const std::byte*>(taken));
+  }
+  std::free(taken);
+}
+
 struct Memory : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, std::free, backend_device()};
+    if (bytes == 0) return {nullptr, nullptr, give_back, backend_device()};
     void* memory = take_memory(bytes);
-    return {memory, memory, std::free, backend_device()};
+    const std::lock_guard lock(in_use_mutex);
+    in_use[static_cast<const std::byte*>(memory)] = bytes;
+    return {memory, memory, give_back, backend_device()};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return std::free; }
+  c10::DeleterFnPtr raw_deleter() const override { return give_back; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 Memory memory;
@@ -231,6 +249,15 @@ const device::LibraryKernels backend_library_kernels = {
     .sum = [](const Tensor& a, at::OptionalIntArrayRef dims, bool keep,
               std::optional<at::ScalarType> type) { return to_backend(cpu.sum(as_cpu(a), dims, keep, type)); },
 };
+
+bool is_in_use(const void* asked, size_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(asked);
+  const std::lock_guard lock(in_use_mutex);
+  const auto behind = in_use.upper_bound(begin);
+  if (behind == in_use.begin()) return false;
+  const auto& [place, size] = *std::prev(behind);
+  return begin + bytes <= place + size;
+}
 
 bool has_computed() { return computed; }
 

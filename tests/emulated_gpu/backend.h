@@ -8,6 +8,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
+
 #include "core/device/library_kernels.h"
 #include "kernels/device_queue.h"
 
@@ -20,6 +22,9 @@ inline c10::Device backend_device() { return {c10::kHPU, 0}; }
 
 // LibTorch's kernels for the CPU, on tensors of the backend.
 extern const device::LibraryKernels backend_library_kernels;
+
+// Whether the bytes lie in one tensor's memory, which has not been released.
+bool is_in_use(const void* memory, size_t bytes);
 
 // Whether anything has been computed on it by this process: an operator of LibTorch's or a portable kernel.
 bool has_computed();

@@ -9,12 +9,14 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/unique_fd.h"
+#include "tests/emulated_gpu/backend.h"
 
 namespace estrain::testing {
 namespace {
@@ -45,7 +47,13 @@ class EmulatedExchange : public device::Exchange {
       : worker_(party.worker), peers_(party.workers), abort_(party.abort), beat_(party.beat) {}
 
   ~EmulatedExchange() override {
-    for (const device::Transfer& receive : cut_off_) std::memset(receive.memory, kJunk, receive.bytes);
+    for (const device::Transfer& receive : cut_off_) {
+      if (!is_in_use(receive.memory, receive.bytes)) {
+        std::fputs("memory was released that a transfer may still write\n", stderr);
+        std::abort();
+      }
+      std::memset(receive.memory, kJunk, receive.bytes);
+    }
   }
 
   // Connects to the workers before this one, and is connected to by those behind it.
