@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-
 #include <stdexcept>
 #include <string>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
 #else
 #include ESTRAIN_CUDA_EMULATION
 #endif
@@ -18,29 +18,40 @@
 
 namespace estrain::kernels::cuda {
 
-static constexpr unsigned kThreads = 256;  // of a block whose threads have nothing to do with each other
+static constexpr unsigned kThreads = 256;      // of a block whose threads have nothing to do with each other
+static constexpr unsigned kChainThreads = 64;  // where they are few and each takes long: spread over the processors
+static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
 // `blocks` blocks of threads.x by threads.y threads; no blocks: nothing is launched.
 struct Grid {
-  int64_t blocks = 0;  // less than 2^31
+  int64_t blocks = 0;
   unsigned threads_x = kThreads, threads_y = 1;
 };
 
 // Enough blocks for a thread each of [0, n).
 static inline Grid grid_for(int64_t n) { return {(n + kThreads - 1) / kThreads}; }
+static inline Grid grid_of_chains(int64_t n) { return {(n + kChainThreads - 1) / kChainThreads, kChainThreads}; }
 
-// Throws std::runtime_error, naming the kernel, if it cannot be launched.
+// Throws std::runtime_error, naming the kernel, if it cannot be launched, or if a call before it failed.
 template <typename... Parameters, typename... Arguments>
-void launch([[maybe_unused]] const char* name, [[maybe_unused]] const DeviceQueue& queue, Grid grid,
-            void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(const char* name, [[maybe_unused]] const DeviceQueue& queue, Grid grid, void (*kernel)(Parameters...),
+            Arguments... arguments) {
   if (grid.blocks <= 0) return;
+  if (grid.blocks > kMostBlocks) {
+    throw std::runtime_error(std::string("kernel ") + name + " of " + std::to_string(grid.blocks) +
+                             " blocks cannot be launched: a grid has fewer than 2^31");
+  }
 #ifdef __CUDACC__
+  if (const cudaError_t earlier = cudaGetLastError(); earlier != cudaSuccess) {
+    throw std::runtime_error(std::string("an earlier call failed, before kernel ") + name + ": " +
+                             cudaGetErrorString(earlier));
+  }
   kernel<<<static_cast<unsigned>(grid.blocks), dim3(grid.threads_x, grid.threads_y), 0,
            static_cast<cudaStream_t>(queue.stream)>>>(static_cast<Parameters>(arguments)...);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) {
     throw std::runtime_error(std::string("kernel ") + name + " of " + std::to_string(grid.blocks) +
-                             " blocks cannot be launched: " + cudaGetErrorString(error));
+                             " blocks cannot be launched, or work before it failed: " + cudaGetErrorString(error));
   }
 #else
   auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
@@ -50,8 +61,9 @@ void launch([[maybe_unused]] const char* name, [[maybe_unused]] const DeviceQueu
 #endif
 }
 
-// This thread's index in the whole grid of blocks of kThreads.
+// This thread's index in the whole grid of blocks of kThreads, or of kChainThreads.
 __device__ inline int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+__device__ inline int64_t chain_index() { return static_cast<int64_t>(blockIdx.x) * kChainThreads + threadIdx.x; }
 
 // Scratch memory until the end of the scope; work put into the queue meanwhile may use it.
 template <typename T>
