@@ -2,7 +2,7 @@
 // Sums in 32 lanes: a lane of portable/order.h is a lane of a warp. Blocks of threads are 32 wide, a row of threads is
 // a warp; all lanes of a warp make these calls together.
 
-#include "kernels/cuda/value.h"
+#include "kernels/cuda/ahead.h"
 #include "kernels/portable/order.h"
 
 namespace estrain::kernels::cuda {
@@ -27,22 +27,51 @@ __device__ inline float lane_largest(float x) {
   return x;
 }
 
-// step(i, lanes) for i = begin + lane, + 32, ... below end, each of the sums' lanes from +0.
-template <int sums, typename Step>
-__device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Step step) {
+// x[0] + x[1] + ... + x[n - 1], in order, in all lanes of a warp; +0 without any.
+__device__ inline float warp_total(const float* x, int64_t n) {
+  constexpr int kAhead = 8;
+  float total = kNothing;
+  for (int64_t first = 0; first < n; first += kAhead * portable::kLanes) {
+    float terms[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t i = first + k * portable::kLanes + threadIdx.x;
+      terms[k] = i < n ? x[i] : kNothing;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (first + k * portable::kLanes >= n) break;
+#pragma unroll
+      for (int lane = 0; lane < portable::kLanes; ++lane) total = total + of_lane(terms[k], lane);
+    }
+  }
+  return n == 0 ? 0.0f : total;
+}
+
+// add(load(i), lanes) for i = begin + lane, + 32, ... below end, each of the sums' lanes from +0.
+template <int sums, typename Load, typename Add>
+__device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Load load, Add add) {
 #pragma unroll
   for (int s = 0; s < sums; ++s) out[s] = 0;
-#pragma unroll 4
-  for (int64_t i = begin + threadIdx.x; i < end; i += portable::kLanes) step(i, out);
+  const int64_t first = begin + threadIdx.x;
+  const int64_t n = first < end ? portable::divide_up(end - first, portable::kLanes) : 0;
+  in_order<8>(
+      n, [&](int64_t k) { return load(first + k * portable::kLanes); }, [&](auto term) { add(term, out); });
 #pragma unroll
   for (int s = 0; s < sums; ++s) out[s] = lane_total(out[s]);
+}
+// The same with step(i, lanes) for both.
+template <int sums, typename Step>
+__device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Step step) {
+  block_sums<sums>(
+      begin, end, out, [](int64_t i) { return i; }, step);
 }
 
 // Sums of n terms in blocks of kLaneBlock, which the block's warps take in turns; the first block's sum is the first
 // total, later ones are added in order. In all threads; all threads of the block call.
 constexpr int kMostWarps = 8;
-template <int sums, typename Step>
-__device__ inline void row_sums(int64_t n, float (&totals)[sums], Step step) {
+template <int sums, typename Load, typename Add>
+__device__ inline void row_sums(int64_t n, float (&totals)[sums], Load load, Add add) {
   __shared__ float of_blocks[kMostWarps][sums];
   const int warps = static_cast<int>(blockDim.y), warp = static_cast<int>(threadIdx.y);
   const int64_t blocks = n <= portable::kLaneBlock ? 1 : portable::divide_up(n, portable::kLaneBlock);
@@ -50,7 +79,7 @@ __device__ inline void row_sums(int64_t n, float (&totals)[sums], Step step) {
     const int64_t begin = (first + warp) * portable::kLaneBlock;
     const int64_t end = begin + portable::kLaneBlock < n ? begin + portable::kLaneBlock : n;
     float own[sums];
-    block_sums<sums>(begin, end, own, step);
+    block_sums<sums>(begin, end, own, load, add);
     __syncthreads();
     if (threadIdx.x == 0) {
 #pragma unroll
@@ -63,6 +92,19 @@ __device__ inline void row_sums(int64_t n, float (&totals)[sums], Step step) {
     }
   }
   __syncthreads();
+}
+
+// take(i, load(i)) for this thread's elements of a row of n, the loads of some before what is done with them.
+template <typename Load, typename Take>
+__device__ inline void for_row(int64_t n, Load load, Take take) {
+  const int64_t first = threadIdx.y * portable::kLanes + threadIdx.x, threads = portable::kLanes * blockDim.y;
+  int64_t i = first;
+  in_order<8>(
+      first < n ? portable::divide_up(n - first, threads) : 0, [&](int64_t k) { return load(first + k * threads); },
+      [&](auto term) {
+        take(i, term);
+        i += threads;
+      });
 }
 
 // The largest of the block's threads, in all threads.

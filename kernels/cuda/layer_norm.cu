@@ -12,21 +12,17 @@ using Arguments = LayerNormArguments;
 __device__ float gamma_of(const Arguments& a, int64_t p) { return a.gamma == nullptr ? 1.0f : a.gamma[p]; }
 __device__ float beta_of(const Arguments& a, int64_t p) { return a.beta == nullptr ? 0.0f : a.beta[p]; }
 
-template <typename Body>
-__device__ void for_row(int64_t n, Body body) {
-  for (int64_t i = threadIdx.y * 32 + threadIdx.x; i < n; i += 32 * blockDim.y) body(i);
-}
-
 __global__ void normalise_row(Arguments a) {
   const int64_t row = blockIdx.x;
   const float* x = a.x + row * a.d;
   float* y = a.y + row * a.d;
   const float count = static_cast<float>(a.d);
+  const auto load = [&](int64_t p) { return x[p]; };
   float sum[1] = {}, m2[1] = {};
-  row_sums<1>(a.d, sum, [&](int64_t p, float(&lanes)[1]) { lanes[0] = lanes[0] + x[p]; });
+  row_sums<1>(a.d, sum, load, [&](float term, float(&lanes)[1]) { lanes[0] = lanes[0] + term; });
   const float mean = sum[0] / count;
-  row_sums<1>(a.d, m2, [&](int64_t p, float(&lanes)[1]) {
-    const float centred = x[p] - mean;
+  row_sums<1>(a.d, m2, load, [&](float term, float(&lanes)[1]) {
+    const float centred = term - mean;
     lanes[0] = fused(centred, centred, lanes[0]);
   });
   const float rstd = 1.0f / square_root(m2[0] / count + a.eps);
@@ -34,7 +30,15 @@ __global__ void normalise_row(Arguments a) {
     a.mean[row] = mean;
     a.rstd[row] = rstd;
   }
-  for_row(a.d, [&](int64_t p) { y[p] = fused((x[p] - mean) * rstd, gamma_of(a, p), beta_of(a, p)); });
+  struct Element {
+    float x, gamma, beta;
+  };
+  for_row(
+      a.d,
+      [&](int64_t p) {
+        return Element{x[p], gamma_of(a, p), beta_of(a, p)};
+      },
+      [&](int64_t p, const Element& e) { y[p] = fused((e.x - mean) * rstd, e.gamma, e.beta); });
 }
 
 __global__ void differentiate_row(Arguments a) {
@@ -42,43 +46,51 @@ __global__ void differentiate_row(Arguments a) {
   const float *x = a.x + row * a.d, *dy = a.dy + row * a.d;
   float* dx = a.dx + row * a.d;
   const float count = static_cast<float>(a.d), mean = a.mean[row], rstd = a.rstd[row];
+  struct Element {
+    float dy, gamma, x;
+  };
+  const auto load = [&](int64_t p) { return Element{dy[p], gamma_of(a, p), x[p]}; };
   float totals[2] = {};
-  row_sums<2>(a.d, totals, [&](int64_t p, float(&lanes)[2]) {
-    const float g = dy[p] * gamma_of(a, p);
+  row_sums<2>(a.d, totals, load, [&](const Element& e, float(&lanes)[2]) {
+    const float g = e.dy * e.gamma;
     lanes[0] = lanes[0] + g;
-    lanes[1] = fused(g, (x[p] - mean) * rstd, lanes[1]);
+    lanes[1] = fused(g, (e.x - mean) * rstd, lanes[1]);
   });
   const float mean_g = totals[0] / count, minus_b = -(totals[1] / count);
-  for_row(a.d, [&](int64_t p) {
-    const float g = dy[p] * gamma_of(a, p), xhat = (x[p] - mean) * rstd;
+  for_row(a.d, load, [&](int64_t p, const Element& e) {
+    const float g = e.dy * e.gamma, xhat = (e.x - mean) * rstd;
     dx[p] = fused(xhat, minus_b, g - mean_g) * rstd;
   });
 }
 
 // partial[block][2][d]
 __global__ void add_rows(Arguments a, int64_t blocks) {
-  const int64_t index = thread_index();
+  const int64_t index = chain_index();
   if (index >= blocks * a.d) return;
   const int64_t p = index % a.d, block = index / a.d, first = block * portable::kLayerNormRowBlock;
   const int64_t last = first + portable::kLayerNormRowBlock < a.rows ? first + portable::kLayerNormRowBlock : a.rows;
+  struct Element {
+    float dy, x, mean, rstd;
+  };
+  const auto load = [&](int64_t i) {
+    const int64_t row = first + i;
+    return Element{a.dy[row * a.d + p], a.x[row * a.d + p], a.mean[row], a.rstd[row]};
+  };
   float dgamma = 0, dbeta = 0;
-#pragma unroll 4
-  for (int64_t row = first; row < last; ++row) {
-    const float dy = a.dy[row * a.d + p];
-    dgamma = fused(dy, (a.x[row * a.d + p] - a.mean[row]) * a.rstd[row], dgamma);
-    dbeta = dbeta + dy;
-  }
+  in_order<8>(last - first, load, [&](const Element& e) {
+    dgamma = fused(e.dy, (e.x - e.mean) * e.rstd, dgamma);
+    dbeta = dbeta + e.dy;
+  });
   a.partial[block * 2 * a.d + p] = dgamma;
   a.partial[(block * 2 + 1) * a.d + p] = dbeta;
 }
 
-__global__ void add_blocks(float* out, const float* partial, int64_t blocks, int64_t d) {
-  const int64_t p = thread_index();
-  if (p >= d) return;
-  float total = blocks == 0 ? 0.0f : partial[p];
-#pragma unroll 4
-  for (int64_t b = 1; b < blocks; ++b) total = total + partial[b * 2 * d + p];
-  out[p] = total;
+__global__ void add_blocks(Arguments a, int64_t blocks) {
+  const int64_t index = chain_index();
+  if (index >= 2 * a.d) return;
+  float* out = index < a.d ? a.dgamma : a.dbeta;
+  if (out == nullptr) return;
+  out[index % a.d] = total_of<32>(blocks, [&](int64_t b) { return a.partial[b * 2 * a.d + index]; });
 }
 
 void forward(const Arguments& a, const Execution& execution) {
@@ -93,12 +105,9 @@ void backward(const Arguments& arguments, const Execution& execution) {
   const Scratch<float> partial(queue, parameters ? blocks * 2 * a.d : 0);
   a.partial = partial.get();
   // Before dx is written, which may be dy.
-  if (parameters) launch("layer_norm_rows", queue, grid_for(blocks * a.d), add_rows, a, blocks);
-  if (a.dgamma != nullptr) {
-    launch("layer_norm_gamma", queue, grid_for(a.d), add_blocks, a.dgamma, a.partial, blocks, a.d);
-  }
-  if (a.dbeta != nullptr) {
-    launch("layer_norm_beta", queue, grid_for(a.d), add_blocks, a.dbeta, a.partial + a.d, blocks, a.d);
+  if (parameters) {
+    launch("layer_norm_rows", queue, grid_of_chains(blocks * a.d), add_rows, a, blocks);
+    launch("layer_norm_parameters", queue, grid_of_chains(2 * a.d), add_blocks, a, blocks);
   }
   if (a.dx != nullptr) launch("layer_norm_backward", queue, grid_of_rows(a.rows, a.d), differentiate_row, a);
 }

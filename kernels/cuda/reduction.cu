@@ -1,6 +1,6 @@
 // Sums over the middle index (kernels/portable/reduction.h). inner == 1: a warp for each block of a row, its lanes the
-// sum's lanes. inner > 1: a thread for each chain, neighbours side by side in memory. Blocks are then added in order by
-// one thread for each output.
+// sum's lanes; where blocks are many, a warp for each output then adds them in order. inner > 1: a thread for each
+// chain, neighbours side by side in memory; then one for each output, as for few blocks.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/lanes.h"
@@ -31,22 +31,24 @@ __global__ void sum_row_blocks(Terms t, float* partials) {
   const float* x = t.x + row * t.reduced;
   const float mean = t.means == nullptr ? 0 : t.means[row];
   float sum[1] = {};
-  block_sums<1>(begin, end, sum, [&](int64_t i, float(&lanes)[1]) { lanes[0] = with_term(t, lanes[0], x[i], mean); });
+  block_sums<1>(
+      begin, end, sum, [&](int64_t i) { return x[i]; },
+      [&](float term, float(&lanes)[1]) { lanes[0] = with_term(t, lanes[0], term, mean); });
   if (threadIdx.x == 0) partials[index] = sum[0];
 }
 
 // partials[outer][block][inner]
 __global__ void sum_chains(Terms t, float* partials) {
-  const int64_t index = thread_index();
+  const int64_t index = chain_index();
   if (index >= t.outer * t.blocks * t.inner) return;
   const int64_t column = index % t.inner, block = index / t.inner % t.blocks, outer = index / t.inner / t.blocks;
   const int64_t begin = block * portable::kChainBlock;
   const int64_t end = begin + portable::kChainBlock < t.reduced ? begin + portable::kChainBlock : t.reduced;
-  const float* x = t.x + outer * t.reduced * t.inner + column;
+  const float* x = t.x + (outer * t.reduced + begin) * t.inner + column;
   const float mean = t.means == nullptr ? 0 : t.means[outer * t.inner + column];
   float sum = 0;
-#pragma unroll 8
-  for (int64_t i = begin; i < end; ++i) sum = with_term(t, sum, x[i * t.inner], mean);
+  in_order<32>(
+      end - begin, [&](int64_t i) { return x[i * t.inner]; }, [&](float term) { sum = with_term(t, sum, term, mean); });
   partials[index] = sum;
 }
 
@@ -57,13 +59,28 @@ __device__ float finished(Finish finish, float x, float count) {
 }
 
 __global__ void add_blocks(const Terms t, const float* partials, float* out, Finish finish) {
-  const int64_t index = thread_index();
+  const int64_t index = chain_index();
   if (index >= t.outer * t.inner) return;
   const float* from = partials + index / t.inner * t.blocks * t.inner + index % t.inner;
-  float total = from[0];
-#pragma unroll 8
-  for (int64_t b = 1; b < t.blocks; ++b) total = total + from[b * t.inner];
+  const float total = total_of<32>(t.blocks, [&](int64_t b) { return from[b * t.inner]; });
   out[index] = finished(finish, total, static_cast<float>(t.reduced));
+}
+
+// The same for inner == 1.
+__global__ void add_many_blocks(const Terms t, const float* partials, float* out, Finish finish) {
+  const int64_t index = warp_index();
+  if (index >= t.outer) return;
+  const float total = warp_total(partials + index * t.blocks, t.blocks);
+  if (threadIdx.x == 0) out[index] = finished(finish, total, static_cast<float>(t.reduced));
+}
+
+void add(const Terms& t, const float* partials, float* out, Finish finish, const DeviceQueue& queue) {
+  constexpr int64_t kMany = 8;
+  if (t.inner == 1 && t.blocks >= kMany) {
+    launch("add_blocks", queue, grid_of_warps(t.outer), add_many_blocks, t, partials, out, finish);
+  } else {
+    launch("add_blocks", queue, grid_of_chains(t.outer * t.inner), add_blocks, t, partials, out, finish);
+  }
 }
 
 // `out` may be the partial sums' place: the number of blocks is one then.
@@ -78,9 +95,9 @@ void reduce(float* out, const float* x, const float* means, const Reduced& shape
   if (shape.inner == 1) {
     launch("sum_row_blocks", queue, grid_of_warps(outputs * blocks), sum_row_blocks, terms, partials);
   } else {
-    launch("sum_chains", queue, grid_for(outputs * blocks), sum_chains, terms, partials);
+    launch("sum_chains", queue, grid_of_chains(outputs * blocks), sum_chains, terms, partials);
   }
-  if (!direct) launch("add_blocks", queue, grid_for(outputs), add_blocks, terms, partials, out, finish);
+  if (!direct) add(terms, partials, out, finish, queue);
 }
 
 struct Divisors {
@@ -100,7 +117,7 @@ __global__ void finish_variance(float* out, const float* sums, const float* squa
 
 void add_in_order(float* out, const float* partials, int64_t outputs, int64_t blocks, const DeviceQueue& queue) {
   const Terms terms = {nullptr, nullptr, outputs, 0, 1, blocks, false};
-  launch("add_in_order", queue, grid_for(outputs), add_blocks, terms, partials, out, Finish::none);
+  add(terms, partials, out, Finish::none, queue);
 }
 
 void sum(float* out, const float* x, const Reduced& shape, const Execution& execution) {

@@ -21,24 +21,26 @@ __device__ float input_gradient(float gradient, float result, float sum) {
   return logarithmic ? fused(negated(exponential_to_89(result)), sum, gradient) : (gradient - sum) * result;
 }
 
-// This thread's elements of a row.
-template <typename Body>
-__device__ void for_row(int64_t n, Body body) {
-  for (int64_t i = threadIdx.y * 32 + threadIdx.x; i < n; i += 32 * blockDim.y) body(i);
-}
+struct Terms {
+  float gradient, result;
+};
 
 template <bool logarithmic>
 __global__ void forward_row(Arguments a) {
   const int64_t n = a.dim;
   const float* x = a.x + blockIdx.x * n;
   float* out = a.out + blockIdx.x * n;
+  const auto load = [&](int64_t i) { return x[i]; };
   float most = -__builtin_inff();
-  for_row(n, [&](int64_t i) { most = greater(x[i], most); });
+  for_row(n, load, [&](int64_t, float term) { most = greater(term, most); });
   most = block_largest(most) + 0.0f;
   float sum[1] = {};
-  row_sums<1>(n, sum, [&](int64_t i, float(&lanes)[1]) { lanes[0] = lanes[0] + exponential_to_89(x[i] - most); });
+  row_sums<1>(n, sum, load,
+              [&](float term, float(&lanes)[1]) { lanes[0] = lanes[0] + exponential_to_89(term - most); });
   const float total = logarithmic ? logarithm(sum[0]) : sum[0];
-  for_row(n, [&](int64_t i) { out[i] = logarithmic ? x[i] - most - total : exponential_to_89(x[i] - most) / total; });
+  for_row(n, load, [&](int64_t i, float term) {
+    out[i] = logarithmic ? term - most - total : exponential_to_89(term - most) / total;
+  });
 }
 
 template <bool logarithmic>
@@ -46,24 +48,41 @@ __global__ void backward_row(Arguments a) {
   const int64_t n = a.dim;
   const float *gradient = a.gradient + blockIdx.x * n, *result = a.x + blockIdx.x * n;
   float* out = a.out + blockIdx.x * n;
+  const auto load = [&](int64_t i) { return Terms{gradient[i], result[i]}; };
   float sum[1] = {};
-  row_sums<1>(n, sum, [&](int64_t i, float(&lanes)[1]) {
-    lanes[0] = gradient_term<logarithmic>(gradient[i], result[i], lanes[0]);
+  row_sums<1>(n, sum, load, [&](const Terms& t, float(&lanes)[1]) {
+    lanes[0] = gradient_term<logarithmic>(t.gradient, t.result, lanes[0]);
   });
-  for_row(n, [&](int64_t i) { out[i] = input_gradient<logarithmic>(gradient[i], result[i], sum[0]); });
+  for_row(n, load,
+          [&](int64_t i, const Terms& t) { out[i] = input_gradient<logarithmic>(t.gradient, t.result, sum[0]); });
 }
 
-// step(sum, offset) down a column, in chains.
-template <typename Step>
-__device__ float column_sum(const Arguments& a, Step step) {
+constexpr int kAhead = 8;  // down a column
+
+// add(load(offset), sum) down a column, in chains.
+template <typename Load, typename Add>
+__device__ float column_sum(const Arguments& a, Load load, Add add) {
   float total = 0;
   for (int64_t begin = 0; begin < a.dim; begin += portable::kChainBlock) {
     const int64_t end = begin + portable::kChainBlock < a.dim ? begin + portable::kChainBlock : a.dim;
     float sum = 0;
-    for (int64_t d = begin; d < end; ++d) sum = step(sum, d * a.inner);
+    in_order<kAhead>(
+        end - begin, [&](int64_t d) { return load((begin + d) * a.inner); }, [&](auto term) { sum = add(term, sum); });
     total = begin == 0 ? sum : total + sum;
   }
   return total;
+}
+
+// take(offset, load(offset)) down a column.
+template <typename Load, typename Take>
+__device__ void for_column(const Arguments& a, Load load, Take take) {
+  int64_t offset = 0;
+  in_order<kAhead>(
+      a.dim, [&](int64_t d) { return load(d * a.inner); },
+      [&](auto term) {
+        take(offset, term);
+        offset += a.inner;
+      });
 }
 
 __device__ int64_t column_start(const Arguments& a, int64_t index) {
@@ -72,31 +91,33 @@ __device__ int64_t column_start(const Arguments& a, int64_t index) {
 
 template <bool logarithmic>
 __global__ void forward_column(Arguments a) {
-  const int64_t index = thread_index();
+  const int64_t index = chain_index();
   if (index >= a.outer * a.inner) return;
   const float* x = a.x + column_start(a, index);
   float* out = a.out + column_start(a, index);
+  const auto load = [&](int64_t i) { return x[i]; };
   float most = -__builtin_inff();
-  for (int64_t d = 0; d < a.dim; ++d) most = greater(x[d * a.inner], most);
+  for_column(a, load, [&](int64_t, float term) { most = greater(term, most); });
   most = most + 0.0f;
-  const float sum = column_sum(a, [&](float so_far, int64_t i) { return so_far + exponential_to_89(x[i] - most); });
+  const float sum =
+      column_sum(a, load, [&](float term, float so_far) { return so_far + exponential_to_89(term - most); });
   const float total = logarithmic ? logarithm(sum) : sum;
-  for (int64_t i = 0; i < a.dim * a.inner; i += a.inner) {
-    out[i] = logarithmic ? x[i] - most - total : exponential_to_89(x[i] - most) / total;
-  }
+  for_column(a, load, [&](int64_t i, float term) {
+    out[i] = logarithmic ? term - most - total : exponential_to_89(term - most) / total;
+  });
 }
 
 template <bool logarithmic>
 __global__ void backward_column(Arguments a) {
-  const int64_t index = thread_index();
+  const int64_t index = chain_index();
   if (index >= a.outer * a.inner) return;
   const float *gradient = a.gradient + column_start(a, index), *result = a.x + column_start(a, index);
   float* out = a.out + column_start(a, index);
+  const auto load = [&](int64_t i) { return Terms{gradient[i], result[i]}; };
   const float sum = column_sum(
-      a, [&](float so_far, int64_t i) { return gradient_term<logarithmic>(gradient[i], result[i], so_far); });
-  for (int64_t i = 0; i < a.dim * a.inner; i += a.inner) {
-    out[i] = input_gradient<logarithmic>(gradient[i], result[i], sum);
-  }
+      a, load, [&](const Terms& t, float so_far) { return gradient_term<logarithmic>(t.gradient, t.result, so_far); });
+  for_column(a, load,
+             [&](int64_t i, const Terms& t) { out[i] = input_gradient<logarithmic>(t.gradient, t.result, sum); });
 }
 
 using Kernel = void (*)(Arguments);
@@ -105,7 +126,7 @@ void run(const Arguments& a, Kernel of_rows, Kernel of_columns, const DeviceQueu
   if (a.inner == 1) {
     launch("softmax", queue, grid_of_rows(a.outer, a.dim), of_rows, a);
   } else {
-    launch("softmax", queue, grid_for(a.outer * a.inner), of_columns, a);
+    launch("softmax", queue, grid_of_chains(a.outer * a.inner), of_columns, a);
   }
 }
 

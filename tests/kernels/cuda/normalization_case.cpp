@@ -20,7 +20,9 @@ std::string batch_norm_case(uint32_t seed) {
   s.channels = draw.integer(1, 6);
   s.n = draw.integer(1, s.hw > 1000 ? 3 : 40);
   if (s.hw == 1 && draw.chance(10)) s.n = 4500;
-  const int64_t n = s.n * s.channels * s.hw, c = s.channels;
+  if (s.hw == 31 && draw.chance(40)) s.hw = 2049, s.channels = 2, s.n = 270;  // many blocks of one image each
+  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // from where 16 bytes can be read at a time
+  const int64_t n = s.n * s.channels * s.hw + shift, c = s.channels;
   Twin<float> x(draw.floats(n)), dy(draw.floats(n)), weight(draw.normal(c)), bias(draw.normal(c));
   Twin<float> y(Draw::blank(n)), mean(draw.normal(c)), invstd(draw.positive(c));
   Twin<float> running_mean(draw.normal(c)), running_var(draw.positive(c));
@@ -30,15 +32,16 @@ std::string batch_norm_case(uint32_t seed) {
   const int which = static_cast<int>(seed % 4);
   const auto call = [&](auto at, const Execution& e) {
     const BatchNormParameters parameters = {or_null(has_weight, at(weight)), or_null(has_bias, at(bias)), 1e-5};
-    const BatchNormGradients out = {or_null(wants_x, at(dx)), or_null(wants_weight, at(dweight)),
+    const float *const from = at(x) + shift, *const gradient = at(dy) + shift;
+    const BatchNormGradients out = {or_null(wants_x, at(dx) + shift), or_null(wants_weight, at(dweight)),
                                     or_null(wants_bias, at(dbias))};
     const BatchNormRunning running = {or_null(keeps, at(running_mean)), or_null(keeps, at(running_var)), 0.1};
-    if (which == 0) return batch_norm_train(at(y), at(mean), at(invstd), at(x), s, parameters, running, e);
-    if (which == 1) return batch_norm_eval(at(y), at(x), s, parameters, at(running_mean), at(running_var), e);
+    if (which == 0) return batch_norm_train(at(y) + shift, at(mean), at(invstd), from, s, parameters, running, e);
+    if (which == 1) return batch_norm_eval(at(y) + shift, from, s, parameters, at(running_mean), at(running_var), e);
     if (which == 2) {
-      return batch_norm_train_backward(out, at(dy), at(x), s, parameters.weight, at(mean), at(invstd), e);
+      return batch_norm_train_backward(out, gradient, from, s, parameters.weight, at(mean), at(invstd), e);
     }
-    batch_norm_eval_backward(out, at(dy), at(x), s, parameters.weight, at(running_mean), at(running_var), 1e-5, e);
+    batch_norm_eval_backward(out, gradient, from, s, parameters.weight, at(running_mean), at(running_var), 1e-5, e);
   };
   call([](Twin<float>& twin) { return twin.here(); }, on_cpu());
   call([](Twin<float>& twin) { return twin.there(); }, on_device());
@@ -53,6 +56,7 @@ std::string layer_norm_case(uint32_t seed) {
   LayerNormShape s;
   s.d = draw.one_of<int64_t>({1, 32, 33, draw.integer(1, 800), draw.integer(4090, 9000)});
   s.rows = draw.integer(0, s.d > 1000 ? 4 : 140);
+  if (s.d == 1 && draw.chance(30)) s.rows = 2200;
   const int64_t n = s.rows * s.d;
   Twin<float> x(draw.floats(n)), dy(draw.floats(n)), gamma(draw.normal(s.d)), beta(draw.normal(s.d));
   Twin<float> y(Draw::blank(n)), mean(draw.normal(s.rows)), rstd(draw.positive(s.rows));

@@ -1,0 +1,45 @@
+#pragma once
+// Loads that are under way before what is done with them: a thread that takes one term after another then waits for
+// memory once in so many terms.
+
+#include "kernels/cuda/value.h"
+
+namespace estrain::kernels::cuda {
+
+// take(load(0)), take(load(1)), ... take(load(n - 1)), the loads of `ahead` terms before the first of them is taken.
+template <int ahead, typename Load, typename Take>
+__device__ inline void in_order(int64_t n, Load load, Take take) {
+  using Term = decltype(load(n));
+  int64_t i = 0;
+  for (; i + ahead <= n; i += ahead) {
+    Term terms[ahead];
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) terms[k] = load(i + k);
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) take(terms[k]);
+  }
+  if (i >= n) return;
+  const int left = static_cast<int>(n - i);
+  Term terms[ahead] = {};
+#pragma unroll
+  for (int k = 0; k < ahead; ++k) {
+    if (k < left) terms[k] = load(i + k);
+  }
+#pragma unroll
+  for (int k = 0; k < ahead; ++k) {
+    if (k < left) take(terms[k]);
+  }
+}
+
+// What changes no number when it is added to it, +0 and -0 included.
+constexpr float kNothing = -0.0f;
+
+// load(0) + load(1) + ... + load(n - 1), in order; +0 without any.
+template <int ahead, typename Load>
+__device__ inline float total_of(int64_t n, Load load) {
+  float total = kNothing;
+  in_order<ahead>(n, load, [&](float x) { total = total + x; });
+  return n == 0 ? 0.0f : total;
+}
+
+}  // namespace estrain::kernels::cuda
