@@ -1,9 +1,11 @@
 // Batch normalisation (kernels/portable/batch_norm.h). Sums: a warp for each block of a channel's sum, its lanes the
-// sum's lanes; where rows have at most 32 positions, each has a lane of its own, and a thread for each position walks
-// over the images, neighbours side by side in memory. One thread for each channel then adds the blocks in order and
-// computes the channel's numbers; one thread for each element does the rest.
+// sum's lanes, which takes the block's rows as one sequence of 32 positions each; where rows have at most 32 positions,
+// each has a lane of its own, and a thread for each position walks over the images, neighbours side by side in memory.
+// A warp for each channel then adds the blocks in order and computes the channel's numbers; a thread for four elements
+// each does the rest.
 
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/fours.h"
 #include "kernels/cuda/lanes.h"
 
 namespace estrain::kernels::cuda {
@@ -23,32 +25,34 @@ Blocks blocks_of(const Arguments& a) {
   return {images, portable::divide_up(a.n, images), portable::divide_up(a.hw, portable::kLaneBlock)};
 }
 
-// What is added: terms(offset in x and dy, mean, lanes).
+// What is added: add(load(arguments, offset in x and dy), mean, lanes). `ahead`: how many terms are loaded at a time.
 struct SumOfX {
-  static constexpr int sums = 1;
-  static __device__ void add(const Arguments& a, int64_t at, float, float (&lanes)[1]) {
-    lanes[0] = lanes[0] + a.x[at];
-  }
+  static constexpr int sums = 1, ahead = 16;
+  static __device__ float load(const Arguments& a, int64_t at) { return a.x[at]; }
+  static __device__ void add(float x, float, float (&lanes)[1]) { lanes[0] = lanes[0] + x; }
 };
 struct SumOfSquares {
-  static constexpr int sums = 1;
-  static __device__ void add(const Arguments& a, int64_t at, float mean, float (&lanes)[1]) {
-    const float centred = a.x[at] - mean;
+  static constexpr int sums = 1, ahead = 16;
+  static __device__ float load(const Arguments& a, int64_t at) { return a.x[at]; }
+  static __device__ void add(float x, float mean, float (&lanes)[1]) {
+    const float centred = x - mean;
     lanes[0] = fused(centred, centred, lanes[0]);
   }
 };
 struct SumOfGradients {
-  static constexpr int sums = 1;
-  static __device__ void add(const Arguments& a, int64_t at, float, float (&lanes)[1]) {
-    lanes[0] = lanes[0] + a.dy[at];
-  }
+  static constexpr int sums = 1, ahead = 16;
+  static __device__ float load(const Arguments& a, int64_t at) { return a.dy[at]; }
+  static __device__ void add(float dy, float, float (&lanes)[1]) { lanes[0] = lanes[0] + dy; }
 };
 struct GradientSums {
-  static constexpr int sums = 2;
-  static __device__ void add(const Arguments& a, int64_t at, float mean, float (&lanes)[2]) {
-    const float dy = a.dy[at];
-    lanes[0] = lanes[0] + dy;
-    lanes[1] = fused(dy, a.x[at] - mean, lanes[1]);
+  static constexpr int sums = 2, ahead = 8;
+  struct Pair {
+    float dy, x;
+  };
+  static __device__ Pair load(const Arguments& a, int64_t at) { return {a.dy[at], a.x[at]}; }
+  static __device__ void add(const Pair& pair, float mean, float (&lanes)[2]) {
+    lanes[0] = lanes[0] + pair.dy;
+    lanes[1] = fused(pair.dy, pair.x - mean, lanes[1]);
   }
 };
 
@@ -60,14 +64,31 @@ __global__ void sum_wide(Arguments a, Blocks blocks, const float* means, float* 
   const int64_t channel = index / blocks.count(), block = index % blocks.count();
   const int64_t first = block / blocks.pieces * blocks.images, last = smaller(a.n, first + blocks.images);
   const int64_t begin = block % blocks.pieces * portable::kLaneBlock;
-  const int64_t end = smaller(a.hw, begin + portable::kLaneBlock);
+  const int positions = static_cast<int>(smaller(a.hw - begin, portable::kLaneBlock));
+  const int rounds = (positions + 31) / 32, lane = static_cast<int>(threadIdx.x);
   const float mean = means == nullptr ? 0 : means[channel];
+  const int64_t to_next_image = a.channels * a.hw - 32 * rounds;
+  int64_t at = (first * a.channels + channel) * a.hw + begin + lane;
+  int position = lane;
+  struct Item {
+    decltype(Terms::load(a, at)) term;
+    bool exists;
+  };
+  const auto next = [&](int64_t) {
+    Item item = {{}, position < positions};
+    if (item.exists) item.term = Terms::load(a, at);
+    position += 32;
+    at += 32;
+    if (position >= 32 * rounds) {
+      position = lane;
+      at += to_next_image;
+    }
+    return item;
+  };
   float lanes[Terms::sums] = {};
-  for (int64_t image = first; image < last; ++image) {
-    const int64_t row = (image * a.channels + channel) * a.hw;
-#pragma unroll 4
-    for (int64_t p = begin + threadIdx.x; p < end; p += portable::kLanes) Terms::add(a, row + p, mean, lanes);
-  }
+  in_order<Terms::ahead>((last - first) * rounds, next, [&](const Item& item) {
+    if (item.exists) Terms::add(item.term, mean, lanes);
+  });
 #pragma unroll
   for (int s = 0; s < Terms::sums; ++s) {
     const float sum = lane_total(lanes[s]);
@@ -78,13 +99,14 @@ __global__ void sum_wide(Arguments a, Blocks blocks, const float* means, float* 
 // lanes[sum][block][channel][position], a thread each.
 template <typename Terms>
 __global__ void sum_narrow(Arguments a, Blocks blocks, const float* means, float* positions) {
-  const int64_t row = a.channels * a.hw, index = thread_index();
+  const int64_t row = a.channels * a.hw, index = chain_index();
   if (index >= blocks.groups * row) return;
   const int64_t place = index % row, first = index / row * blocks.images, last = smaller(a.n, first + blocks.images);
   const float mean = means == nullptr ? 0 : means[place / a.hw];
   float lanes[Terms::sums] = {};
-#pragma unroll 4
-  for (int64_t image = first; image < last; ++image) Terms::add(a, image * row + place, mean, lanes);
+  in_order<Terms::ahead>(
+      last - first, [&](int64_t i) { return Terms::load(a, (first + i) * row + place); },
+      [&](const auto& term) { Terms::add(term, mean, lanes); });
 #pragma unroll
   for (int s = 0; s < Terms::sums; ++s) positions[s * blocks.groups * row + index] = lanes[s];
 }
@@ -96,13 +118,16 @@ __global__ void combine_narrow(const float* lanes, int64_t sums, Blocks blocks, 
   if (index >= sums * blocks.groups * channels) return;
   const int64_t channel = index % channels, group = index / channels % blocks.groups;
   const int64_t sum = index / channels / blocks.groups;
-  float v[portable::kLanes];
+  constexpr int kLanes = portable::kLanes;
+  float v[kLanes];
 #pragma unroll
-  for (int64_t l = 0; l < portable::kLanes; ++l) v[l] = l < hw ? lanes[index * hw + l] : 0.0f;
+  for (int l = 0; l < kLanes; ++l) v[l] = l < hw ? lanes[index * hw + l] : 0.0f;
 #pragma unroll
-  for (int64_t half = portable::kLanes / 2; half > 0; half /= 2) {
+  for (int half = kLanes / 2; half > 0; half /= 2) {
 #pragma unroll
-    for (int64_t l = 0; l < half; ++l) v[l] = v[l] + v[l + half];
+    for (int l = 0; l < kLanes / 2; ++l) {
+      if (l < half) v[l] = v[l] + v[l + half];
+    }
   }
   partials[(sum * channels + channel) * blocks.groups + group] = v[0];
 }
@@ -117,16 +142,9 @@ void sum_channels(const Arguments& a, const Blocks& blocks, const float* means, 
   }
   const int64_t results = blocks.groups * a.channels;
   const Scratch<float> lanes(queue, Terms::sums * results * a.hw);
-  launch("batch_norm_sum", queue, grid_for(results * a.hw), sum_narrow<Terms>, a, blocks, means, lanes.get());
+  launch("batch_norm_sum", queue, grid_of_chains(results * a.hw), sum_narrow<Terms>, a, blocks, means, lanes.get());
   launch("batch_norm_lanes", queue, grid_for(Terms::sums * results), combine_narrow, lanes.get(), int64_t{Terms::sums},
          blocks, a.channels, a.hw, partials);
-}
-
-__device__ float total_of(const float* partials, int64_t blocks) {
-  float total = blocks == 0 ? 0.0f : partials[0];
-#pragma unroll 4
-  for (int64_t b = 1; b < blocks; ++b) total = total + partials[b];
-  return total;
 }
 
 __device__ float weight_of(const Arguments& a, int64_t channel) {
@@ -136,20 +154,23 @@ __device__ float bias_of(const Arguments& a, int64_t channel) { return a.bias ==
 __device__ float inverse_deviation(float variance, float eps) { return 1.0f / square_root(variance + eps); }
 
 // A channel's numbers for its elements.
-struct Coefficients {
+struct alignas(16) Coefficients {
   float mean, factor, shift, scale;
 };
 
 __global__ void finish_mean(Arguments a, int64_t blocks, const float* partials) {
-  const int64_t channel = thread_index();
+  const int64_t channel = warp_index();
   if (channel >= a.channels) return;
-  a.mean[channel] = total_of(partials + channel * blocks, blocks) / static_cast<float>(a.n * a.hw);
+  const float total = warp_total(partials + channel * blocks, blocks);
+  if (threadIdx.x == 0) a.mean[channel] = total / static_cast<float>(a.n * a.hw);
 }
 
 __global__ void finish_train(Arguments a, int64_t blocks, const float* partials, Coefficients* coefficients) {
-  const int64_t channel = thread_index();
+  const int64_t channel = warp_index();
   if (channel >= a.channels) return;
-  const float m2 = total_of(partials + channel * blocks, blocks), mean = a.mean[channel];
+  const float m2 = warp_total(partials + channel * blocks, blocks);
+  if (threadIdx.x != 0) return;
+  const float mean = a.mean[channel];
   const float invstd = inverse_deviation(m2 / static_cast<float>(a.n * a.hw), a.eps);
   a.invstd[channel] = invstd;
   coefficients[channel] = {mean, invstd * weight_of(a, channel), bias_of(a, channel), 0};
@@ -166,43 +187,66 @@ __global__ void finish_eval(Arguments a, Coefficients* coefficients) {
                            bias_of(a, channel), 0};
 }
 
-// y = fma(x - mean, factor, shift)
-__global__ void normalise(Arguments a, const Coefficients* coefficients) {
-  const int64_t i = thread_index();
-  if (i >= a.n * a.channels * a.hw) return;
-  const Coefficients c = coefficients[i / a.hw % a.channels];
-  a.y[i] = fused(a.x[i] - c.mean, c.factor, c.shift);
-}
-
 // Sums: [0] dbias, [1] dot where `dots`.
 __global__ void finish_backward(Arguments a, int64_t blocks, const float* partials, bool training, bool dots,
                                 Coefficients* coefficients) {
-  const int64_t channel = thread_index();
+  const int64_t channel = warp_index();
   if (channel >= a.channels) return;
+  const float sum = partials == nullptr ? 0 : warp_total(partials + channel * blocks, blocks);
+  const float dot = dots ? warp_total(partials + (a.channels + channel) * blocks, blocks) : 0;
+  if (threadIdx.x != 0) return;
   const float invstd = training ? a.invstd[channel] : inverse_deviation(a.variance[channel], a.eps);
   const float count = static_cast<float>(a.n * a.hw);
-  const float sum = partials == nullptr ? 0 : total_of(partials + channel * blocks, blocks);
-  const float dot = dots ? total_of(partials + (a.channels + channel) * blocks, blocks) : 0;
   if (a.dbias != nullptr) a.dbias[channel] = sum;
   if (a.dweight != nullptr) a.dweight[channel] = dot * invstd;
   coefficients[channel] = {training ? a.mean[channel] : 0, -((dot / count) * (invstd * invstd)), sum / count,
                            invstd * weight_of(a, channel)};
 }
 
-__global__ void differentiate_train(Arguments a, const Coefficients* coefficients) {
-  const int64_t i = thread_index();
-  if (i >= a.n * a.channels * a.hw) return;
-  const Coefficients c = coefficients[i / a.hw % a.channels];
-  a.dx[i] = fused(a.x[i] - c.mean, c.factor, a.dy[i] - c.shift) * c.scale;
+// Of an element: of(coefficients, x, dy).
+struct Normalised {
+  static constexpr bool reads_x = true, reads_dy = false;
+  static __device__ float of(const Coefficients& c, float x, float) { return fused(x - c.mean, c.factor, c.shift); }
+};
+struct GradientInTraining {
+  static constexpr bool reads_x = true, reads_dy = true;
+  static __device__ float of(const Coefficients& c, float x, float dy) {
+    return fused(x - c.mean, c.factor, dy - c.shift) * c.scale;
+  }
+};
+struct GradientInEvaluation {
+  static constexpr bool reads_x = false, reads_dy = true;
+  static __device__ float of(const Coefficients& c, float, float dy) { return dy * c.scale; }
+};
+
+template <typename Formula>
+__global__ void apply(Arguments a, const Coefficients* coefficients, float* out, bool aligned) {
+  const Place place = place_of(a.n * a.channels * a.hw, aligned);
+  if (place.count <= 0) return;
+  Four x = {}, dy = {};
+  if (Formula::reads_x) x = load(a.x, place);
+  if (Formula::reads_dy) dy = load(a.dy, place);
+  const int64_t row = place.at / a.hw;
+  int64_t channel = row % a.channels, row_end = (row + 1) * a.hw - place.at;
+  Coefficients c = coefficients[channel];
+  Four result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (k == row_end) {
+      channel = channel + 1 == a.channels ? 0 : channel + 1;
+      c = coefficients[channel];
+      row_end += a.hw;
+    }
+    result.of[k] = Formula::of(c, x.of[k], dy.of[k]);
+  }
+  store(out, place, result);
 }
 
-__global__ void differentiate_eval(Arguments a, const Coefficients* coefficients) {
-  const int64_t i = thread_index();
-  if (i >= a.n * a.channels * a.hw) return;
-  a.dx[i] = a.dy[i] * coefficients[i / a.hw % a.channels].scale;
+template <typename Formula>
+void run(const char* name, const Arguments& a, const Coefficients* coefficients, float* out, const DeviceQueue& queue) {
+  const bool aligned = are_aligned(out, Formula::reads_x ? a.x : nullptr, Formula::reads_dy ? a.dy : nullptr);
+  launch(name, queue, grid_of_fours(a.n * a.channels * a.hw), apply<Formula>, a, coefficients, out, aligned);
 }
-
-int64_t elements(const Arguments& a) { return a.n * a.channels * a.hw; }
 
 void train(const Arguments& a, const Execution& execution) {
   const DeviceQueue& queue = queue_of(execution);
@@ -210,18 +254,18 @@ void train(const Arguments& a, const Execution& execution) {
   const Scratch<float> partials(queue, a.channels * blocks.count());
   const Scratch<Coefficients> coefficients(queue, a.channels);
   sum_channels<SumOfX>(a, blocks, nullptr, partials.get(), queue);
-  launch("batch_norm_mean", queue, grid_for(a.channels), finish_mean, a, blocks.count(), partials.get());
+  launch("batch_norm_mean", queue, grid_of_warps(a.channels), finish_mean, a, blocks.count(), partials.get());
   sum_channels<SumOfSquares>(a, blocks, a.mean, partials.get(), queue);
-  launch("batch_norm_variance", queue, grid_for(a.channels), finish_train, a, blocks.count(), partials.get(),
+  launch("batch_norm_variance", queue, grid_of_warps(a.channels), finish_train, a, blocks.count(), partials.get(),
          coefficients.get());
-  launch("batch_norm", queue, grid_for(elements(a)), normalise, a, coefficients.get());
+  run<Normalised>("batch_norm", a, coefficients.get(), a.y, queue);
 }
 
 void eval(const Arguments& a, const Execution& execution) {
   const DeviceQueue& queue = queue_of(execution);
   const Scratch<Coefficients> coefficients(queue, a.channels);
   launch("batch_norm_coefficients", queue, grid_for(a.channels), finish_eval, a, coefficients.get());
-  launch("batch_norm", queue, grid_for(elements(a)), normalise, a, coefficients.get());
+  run<Normalised>("batch_norm", a, coefficients.get(), a.y, queue);
 }
 
 void train_backward(const Arguments& a, const Execution& execution) {
@@ -230,10 +274,10 @@ void train_backward(const Arguments& a, const Execution& execution) {
   const Scratch<float> partials(queue, 2 * a.channels * blocks.count());
   const Scratch<Coefficients> coefficients(queue, a.channels);
   sum_channels<GradientSums>(a, blocks, a.mean, partials.get(), queue);
-  launch("batch_norm_sums", queue, grid_for(a.channels), finish_backward, a, blocks.count(), partials.get(), true, true,
-         coefficients.get());
+  launch("batch_norm_sums", queue, grid_of_warps(a.channels), finish_backward, a, blocks.count(), partials.get(), true,
+         true, coefficients.get());
   if (a.dx == nullptr) return;
-  launch("batch_norm_backward", queue, grid_for(elements(a)), differentiate_train, a, coefficients.get());
+  run<GradientInTraining>("batch_norm_backward", a, coefficients.get(), a.dx, queue);
 }
 
 void eval_backward(const Arguments& a, const Execution& execution) {
@@ -248,10 +292,10 @@ void eval_backward(const Arguments& a, const Execution& execution) {
     sum_channels<SumOfGradients>(a, blocks, nullptr, partials.get(), queue);
   }
   const float* read = sums ? partials.get() : nullptr;
-  launch("batch_norm_sums", queue, grid_for(a.channels), finish_backward, a, blocks.count(), read, false, dots,
+  launch("batch_norm_sums", queue, grid_of_warps(a.channels), finish_backward, a, blocks.count(), read, false, dots,
          coefficients.get());
   if (a.dx == nullptr) return;
-  launch("batch_norm_backward", queue, grid_for(elements(a)), differentiate_eval, a, coefficients.get());
+  run<GradientInEvaluation>("batch_norm_backward", a, coefficients.get(), a.dx, queue);
 }
 
 }  // namespace

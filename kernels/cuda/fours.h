@@ -1,0 +1,52 @@
+#pragma once
+// Arrays of which a thread takes four neighbours: one access of 16 bytes where the arrays are aligned to that, else
+// four. All loads of a thread come before its stores.
+
+#include "kernels/cuda/grid.h"
+
+namespace estrain::kernels::cuda {
+
+struct alignas(16) Four {
+  float of[4];
+};
+
+static inline Grid grid_of_fours(int64_t n) { return grid_for((n + 3) / 4); }
+
+template <typename... Arrays>
+static inline bool are_aligned(const Arrays*... arrays) {
+  return ((reinterpret_cast<uintptr_t>(arrays) % alignof(Four) == 0) && ...);
+}
+
+// This thread's elements of [0, n): `count` of them from `at`.
+struct Place {
+  int64_t at;
+  int count;   // <= 0: none
+  bool whole;  // four at an aligned place
+};
+__device__ inline Place place_of(int64_t n, bool aligned) {
+  const int64_t at = 4 * thread_index(), left = n - at;
+  return {at, left < 4 ? static_cast<int>(left) : 4, aligned && left >= 4};
+}
+
+__device__ inline Four load(const float* x, const Place& place) {
+  if (place.whole) return *reinterpret_cast<const Four*>(x + place.at);
+  Four out = {};
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (k < place.count) out.of[k] = x[place.at + k];
+  }
+  return out;
+}
+
+__device__ inline void store(float* x, const Place& place, const Four& values) {
+  if (place.whole) {
+    *reinterpret_cast<Four*>(x + place.at) = values;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (k < place.count) x[place.at + k] = values.of[k];
+  }
+}
+
+}  // namespace estrain::kernels::cuda
