@@ -1,7 +1,8 @@
 // Negative log likelihood (kernels/portable/cross_entropy.h): a thread for each row, then the sums of reduction.cu;
-// backward a thread for each element.
+// backward a thread for four elements.
 
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/fours.h"
 #include "kernels/cuda/value.h"
 
 namespace estrain::kernels::cuda {
@@ -34,14 +35,38 @@ __global__ void divide(float* out, const float* by) {
   if (threadIdx.x == 0) *out = *out / *by;
 }
 
-__global__ void row_gradients(NllLoss loss, const float* gradient, TotalWeight total, float* out) {
-  const int64_t i = thread_index();
-  if (i >= loss.rows * loss.classes) return;
-  const int64_t row = i / loss.classes, column = i % loss.classes, target = loss.targets[row];
+// The gradients of a row: `at_target` at the target, `elsewhere` in the other classes.
+struct RowGradients {
+  int64_t target;
+  float at_target, elsewhere;
+};
+__device__ RowGradients gradients_of(const NllLoss& loss, const float* gradient, const TotalWeight& total,
+                                     int64_t row) {
+  const int64_t target = loss.targets[row];
   float g = loss.reduction == LossReduction::none ? gradient[row] : *gradient;
   if (loss.reduction == LossReduction::mean) g = g / (total.at == nullptr ? total.value : *total.at);
   const float w = weight_of(loss, target);
-  out[i] = column == target && is_class(loss, target) ? -g * w : w != w && !is_class(loss, target) ? w : 0.0f;
+  if (is_class(loss, target)) return {target, -g * w, 0};
+  return {-1, 0, w != w ? w : 0.0f};
+}
+
+__global__ void row_gradients(NllLoss loss, const float* gradient, TotalWeight total, float* out, bool aligned) {
+  const Place place = place_of(loss.rows * loss.classes, aligned);
+  if (place.count <= 0) return;
+  int64_t row = place.at / loss.classes, column = place.at % loss.classes;
+  RowGradients of_row = gradients_of(loss, gradient, total, row);
+  Four result = {};
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (k >= place.count) break;
+    if (column == loss.classes) {
+      column = 0;
+      of_row = gradients_of(loss, gradient, total, ++row);
+    }
+    result.of[k] = column == of_row.target ? of_row.at_target : of_row.elsewhere;
+    ++column;
+  }
+  store(out, place, result);
 }
 
 }  // namespace
@@ -59,8 +84,8 @@ void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& lo
 
 void nll_loss_backward(float* out, const float* gradient, TotalWeight total_weight, const NllLoss& loss,
                        const Execution& execution) {
-  launch("nll_loss_backward", queue_of(execution), grid_for(loss.rows * loss.classes), row_gradients, loss, gradient,
-         total_weight, out);
+  launch("nll_loss_backward", queue_of(execution), grid_of_fours(loss.rows * loss.classes), row_gradients, loss,
+         gradient, total_weight, out, are_aligned(out));
 }
 
 }  // namespace estrain::kernels::cuda

@@ -1,8 +1,8 @@
-// Functions of one element at a time (kernels/portable/elementwise.h): a thread takes four elements of its block's
-// stretch, kThreads apart, so that a warp's accesses lie side by side.
+// Functions of one element at a time (kernels/portable/elementwise.h): a thread takes four neighbours.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/fours.h"
 #include "kernels/portable/arithmetic/formulas.h"
 
 namespace estrain::kernels::cuda {
@@ -10,43 +10,38 @@ namespace {
 
 using Arguments = ElementwiseArguments;
 
-constexpr int kPerThread = 4;
-constexpr int64_t kStretch = int64_t{kThreads} * kPerThread;
-
-// body(i) for this thread's elements of [0, n).
-template <typename Body>
-__device__ void for_elements(int64_t n, Body body) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kStretch + threadIdx.x;
-#pragma unroll
-  for (int e = 0; e < kPerThread; ++e) {
-    const int64_t i = first + e * static_cast<int64_t>(kThreads);
-    if (i < n) body(i);
-  }
-}
-
 template <typename Formula, int inputs>
-__global__ void apply(Arguments a) {
+__global__ void apply(Arguments a, bool aligned) {
+  const Place place = place_of(a.n, aligned);
+  if (place.count <= 0) return;
+  Four x[inputs], out;
+#pragma unroll
+  for (int i = 0; i < inputs; ++i) x[i] = load(a.inputs[i], place);
   const Formula formula(a.numbers);
-  for_elements(a.n, [&](int64_t i) {
-    if constexpr (inputs == 1) a.out[i] = formula(a.inputs[0][i]);
-    if constexpr (inputs == 2) a.out[i] = formula(a.inputs[0][i], a.inputs[1][i]);
-    if constexpr (inputs == 3) a.out[i] = formula(a.inputs[0][i], a.inputs[1][i], a.inputs[2][i]);
-  });
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if constexpr (inputs == 1) out.of[k] = formula(x[0].of[k]);
+    if constexpr (inputs == 2) out.of[k] = formula(x[0].of[k], x[1].of[k]);
+    if constexpr (inputs == 3) out.of[k] = formula(x[0].of[k], x[1].of[k], x[2].of[k]);
+  }
+  store(a.out, place, out);
 }
 
-__global__ void fill_elements(float* out, int64_t n, float x) {
-  for_elements(n, [&](int64_t i) { out[i] = x; });
+__global__ void fill_elements(float* out, int64_t n, float x, bool aligned) {
+  const Place place = place_of(n, aligned);
+  if (place.count > 0) store(out, place, {x, x, x, x});
 }
 
-__global__ void copy_elements(float* out, const float* x, int64_t n) {
-  for_elements(n, [&](int64_t i) { out[i] = x[i]; });
+__global__ void copy_elements(float* out, const float* x, int64_t n, bool aligned) {
+  const Place place = place_of(n, aligned);
+  if (place.count > 0) store(out, place, load(x, place));
 }
-
-Grid grid_of_stretches(int64_t n) { return {(n + kStretch - 1) / kStretch}; }
 
 template <typename Formula, int inputs>
 void run(const Arguments& a, const Execution& execution) {
-  launch("elementwise", queue_of(execution), grid_of_stretches(a.n), apply<Formula, inputs>, a);
+  const bool aligned =
+      are_aligned(a.out, a.inputs[0], inputs > 1 ? a.inputs[1] : nullptr, inputs > 2 ? a.inputs[2] : nullptr);
+  launch("elementwise", queue_of(execution), grid_of_fours(a.n), apply<Formula, inputs>, a, aligned);
 }
 template <typename Formula>
 constexpr Elementwise one = run<Formula, 1>;
@@ -58,11 +53,11 @@ constexpr Elementwise three = run<Formula, 3>;
 }  // namespace
 
 void fill(float* out, int64_t n, float x, const Execution& execution) {
-  launch("fill", queue_of(execution), grid_of_stretches(n), fill_elements, out, n, x);
+  launch("fill", queue_of(execution), grid_of_fours(n), fill_elements, out, n, x, are_aligned(out));
 }
 
 void copy(float* out, const float* x, int64_t n, const Execution& execution) {
-  launch("copy", queue_of(execution), grid_of_stretches(n), copy_elements, out, x, n);
+  launch("copy", queue_of(execution), grid_of_fours(n), copy_elements, out, x, n, are_aligned(out, x));
 }
 
 extern const ElementwiseLoops elementwise_kernels = {

@@ -9,12 +9,13 @@ using namespace portable;
 std::string elementwise_case(uint32_t seed) {
   Draw draw(seed);
   const int64_t n = draw.one_of<int64_t>({0, 1, 255, 1024, 1025, draw.integer(1, 5000)});
-  Twin<float> a(draw.floats(n)), b(draw.floats(n)), c(draw.floats(n)), out(Draw::blank(n));
+  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // from where 16 bytes can be read at a time
+  Twin<float> a(draw.floats(n + shift)), b(draw.floats(n)), c(draw.floats(n)), out(Draw::blank(n + shift));
   const int which = static_cast<int>(seed % 36);
   const float x = draw.floats(1)[0], y = draw.normal(1)[0];
   const auto both = [&](auto call) {
-    call(out.here(), a.here(), b.here(), c.here(), on_cpu());
-    call(out.there(), a.there(), b.there(), c.there(), on_device());
+    call(out.here() + shift, a.here() + shift, b.here(), c.here(), on_cpu());
+    call(out.there() + shift, a.there() + shift, b.there(), c.there(), on_device());
   };
   both([&](float* o, const float* p, const float* q, const float* r, const Execution& e) {
     const Elu elu_options = {1.5f, 0.75f, y, which == 27};
