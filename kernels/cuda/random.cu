@@ -1,9 +1,11 @@
 // Random numbers from a counter (kernels/portable/random.h): a thread for each block of Philox, whose four words serve
-// four elements 16 apart; so does it for dropout. A permutation is one thread's work: each of its steps depends on the
-// one before.
+// four elements 16 apart; so does it for dropout. A permutation is one warp's work: each of its steps depends on those
+// before that touch the same elements.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/fours.h"
+#include "kernels/cuda/lanes.h"
 #include "kernels/portable/arithmetic/draws.h"
 
 namespace estrain::kernels::cuda {
@@ -14,33 +16,38 @@ using Arguments = RandomArguments;
 // The element that takes word w of this thread's block.
 __device__ int64_t element_of(int64_t block, int w) { return block / 16 * 64 + 16 * w + block % 16; }
 
-// Formula::write(arguments, i, w, words) writes element i from word w of its block.
+// Formula::write(arguments, i, w, words, x) writes element i from word w of its block and input x, where it reads one.
 struct Uniform {
-  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words) {
+  static __device__ bool reads(const Arguments&) { return false; }
+  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float) {
     a.out[i] = drawn_uniform(words.word[w], a.numbers[0], a.numbers[1]);
   }
 };
 struct Normal {
-  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words) {
+  static __device__ bool reads(const Arguments&) { return false; }
+  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float) {
     const int h = w / 2 * 2;
     const NormalPair pair = drawn_normals(words.word[h], words.word[h + 1], a.numbers[0], a.numbers[1]);
     a.out[i] = w == h ? pair.first : pair.second;
   }
 };
 struct Bernoulli {
-  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words) {
-    a.out[i] = drawn_bernoulli(words.word[w], a.x == nullptr ? a.numbers[0] : a.x[i]);
+  static __device__ bool reads(const Arguments& a) { return a.x != nullptr; }
+  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float x) {
+    a.out[i] = drawn_bernoulli(words.word[w], a.x == nullptr ? a.numbers[0] : x);
   }
 };
 struct Exponential {
-  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words) {
+  static __device__ bool reads(const Arguments&) { return false; }
+  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float) {
     a.out[i] = drawn_exponential(words.word[w], a.numbers[0]);
   }
 };
 struct Dropout {
-  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words) {
+  static __device__ bool reads(const Arguments&) { return true; }
+  static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float x) {
     const bool kept = unit_below_one(words.word[w]) < a.numbers[0];
-    a.out[i] = kept ? a.x[i] * a.numbers[1] : 0.0f;
+    a.out[i] = kept ? x * a.numbers[1] : 0.0f;
     if (a.mask != nullptr) a.mask[i] = kept;
   }
 };
@@ -49,11 +56,17 @@ template <typename Formula>
 __global__ void draw_blocks(Arguments a) {
   const int64_t block = thread_index();
   if (element_of(block, 0) >= a.n) return;
+  float x[4] = {};
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const int64_t i = element_of(block, w);
+    if (i < a.n && Formula::reads(a)) x[w] = a.x[i];
+  }
   const PhiloxBlock words = philox_block(a.counter, static_cast<uint32_t>(block));
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
     const int64_t i = element_of(block, w);
-    if (i < a.n) Formula::write(a, i, w, words);
+    if (i < a.n) Formula::write(a, i, w, words, x[w]);
   }
 }
 
@@ -62,14 +75,23 @@ void draw(const Arguments& a, const Execution& execution) {
   launch("random", queue_of(execution), grid_for((a.n + 63) / 64 * 16), draw_blocks<Formula>, a);
 }
 
-__global__ void apply_mask(float* out, const float* gradient, const bool* mask, int64_t n, float scale) {
-  const int64_t i = thread_index();
-  if (i < n) out[i] = mask[i] ? gradient[i] * scale : 0.0f;
+__global__ void apply_mask(float* out, const float* gradient, const bool* mask, int64_t n, float scale, bool aligned) {
+  const Place place = place_of(n, aligned);
+  if (place.count <= 0) return;
+  bool kept[4] = {};
+#pragma unroll
+  for (int k = 0; k < 4; ++k) kept[k] = k < place.count && mask[place.at + k];
+  const Four x = load(gradient, place);
+  Four result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) result.of[k] = kept[k] ? x.of[k] * scale : 0.0f;
+  store(out, place, result);
 }
 
 void dropout_backward(float* out, const float* gradient, const bool* mask, int64_t n, float scale,
                       const Execution& execution) {
-  launch("dropout_backward", queue_of(execution), grid_for(n), apply_mask, out, gradient, mask, n, scale);
+  launch("dropout_backward", queue_of(execution), grid_of_fours(n), apply_mask, out, gradient, mask, n, scale,
+         are_aligned(out, gradient));
 }
 
 __device__ uint64_t long_word(const PhiloxCounter& counter, int64_t i) {
@@ -91,13 +113,36 @@ __global__ void draw_partners(int64_t* partners, int64_t n, PhiloxCounter counte
   }
 }
 
+__device__ void exchange(int64_t& a, int64_t& b) {
+  const int64_t x = a;
+  a = b;
+  b = x;
+}
+
+// By a warp, whose lanes take 32 steps at a time: side by side where no two of them touch the same element, else one
+// after the other.
 __global__ void exchange_partners(int64_t* out, const int64_t* partners, int64_t n) {
-  if (threadIdx.x != 0) return;
-  for (int64_t i = 0; i < n; ++i) out[i] = i;
-  for (int64_t i = n - 1; i >= 0; --i) {
-    const int64_t j = partners[i], x = out[i];
-    out[i] = out[j];
-    out[j] = x;
+  __shared__ int64_t drawn[portable::kLanes];
+  const int64_t lane = threadIdx.x;
+  for (int64_t i = lane; i < n; i += portable::kLanes) out[i] = i;
+  int64_t next = lane < n ? partners[n - 1 - lane] : -1;
+  for (int64_t top = n - 1; top >= 0; top -= portable::kLanes) {
+    const int64_t i = top - lane, j = next;
+    next = i >= portable::kLanes ? partners[i - portable::kLanes] : -1;
+    drawn[lane] = j;
+    __syncwarp();
+    bool meets = false;
+#pragma unroll 8
+    for (int64_t before = 0; before < portable::kLanes; ++before) {
+      meets |= before < lane && i >= 0 && (drawn[before] == j || drawn[before] == i);
+    }
+    if (lane_largest(meets ? 1.0f : 0.0f) == 0) {
+      if (i >= 0) exchange(out[i], out[j]);
+    } else if (lane == 0) {
+      for (int64_t step = 0; step < portable::kLanes && step <= top; ++step)
+        exchange(out[top - step], out[drawn[step]]);
+    }
+    __syncwarp();
   }
 }
 
