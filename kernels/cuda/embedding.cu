@@ -1,9 +1,10 @@
 // The gradient of an embedding's weight (kernels/portable/embedding.h): the occurrences of each row are brought
-// together in order by a counting sort, in chunks of indices; then a block of threads for each row walks over its
+// together in order by a counting sort, in chunks of indices; then blocks of threads for each row walk over its
 // occurrences, a thread for each column. Atomic operations count integers only.
 
+#include "kernels/cuda/ahead.h"
 #include "kernels/cuda/families.h"
-#include "kernels/cuda/value.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels::cuda {
 namespace {
@@ -36,33 +37,43 @@ __global__ void count(Sorting s, const int64_t* indices) {
 __global__ void add_chunks(Sorting s) {
   const int64_t v = thread_index();
   if (v >= s.vocabulary) return;
+  int* at = s.counts + v;
   int sum = 0;
-  for (int64_t c = 0; c < s.chunks; ++c) {
-    const int count = s.counts[c * s.vocabulary + v];
-    s.counts[c * s.vocabulary + v] = sum;
-    sum += count;
-  }
+  in_order<8>(
+      s.chunks, [&](int64_t c) { return s.counts[c * s.vocabulary + v]; },
+      [&](int count) {
+        *at = sum;
+        at += s.vocabulary;
+        sum += count;
+      });
   s.starts[v] = sum;
 }
 
 // Numbers of occurrences to where they begin, by one block of threads.
+constexpr unsigned kRowThreads = 1024;
 __global__ void add_rows(Sorting s) {
-  __shared__ int64_t sums[kThreads];
-  const int64_t share = (s.vocabulary + kThreads - 1) / kThreads, thread = threadIdx.x;
+  __shared__ int64_t sums[kRowThreads];
+  const int64_t share = (s.vocabulary + kRowThreads - 1) / kRowThreads, thread = threadIdx.x;
   const int64_t begin = thread * share < s.vocabulary ? thread * share : s.vocabulary;
   const int64_t end = begin + share < s.vocabulary ? begin + share : s.vocabulary;
-  int64_t sum = 0;
-  for (int64_t v = begin; v < end; ++v) sum += s.starts[v];
-  sums[thread] = sum;
-  __syncthreads();
-  int64_t before = 0;
-  for (int64_t t = 0; t < thread; ++t) before += sums[t];
-  for (int64_t v = begin; v < end; ++v) {
-    const int64_t count = s.starts[v];
-    s.starts[v] = before;
-    before += count;
+  const auto load = [&](int64_t i) { return s.starts[begin + i]; };
+  int64_t own = 0;
+  in_order<16>(end - begin, load, [&](int64_t count) { own += count; });
+  // Then the sums of the threads up to each.
+  sums[thread] = own;
+  for (int64_t distance = 1; distance < kRowThreads; distance *= 2) {
+    __syncthreads();
+    const int64_t before = thread < distance ? 0 : sums[thread - distance];
+    __syncthreads();
+    sums[thread] += before;
   }
-  if (thread == kThreads - 1) s.starts[s.vocabulary] = before;
+  int64_t* at = s.starts + begin;
+  int64_t before = sums[thread] - own;
+  in_order<16>(end - begin, load, [&](int64_t count) {
+    *at++ = before;
+    before += count;
+  });
+  if (thread == kRowThreads - 1) s.starts[s.vocabulary] = before;
 }
 
 __global__ void place(Sorting s, const int64_t* indices) {
@@ -70,19 +81,29 @@ __global__ void place(Sorting s, const int64_t* indices) {
   if (i >= s.n || !is_row(s, indices[i])) return;
   const int64_t v = indices[i], chunk = i / s.chunk;
   int before = 0;
+#pragma unroll 16
   for (int64_t j = chunk * s.chunk; j < i; ++j) before += indices[j] == v ? 1 : 0;
   s.order[s.starts[v] + s.counts[chunk * s.vocabulary + v] + before] = i;
 }
 
-__global__ void add_occurrences(Sorting s, EmbeddingShape shape, float* dweight, const float* dy) {
-  const int64_t v = blockIdx.x, begin = s.starts[v], end = v == shape.padding_index ? begin : s.starts[v + 1];
+// A row's occurrences are listed in shared memory, so many at a time.
+constexpr int kListed = 256;
+__global__ void add_occurrences(Sorting s, EmbeddingShape shape, float* dweight, const float* dy, int64_t pieces) {
+  __shared__ int64_t places[kListed];
+  const int64_t v = blockIdx.x / pieces, column = blockIdx.x % pieces * blockDim.x + threadIdx.x;
+  const int64_t begin = s.starts[v], end = v == shape.padding_index ? begin : s.starts[v + 1];
   const float scale = shape.scale_by_frequency ? 1.0f / static_cast<float>(end - begin) : 1.0f;
-  for (int64_t column = threadIdx.x; column < shape.d; column += blockDim.x) {
-    float sum = 0;
-#pragma unroll 4
-    for (int64_t o = begin; o < end; ++o) sum = fused(dy[s.order[o] * shape.d + column], scale, sum);
-    dweight[v * shape.d + column] = sum;
+  float sum = 0;
+  for (int64_t first = begin; first < end; first += kListed) {
+    const int64_t listed = end - first < kListed ? end - first : kListed;
+    __syncthreads();
+    for (int64_t o = threadIdx.x; o < listed; o += blockDim.x) places[o] = s.order[first + o] * shape.d;
+    __syncthreads();
+    if (column >= shape.d) continue;
+    in_order<32>(
+        listed, [&](int64_t o) { return dy[places[o] + column]; }, [&](float x) { sum = fused(x, scale, sum); });
   }
+  if (column < shape.d) dweight[v * shape.d + column] = sum;
 }
 
 int64_t chunk_of(const EmbeddingShape& shape) {
@@ -90,8 +111,12 @@ int64_t chunk_of(const EmbeddingShape& shape) {
   return least < 1024 ? 1024 : least;
 }
 
-unsigned threads_for(int64_t columns) {
-  return columns >= kThreads ? kThreads : static_cast<unsigned>((columns + 31) / 32 * 32);
+// Threads to a block: few where blocks are few.
+unsigned threads_for(const EmbeddingShape& shape) {
+  constexpr int64_t kManyBlocks = 2048;
+  const int64_t most =
+      shape.vocabulary * portable::divide_up(shape.d, kThreads) < kManyBlocks ? kChainThreads : kThreads;
+  return static_cast<unsigned>(shape.d < most ? portable::round_up(shape.d, 32) : most);
 }
 
 }  // namespace
@@ -107,10 +132,12 @@ void embedding_backward(float* dweight, const float* dy, const int64_t* indices,
   launch("embedding_clear", queue, grid_for(chunks * shape.vocabulary), clear_counts, s);
   launch("embedding_count", queue, grid_for(shape.n), count, s, indices);
   launch("embedding_chunks", queue, grid_for(shape.vocabulary), add_chunks, s);
-  launch("embedding_starts", queue, Grid{1}, add_rows, s);
+  launch("embedding_starts", queue, Grid{1, kRowThreads}, add_rows, s);
   launch("embedding_order", queue, grid_for(shape.n), place, s, indices);
-  launch("embedding_backward", queue, Grid{shape.vocabulary, threads_for(shape.d)}, add_occurrences, s, shape, dweight,
-         dy);
+  const unsigned threads = threads_for(shape);
+  const int64_t pieces = portable::divide_up(shape.d, threads);
+  launch("embedding_backward", queue, Grid{shape.vocabulary * pieces, threads}, add_occurrences, s, shape, dweight, dy,
+         pieces);
 }
 
 }  // namespace estrain::kernels::cuda

@@ -98,6 +98,7 @@ std::string embedding_case(uint32_t seed) {
   s.vocabulary = draw.one_of<int64_t>({1, 7, draw.integer(1, 600)});
   s.d = draw.one_of<int64_t>({1, 32, draw.integer(1, 300)});
   s.n = draw.one_of<int64_t>({0, 1, draw.integer(1, 200), 1500});
+  if (draw.chance(10)) s.vocabulary = 20000, s.d = draw.integer(1, 3);
   s.padding_index = draw.chance(30) ? draw.integer(0, s.vocabulary - 1) : -1;
   s.scale_by_frequency = draw.chance(40);
   Twin<float> dy(draw.floats(s.n * s.d)), dweight(Draw::blank(s.vocabulary * s.d));
