@@ -72,24 +72,15 @@ std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntA
   return {y, indices};
 }
 
-// Of both kinds of maximum: only the planes' sizes matter.
-Tensor max_backward(const char* name, const Tensor& gradient, const Tensor& self, const Tensor& indices) {
+Tensor max_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
+  constexpr const char* name = "max_pool2d_with_indices_backward";
   const Tensor dy = floats(name, gradient), chosen = indices.contiguous();
-  portable::AdaptivePoolingShape sizes;
-  sizes.height = self.size(-2);
-  sizes.width = self.size(-1);
-  sizes.planes = sizes.height * sizes.width == 0 ? 0 : self.numel() / (sizes.height * sizes.width);
-  sizes.output_height = dy.size(-2);
-  sizes.output_width = dy.size(-1);
+  const portable::PoolingShape shape = shape_of(name, self, {kernel, stride, padding, dilation, ceil_mode});
   Tensor dx = new_like(self);
   portable::max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                              chosen.const_data_ptr<int64_t>(), sizes, execution_on(dy));
+                              chosen.const_data_ptr<int64_t>(), shape, execution_on(dy));
   return dx;
-}
-
-Tensor max_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef,
-                         bool, const Tensor& indices) {
-  return max_backward("max_pool2d_with_indices_backward", gradient, self, indices);
 }
 
 Tensor average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
@@ -147,7 +138,12 @@ std::tuple<Tensor, Tensor> adaptive_max_pool(const Tensor& self, IntArrayRef out
 }
 
 Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices) {
-  return max_backward("adaptive_max_pool2d_backward", gradient, self, indices);
+  const Tensor dy = floats("adaptive_max_pool2d_backward", gradient), chosen = indices.contiguous();
+  Tensor dx = new_like(self);
+  portable::adaptive_max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
+                                       chosen.const_data_ptr<int64_t>(), adaptive_shape(self, dy.size(-2), dy.size(-1)),
+                                       execution_on(dy));
+  return dx;
 }
 
 }  // namespace

@@ -1,16 +1,16 @@
 // Pooling (kernels/portable/pooling.h): forward a thread for each output, which walks over its window; backward of
-// averages a thread for each input, which walks over the windows that hold it; backward of maxima a warp for each
-// plane, which takes 32 outputs at a time and lets those of one input follow each other.
+// averages and maxima a thread for each input, which walks over the windows that hold it.
 
 #include "kernels/cuda/families.h"
-#include "kernels/cuda/lanes.h"
+#include "kernels/cuda/grid.h"
+#include "kernels/portable/order.h"
 
 namespace estrain::kernels::cuda {
 namespace {
 
 using Arguments = PoolingArguments;
 
-__device__ int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+__host__ __device__ int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 __device__ int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 
 int64_t inputs(const Arguments& a) { return a.planes * a.h.in * a.w.in; }
@@ -124,34 +124,68 @@ __global__ void average_gradient(Arguments a, int64_t n) {
   a.dx[index] = sum;
 }
 
-__global__ void maximum_gradient(Arguments a) {
-  const int64_t plane = warp_index();
-  if (plane >= a.planes) return;
-  const int lane = static_cast<int>(threadIdx.x);
-  const int64_t in = a.h.in * a.w.in, out = a.h.out * a.w.out;
-  float* dx = a.dx + plane * in;
-  for (int64_t i = lane; i < in; i += 32) dx[i] = 0;
-  __syncwarp();
-  for (int64_t first = 0; first < out; first += 32) {
-    const int64_t o = first + lane;
-    int64_t i = o < out ? a.indices[plane * out + o] : -1;
-    const bool counts = static_cast<uint64_t>(i) < static_cast<uint64_t>(in);
-    const float dy = counts ? a.dy[plane * out + o] : 0.0f;
-    // Lanes before this one with the same input go first.
-    int turn = 0, turns = 0;
-    const int32_t mine = counts ? static_cast<int32_t>(i) : -1;
-    for (int other = 0; other < 32; ++other) {
-      const int32_t theirs = __shfl_sync(kAllLanes, mine, other);
-      turn += counts && other < lane && theirs == mine ? 1 : 0;
+// Division of numbers below 2^31 by one that all threads share.
+class Divisor {
+ public:
+  explicit Divisor(int64_t by) {
+    while (int64_t{1} << (shift_ - 31) < by) ++shift_;
+    factor_ = static_cast<uint32_t>((uint64_t{1} << shift_) / static_cast<uint64_t>(by) + 1);
+  }
+  __device__ int quotient(int n) const {
+    return static_cast<int>(static_cast<uint64_t>(static_cast<uint32_t>(n)) * factor_ >> shift_);
+  }
+
+ private:
+  uint32_t factor_, shift_ = 31;
+};
+
+// Finds the regular windows that reach from before an input to behind it, which need not have a tap there.
+class Reach {
+ public:
+  explicit Reach(const WindowAxis& axis)
+      : stride_(axis.stride > 0 ? axis.stride : 1),
+        padding_(static_cast<int>(axis.padding)),
+        extent_(static_cast<int>((axis.kernel - 1) * axis.dilation + 1)),
+        out_(static_cast<int>(axis.out)) {}
+  __device__ Holders around(int i) const {
+    const int past = i + padding_, before = past - extent_, end = stride_.quotient(past) + 1;
+    return {before < 0 ? 0 : stride_.quotient(before) + 1, end < out_ ? end : out_};
+  }
+
+ private:
+  Divisor stride_;
+  int padding_, extent_, out_;
+};
+
+// A plane has `pieces` blocks of threads; a thread takes kRows inputs of a column.
+constexpr int kRows = 4;
+template <bool adaptive>
+__global__ void maximum_gradient(Arguments a, unsigned pieces, Divisor width, Reach rows, Reach columns) {
+  const int64_t plane = blockIdx.x / pieces;
+  const int index = static_cast<int>(blockIdx.x % pieces * blockDim.x + threadIdx.x);
+  const int height = static_cast<int>(a.h.in), in = static_cast<int>(a.w.in), out = static_cast<int>(a.w.out);
+  const int group = width.quotient(index), column = index - group * in;
+  const int begin = kRows * group, end = begin + kRows < height ? begin + kRows : height;
+  if (begin >= height) return;
+  const Holders w = adaptive ? holders_of<true>(a.w, column) : columns.around(column);
+  const int64_t* indices = a.indices + plane * a.h.out * out;
+  const float* dy = a.dy + plane * a.h.out * out;
+  float* dx = a.dx + plane * height * in;
+#pragma unroll 1
+  for (int row = begin; row < end; ++row) {
+    const Holders h = adaptive ? holders_of<true>(a.h, row) : rows.around(row);
+    const int i = row * in + column;
+    float sum = 0;
+#pragma unroll 1
+    for (int oh = static_cast<int>(h.begin); oh < h.end; ++oh) {
+      const int last = oh * out + static_cast<int>(w.end);
+#pragma unroll 2
+      for (int o = oh * out + static_cast<int>(w.begin); o < last; ++o) {
+        const float term = dy[o];
+        if (static_cast<int>(indices[o]) == i) sum = sum + term;
+      }
     }
-    for (int other = 0; other < 32; ++other) {
-      const int theirs = __shfl_sync(kAllLanes, turn, other);
-      turns = theirs > turns ? theirs : turns;
-    }
-    for (int t = 0; t <= turns; ++t) {
-      if (counts && turn == t) dx[i] = dx[i] + dy;
-      __syncwarp();
-    }
+    dx[i] = sum;
   }
 }
 
@@ -168,14 +202,20 @@ void average_backward(const Arguments& a, const Execution& execution) {
   launch("average_pool_backward", queue_of(execution), grid_for(inputs(a)), average_gradient<adaptive>, a, inputs(a));
 }
 
+template <bool adaptive>
 void max_backward(const Arguments& a, const Execution& execution) {
-  launch("max_pool_backward", queue_of(execution), grid_of_warps(a.planes), maximum_gradient, a);
+  const int64_t items = portable::divide_up(a.h.in, kRows) * a.w.in;
+  if (items == 0) return;
+  const int64_t threads = smaller(kThreads, portable::round_up(items, 32)),
+                pieces = portable::divide_up(items, threads);
+  launch("max_pool_backward", queue_of(execution), Grid{a.planes * pieces, static_cast<unsigned>(threads)},
+         maximum_gradient<adaptive>, a, pieces, Divisor(a.w.in), Reach(a.h), Reach(a.w));
 }
 
 }  // namespace
 
-extern const PoolingLoops pooling_kernels = {max_forward<false>,      max_backward,      average_forward<false>,
-                                             average_backward<false>, max_forward<true>, average_forward<true>,
-                                             average_backward<true>};
+extern const PoolingLoops pooling_kernels = {max_forward<false>,      max_backward<false>,   average_forward<false>,
+                                             average_backward<false>, max_forward<true>,     max_backward<true>,
+                                             average_forward<true>,   average_backward<true>};
 
 }  // namespace estrain::kernels::cuda

@@ -51,6 +51,15 @@ void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& sh
   pooling_loops_of(execution).max(a, execution);
 }
 
+void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const PoolingShape& shape,
+                       const Execution& execution) {
+  PoolingArguments a = arguments_of(shape);
+  a.dx = dx;
+  a.dy = dy;
+  a.indices = const_cast<int64_t*>(indices);  // read only, in backward
+  pooling_loops_of(execution).max_backward(a, execution);
+}
+
 void average_pool(float* y, const float* x, const PoolingShape& shape, const Execution& execution) {
   PoolingArguments a = arguments_of(shape);
   a.y = y;
@@ -91,13 +100,13 @@ void adaptive_max_pool(float* y, int64_t* indices, const float* x, const Adaptiv
   pooling_loops_of(execution).adaptive_max(a, execution);
 }
 
-void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& sizes,
-                       const Execution& execution) {
-  PoolingArguments a = arguments_of(sizes);
+void adaptive_max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& shape,
+                                const Execution& execution) {
+  PoolingArguments a = arguments_of(shape);
   a.dx = dx;
   a.dy = dy;
   a.indices = const_cast<int64_t*>(indices);  // read only, in backward
-  pooling_loops_of(execution).max_backward(a, execution);
+  pooling_loops_of(execution).adaptive_max_backward(a, execution);
 }
 
 }  // namespace estrain::kernels::portable

@@ -41,6 +41,9 @@ struct PoolingShape {
 };
 
 void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& shape, const Execution& execution = {});
+// indices: those of max_pool. So below.
+void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const PoolingShape& shape,
+                       const Execution& execution = {});
 void average_pool(float* y, const float* x, const PoolingShape& shape, const Execution& execution = {});
 void average_pool_backward(float* dx, const float* dy, const PoolingShape& shape, const Execution& execution = {});
 
@@ -56,9 +59,7 @@ void adaptive_average_pool_backward(float* dx, const float* dy, const AdaptivePo
                                     const Execution& execution = {});
 void adaptive_max_pool(float* y, int64_t* indices, const float* x, const AdaptivePoolingShape& shape,
                        const Execution& execution = {});
-
-// Backward of max_pool and of adaptive_max_pool: only the sizes matter. Indices outside the plane are skipped.
-void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& sizes,
-                       const Execution& execution = {});
+void adaptive_max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& shape,
+                                const Execution& execution = {});
 
 }  // namespace estrain::kernels::portable

@@ -24,6 +24,7 @@ struct PoolingLoops {
   void (*average)(const PoolingArguments&, const Execution&);
   void (*average_backward)(const PoolingArguments&, const Execution&);
   void (*adaptive_max)(const PoolingArguments&, const Execution&);
+  void (*adaptive_max_backward)(const PoolingArguments&, const Execution&);
   void (*adaptive_average)(const PoolingArguments&, const Execution&);
   void (*adaptive_average_backward)(const PoolingArguments&, const Execution&);
 };

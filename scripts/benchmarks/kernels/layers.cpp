@@ -226,8 +226,7 @@ void pooling(Bench& bench, int64_t channels, int64_t size, const Window& window)
       "max_pool " + name + "backward",
       [&] {
         Tensor dx = at::empty(x.sizes());
-        max_pool_backward(out(dx), in(dy), indices.const_data_ptr<int64_t>(), {s.planes, size, size, output, output},
-                          bench.execution());
+        max_pool_backward(out(dx), in(dy), indices.const_data_ptr<int64_t>(), s, bench.execution());
         return dx;
       },
       [&] { return at::max_pool2d_with_indices_backward(dy, x, kernel, stride, padding, one, false, indices); });

@@ -39,21 +39,26 @@ PoolingShape drawn_pooling(Draw& draw, bool dilated) {
 
 std::string pooling_case(uint32_t seed) {
   Draw draw(seed);
-  const int which = static_cast<int>(seed % 7);
+  const int which = static_cast<int>(seed % 8);
   const PoolingShape s = drawn_pooling(draw, which == 0 || which == 3);
   AdaptivePoolingShape a = {s.planes, s.height, s.width, s.output_height, s.output_width};
   if (which >= 4) a.output_height = draw.integer(1, s.height + 2), a.output_width = draw.integer(1, s.width + 2);
   const int64_t in = s.planes * s.height * s.width, out = a.planes * a.output_height * a.output_width;
   Twin<float> x(draw.floats(in)), dy(draw.floats(out)), y(Draw::blank(out)), dx(Draw::blank(in));
-  Twin<int64_t> indices(draw.integers(out, -1, s.height * s.width));
+  std::vector<float> maxima(static_cast<size_t>(out));
+  std::vector<int64_t> places(static_cast<size_t>(out), -1);
+  if (which == 3) max_pool(maxima.data(), places.data(), x.here(), s);
+  if (which == 7) adaptive_max_pool(maxima.data(), places.data(), x.here(), a);
+  Twin<int64_t> indices(places);
   const auto call = [&](auto at, int64_t* chosen, const Execution& e) {
     if (which == 0) return max_pool(at(y), chosen, at(x), s, e);
     if (which == 1) return average_pool(at(y), at(x), s, e);
     if (which == 2) return average_pool_backward(at(dx), at(dy), s, e);
-    if (which == 3) return max_pool_backward(at(dx), at(dy), chosen, a, e);
+    if (which == 3) return max_pool_backward(at(dx), at(dy), chosen, s, e);
     if (which == 4) return adaptive_average_pool(at(y), at(x), a, e);
     if (which == 5) return adaptive_average_pool_backward(at(dx), at(dy), a, e);
-    adaptive_max_pool(at(y), chosen, at(x), a, e);
+    if (which == 6) return adaptive_max_pool(at(y), chosen, at(x), a, e);
+    adaptive_max_pool_backward(at(dx), at(dy), chosen, a, e);
   };
   call([](Twin<float>& twin) { return twin.here(); }, indices.here(), on_cpu());
   call([](Twin<float>& twin) { return twin.there(); }, indices.there(), on_device());

@@ -133,8 +133,7 @@ void check(const PoolingShape& s, int kind, uint32_t seed) {
       max_pool(y.data(), indices.data(), x.data(), s, execution);
       check_same("maximum", y, expected.max);
       REQUIRE(indices == expected.indices);
-      max_pool_backward(dx.data(), dy.data(), indices.data(),
-                        {s.planes, s.height, s.width, s.output_height, s.output_width}, execution);
+      max_pool_backward(dx.data(), dy.data(), indices.data(), s, execution);
       check_same("dx of maximum", dx, expected.max_dx);
       if (!average) continue;
       average_pool(y.data(), x.data(), s, execution);
@@ -163,6 +162,8 @@ void check(const AdaptivePoolingShape& s, int kind, uint32_t seed) {
       adaptive_max_pool(y.data(), indices.data(), x.data(), s, execution);
       check_same("maximum", y, expected.max);
       REQUIRE(indices == expected.indices);
+      adaptive_max_pool_backward(dx.data(), dy.data(), indices.data(), s, execution);
+      check_same("dx of maximum", dx, expected.max_dx);
       adaptive_average_pool(y.data(), x.data(), s, execution);
       check_same("average", y, expected.average);
       adaptive_average_pool_backward(dx.data(), dy.data(), s, execution);
