@@ -17,6 +17,7 @@ struct DeviceQueue {
   const DeviceUpdates* updates = nullptr;  // device_updates.h
   void* stream = nullptr;                  // CUDA: a cudaStream_t
   int processors = 100;  // of the device: how much it does side by side. Decides how work is laid out, no bit
+  int layout = 0;  // 0: kernels lay out work in the way that promises most. Others, for tests: in one way or another
 
   // Scratch memory of the device, at least 256-byte aligned, for work put into the stream between the two calls: the
   // memory may be handed to somebody else as soon as that work is done. allocate() throws where there is none.

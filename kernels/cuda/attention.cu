@@ -56,22 +56,24 @@ struct Heads {
 };
 
 // Tokens as an operand: a lane or a step for each, the other for channels.
-struct Tokens {
-  const float* data;
-  int64_t batch_stride, head_stride, lane_stride, step_stride;
+template <bool steps_adjacent>
+struct Tokens : Strided<steps_adjacent> {
+  int64_t batch_stride, head_stride;
   Heads heads;
-  bool steps_adjacent;
 
-  __device__ void select(int64_t z) { data += heads.batch_of(z) * batch_stride + heads.head_of(z) * head_stride; }
-  __device__ int64_t lane(int64_t l) const { return l * lane_stride; }
-  __device__ int64_t step(int64_t k) const { return k * step_stride; }
-  __device__ float at(int64_t lane, int64_t step) const { return data[lane + step]; }
+  __device__ void select(int64_t z) { this->data += heads.batch_of(z) * batch_stride + heads.head_of(z) * head_stride; }
 };
-Tokens lanes_are_tokens(const AttentionInput& x, const Heads& heads) {
-  return {x.data, x.batch_stride, x.head_stride, x.token_stride, 1, heads, true};
-}
-Tokens steps_are_tokens(const AttentionInput& x, const Heads& heads) {
-  return {x.data, x.batch_stride, x.head_stride, 1, x.token_stride, heads, false};
+template <bool steps_adjacent>
+Tokens<steps_adjacent> tokens(const AttentionInput& x, const Heads& heads) {
+  Tokens<steps_adjacent> out = {};
+  out.data = x.data;
+  out.lane_stride = steps_adjacent ? x.token_stride : 1;
+  out.step_stride = steps_adjacent ? 1 : x.token_stride;
+  out.quads = in_quads(x.data, 1, x.token_stride, x.head_stride, x.batch_stride);
+  out.batch_stride = x.batch_stride;
+  out.head_stride = x.head_stride;
+  out.heads = heads;
+  return out;
 }
 
 // scores[z][query][key] = scale * total, + mask
@@ -81,16 +83,25 @@ struct ScoreOutput {
   float scale;
   portable::AttentionMask mask;
   Heads heads;
+  bool quads;
 
   __device__ void select(int64_t z) {
     scores += z * queries * keys;
     if (mask.data != nullptr) mask.data += heads.batch_of(z) * mask.batch_stride + heads.head_of(z) * mask.head_stride;
   }
   __device__ int64_t column(int64_t c) const { return c; }
-  __device__ void put(int64_t row, int64_t column, float total) const {
+  __device__ float score(int64_t row, int64_t column, float total) const {
     const float scaled = scale * total;
-    scores[row * keys + column] =
-        mask.data == nullptr ? scaled : scaled + mask.data[row * mask.query_stride + column * mask.key_stride];
+    return mask.data == nullptr ? scaled : scaled + mask.data[row * mask.query_stride + column * mask.key_stride];
+  }
+  __device__ void put(int64_t row, int64_t column, float total) const {
+    scores[row * keys + column] = score(row, column, total);
+  }
+  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
+    Four results;
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) results.of[i] = score(row, column + i, totals.of[i]);
+    *reinterpret_cast<Four*>(scores + row * keys + column) = results;
   }
 };
 
@@ -101,17 +112,33 @@ struct TokenOutput {
   float factor;
   const float* factors;  // null: `factor`
   Heads heads;
+  bool quads;
 
   __device__ void select(int64_t z) {
     to.data += heads.batch_of(z) * to.batch_stride + heads.head_of(z) * to.head_stride;
     if (factors != nullptr) factors += z * rows;
   }
   __device__ int64_t column(int64_t c) const { return c; }
-  __device__ void put(int64_t row, int64_t column, float total) const {
+  __device__ float result(int64_t row, float total) const {
     const float scaled = total * (factors == nullptr ? factor : factors[row]);
-    to.data[row * to.token_stride + column] = row >= without_terms ? 0.0f : scaled;
+    return row >= without_terms ? 0.0f : scaled;
+  }
+  __device__ void put(int64_t row, int64_t column, float total) const {
+    to.data[row * to.token_stride + column] = result(row, total);
+  }
+  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
+    Four results;
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) results.of[i] = result(row, totals.of[i]);
+    *reinterpret_cast<Four*>(to.data + row * to.token_stride + column) = results;
   }
 };
+
+// Of AttentionInput and AttentionOutput.
+template <typename Tensor>
+bool in_quads(const Tensor& x) {
+  return cuda::in_quads(x.data, 1, x.token_stride, x.head_stride, x.batch_stride);
+}
 
 // What rows of scores are worked on with.
 struct Rows {
@@ -174,8 +201,24 @@ __global__ void weigh_row(Rows r, float* scores, float* statistics, float* facto
   statistics[2 * (r.heads.first * r.queries + row) + 1] = inverse;
 }
 
+// A sum over channels c, begin <= c < end.
+__device__ float dot(const float* a, const float* b, int64_t begin, int64_t end, bool quads) {
+  float sum = 0;
+  int64_t c = begin;
+  if (quads) {
+#pragma unroll 4
+    for (; c + kQuad <= end; c += kQuad) {
+      const Four x = *reinterpret_cast<const Four*>(a + c), y = *reinterpret_cast<const Four*>(b + c);
+#pragma unroll
+      for (int i = 0; i < kQuad; ++i) sum = fused(x.of[i], y.of[i], sum);
+    }
+  }
+  for (; c < end; ++c) sum = fused(a[c], b[c], sum);
+  return sum;
+}
+
 // D of each row.
-__global__ void dot_rows(Rows r, AttentionInput x, AttentionInput y, int64_t dim, float* dots) {
+__global__ void dot_rows(Rows r, AttentionInput x, AttentionInput y, int64_t dim, bool quads, float* dots) {
   const int64_t row = thread_index();
   if (row >= r.count()) return;
   const int64_t z = row / r.queries, query = row % r.queries, batch = r.heads.batch_of(z), head = r.heads.head_of(z);
@@ -184,8 +227,7 @@ __global__ void dot_rows(Rows r, AttentionInput x, AttentionInput y, int64_t dim
   float total = 0;
   for (int64_t begin = 0; begin < dim; begin += kBlock) {
     const int64_t end = begin + kBlock < dim ? begin + kBlock : dim;
-    float sum = 0;
-    for (int64_t c = begin; c < end; ++c) sum = fused(a[c], b[c], sum);
+    const float sum = dot(a, b, begin, end, quads);
     total = begin == 0 ? sum : total + sum;
   }
   dots[row] = total;
@@ -223,26 +265,28 @@ void for_heads(const Attention& a, int64_t arrays, Body body) {
 
 void score(const Attention& a, const Heads& heads, const AttentionInput& x, const AttentionInput& y, float scale,
            const portable::AttentionMask& mask, float* to, const DeviceQueue& queue) {
-  multiply_ranges("attention_scores", Sizes{heads.count, a.queries, a.keys}, lanes_are_tokens(x, heads),
-                  lanes_are_tokens(y, heads), ScoreOutput{to, a.queries, a.keys, scale, mask, heads},
-                  ScoreTerms{a.dim, a.keys, a.causal}, queue);
+  const ScoreOutput out = {to, a.queries, a.keys, scale, mask, heads, a.keys % kQuad == 0};
+  multiply_ranges("attention_scores", Sizes{heads.count, a.queries, a.keys}, a.dim, tokens<true>(x, heads),
+                  tokens<true>(y, heads), out, ScoreTerms{a.dim, a.keys, a.causal}, queue);
 }
 
 // to[query] = factor * weights[query][key] . x[key]
 void weigh_keys(const Attention& a, const Heads& heads, const float* weights, const AttentionInput& x,
                 const AttentionOutput& to, float factor, const float* factors, const DeviceQueue& queue) {
-  const Strided rows = {weights, a.keys, 1, a.queries * a.keys, 0, 1, true};
-  multiply_ranges("attention_keys", Sizes{heads.count, a.queries, a.dim}, rows, steps_are_tokens(x, heads),
-                  TokenOutput{to, a.queries, a.queries, factor, factors, heads}, KeyTerms{a.keys, a.causal}, queue);
+  const Strided<true> rows = {weights, a.keys, 1, a.queries * a.keys, 0, 1, a.keys % kQuad == 0};
+  const TokenOutput out = {to, a.queries, a.queries, factor, factors, heads, in_quads(to)};
+  multiply_ranges("attention_keys", Sizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads), out,
+                  KeyTerms{a.keys, a.causal}, queue);
 }
 
 // to[key] = factor * weights[query][key] . x[query]
 void weigh_queries(const Attention& a, const Heads& heads, const float* weights, const AttentionInput& x,
                    const AttentionOutput& to, float factor, const DeviceQueue& queue) {
-  const Strided rows = {weights, 1, a.keys, a.queries * a.keys, 0, 1, false};
+  const Strided<false> rows = {weights, 1, a.keys, a.queries * a.keys, 0, 1, a.keys % kQuad == 0};
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? portable::round_up(a.queries, portable::kCausalRows) : a.keys;
-  multiply_ranges("attention_queries", Sizes{heads.count, a.keys, a.dim}, rows, steps_are_tokens(x, heads),
-                  TokenOutput{to, a.keys, reached, factor, nullptr, heads}, QueryTerms{a.queries, a.causal}, queue);
+  const TokenOutput out = {to, a.keys, reached, factor, nullptr, heads, in_quads(to)};
+  multiply_ranges("attention_queries", Sizes{heads.count, a.keys, a.dim}, a.queries, rows, tokens<false>(x, heads), out,
+                  QueryTerms{a.queries, a.causal}, queue);
 }
 
 void forward(const Attention& a, const AttentionForward& out, const Execution& execution) {
@@ -262,7 +306,7 @@ void backward(const Attention& a, const AttentionBackward& b, const Execution& e
     const int64_t rows = heads.count * a.queries;
     const Scratch<float> scores(queue, rows * a.keys), gradients(queue, rows * a.keys), dots(queue, rows);
     launch("attention_dots", queue, grid_for(rows), dot_rows, rows_of(a, heads), b.output_gradient, b.output, a.dim,
-           dots.get());
+           in_quads(b.output_gradient) && in_quads(b.output), dots.get());
     score(a, heads, a.query, a.key, a.scale, a.mask, scores.get(), queue);
     score(a, heads, b.output_gradient, a.value, 1, {}, gradients.get(), queue);
     launch("attention_gradients", queue, grid_of_warps(rows), differentiate_rows, rows_of(a, heads), scores.get(),

@@ -11,23 +11,42 @@ struct GemmOutput {
   const float* d;  // null: none
   int64_t c_batch, c_row, d_batch, d_row, d_column;
   float alpha, beta;
+  bool quads;
 
   __device__ void select(int64_t z) {
     c += z * c_batch;
     if (d != nullptr) d += z * d_batch;
   }
   __device__ int64_t column(int64_t column) const { return column; }
-  __device__ void put(int64_t row, int64_t column, float total) const {
+  __device__ float result(int64_t row, int64_t column, float total) const {
     const float scaled = alpha * total;
-    c[row * c_row + column] = d == nullptr ? scaled : fused(beta, d[row * d_row + column * d_column], scaled);
+    return d == nullptr ? scaled : fused(beta, d[row * d_row + column * d_column], scaled);
+  }
+  __device__ void put(int64_t row, int64_t column, float total) const {
+    c[row * c_row + column] = result(row, column, total);
+  }
+  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
+    Four results;
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) results.of[i] = result(row, column + i, totals.of[i]);
+    *reinterpret_cast<Four*>(c + row * c_row + column) = results;
   }
 };
+
+// body(operand)
+template <typename Body>
+void with_operand(const portable::GemmOperand& x, int64_t lane_stride, int64_t step_stride, Body body) {
+  if (step_stride == 1) {
+    body(Strided<true>{x.data, lane_stride, 1, x.batch_stride, 0, 1, in_quads(x.data, 1, lane_stride, x.batch_stride)});
+  } else {
+    body(Strided<false>{x.data, lane_stride, step_stride, x.batch_stride, 0, 1,
+                        in_quads(x.data, lane_stride, step_stride, x.batch_stride)});
+  }
+}
 
 }  // namespace
 
 void gemm(const portable::Gemm& g, const Execution& execution) {
-  const Strided a = {g.a.data, g.a.row_stride, g.a.column_stride, g.a.batch_stride, 0, 1, g.a.column_stride == 1};
-  const Strided b = {g.b.data, g.b.column_stride, g.b.row_stride, g.b.batch_stride, 0, 1, g.b.row_stride == 1};
   const GemmOutput out = {g.c,
                           g.beta == 0 ? nullptr : g.d.data,
                           g.c_batch_stride,
@@ -36,8 +55,13 @@ void gemm(const portable::Gemm& g, const Execution& execution) {
                           g.d.row_stride,
                           g.d.column_stride,
                           g.alpha,
-                          g.beta};
-  cuda::multiply("gemm", {g.batch, g.m, g.n}, g.k, a, b, out, queue_of(execution));
+                          g.beta,
+                          in_quads(g.c, 1, g.c_row_stride, g.c_batch_stride)};
+  with_operand(g.a, g.a.row_stride, g.a.column_stride, [&](const auto& a) {
+    with_operand(g.b, g.b.column_stride, g.b.row_stride, [&](const auto& b) {
+      cuda::multiply("gemm", {g.batch, g.m, g.n}, g.k, a, b, out, queue_of(execution));
+    });
+  });
 }
 
 }  // namespace estrain::kernels::cuda

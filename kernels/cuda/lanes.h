@@ -60,12 +60,6 @@ __device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums]
 #pragma unroll
   for (int s = 0; s < sums; ++s) out[s] = lane_total(out[s]);
 }
-// The same with step(i, lanes) for both.
-template <int sums, typename Step>
-__device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Step step) {
-  block_sums<sums>(
-      begin, end, out, [](int64_t i) { return i; }, step);
-}
 
 // Sums of n terms in blocks of kLaneBlock, which the block's warps take in turns; the first block's sum is the first
 // total, later ones are added in order. In all threads; all threads of the block call.

@@ -4,34 +4,30 @@
 // where results go, the caller says:
 //
 //   operand  select(z)           the z-th product of a batch
+//            Reader<lanes>       brings tiles to shared memory (readers.h)
 //            lane(l), step(k)    whatever at() needs of row or column l, and of term k
 //            at(lane, step)      the element
-//            steps_adjacent      whether neighbouring threads should read along k
 //   output   select(z), column(c), put(row, column, total)
+//            quads               whether columns 4 i to 4 i + 3 lie side by side, 16-byte aligned, for
+//            put_quad(row, column of the first, totals)
 //   range    [begin(row), end(row)): the terms of a row; multiples of kTileSteps but for the end of all, and never
 //            decreasing with the row. wanted(last row, first column): whether any of a tile's outputs is.
 //
-// Three ways to compute them, none of which reaches the order of a sum: tiles of 128 x 128 or 64 x 64 outputs by way of
-// shared memory, each thread with 8 x 8 or 4 x 4 of them in registers; or, for few rows, a thread for each output.
-// Where outputs are few and sums long, the blocks of a sum are computed side by side, and added in order afterwards.
+// None of the ways to compute them reaches the order of a sum: tiles of 64 or 128 by 64 or 128 outputs by way of shared
+// memory, each thread with 4 or 8 by 4 or 8 of them in registers; or, for few rows, a thread for each output. Where
+// outputs are few and sums long, the blocks of a sum are computed side by side, and added in order afterwards.
 
+#include <stdexcept>
+
+#include "kernels/cuda/ahead.h"
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/readers.h"
 #include "kernels/cuda/value.h"
 #include "kernels/portable/order.h"
 
 namespace estrain::kernels::cuda {
 
-using portable::divide_up;
-using portable::kBlock;
-
-static constexpr int kTileSteps = 16;
-static constexpr int kGroupRows = 4;  // of a thread's rows (and columns) that lie next to each other
 static_assert(kBlock % kTileSteps == 0 && portable::kCausalRows % kTileSteps == 0);
-static_assert(portable::kCausalRows % kGroupRows == 0);
-
-struct alignas(16) Quad {
-  float x[kGroupRows];
-};
 
 // All rows have all terms.
 struct AllTerms {
@@ -54,205 +50,223 @@ struct Parts {
   float* partials;
 };
 
-template <int lanes>
-struct alignas(16) Tile {
-  float at[kTileSteps][lanes + kGroupRows];
-};
+// Rows and columns of a thread lie in quads, kGroup apart. A warp has the same 16 rows of each group, and 8 quads of
+// columns, so that its reads of shared memory are of few addresses.
+static_assert(portable::kCausalRows == 16);
+__device__ inline int own_row() {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  return (warp / 2 * 4 + lane / 16 * 2 + lane % 2) * kQuad;
+}
+__device__ inline int own_column() {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  return (warp % 2 * 8 + lane / 2 % 8) * kQuad;
+}
 
-// A tile of an operand on its way to shared memory.
-template <int lanes, typename Operand>
-struct TileReader {
-  static constexpr int kEach = lanes * kTileSteps / kThreads, kStepsAtOnce = kThreads / lanes;
-  float values[kEach];
-
-  __device__ void read(const Operand& x, int64_t first_lane, int64_t num_lanes, int64_t first_step, int64_t end) {
-    const int t = static_cast<int>(threadIdx.x);
-    if (x.steps_adjacent) {
-      const int64_t k = first_step + t % kTileSteps;
-      const auto step = x.step(k < end ? k : end - 1);
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int64_t l = first_lane + t / kTileSteps + i * (kThreads / kTileSteps);
-        values[i] = k < end && l < num_lanes ? x.at(x.lane(l), step) : 0.0f;
-      }
-    } else {
-      const int64_t l = first_lane + t % lanes;
-      const auto lane = x.lane(l < num_lanes ? l : num_lanes - 1);
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int64_t k = first_step + t / lanes + i * kStepsAtOnce;
-        values[i] = k < end && l < num_lanes ? x.at(lane, x.step(k)) : 0.0f;
-      }
-    }
-  }
-
-  __device__ void write(const Operand& x, Tile<lanes>& to) const {
-    const int t = static_cast<int>(threadIdx.x);
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (x.steps_adjacent) {
-        to.at[t % kTileSteps][t / kTileSteps + i * (kThreads / kTileSteps)] = values[i];
-      } else {
-        to.at[t / lanes + i * kStepsAtOnce][t % lanes] = values[i];
-      }
-    }
-  }
-};
-
-// Rows and columns of a thread lie in groups of kGroupRows, kGroupStride apart.
-static constexpr int kGroupStride = 64;
-
-template <int groups>
+template <int row_groups, int column_groups>
 struct Sums {
-  static constexpr int kEach = groups * kGroupRows;
-  float at[kEach][kEach];
+  static constexpr int kColumns = column_groups * kQuad;
+  float at[row_groups * kQuad][kColumns];
 
   __device__ void clear(int group) {
 #pragma unroll
-    for (int r = 0; r < kGroupRows; ++r) {
+    for (int r = 0; r < kQuad; ++r) {
 #pragma unroll
-      for (int c = 0; c < kEach; ++c) at[group * kGroupRows + r][c] = 0;
+      for (int c = 0; c < kColumns; ++c) at[group * kQuad + r][c] = 0;
     }
   }
 
-  // One term for the groups that have it.
-  template <int lanes>
-  __device__ void add(const Tile<lanes>& a, const Tile<lanes>& b, int step, int row, int column,
-                      const bool (&active)[groups]) {
-    Quad x[groups], y[groups];
+  // One term for the groups of rows that have it.
+  __device__ void add(const Tile<row_groups * kGroup>& a, const Tile<column_groups * kGroup>& b, int step, int row,
+                      int column, const bool (&active)[row_groups]) {
+    Four x[row_groups], y[column_groups];
 #pragma unroll
-    for (int g = 0; g < groups; ++g) {
-      x[g] = *reinterpret_cast<const Quad*>(&a.at[step][g * kGroupStride + row]);
-      y[g] = *reinterpret_cast<const Quad*>(&b.at[step][g * kGroupStride + column]);
-    }
+    for (int g = 0; g < row_groups; ++g) x[g] = *reinterpret_cast<const Four*>(&a.at[step][g * kGroup + row]);
 #pragma unroll
-    for (int g = 0; g < groups; ++g) {
+    for (int g = 0; g < column_groups; ++g) y[g] = *reinterpret_cast<const Four*>(&b.at[step][g * kGroup + column]);
+#pragma unroll
+    for (int g = 0; g < row_groups; ++g) {
       if (!active[g]) continue;
 #pragma unroll
-      for (int r = 0; r < kGroupRows; ++r) {
+      for (int r = 0; r < kQuad; ++r) {
 #pragma unroll
-        for (int c = 0; c < kEach; ++c) {
-          float& sum = at[g * kGroupRows + r][c];
-          sum = fused(x[g].x[r], y[c / kGroupRows].x[c % kGroupRows], sum);
+        for (int c = 0; c < kColumns; ++c) {
+          float& sum = at[g * kQuad + r][c];
+          sum = fused(x[g].of[r], y[c / kQuad].of[c % kQuad], sum);
         }
       }
     }
   }
 };
 
-// `split`: block sums go to parts.partials, else totals to the output. groups: of 64 rows and columns to a tile.
-template <int groups, bool split, typename A, typename B, typename Output, typename Range>
-__global__ void __launch_bounds__(kThreads) multiply_tile(Sizes sizes, A a, B b, Output out, Range range, Parts parts) {
-  constexpr int lanes = groups * kGroupStride, each = groups * kGroupRows;
-  __shared__ Tile<lanes> a_tiles[2];
-  __shared__ Tile<lanes> b_tiles[2];
-  const int64_t tiles_down = divide_up(sizes.rows, lanes), tiles_across = divide_up(sizes.columns, lanes);
+// f(i, r, c) for a group's rows r and all columns c of a thread, i counting from 0 over all groups.
+template <int column_groups, typename Each>
+__device__ void for_group(int group, Each f) {
+  constexpr int columns = column_groups * kQuad;
+#pragma unroll
+  for (int r = group * kQuad; r < (group + 1) * kQuad; ++r) {
+#pragma unroll
+    for (int c = 0; c < columns; ++c) f(r * columns + c, r, c);
+  }
+}
+
+// Puts out[row(r)][first column + ...] for a thread's rows and columns. value(r, c): of its r-th row and c-th column.
+template <int row_groups, int column_groups, typename Output, typename Value>
+__device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const Sizes& sizes, Value value) {
+#pragma unroll
+  for (int g = 0; g < column_groups; ++g) {
+    const int64_t column = first_column + g * kGroup;
+    if (out.quads && column + kQuad <= sizes.columns) {
+      const auto place = out.column(column);
+#pragma unroll
+      for (int r = 0; r < row_groups * kQuad; ++r) {
+        const int64_t row = first_row + r / kQuad * kGroup + r % kQuad;
+        Four totals;
+#pragma unroll
+        for (int c = 0; c < kQuad; ++c) totals.of[c] = value(r, g * kQuad + c);
+        if (row < sizes.rows) out.put_quad(row, place, totals);
+      }
+      continue;
+    }
+#pragma unroll
+    for (int c = 0; c < kQuad; ++c) {
+      if (column + c >= sizes.columns) continue;
+      const auto place = out.column(column + c);
+#pragma unroll
+      for (int r = 0; r < row_groups * kQuad; ++r) {
+        const int64_t row = first_row + r / kQuad * kGroup + r % kQuad;
+        const float total = value(r, g * kQuad + c);
+        if (row < sizes.rows) out.put(row, place, total);
+      }
+    }
+  }
+}
+
+// A block of every sum, of a part of them.
+struct PartialOutput {
+  float* to;
+  int64_t columns;
+  bool quads;
+  __device__ int64_t column(int64_t c) const { return c; }
+  __device__ void put(int64_t row, int64_t column, float total) const { to[row * columns + column] = total; }
+  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
+    *reinterpret_cast<Four*>(to + row * columns + column) = totals;
+  }
+};
+
+// `split`: block sums go to parts.partials, else totals to the output.
+template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
+__global__ void __launch_bounds__(kThreads, 2)
+    multiply_tile(Sizes sizes, A a, B b, Output out, Range range, Parts parts) {
+  constexpr int rows = row_groups * kGroup, columns = column_groups * kGroup;
+  __shared__ Tile<rows> a_tiles[2];
+  __shared__ Tile<columns> b_tiles[2];
+  const int64_t tiles_down = divide_up(sizes.rows, rows), tiles_across = divide_up(sizes.columns, columns);
   int64_t index = blockIdx.x;
-  const int64_t tile_column = index % tiles_across * lanes;
+  const int64_t tile_column = index % tiles_across * columns;
   index /= tiles_across;
-  const int64_t tile_row = index % tiles_down * lanes;
+  const int64_t tile_row = index % tiles_down * rows;
   index /= tiles_down;
   const int64_t part = split ? index % parts.count : 0, z = split ? index / parts.count : index;
-  const int64_t last_row = (tile_row + lanes < sizes.rows ? tile_row + lanes : sizes.rows) - 1;
+  const int64_t last_row = (tile_row + rows < sizes.rows ? tile_row + rows : sizes.rows) - 1;
   if (!range.wanted(last_row, tile_column)) return;
   a.select(z);
   b.select(z);
   out.select(z);
 
-  int64_t k = range.begin(tile_row), end = range.end(last_row);
+  int k = static_cast<int>(range.begin(tile_row)), end = static_cast<int>(range.end(last_row));
   if (split) {
-    k = (parts.first + part * parts.each) * kBlock;
-    const int64_t last = k + parts.each * kBlock < parts.last * kBlock ? k + parts.each * kBlock : parts.last * kBlock;
-    end = last < end ? last : end;
+    const int64_t first = parts.first + part * parts.each;
+    const int64_t last = first + parts.each < parts.last ? first + parts.each : parts.last;
+    k = static_cast<int>(first * kBlock);
+    if (last * kBlock < end) end = static_cast<int>(last * kBlock);
   }
-  const int row = static_cast<int>(threadIdx.x) / 16 * kGroupRows;
-  const int column = static_cast<int>(threadIdx.x) % 16 * kGroupRows;
-  bool active[groups], in_block[groups], begun[groups];
-  Sums<groups> sums;
-  volatile float totals[each][each];  // taken up once in kBlock terms: volatile, so that no sum has to give way to one
+  const int row = own_row(), column = own_column();
+  bool active[row_groups], in_block[row_groups], begun[row_groups];
+  Sums<row_groups, column_groups> sums;
+  // What blocks before have come to. Needed once in kBlock terms, so it lies in memory: two blocks of threads then fit
+  // a processor's registers.
+  float storage[split ? 1 : row_groups * column_groups * kQuad * kQuad];
+  float* const totals = split ? nullptr : in_memory(storage);
 #pragma unroll
-  for (int g = 0; g < groups; ++g) {
+  for (int g = 0; g < row_groups; ++g) {
     sums.clear(g);
     in_block[g] = begun[g] = false;
     active[g] = true;
   }
 
-  TileReader<lanes, A> a_reader;
-  TileReader<lanes, B> b_reader;
+  const Lanes a_lanes = {static_cast<int>(tile_row), static_cast<int>(sizes.rows)};
+  const Lanes b_lanes = {static_cast<int>(tile_column), static_cast<int>(sizes.columns)};
+  typename A::template Reader<rows> a_reader(a, a_lanes, k);
+  typename B::template Reader<columns> b_reader(b, b_lanes, k);
   if (k < end) {
-    a_reader.read(a, tile_row, sizes.rows, k, end);
-    b_reader.read(b, tile_column, sizes.columns, k, end);
+    a_reader.read(a, a_lanes, k, end);
+    b_reader.read(b, b_lanes, k, end);
     a_reader.write(a, a_tiles[0]);
     b_reader.write(b, b_tiles[0]);
   }
   __syncthreads();
-  for (int now = 0; k < end; k += kTileSteps, now ^= 1) {
-    const int64_t next = k + kTileSteps;
-    if (next < end) {
-      a_reader.read(a, tile_row, sizes.rows, next, end);
-      b_reader.read(b, tile_column, sizes.columns, next, end);
-    }
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
+  for (int now = 0; k < end;) {
+    const int stop = lesser_of((k / kBlock + 1) * kBlock, end);
+#pragma unroll 1
+    for (; k < stop; k += kTileSteps, now ^= 1) {
+      const int next = k + kTileSteps;
+      if (next < end) {
+        a_reader.read(a, a_lanes, next, end);
+        b_reader.read(b, b_lanes, next, end);
+      }
       if constexpr (!Range::whole) {
-        const int64_t first = tile_row + g * kGroupStride + row;
-        active[g] = k >= range.begin(first) && k < range.end(first);
-      }
-      in_block[g] = in_block[g] || active[g];
-    }
-    if (next <= end) {
 #pragma unroll
-      for (int step = 0; step < kTileSteps; ++step) sums.add(a_tiles[now], b_tiles[now], step, row, column, active);
-    } else {
-      const int steps = static_cast<int>(end - k);
-      for (int step = 0; step < steps; ++step) sums.add(a_tiles[now], b_tiles[now], step, row, column, active);
-    }
-    if (next < end) {
-      a_reader.write(a, a_tiles[now ^ 1]);
-      b_reader.write(b, b_tiles[now ^ 1]);
-    }
-    if (next % kBlock == 0 || next >= end) {
-      if constexpr (split) {
-        const int64_t block = z * (parts.last - parts.first) + k / kBlock - parts.first;
-        float* to = parts.partials + block * sizes.rows * sizes.columns;
-        for (int i = 0; i < each * each; ++i) {
-          const int64_t r = tile_row + i / each / kGroupRows * kGroupStride + row + i / each % kGroupRows;
-          const int64_t c = tile_column + i % each / kGroupRows * kGroupStride + column + i % each % kGroupRows;
-          if (r < sizes.rows && c < sizes.columns) to[r * sizes.columns + c] = sums.at[i / each][i % each];
+        for (int g = 0; g < row_groups; ++g) {
+          const int first = a_lanes.first + g * kGroup + row;
+          active[g] = k >= range.begin(first) && k < range.end(first);
+          in_block[g] = in_block[g] || active[g];
         }
+      }
+      if (next <= end) {
 #pragma unroll
-        for (int g = 0; g < groups; ++g) sums.clear(g);
+        for (int step = 0; step < kTileSteps; ++step) sums.add(a_tiles[now], b_tiles[now], step, row, column, active);
       } else {
-#pragma unroll
-        for (int g = 0; g < groups; ++g) {
-          if (!in_block[g]) continue;
-#pragma unroll
-          for (int i = g * kGroupRows; i < (g + 1) * kGroupRows; ++i) {
-#pragma unroll
-            for (int c = 0; c < each; ++c) {
-              totals[i][c] = begun[g] ? totals[i][c] + sums.at[i][c] : sums.at[i][c];
-            }
-          }
-          sums.clear(g);
-          begun[g] = true;
-          in_block[g] = false;
-        }
+#pragma unroll 1
+        for (int step = 0; step < end - k; ++step) sums.add(a_tiles[now], b_tiles[now], step, row, column, active);
       }
+      if (next < end) {
+        a_reader.write(a, a_tiles[now ^ 1]);
+        b_reader.write(b, b_tiles[now ^ 1]);
+      }
+      __syncthreads();
     }
-    __syncthreads();
+    if constexpr (split) {
+      const int64_t block = z * (parts.last - parts.first) + (stop - 1) / kBlock - parts.first;
+      const PartialOutput partial = {parts.partials + block * sizes.rows * sizes.columns, sizes.columns,
+                                     sizes.columns % kQuad == 0};
+      put_tile<row_groups, column_groups>(partial, forgotten(a_lanes.first) + row, forgotten(b_lanes.first) + column,
+                                          sizes, [&](int r, int c) { return sums.at[r][c]; });
+#pragma unroll
+      for (int g = 0; g < row_groups; ++g) sums.clear(g);
+      continue;
+    }
+    // Of the last block, what is in registers goes to the output from there.
+#pragma unroll
+    for (int g = 0; g < row_groups; ++g) {
+      if (!Range::whole && !in_block[g]) continue;
+      if (begun[g]) {
+        for_group<column_groups>(g, [&](int i, int r, int c) { sums.at[r][c] = totals[i] + sums.at[r][c]; });
+      }
+      if (k >= end) continue;
+      for_group<column_groups>(g, [&](int i, int r, int c) { totals[i] = sums.at[r][c]; });
+      sums.clear(g);
+      begun[g] = true;
+      in_block[g] = false;
+    }
   }
   if constexpr (!split) {
 #pragma unroll
-    for (int c = 0; c < each; ++c) {
-      const int64_t at_column = tile_column + c / kGroupRows * kGroupStride + column + c % kGroupRows;
-      if (at_column >= sizes.columns) continue;
-      const auto place = out.column(at_column);
-#pragma unroll
-      for (int r = 0; r < each; ++r) {
-        const int64_t at_row = tile_row + r / kGroupRows * kGroupStride + row + r % kGroupRows;
-        if (at_row < sizes.rows) out.put(at_row, place, begun[r / kGroupRows] ? totals[r][c] : 0.0f);
-      }
+    for (int g = 0; g < row_groups; ++g) {
+      if (Range::whole || !begun[g] || in_block[g]) continue;
+      for_group<column_groups>(g, [&](int i, int r, int c) { sums.at[r][c] = totals[i]; });
     }
+    put_tile<row_groups, column_groups>(out, a_lanes.first + row, b_lanes.first + column, sizes,
+                                        [&](int r, int c) { return sums.at[r][c]; });
   }
 }
 
@@ -311,8 +325,8 @@ __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, b
   const int64_t z = index / outputs, place = index % outputs;
   const float* from = parts.partials + z * blocks * outputs + place;
   float total = parts.first == 0 ? from[0] : totals[index] + from[0];
-#pragma unroll 4
-  for (int64_t block = 1; block < blocks; ++block) total = total + from[block * outputs];
+  in_order<16>(
+      blocks - 1, [&](int64_t block) { return from[(block + 1) * outputs]; }, [&](float x) { total = total + x; });
   if (!last) {
     totals[index] = total;
     return;
@@ -321,41 +335,97 @@ __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, b
   out.put(place / sizes.columns, out.column(place % sizes.columns), total);
 }
 
-// What is worth which way: a device is busy with two blocks of threads, or 512 threads, for each of its processors.
-static constexpr int64_t kFewRows = 16;                     // of outputs: tiles would be mostly empty
-static constexpr int64_t kMostPartials = int64_t{1} << 25;  // floats
+// ---- Which way ----
 
+// Tiles of so many groups of rows and columns, or a thread for each output; a sum in one go, or its blocks in `parts`
+// parts side by side.
 struct Way {
-  bool each = false, wide = false, split = false;
+  int row_groups = 0, column_groups = 0;  // 0: a thread for each output
+  int64_t parts = 1;
 };
-static inline Way way_for(const Sizes& s, int64_t k, int64_t processors) {
-  Way way;
-  way.each = s.rows < kFewRows || s.columns < kFewRows;
-  const int64_t wide_tiles = s.batch * divide_up(s.rows, 128) * divide_up(s.columns, 128);
-  const int64_t tiles = s.batch * divide_up(s.rows, 64) * divide_up(s.columns, 64);
-  way.split = k > kBlock && (way.each ? s.outputs() < 512 * processors : tiles < 2 * processors);
-  way.wide = wide_tiles >= processors || (way.split && s.rows > 64 && s.columns > 64);
-  return way;
+
+static constexpr int64_t kFewRows = 16;                     // of outputs: tiles would be mostly empty
+static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: they stay in a large GPU's cache
+
+// Rough cycles of the whole device, estimated from the machine code of sm_90 and not measured: a processor has 128
+// multiply-adds a cycle, of which a tile's shape and the number of blocks of threads beside it leave some unused.
+struct TileCost {
+  int row_groups, column_groups;
+  double pace, pace_alone;  // of all multiply-adds: with other blocks of threads on the processor, or alone
+};
+static constexpr TileCost kTileCosts[] = {
+    {2, 2, 0.68, 0.50}, {1, 2, 0.60, 0.45}, {2, 1, 0.60, 0.45}, {1, 1, 0.48, 0.35}};
+static constexpr double kTileStart = 64;       // terms that starting and ending a tile are worth
+static constexpr double kBytesPerCycle = 12;   // of a processor's partial sums, written and read again
+static constexpr double kSecondLaunch = 4000;  // cycles
+
+static inline int64_t blocks_of(int64_t k) { return k <= kBlock ? 1 : divide_up(k, kBlock); }
+
+static inline double cycles_of(const TileCost& shape, const Sizes& s, int64_t k, int64_t parts, int64_t processors) {
+  const int64_t blocks = blocks_of(k), each = divide_up(blocks, parts);
+  const int64_t tiles = s.batch * divide_up(s.rows, shape.row_groups * kGroup) *
+                        divide_up(s.columns, shape.column_groups * kGroup) * divide_up(blocks, each);
+  const int64_t rounds = divide_up(tiles, processors);
+  const auto terms = static_cast<double>(parts == 1 ? k : each * kBlock) + kTileStart;
+  const double pace = rounds == 1 ? shape.pace_alone : shape.pace;
+  double cycles =
+      static_cast<double>(rounds * shape.row_groups * shape.column_groups) * (kGroup * kGroup / 128) * terms / pace;
+  if (parts > 1)
+    cycles += kSecondLaunch +
+              8.0 * static_cast<double>(s.outputs() * blocks) / (kBytesPerCycle * static_cast<double>(processors));
+  return cycles;
 }
 
-template <int groups, typename A, typename B, typename Output, typename Range>
-void launch_tiles(const char* name, const Sizes& s, const A& a, const B& b, const Output& out, const Range& range,
-                  const DeviceQueue& queue) {
-  constexpr int64_t lanes = groups * kGroupStride;
-  const Grid grid = {s.batch * divide_up(s.rows, lanes) * divide_up(s.columns, lanes)};
-  launch(name, queue, grid, multiply_tile<groups, false, A, B, Output, Range>, s, a, b, out, range, Parts{});
+static inline Way way_for(const Sizes& s, int64_t k, const DeviceQueue& queue, bool may_split) {
+  const int64_t blocks = may_split ? blocks_of(k) : 1, processors = queue.processors;
+  Way best;
+  if (queue.layout > 0) {
+    const TileCost& shape = kTileCosts[queue.layout % 4];
+    return {shape.row_groups, shape.column_groups, lesser_of(static_cast<int>(blocks), 1 + queue.layout / 4 % 3)};
+  }
+  if (s.rows < kFewRows || s.columns < kFewRows) {
+    best.parts = s.outputs() < 512 * processors ? blocks : 1;
+    return best;
+  }
+  double least = 0;
+  for (const TileCost& shape : kTileCosts) {
+    for (int64_t parts = 1; parts <= blocks; parts = parts < 4 ? parts + 1 : parts * 3 / 2) {
+      const double cycles = cycles_of(shape, s, k, parts, processors);
+      if (best.row_groups > 0 && cycles >= least) continue;
+      least = cycles;
+      best = {shape.row_groups, shape.column_groups, parts};
+    }
+  }
+  return best;
 }
 
-template <int groups, typename A, typename B, typename Output, typename Range>
-void launch_parts(const char* name, const Sizes& s, const A& a, const B& b, const Output& out, const Range& range,
-                  Parts parts, const DeviceQueue& queue) {
-  constexpr int64_t lanes = groups * kGroupStride;
-  const int64_t tiles = s.batch * divide_up(s.rows, lanes) * divide_up(s.columns, lanes);
-  const int64_t blocks = parts.last - parts.first, wanted = divide_up(4 * queue.processors, tiles);
-  parts.each = divide_up(blocks, wanted < blocks ? wanted : blocks);
-  parts.count = divide_up(blocks, parts.each);
-  launch(name, queue, Grid{tiles * parts.count}, multiply_tile<groups, true, A, B, Output, Range>, s, a, b, out, range,
-         parts);
+template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
+void launch_shape(const char* name, const Sizes& s, const A& a, const B& b, const Output& out, const Range& range,
+                  const Parts& parts, const DeviceQueue& queue) {
+  const int64_t tiles = s.batch * divide_up(s.rows, row_groups * kGroup) * divide_up(s.columns, column_groups * kGroup);
+  launch(name, queue, Grid{split ? tiles * parts.count : tiles},
+         multiply_tile<row_groups, column_groups, split, A, B, Output, Range>, s, a, b, out, range, parts);
+}
+
+template <bool split, typename A, typename B, typename Output, typename Range>
+void launch_tiles(const char* name, const Sizes& s, const Way& way, const A& a, const B& b, const Output& out,
+                  const Range& range, const Parts& parts, const DeviceQueue& queue) {
+  if (way.row_groups == 2 && way.column_groups == 2) {
+    launch_shape<2, 2, split>(name, s, a, b, out, range, parts, queue);
+  } else if (way.row_groups == 2) {
+    launch_shape<2, 1, split>(name, s, a, b, out, range, parts, queue);
+  } else if (way.column_groups == 2) {
+    launch_shape<1, 2, split>(name, s, a, b, out, range, parts, queue);
+  } else {
+    launch_shape<1, 1, split>(name, s, a, b, out, range, parts, queue);
+  }
+}
+
+// Kernels count rows, columns and terms by 32 bits.
+static inline void require_counts(const Sizes& s, int64_t k) {
+  constexpr int64_t most = INT32_MAX - 2 * kBlock;
+  if (s.rows > most || s.columns > most || k > most)
+    throw std::invalid_argument("a product of 2^31 rows, columns or terms");
 }
 
 // All of a product whose sums are split into blocks, as many at a time as scratch memory takes.
@@ -367,13 +437,13 @@ void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, 
   const Scratch<float> partials(queue, at_once * s.outputs()), totals(queue, at_once < blocks ? s.outputs() : 0);
   for (int64_t first = 0; first < blocks; first += at_once) {
     const int64_t last = first + at_once < blocks ? first + at_once : blocks;
-    const Parts parts = {first, last, 0, 0, partials.get()};
-    if (way.each) {
+    Parts parts = {first, last, 0, 0, partials.get()};
+    if (way.row_groups == 0) {
       launch(name, queue, grid_for(s.outputs() * (last - first)), multiply_blocks<A, B>, s, a, b, k, parts);
-    } else if (way.wide) {
-      launch_parts<2>(name, s, a, b, out, AllTerms{k}, parts, queue);
     } else {
-      launch_parts<1>(name, s, a, b, out, AllTerms{k}, parts, queue);
+      parts.each = divide_up(last - first, way.parts < last - first ? way.parts : last - first);
+      parts.count = divide_up(last - first, parts.each);
+      launch_tiles<true>(name, s, way, a, b, out, AllTerms{k}, parts, queue);
     }
     launch(name, queue, grid_for(s.outputs()), add_parts<Output>, s, out, parts, totals.get(), last == blocks);
   }
@@ -384,36 +454,25 @@ template <typename A, typename B, typename Output>
 void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
               const DeviceQueue& queue) {
   if (s.outputs() == 0) return;
-  const Way way = way_for(s, k, queue.processors);
-  if (way.split) return multiply_in_parts(name, s, k, a, b, out, way, queue);
-  if (way.each) {
+  require_counts(s, k);
+  const Way way = way_for(s, k, queue, true);
+  if (way.parts > 1) return multiply_in_parts(name, s, k, a, b, out, way, queue);
+  if (way.row_groups == 0) {
     launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output, AllTerms>, s, a, b, out, AllTerms{k});
-  } else if (way.wide) {
-    launch_tiles<2>(name, s, a, b, out, AllTerms{k}, queue);
   } else {
-    launch_tiles<1>(name, s, a, b, out, AllTerms{k}, queue);
+    launch_tiles<false>(name, s, way, a, b, out, AllTerms{k}, Parts{}, queue);
   }
 }
 
-// Rows have terms of their own.
+// Rows have terms of their own, k at the most.
 template <typename A, typename B, typename Output, typename Range>
-void multiply_ranges(const char* name, const Sizes& s, const A& a, const B& b, const Output& out, const Range& range,
-                     const DeviceQueue& queue) {
+void multiply_ranges(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
+                     const Range& range, const DeviceQueue& queue) {
   if (s.outputs() == 0) return;
-  launch_tiles<1>(name, s, a, b, out, range, queue);
+  require_counts(s, k);
+  Way way = way_for(s, k, queue, false);
+  if (way.row_groups == 0) way.row_groups = way.column_groups = 1;
+  launch_tiles<false>(name, s, way, a, b, out, range, Parts{}, queue);
 }
-
-// An operand by strides. The z-th of a batch lies at z / inner * outer_stride + z % inner * inner_stride.
-struct Strided {
-  const float* data;
-  int64_t lane_stride, step_stride;
-  int64_t outer_stride = 0, inner_stride = 0, inner = 1;
-  bool steps_adjacent = false;
-
-  __device__ void select(int64_t z) { data += z / inner * outer_stride + z % inner * inner_stride; }
-  __device__ int64_t lane(int64_t l) const { return l * lane_stride; }
-  __device__ int64_t step(int64_t k) const { return k * step_stride; }
-  __device__ float at(int64_t lane, int64_t step) const { return data[lane + step]; }
-};
 
 }  // namespace estrain::kernels::cuda

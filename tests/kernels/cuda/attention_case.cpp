@@ -54,7 +54,8 @@ std::string attention_case(uint32_t seed) {
                        e);
   };
   call([](Twin<float>& twin) { return twin.here(); }, on_cpu());
-  call([](Twin<float>& twin) { return twin.there(); }, on_device());
+  const int layout = draw.chance(40) ? 0 : static_cast<int>(draw.integer(1, kLayouts - 1));
+  call([](Twin<float>& twin) { return twin.there(); }, on_device(layout));
   return report(out.difference("output") + statistics.difference("statistics") + dq.difference("query_gradient") +
                     dk.difference("key_gradient") + dv.difference("value_gradient"),
                 shape_of("batch, heads, queries, keys, dim, causal, dropout", a.batch, a.heads, a.queries, a.keys,

@@ -24,6 +24,19 @@ std::string convolution_case(uint32_t seed) {
   s.batch = draw.integer(0, 4);
   s.height = stretched ? 1 : draw.integer(1, 14);
   s.width = stretched ? draw.integer(1, 40) : draw.integer(1, 14);
+  if (seed % 8 == 0) {  // what large tiles, and sums in parts, are worth it for
+    const int64_t filter = draw.one_of<int64_t>({1, 1, 3, 4});
+    s.groups = 1;
+    s.channels_in = filter == 1 ? draw.integer(60, 300) : draw.integer(20, 33);
+    s.channels_out = draw.one_of<int64_t>({30, 64, 128, 130});
+    s.filter_height = s.filter_width = filter;
+    s.padding_height = s.padding_width = filter / 2;
+    s.dilation_height = s.dilation_width = 1;
+    s.stride_height = s.stride_width = draw.one_of<int64_t>({1, 1, 1, 2});
+    s.batch = draw.integer(2, 4);
+    s.height = draw.one_of<int64_t>({7, 8, 12, 13});
+    s.width = draw.one_of<int64_t>({7, 8, 12, 13});
+  }
   const int64_t in = s.batch * s.channels_in * s.height * s.width;
   const int64_t out = s.batch * s.channels_out * s.output_height() * s.output_width();
   const int64_t filters = s.channels_out * s.channels_in / s.groups * s.filter_height * s.filter_width;
@@ -37,7 +50,8 @@ std::string convolution_case(uint32_t seed) {
     convolution_backward_bias(s, at(dy), at(db), e);
   };
   call([](Twin<float>& twin) { return twin.here(); }, on_cpu());
-  call([](Twin<float>& twin) { return twin.there(); }, on_device());
+  const int layout = draw.chance(40) ? 0 : static_cast<int>(draw.integer(1, kLayouts - 1));
+  call([](Twin<float>& twin) { return twin.there(); }, on_device(layout));
   return report(
       y.difference("y") + dx.difference("dx") + dw.difference("dw") + db.difference("db"),
       shape_of("batch, channels in and out, groups, image, filter, stride, padding, dilation", s.batch, s.channels_in,

@@ -8,7 +8,9 @@
 
 namespace estrain::kernels::test {
 
-Execution on_device();
+// layout: DeviceQueue::layout, 0 to kLayouts - 1.
+constexpr int kLayouts = 13;
+Execution on_device(int layout = 0);
 Execution on_cpu();
 
 // The device's memory.

@@ -26,7 +26,8 @@ DeviceQueue queue = {.kernels = &cuda::device_kernels,
 }  // namespace
 
 // Small and large devices in turn, which get their work in other pieces.
-Execution on_device() {
+Execution on_device(int layout) {
+  queue.layout = layout;
   queue.processors = queue.processors == 1 ? 3 : queue.processors == 3 ? 100 : 1;
   return {.device = &queue};
 }

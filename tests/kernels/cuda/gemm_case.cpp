@@ -11,7 +11,7 @@ namespace {
 // Rows or columns side by side, or neither, or broadcast along rows.
 GemmOperand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool broadcast) {
   GemmOperand x;
-  const int64_t gap = draw.integer(0, 2);
+  const int64_t gap = draw.one_of<int64_t>({0, 0, 1, 4});
   const int order = static_cast<int>(draw.integer(0, broadcast ? 3 : 2));
   if (order == 0) x.row_stride = columns + gap, x.column_stride = 1;
   if (order == 1) x.row_stride = 1, x.column_stride = rows + gap;
@@ -32,12 +32,18 @@ std::string gemm_case(uint32_t seed) {
   g.m = draw.integer(0, most);
   g.n = draw.integer(0, most);
   g.k = draw.one_of<int64_t>({0, 1, 16, 255, 256, 257, draw.integer(0, 90), draw.integer(200, 1100)});
+  if (seed % 8 == 0) {  // what large tiles, and sums in parts, are worth it for
+    g.batch = 1;
+    g.m = draw.one_of<int64_t>({60, 64, 128, 132, 200});
+    g.n = draw.one_of<int64_t>({60, 64, 128, 132, 200});
+    g.k = draw.one_of<int64_t>({512, 768, draw.integer(500, 1100)});
+  }
   g.alpha = draw.one_of<float>({1, -0.5f});
   g.beta = draw.one_of<float>({1, 0, 0.75f});
   g.a = drawn_operand(draw, g.m, g.k, true);
   g.b = drawn_operand(draw, g.k, g.n, true);
   g.d = drawn_operand(draw, g.m, g.n, true);
-  g.c_row_stride = g.n + draw.integer(0, 2);
+  g.c_row_stride = g.n + draw.one_of<int64_t>({0, 1, 4});
   g.c_batch_stride = g.m * g.c_row_stride;
   const bool addend = draw.chance(60), in_place = draw.chance(30);
   Twin<float> a(draw.floats(g.batch * g.a.batch_stride + 1)), b(draw.floats(g.batch * g.b.batch_stride + 1));
@@ -51,7 +57,8 @@ std::string gemm_case(uint32_t seed) {
     gemm(g, e);
   };
   call([](Twin<float>& twin) { return twin.here(); }, on_cpu());
-  call([](Twin<float>& twin) { return twin.there(); }, on_device());
+  const int layout = draw.chance(40) ? 0 : static_cast<int>(draw.integer(1, kLayouts - 1));
+  call([](Twin<float>& twin) { return twin.there(); }, on_device(layout));
   return report(c.difference("c"),
                 shape_of("batch, m, n, k, addend, in place", g.batch, g.m, g.n, g.k, addend, in_place));
 }

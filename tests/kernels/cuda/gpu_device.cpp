@@ -32,7 +32,8 @@ DeviceQueue queue = {.kernels = &cuda::device_kernels,
 
 }  // namespace
 
-Execution on_device() {
+Execution on_device(int layout) {
+  queue.layout = layout;
   check(cudaDeviceGetAttribute(&queue.processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
   return {.device = &queue};
 }
