@@ -42,6 +42,13 @@ struct DigestPiece {
   unsigned long long* sum = nullptr;
 };
 
+// *norm = l2_norm of portable/reduction.h over n floats, one row.
+struct NormPiece {
+  const float* values = nullptr;
+  size_t n = 0;
+  float* norm = nullptr;
+};
+
 // Elements [offset, offset + n) of an array of sums, and what is to be folded into them.
 struct FoldPiece {
   const float* src = nullptr;
@@ -59,6 +66,7 @@ struct DeviceUpdates {
 
   void (*digest)(std::span<const DigestPiece> pieces, const DeviceQueue& queue) = nullptr;
 
+  void (*norms)(std::span<const NormPiece> pieces, const DeviceQueue& queue) = nullptr;
   // *factor = clip_factor(*norm, max_norm) of portable/reduction.h
   void (*clip_factor)(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) = nullptr;
 

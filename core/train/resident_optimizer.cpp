@@ -7,7 +7,6 @@
 #include "core/train/resident_sums.h"
 #include "kernels/execution.h"
 #include "kernels/portable/device_kernels.h"
-#include "kernels/portable/reduction.h"
 
 namespace estrain::train {
 
@@ -98,13 +97,14 @@ const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradie
   const kernels::DeviceQueue& queue = *place_.device.queue();
   float* const norms = norms_.mutable_data_ptr<float>();
   float* const factor = norms + gradients.size();
-  int64_t count = 0;
+  std::vector<kernels::NormPiece> pieces;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] == nullptr) continue;
-    const auto n = static_cast<int64_t>(job_.elements(i));
-    kernels::portable::l2_norm(norms + count++, gradients[i], {1, n, 1}, {.device = &queue});
+    if (gradients[i] != nullptr && job_.elements(i) > 0)
+      pieces.push_back({gradients[i], job_.elements(i), norms + pieces.size()});
   }
-  if (count > 0) kernels::portable::l2_norm(norm(), norms, {1, count, 1}, {.device = &queue});
+  queue.updates->norms(pieces, queue);
+  const kernels::NormPiece all = {norms, pieces.size(), norm()};
+  queue.updates->norms({&all, 1}, queue);
   queue.updates->clip_factor(factor, norm(), static_cast<float>(job_.spec().train.clip_grad_norm), queue);
   return factor;
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/lanes.h"
 #include "kernels/digest_weights.h"
 #include "kernels/optimizer_rules.h"
 
@@ -24,21 +25,22 @@ struct Table {
 using Updates = Table<UpdatePiece, 40>;
 using Folds = Table<FoldPiece, 96>;
 using Digests = Table<DigestPiece, 64>;
+using Norms = Table<NormPiece, 96>;
 
-// Calls launch_table(table, grid) for as many tables as it takes.
-template <typename Filled, typename Piece, typename Launch>
-void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
+// Calls launch_table(table, blocks) for as many tables as it takes, with blocks of so many elements.
+template <typename Filled, int64_t block_elements, typename Piece, typename Launch>
+void fill_blocks(std::span<const Piece> pieces, Launch launch_table) {
   constexpr unsigned most = sizeof(Filled::pieces) / sizeof(Piece);
   Filled table;
   int64_t blocks = 0;
   const auto flush = [&] {
-    if (table.count > 0) launch_table(table, Grid{blocks});
+    if (table.count > 0) launch_table(table, blocks);
     table.count = 0;
     blocks = 0;
   };
   for (const Piece& piece : pieces) {
     if (piece.n == 0) continue;
-    const int64_t more = (static_cast<int64_t>(piece.n) + kBlockElements - 1) / kBlockElements;
+    const int64_t more = (static_cast<int64_t>(piece.n) + block_elements - 1) / block_elements;
     if (table.count == most || blocks + more > INT32_MAX) flush();
     table.pieces[table.count] = piece;
     table.first_block[table.count++] = static_cast<unsigned>(blocks);
@@ -46,16 +48,27 @@ void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
   }
   flush();
 }
+// launch_table(table, grid), a block of threads for kBlockElements elements.
+template <typename Filled, typename Piece, typename Launch>
+void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
+  fill_blocks<Filled, kBlockElements>(pieces,
+                                      [&](const Filled& table, int64_t blocks) { launch_table(table, Grid{blocks}); });
+}
 
-// The piece that this block of threads has a part of.
+// The piece that a block is a part of.
 template <typename Piece, unsigned most>
-__device__ unsigned own_piece(const Table<Piece, most>& table) {
+__device__ unsigned piece_of(const Table<Piece, most>& table, unsigned block) {
   unsigned low = 0, high = table.count;
   while (high - low > 1) {
     const unsigned middle = (low + high) / 2;
-    (table.first_block[middle] <= blockIdx.x ? low : high) = middle;
+    (table.first_block[middle] <= block ? low : high) = middle;
   }
   return low;
+}
+// The piece that this block of threads has a part of.
+template <typename Piece, unsigned most>
+__device__ unsigned own_piece(const Table<Piece, most>& table) {
+  return piece_of(table, blockIdx.x);
 }
 
 // This thread's elements of it: first(), and kThreads on, and so on, kEach in all, of which those below n are there.
@@ -181,6 +194,30 @@ __global__ void digest_words(Digests table) {
   add_to({piece.sum}, sum);
 }
 
+// A warp for each block of kLaneBlock elements.
+__global__ void square_blocks(Norms table, unsigned blocks, float* partials) {
+  const auto block = static_cast<unsigned>(warp_index());
+  if (block >= blocks) return;
+  const unsigned own = piece_of(table, block);
+  const NormPiece& piece = table.pieces[own];
+  const auto n = static_cast<int64_t>(piece.n);
+  const int64_t begin = static_cast<int64_t>(block - table.first_block[own]) * portable::kLaneBlock;
+  const int64_t end = begin + portable::kLaneBlock < n ? begin + portable::kLaneBlock : n;
+  float sum[1];
+  block_sums<1>(
+      begin, end, sum, [&](int64_t i) { return piece.values[i]; },
+      [](float x, float(&lanes)[1]) { lanes[0] = fused(x, x, lanes[0]); });
+  if (threadIdx.x == 0) partials[block] = sum[0];
+}
+// A warp for each piece.
+__global__ void finish_norms(Norms table, unsigned blocks, const float* partials) {
+  const auto own = static_cast<unsigned>(warp_index());
+  if (own >= table.count) return;
+  const unsigned first = table.first_block[own], end = own + 1 < table.count ? table.first_block[own + 1] : blocks;
+  const float total = warp_total(partials + first, end - first);
+  if (threadIdx.x == 0) *table.pieces[own].norm = square_root(total);
+}
+
 __global__ void compute_clip_factor(float* factor, const float* norm, float max_norm) {
   if (threadIdx.x != 0) return;
   const float x = max_norm * (1 / (*norm + 1e-6f));
@@ -220,6 +257,7 @@ Grid grid_of(size_t n) { return grid_for(static_cast<int64_t>(n)); }
 static_assert(sizeof(Updates) + sizeof(AdamScalars) + sizeof(SgdScalars) + sizeof(float*) <= kMostParameterBytes);
 static_assert(sizeof(Folds) + sizeof(Operands) + 2 * sizeof(float*) <= kMostParameterBytes);
 static_assert(sizeof(Digests) <= kMostParameterBytes);
+static_assert(sizeof(Norms) + 2 * sizeof(float*) <= kMostParameterBytes);
 
 void sgd(const Sgd& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
          const DeviceQueue& queue) {
@@ -240,6 +278,15 @@ void adam(const Adam& settings, std::span<const UpdatePiece> pieces, const float
 void digest(std::span<const DigestPiece> pieces, const DeviceQueue& queue) {
   fill_tables<Digests>(pieces,
                        [&](const Digests& table, Grid grid) { launch("digest", queue, grid, digest_words, table); });
+}
+
+void norms(std::span<const NormPiece> pieces, const DeviceQueue& queue) {
+  fill_blocks<Norms, portable::kLaneBlock>(pieces, [&](const Norms& table, int64_t blocks) {
+    const Scratch<float> partials(queue, blocks);
+    launch("norms", queue, grid_of_warps(blocks), square_blocks, table, static_cast<unsigned>(blocks), partials.get());
+    launch("norms", queue, grid_of_warps(table.count), finish_norms, table, static_cast<unsigned>(blocks),
+           partials.get());
+  });
 }
 
 void clip_factor(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) {
@@ -269,6 +316,7 @@ void add_zero(float* dst, const float* a, size_t n, const DeviceQueue& queue) {
 const DeviceUpdates device_updates = {.sgd = sgd,
                                       .adam = adam,
                                       .digest = digest,
+                                      .norms = norms,
                                       .clip_factor = clip_factor,
                                       .fold_scaled = fold_scaled,
                                       .add = add,

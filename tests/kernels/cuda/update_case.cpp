@@ -161,7 +161,26 @@ std::string digest_case(uint32_t seed) {
   return report(differences, shape_of("arrays", pieces.size()));
 }
 
+std::string norm_case(uint32_t seed) {
+  Draw draw(seed);
+  std::vector<int64_t> sizes = draw_sizes(draw);
+  sizes.push_back(draw.one_of<int64_t>({4095, 4096, 4097, draw.integer(8000, 40000)}));
+  std::erase(sizes, 0);
+  std::list<Twin<float>> arrays;
+  Twin<float> norms(Draw::blank(static_cast<int64_t>(sizes.size())));
+  std::vector<NormPiece> pieces;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    Twin<float>& array = arrays.emplace_back(draw.floats(sizes[i]));
+    portable::l2_norm(norms.here() + i, array.here(), {1, sizes[i], 1}, on_cpu());
+    pieces.push_back({array.there(), array.size(), norms.there() + i});
+  }
+  const DeviceQueue& queue = *on_device().device;
+  queue.updates->norms(pieces, queue);
+  return report(norms.difference("norm"), shape_of("arrays", pieces.size()));
+}
+
 std::string sum_case(uint32_t seed) {
+  if (seed % 5 == 4) return norm_case(seed);
   if (seed % 4 == 0) return fold_case(seed);
   if (seed % 4 == 1) return digest_case(seed);
   Draw draw(seed);
