@@ -66,7 +66,8 @@ endif()
 # IEEE arithmetic, and nothing fused but where the source says so. Without -use_fast_math these are nvcc's defaults but
 # for -fmad; they decide bits, so they are said.
 set(ESTRAIN_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
-    -diag-suppress 1675 -Xcompiler=-ffp-contract=off,-fno-math-errno -gencode=arch=compute_75,code=compute_75)
+    -diag-suppress 1675 -Xcompiler=-ffp-contract=off,-fno-math-errno --compress-mode=size
+    -gencode=arch=compute_75,code=compute_75)
 if(ESTRAIN_CUDA_ARCHITECTURES STREQUAL all)
   set(real 75 80 86 89 90 100 120)
 else()
