@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace estrain::kernels::test {
 
 struct PinnedOutcome {
-  std::string operation;
   uint32_t cases = 0;       // shapes
   uint32_t without = 0;     // of which no algorithm was found for
   uint32_t algorithms = 0;  // tried, over all shapes
@@ -18,10 +16,7 @@ struct PinnedOutcome {
   std::string first;        // the first fault: shape, algorithm, element
 };
 
-// Libraries and device are those of the process.
-std::vector<PinnedOutcome> check_pinned(uint32_t seeds);
-
-// One shape drawn from a seed; what came of it is added to `outcome`.
+// One shape drawn from a seed, with the process's libraries and device; what came of it is added to `outcome`.
 void check_product(uint32_t seed, PinnedOutcome& outcome);
 void check_convolution(uint32_t seed, PinnedOutcome& outcome);
 void record(PinnedOutcome& outcome, uint32_t seed, const std::map<std::string, std::string>& shape, uint32_t algorithms,
