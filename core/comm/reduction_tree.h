@@ -12,6 +12,7 @@
 // D0 (EasyScale section 3.3) sums left to right within a worker and then over workers instead: cheaper on some
 // transports, but its bits depend on the placement.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,9 @@
 namespace estrain::comm {
 
 enum class SumOrder { tree, left_to_right };
+
+// Partial sums that a stack ever holds: those of a tree over 2^63 ESTs.
+inline constexpr size_t kDeepestStack = 64;
 
 // What one worker does with the gradients of its ESTs, in order of virtual rank.
 struct FoldPlan {

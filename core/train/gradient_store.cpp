@@ -5,18 +5,13 @@
 #include "core/base/error.h"
 
 namespace estrain::train {
-namespace {
-
-constexpr size_t kDeepestStack = 64;
-
-}  // namespace
 
 GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order)
     : job_(job), memory_(memory), factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
   const int64_t ests = job.spec().job.ests;
   fold_ = comm::plan_fold(job.sum_order(), ests, order.own());
   finish_ = comm::plan_finish(job.sum_order(), ests, order.ranges);
-  if (finish_.depth > static_cast<int>(kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
+  if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   std::vector<int64_t> first_slot;
   for (const EstRange& range : order.ranges) {
     first_slot.push_back(slots_);
@@ -36,7 +31,7 @@ est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin
 void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
   const auto [depth, merges] = fold_.arrivals[arrival];
   const int64_t target = own_first_slot_ + depth - merges;
-  std::array<est::Partial, kDeepestStack> left;
+  std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
   float* out = memory_.gradient_slot(target) + job_.gradient_offset(parameter);
   const bool present =
@@ -48,7 +43,7 @@ const float* GradientStore::sum_with_last(size_t parameter, const float* last, s
                                           float* scratch) const {
   const auto [depth, merges] = fold_.arrivals.back();
   if (merges == 0 && factor_ == 1.0f) return last == nullptr ? nullptr : last + begin;
-  std::array<est::Partial, kDeepestStack> left;
+  std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i)
     left[static_cast<size_t>(i)] = partial(own_first_slot_ + depth - merges + i, parameter, begin);
   const float* gradient = last == nullptr ? nullptr : last + begin;
@@ -58,7 +53,7 @@ const float* GradientStore::sum_with_last(size_t parameter, const float* last, s
 // Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for what it
 // computes; only sums are written, sources are read where they lie.
 const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float* scratch) const {
-  std::array<est::Partial, kDeepestStack> stack;
+  std::array<est::Partial, comm::kDeepestStack> stack;
   size_t height = 0;
   for (int instruction : finish_.program) {
     if (instruction >= 0) {

@@ -20,7 +20,7 @@ data::Batch first_batch(const Job& job) {
 
 void Trial::run(const data::Batch& batch) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  hooks.backward(job.model().loss(as_tensors(batch, device)), [](size_t, const float*) {});
+  hooks.backward_on_device(job.model().loss(as_tensors(batch, device)), [](size_t, const torch::Tensor&) {});
   device.finish();
 }
 

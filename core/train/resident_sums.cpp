@@ -5,11 +5,6 @@
 #include <array>
 
 namespace estrain::train {
-namespace {
-
-constexpr size_t kDeepestStack = 64;
-
-}  // namespace
 
 at::Tensor new_floats(size_t count, const device::Device& device) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kFloat).device(device.torch_device()));
@@ -43,21 +38,21 @@ const float* ResidentSums::fold(size_t arrival, size_t parameter, const at::Tens
   const int target = depth - merges;
   bool whole = gradient.defined();
   for (int i = 0; i < merges; ++i) whole &= present(target + i, parameter);
-  const bool is_present = whole ? fold_later(parameter, gradient) : fold_absent(target, merges, parameter, gradient);
+  if (whole) fold_later(parameter, gradient);
+  const bool is_present = whole || fold_absent(target, merges, parameter, gradient);
   present_[static_cast<size_t>(target)][parameter] = is_present ? 1 : 0;
   return is_present ? values(target) + job_.gradient_offset(parameter) : nullptr;
 }
 
-bool ResidentSums::fold_later(size_t parameter, const at::Tensor& gradient) {
+void ResidentSums::fold_later(size_t parameter, const at::Tensor& gradient) {
   pending_.push_back({gradient.const_data_ptr<float>(), job_.gradient_offset(parameter), job_.elements(parameter)});
   pending_gradients_.push_back(gradient);
   pending_elements_ += job_.elements(parameter);
   if (pending_elements_ >= kEnoughElements) flush();
-  return true;
 }
 
 bool ResidentSums::fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient) {
-  std::array<est::Partial, kDeepestStack> left;
+  std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter);
   return est::fold_absent_on_device(
       {left.data(), static_cast<size_t>(merges)}, gradient.defined() ? gradient.const_data_ptr<float>() : nullptr,
@@ -68,7 +63,7 @@ void ResidentSums::flush() {
   if (pending_.empty()) return;
   const auto [depth, merges] = plan_.arrivals[pending_arrival_];
   const int target = depth - merges;
-  std::array<const float*, kDeepestStack> left;
+  std::array<const float*, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = values(target + i);
   device_.queue()->updates->fold_scaled(values(target), {left.data(), static_cast<size_t>(merges)}, factor_, pending_,
                                         *device_.queue());

@@ -46,7 +46,7 @@ class ResidentSums {
 
  private:
   est::Partial partial(int slot, size_t parameter) const;
-  bool fold_later(size_t parameter, const at::Tensor& gradient);
+  void fold_later(size_t parameter, const at::Tensor& gradient);
   bool fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient);
 
   const Job& job_;

@@ -390,13 +390,7 @@ uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.header().committed.load());
   place.model.load_buffers(place.memory.header().committed.load());
-  const data::Batch batch = first_batch(place.job);
-  if (place.device.torch_device().is_cpu()) return Trial{place.job, place.hooks, place.device}.run(batch);
-  // Gradients stay where they are: the host has no memory for them where the state is a GPU's.
-  operators::begin_random_stream(0, operators::warming_stream, 0);
-  place.hooks.backward_on_device(place.job.model().loss(as_tensors(batch, place.device)),
-                                 [](size_t, const torch::Tensor&) {});
-  place.device.finish();
+  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
 }
 
 }  // namespace estrain::train

@@ -9,10 +9,10 @@ namespace estrain::kernels::cuda {
 // take(load(0)), take(load(1)), ... take(load(n - 1)), the loads of `ahead` terms before the first of them is taken.
 template <int ahead, typename Load, typename Take>
 __device__ inline void in_order(int64_t n, Load load, Take take) {
-  using Term = decltype(load(n));
+  using Value = decltype(load(n));
   int64_t i = 0;
   for (; i + ahead <= n; i += ahead) {
-    Term terms[ahead];
+    Value terms[ahead];
 #pragma unroll
     for (int k = 0; k < ahead; ++k) terms[k] = load(i + k);
 #pragma unroll
@@ -20,7 +20,7 @@ __device__ inline void in_order(int64_t n, Load load, Take take) {
   }
   if (i >= n) return;
   const int left = static_cast<int>(n - i);
-  Term terms[ahead] = {};
+  Value terms[ahead] = {};
 #pragma unroll
   for (int k = 0; k < ahead; ++k) {
     if (k < left) terms[k] = load(i + k);

@@ -58,10 +58,12 @@ struct Heads {
 // Tokens as an operand: a lane or a step for each, the other for channels.
 template <bool steps_adjacent>
 struct Tokens : Strided<steps_adjacent> {
-  int64_t batch_stride, head_stride;
+  int64_t head_stride;
   Heads heads;
 
-  __device__ void select(int64_t z) { this->data += heads.batch_of(z) * batch_stride + heads.head_of(z) * head_stride; }
+  __device__ void select(int64_t z) {
+    this->data += heads.batch_of(z) * this->batch_stride + heads.head_of(z) * head_stride;
+  }
 };
 template <bool steps_adjacent>
 Tokens<steps_adjacent> tokens(const AttentionInput& x, const Heads& heads) {
@@ -90,18 +92,10 @@ struct ScoreOutput {
     if (mask.data != nullptr) mask.data += heads.batch_of(z) * mask.batch_stride + heads.head_of(z) * mask.head_stride;
   }
   __device__ int64_t column(int64_t c) const { return c; }
-  __device__ float score(int64_t row, int64_t column, float total) const {
+  __device__ float* at(int64_t row, int64_t place) const { return scores + row * keys + place; }
+  __device__ float result(int64_t row, int64_t place, float total) const {
     const float scaled = scale * total;
-    return mask.data == nullptr ? scaled : scaled + mask.data[row * mask.query_stride + column * mask.key_stride];
-  }
-  __device__ void put(int64_t row, int64_t column, float total) const {
-    scores[row * keys + column] = score(row, column, total);
-  }
-  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
-    Four results;
-#pragma unroll
-    for (int i = 0; i < kQuad; ++i) results.of[i] = score(row, column + i, totals.of[i]);
-    *reinterpret_cast<Four*>(scores + row * keys + column) = results;
+    return mask.data == nullptr ? scaled : scaled + mask.data[row * mask.query_stride + place * mask.key_stride];
   }
 };
 
@@ -119,18 +113,10 @@ struct TokenOutput {
     if (factors != nullptr) factors += z * rows;
   }
   __device__ int64_t column(int64_t c) const { return c; }
-  __device__ float result(int64_t row, float total) const {
+  __device__ float* at(int64_t row, int64_t place) const { return to.data + row * to.token_stride + place; }
+  __device__ float result(int64_t row, int64_t, float total) const {
     const float scaled = total * (factors == nullptr ? factor : factors[row]);
     return row >= without_terms ? 0.0f : scaled;
-  }
-  __device__ void put(int64_t row, int64_t column, float total) const {
-    to.data[row * to.token_stride + column] = result(row, total);
-  }
-  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
-    Four results;
-#pragma unroll
-    for (int i = 0; i < kQuad; ++i) results.of[i] = result(row, totals.of[i]);
-    *reinterpret_cast<Four*>(to.data + row * to.token_stride + column) = results;
   }
 };
 
@@ -273,7 +259,7 @@ void score(const Attention& a, const Heads& heads, const AttentionInput& x, cons
 // to[query] = factor * weights[query][key] . x[key]
 void weigh_keys(const Attention& a, const Heads& heads, const float* weights, const AttentionInput& x,
                 const AttentionOutput& to, float factor, const float* factors, const DeviceQueue& queue) {
-  const Strided<true> rows = {weights, a.keys, 1, a.queries * a.keys, 0, 1, a.keys % kQuad == 0};
+  const Strided<true> rows = {weights, a.keys, 1, a.queries * a.keys, a.keys % kQuad == 0};
   const TokenOutput out = {to, a.queries, a.queries, factor, factors, heads, in_quads(to)};
   multiply_ranges("attention_keys", Sizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads), out,
                   KeyTerms{a.keys, a.causal}, queue);
@@ -282,7 +268,7 @@ void weigh_keys(const Attention& a, const Heads& heads, const float* weights, co
 // to[key] = factor * weights[query][key] . x[query]
 void weigh_queries(const Attention& a, const Heads& heads, const float* weights, const AttentionInput& x,
                    const AttentionOutput& to, float factor, const DeviceQueue& queue) {
-  const Strided<false> rows = {weights, 1, a.keys, a.queries * a.keys, 0, 1, a.keys % kQuad == 0};
+  const Strided<false> rows = {weights, 1, a.keys, a.queries * a.keys, a.keys % kQuad == 0};
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? portable::round_up(a.queries, portable::kCausalRows) : a.keys;
   const TokenOutput out = {to, a.keys, reached, factor, nullptr, heads, in_quads(to)};
   multiply_ranges("attention_queries", Sizes{heads.count, a.keys, a.dim}, a.queries, rows, tokens<false>(x, heads), out,

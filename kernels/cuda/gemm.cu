@@ -18,18 +18,10 @@ struct GemmOutput {
     if (d != nullptr) d += z * d_batch;
   }
   __device__ int64_t column(int64_t column) const { return column; }
-  __device__ float result(int64_t row, int64_t column, float total) const {
+  __device__ float* at(int64_t row, int64_t place) const { return c + row * c_row + place; }
+  __device__ float result(int64_t row, int64_t place, float total) const {
     const float scaled = alpha * total;
-    return d == nullptr ? scaled : fused(beta, d[row * d_row + column * d_column], scaled);
-  }
-  __device__ void put(int64_t row, int64_t column, float total) const {
-    c[row * c_row + column] = result(row, column, total);
-  }
-  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
-    Four results;
-#pragma unroll
-    for (int i = 0; i < kQuad; ++i) results.of[i] = result(row, column + i, totals.of[i]);
-    *reinterpret_cast<Four*>(c + row * c_row + column) = results;
+    return d == nullptr ? scaled : fused(beta, d[row * d_row + place * d_column], scaled);
   }
 };
 
@@ -37,9 +29,9 @@ struct GemmOutput {
 template <typename Body>
 void with_operand(const portable::GemmOperand& x, int64_t lane_stride, int64_t step_stride, Body body) {
   if (step_stride == 1) {
-    body(Strided<true>{x.data, lane_stride, 1, x.batch_stride, 0, 1, in_quads(x.data, 1, lane_stride, x.batch_stride)});
+    body(Strided<true>{x.data, lane_stride, 1, x.batch_stride, in_quads(x.data, 1, lane_stride, x.batch_stride)});
   } else {
-    body(Strided<false>{x.data, lane_stride, step_stride, x.batch_stride, 0, 1,
+    body(Strided<false>{x.data, lane_stride, step_stride, x.batch_stride,
                         in_quads(x.data, lane_stride, step_stride, x.batch_stride)});
   }
 }

@@ -7,11 +7,13 @@
 //            Reader<lanes>       brings tiles to shared memory (readers.h)
 //            lane(l), step(k)    whatever at() needs of row or column l, and of term k
 //            at(lane, step)      the element
-//   output   select(z), column(c), put(row, column, total)
-//            quads               whether columns 4 i to 4 i + 3 lie side by side, 16-byte aligned, for
-//            put_quad(row, column of the first, totals)
+//   output   select(z)
+//            column(c)           the place of column c in a row
+//            result(row, place, total), at(row, place)   what is stored, and where
+//            quads               whether places of columns 4 i to 4 i + 3 follow each other, 16-byte aligned
 //   range    [begin(row), end(row)): the terms of a row; multiples of kTileSteps but for the end of all, and never
-//            decreasing with the row. wanted(last row, first column): whether any of a tile's outputs is.
+//            decreasing with the row; the rows of a tile begin in one block and end in one.
+//            wanted(last row, first column): whether any of a tile's outputs is.
 //
 // None of the ways to compute them reaches the order of a sum: tiles of 64 or 128 by 64 or 128 outputs by way of shared
 // memory, each thread with 4 or 8 by 4 or 8 of them in registers; or, for few rows, a thread for each output. Where
@@ -21,6 +23,7 @@
 
 #include "kernels/cuda/ahead.h"
 #include "kernels/cuda/families.h"
+#include "kernels/cuda/product_way.h"
 #include "kernels/cuda/readers.h"
 #include "kernels/cuda/value.h"
 #include "kernels/portable/order.h"
@@ -28,6 +31,7 @@
 namespace estrain::kernels::cuda {
 
 static_assert(kBlock % kTileSteps == 0 && portable::kCausalRows % kTileSteps == 0);
+static_assert(kBlock % (2 * kGroup) == 0);  // so causal rows of a tile begin and end in one block
 
 // All rows have all terms.
 struct AllTerms {
@@ -36,11 +40,6 @@ struct AllTerms {
   __host__ __device__ int64_t begin(int64_t) const { return 0; }
   __host__ __device__ int64_t end(int64_t) const { return k; }
   __host__ __device__ bool wanted(int64_t, int64_t) const { return true; }
-};
-
-struct Sizes {
-  int64_t batch, rows, columns;
-  __host__ __device__ int64_t outputs() const { return batch * rows * columns; }
 };
 
 // Blocks of sums that are computed side by side: [first, last) of them, `each` to a block of threads or a thread.
@@ -67,12 +66,17 @@ struct Sums {
   static constexpr int kColumns = column_groups * kQuad;
   float at[row_groups * kQuad][kColumns];
 
-  __device__ void clear(int group) {
+  // f(i, sum) for the i-th sum, i counting from 0.
+  template <typename Each>
+  __device__ void for_each(Each f) {
 #pragma unroll
-    for (int r = 0; r < kQuad; ++r) {
+    for (int r = 0; r < row_groups * kQuad; ++r) {
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) at[group * kQuad + r][c] = 0;
+      for (int c = 0; c < kColumns; ++c) f(r * kColumns + c, at[r][c]);
     }
+  }
+  __device__ void clear() {
+    for_each([](int, float& sum) { sum = 0; });
   }
 
   // One term for the groups of rows that have it.
@@ -98,15 +102,17 @@ struct Sums {
   }
 };
 
-// f(i, r, c) for a group's rows r and all columns c of a thread, i counting from 0 over all groups.
-template <int column_groups, typename Each>
-__device__ void for_group(int group, Each f) {
-  constexpr int columns = column_groups * kQuad;
+template <typename Output>
+__device__ void put(const Output& out, int64_t row, int64_t place, float total) {
+  *out.at(row, place) = out.result(row, place, total);
+}
+// Four columns, the first at `place`.
+template <typename Output>
+__device__ void put_quad(const Output& out, int64_t row, int64_t place, const Four& totals) {
+  Four results;
 #pragma unroll
-  for (int r = group * kQuad; r < (group + 1) * kQuad; ++r) {
-#pragma unroll
-    for (int c = 0; c < columns; ++c) f(r * columns + c, r, c);
-  }
+  for (int i = 0; i < kQuad; ++i) results.of[i] = out.result(row, place + i, totals.of[i]);
+  *reinterpret_cast<Four*>(out.at(row, place)) = results;
 }
 
 // Puts out[row(r)][first column + ...] for a thread's rows and columns. value(r, c): of its r-th row and c-th column.
@@ -123,7 +129,7 @@ __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_col
         Four totals;
 #pragma unroll
         for (int c = 0; c < kQuad; ++c) totals.of[c] = value(r, g * kQuad + c);
-        if (row < sizes.rows) out.put_quad(row, place, totals);
+        if (row < sizes.rows) put_quad(out, row, place, totals);
       }
       continue;
     }
@@ -135,7 +141,7 @@ __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_col
       for (int r = 0; r < row_groups * kQuad; ++r) {
         const int64_t row = first_row + r / kQuad * kGroup + r % kQuad;
         const float total = value(r, g * kQuad + c);
-        if (row < sizes.rows) out.put(row, place, total);
+        if (row < sizes.rows) put(out, row, place, total);
       }
     }
   }
@@ -147,10 +153,8 @@ struct PartialOutput {
   int64_t columns;
   bool quads;
   __device__ int64_t column(int64_t c) const { return c; }
-  __device__ void put(int64_t row, int64_t column, float total) const { to[row * columns + column] = total; }
-  __device__ void put_quad(int64_t row, int64_t column, const Four& totals) const {
-    *reinterpret_cast<Four*>(to + row * columns + column) = totals;
-  }
+  __device__ float* at(int64_t row, int64_t place) const { return to + row * columns + place; }
+  __device__ float result(int64_t, int64_t, float total) const { return total; }
 };
 
 // `split`: block sums go to parts.partials, else totals to the output.
@@ -181,18 +185,15 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (last * kBlock < end) end = static_cast<int>(last * kBlock);
   }
   const int row = own_row(), column = own_column();
-  bool active[row_groups], in_block[row_groups], begun[row_groups];
+  bool active[row_groups];
   Sums<row_groups, column_groups> sums;
   // What blocks before have come to. Needed once in kBlock terms, so it lies in memory: two blocks of threads then fit
   // a processor's registers.
   float storage[split ? 1 : row_groups * column_groups * kQuad * kQuad];
   float* const totals = split ? nullptr : in_memory(storage);
+  sums.clear();
 #pragma unroll
-  for (int g = 0; g < row_groups; ++g) {
-    sums.clear(g);
-    in_block[g] = begun[g] = false;
-    active[g] = true;
-  }
+  for (int g = 0; g < row_groups; ++g) active[g] = true;
 
   const Lanes a_lanes = {static_cast<int>(tile_row), static_cast<int>(sizes.rows)};
   const Lanes b_lanes = {static_cast<int>(tile_column), static_cast<int>(sizes.columns)};
@@ -205,6 +206,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     b_reader.write(b, b_tiles[0]);
   }
   __syncthreads();
+  bool begun = false;
   for (int now = 0; k < end;) {
     const int stop = lesser_of((k / kBlock + 1) * kBlock, end);
 #pragma unroll 1
@@ -219,7 +221,6 @@ __global__ void __launch_bounds__(kThreads, 2)
         for (int g = 0; g < row_groups; ++g) {
           const int first = a_lanes.first + g * kGroup + row;
           active[g] = k >= range.begin(first) && k < range.end(first);
-          in_block[g] = in_block[g] || active[g];
         }
       }
       if (next <= end) {
@@ -241,30 +242,17 @@ __global__ void __launch_bounds__(kThreads, 2)
                                      sizes.columns % kQuad == 0};
       put_tile<row_groups, column_groups>(partial, forgotten(a_lanes.first) + row, forgotten(b_lanes.first) + column,
                                           sizes, [&](int r, int c) { return sums.at[r][c]; });
-#pragma unroll
-      for (int g = 0; g < row_groups; ++g) sums.clear(g);
+      sums.clear();
       continue;
     }
     // Of the last block, what is in registers goes to the output from there.
-#pragma unroll
-    for (int g = 0; g < row_groups; ++g) {
-      if (!Range::whole && !in_block[g]) continue;
-      if (begun[g]) {
-        for_group<column_groups>(g, [&](int i, int r, int c) { sums.at[r][c] = totals[i] + sums.at[r][c]; });
-      }
-      if (k >= end) continue;
-      for_group<column_groups>(g, [&](int i, int r, int c) { totals[i] = sums.at[r][c]; });
-      sums.clear(g);
-      begun[g] = true;
-      in_block[g] = false;
-    }
+    if (begun) sums.for_each([&](int i, float& sum) { sum = totals[i] + sum; });
+    if (k >= end) break;
+    sums.for_each([&](int i, float& sum) { totals[i] = sum; });
+    sums.clear();
+    begun = true;
   }
   if constexpr (!split) {
-#pragma unroll
-    for (int g = 0; g < row_groups; ++g) {
-      if (Range::whole || !begun[g] || in_block[g]) continue;
-      for_group<column_groups>(g, [&](int i, int r, int c) { sums.at[r][c] = totals[i]; });
-    }
     put_tile<row_groups, column_groups>(out, a_lanes.first + row, b_lanes.first + column, sizes,
                                         [&](int r, int c) { return sums.at[r][c]; });
   }
@@ -282,26 +270,21 @@ __device__ float block_of_output(const A& a, const B& b, int64_t row, int64_t co
 }
 
 // A thread for each output.
-template <typename A, typename B, typename Output, typename Range>
-__global__ void multiply_each(Sizes sizes, A a, B b, Output out, Range range) {
+template <typename A, typename B, typename Output>
+__global__ void multiply_each(Sizes sizes, A a, B b, Output out, int64_t k) {
   const int64_t index = thread_index();
   if (index >= sizes.outputs()) return;
   const int64_t column = index % sizes.columns, row = index / sizes.columns % sizes.rows;
   const int64_t z = index / sizes.columns / sizes.rows;
-  if (!range.wanted(row, column)) return;
   a.select(z);
   b.select(z);
   out.select(z);
-  const int64_t first = range.begin(row), last = range.end(row);
   float total = 0;
-  bool begun = false;
-  for (int64_t block = first / kBlock * kBlock; block < last; block += kBlock) {
-    const int64_t begin = block < first ? first : block, end = block + kBlock < last ? block + kBlock : last;
-    const float sum = block_of_output(a, b, row, column, begin, end);
-    total = begun ? total + sum : sum;
-    begun = true;
+  for (int64_t begin = 0; begin < k; begin += kBlock) {
+    const float sum = block_of_output(a, b, row, column, begin, begin + kBlock < k ? begin + kBlock : k);
+    total = begin == 0 ? sum : total + sum;
   }
-  out.put(row, out.column(column), total);
+  put(out, row, out.column(column), total);
 }
 
 // A thread for each block of each output, to parts.partials.
@@ -332,71 +315,7 @@ __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, b
     return;
   }
   out.select(z);
-  out.put(place / sizes.columns, out.column(place % sizes.columns), total);
-}
-
-// ---- Which way ----
-
-// Tiles of so many groups of rows and columns, or a thread for each output; a sum in one go, or its blocks in `parts`
-// parts side by side.
-struct Way {
-  int row_groups = 0, column_groups = 0;  // 0: a thread for each output
-  int64_t parts = 1;
-};
-
-static constexpr int64_t kFewRows = 16;                     // of outputs: tiles would be mostly empty
-static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: they stay in a large GPU's cache
-
-// Rough cycles of the whole device, estimated from the machine code of sm_90 and not measured: a processor has 128
-// multiply-adds a cycle, of which a tile's shape and the number of blocks of threads beside it leave some unused.
-struct TileCost {
-  int row_groups, column_groups;
-  double pace, pace_alone;  // of all multiply-adds: with other blocks of threads on the processor, or alone
-};
-static constexpr TileCost kTileCosts[] = {
-    {2, 2, 0.68, 0.50}, {1, 2, 0.60, 0.45}, {2, 1, 0.60, 0.45}, {1, 1, 0.48, 0.35}};
-static constexpr double kTileStart = 64;       // terms that starting and ending a tile are worth
-static constexpr double kBytesPerCycle = 12;   // of a processor's partial sums, written and read again
-static constexpr double kSecondLaunch = 4000;  // cycles
-
-static inline int64_t blocks_of(int64_t k) { return k <= kBlock ? 1 : divide_up(k, kBlock); }
-
-static inline double cycles_of(const TileCost& shape, const Sizes& s, int64_t k, int64_t parts, int64_t processors) {
-  const int64_t blocks = blocks_of(k), each = divide_up(blocks, parts);
-  const int64_t tiles = s.batch * divide_up(s.rows, shape.row_groups * kGroup) *
-                        divide_up(s.columns, shape.column_groups * kGroup) * divide_up(blocks, each);
-  const int64_t rounds = divide_up(tiles, processors);
-  const auto terms = static_cast<double>(parts == 1 ? k : each * kBlock) + kTileStart;
-  const double pace = rounds == 1 ? shape.pace_alone : shape.pace;
-  double cycles =
-      static_cast<double>(rounds * shape.row_groups * shape.column_groups) * (kGroup * kGroup / 128) * terms / pace;
-  if (parts > 1)
-    cycles += kSecondLaunch +
-              8.0 * static_cast<double>(s.outputs() * blocks) / (kBytesPerCycle * static_cast<double>(processors));
-  return cycles;
-}
-
-static inline Way way_for(const Sizes& s, int64_t k, const DeviceQueue& queue, bool may_split) {
-  const int64_t blocks = may_split ? blocks_of(k) : 1, processors = queue.processors;
-  Way best;
-  if (queue.layout > 0) {
-    const TileCost& shape = kTileCosts[queue.layout % 4];
-    return {shape.row_groups, shape.column_groups, lesser_of(static_cast<int>(blocks), 1 + queue.layout / 4 % 3)};
-  }
-  if (s.rows < kFewRows || s.columns < kFewRows) {
-    best.parts = s.outputs() < 512 * processors ? blocks : 1;
-    return best;
-  }
-  double least = 0;
-  for (const TileCost& shape : kTileCosts) {
-    for (int64_t parts = 1; parts <= blocks; parts = parts < 4 ? parts + 1 : parts * 3 / 2) {
-      const double cycles = cycles_of(shape, s, k, parts, processors);
-      if (best.row_groups > 0 && cycles >= least) continue;
-      least = cycles;
-      best = {shape.row_groups, shape.column_groups, parts};
-    }
-  }
-  return best;
+  put(out, place / sizes.columns, out.column(place % sizes.columns), total);
 }
 
 template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
@@ -458,7 +377,7 @@ void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& 
   const Way way = way_for(s, k, queue, true);
   if (way.parts > 1) return multiply_in_parts(name, s, k, a, b, out, way, queue);
   if (way.row_groups == 0) {
-    launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output, AllTerms>, s, a, b, out, AllTerms{k});
+    launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output>, s, a, b, out, k);
   } else {
     launch_tiles<false>(name, s, way, a, b, out, AllTerms{k}, Parts{}, queue);
   }

@@ -64,20 +64,18 @@ __host__ __device__ inline int lesser_of(int a, int b) { return a < b ? a : b; }
 
 // Whether quads from there on can be read at once: all strides but the one along the quad are multiples of it.
 static inline bool in_quads(const float* data, int64_t along, int64_t stride, int64_t other = 0, int64_t another = 0) {
-  return along == 1 && reinterpret_cast<uintptr_t>(data) % sizeof(Four) == 0 && stride % kQuad == 0 &&
-         other % kQuad == 0 && another % kQuad == 0;
+  return along == 1 && are_aligned(data) && stride % kQuad == 0 && other % kQuad == 0 && another % kQuad == 0;
 }
 
-// An operand by strides. The z-th of a batch lies at z / inner * outer_stride + z % inner * inner_stride. Quads are
-// read along steps (steps_adjacent) or along lanes.
+// An operand by strides. Quads are read along steps (steps_adjacent) or along lanes.
 template <bool steps_adjacent>
 struct Strided {
   const float* data;
   int64_t lane_stride, step_stride;
-  int64_t outer_stride = 0, inner_stride = 0, inner = 1;
-  bool quads = false;  // in_quads()
+  int64_t batch_stride;
+  bool quads;  // in_quads()
 
-  __device__ void select(int64_t z) { data += z / inner * outer_stride + z % inner * inner_stride; }
+  __device__ void select(int64_t z) { data += z * batch_stride; }
   __device__ int64_t lane(int64_t l) const { return l * lane_stride; }
   __device__ int64_t step(int64_t k) const { return k * step_stride; }
   __device__ float at(int64_t lane, int64_t step) const { return data[lane + step]; }

@@ -41,6 +41,16 @@ PoolingShape regular(const AdaptivePoolingShape& s) {
   return out;
 }
 
+// Windows of either kind; what max pooling read where is known by its indices.
+template <typename Shape>
+PoolingArguments max_backward_arguments(float* dx, const float* dy, const int64_t* indices, const Shape& shape) {
+  PoolingArguments a = arguments_of(shape);
+  a.dx = dx;
+  a.dy = dy;
+  a.indices = const_cast<int64_t*>(indices);  // read only, in backward
+  return a;
+}
+
 }  // namespace
 
 void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& shape, const Execution& execution) {
@@ -53,11 +63,7 @@ void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& sh
 
 void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const PoolingShape& shape,
                        const Execution& execution) {
-  PoolingArguments a = arguments_of(shape);
-  a.dx = dx;
-  a.dy = dy;
-  a.indices = const_cast<int64_t*>(indices);  // read only, in backward
-  pooling_loops_of(execution).max_backward(a, execution);
+  pooling_loops_of(execution).max_backward(max_backward_arguments(dx, dy, indices, shape), execution);
 }
 
 void average_pool(float* y, const float* x, const PoolingShape& shape, const Execution& execution) {
@@ -102,11 +108,7 @@ void adaptive_max_pool(float* y, int64_t* indices, const float* x, const Adaptiv
 
 void adaptive_max_pool_backward(float* dx, const float* dy, const int64_t* indices, const AdaptivePoolingShape& shape,
                                 const Execution& execution) {
-  PoolingArguments a = arguments_of(shape);
-  a.dx = dx;
-  a.dy = dy;
-  a.indices = const_cast<int64_t*>(indices);  // read only, in backward
-  pooling_loops_of(execution).adaptive_max_backward(a, execution);
+  pooling_loops_of(execution).adaptive_max_backward(max_backward_arguments(dx, dy, indices, shape), execution);
 }
 
 }  // namespace estrain::kernels::portable
