@@ -4,7 +4,6 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/add_cuda_dispatch.h>
 #include <ATen/ops/div_cuda_dispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
@@ -89,6 +88,7 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
     : index_(index),
       to_host_(stream_of(index, options)),
+      uploads_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
       queue_(index),
       arrivals_([index] { c10::cuda::set_device(index); }) {
   if (options.graphs) captured_passes_.emplace(std::make_unique<GraphCapture>(index));
@@ -121,10 +121,16 @@ std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorU
   return std::make_unique<CudaMirror>(bytes, to_host_, arrivals_);
 }
 
-at::Tensor CudaDevice::upload(const at::Tensor& host) {
-  at::Tensor staged = at::empty(host.sizes(), host.options().pinned_memory(true));
-  staged.copy_(host);
-  return staged.to(torch_device(), /*non_blocking=*/true);
+// Page-locked, as long as the system has some to give.
+device::HostMemory CudaDevice::host_memory() const {
+  return [index = index_](size_t bytes) -> std::shared_ptr<std::byte> {
+    c10::cuda::set_device(index);  // else the calling thread would open the first one
+    void* memory = nullptr;
+    if (cudaHostAlloc(&memory, bytes, cudaHostAllocPortable) == cudaSuccess)
+      return {static_cast<std::byte*>(memory), [](std::byte* locked) { (void)cudaFreeHost(locked); }};
+    (void)cudaGetLastError();
+    return nullptr;
+  };
 }
 
 void CudaDevice::read(const at::Tensor& values, Reader reader) {
@@ -153,6 +159,7 @@ std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::Exchan
 void CudaDevice::finish() {
   arrivals_.finish();
   c10::cuda::getCurrentCUDAStream(index_).synchronize();
+  uploads_.finish();
 }
 
 }  // namespace estrain::cuda

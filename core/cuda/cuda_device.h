@@ -2,14 +2,15 @@
 // A GPU behind the interface of a device.
 //
 // Work goes to the default stream, as it does in PyTorch. Copies to the host take a stream of their own beside it: each
-// waits for what was computed when it was asked for, and what is computed meanwhile does not wait for it. Everything
-// that the host waits for goes through one queue of arrivals.
+// waits for what was computed when it was asked for, and what is computed meanwhile does not wait for it. So do copies
+// of mini-batches to the GPU. Everything that the host waits for goes through one queue of arrivals.
 
 #include <c10/cuda/CUDAStream.h>
 
 #include "core/cuda/deterministic_operators.h"
 #include "core/cuda/kernel_queue.h"
 #include "core/cuda/pinned_operators.h"
+#include "core/cuda/uploads.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 
@@ -29,7 +30,9 @@ class CudaDevice : public device::Device {
   void pin_algorithms(const algorithms::Pinning& pinning) override;
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
-  at::Tensor upload(const at::Tensor& host) override;
+  device::HostMemory host_memory() const override;
+  at::Tensor upload(const at::Tensor& host) override { return uploads_.upload(host); }
+  void await_uploads() override { uploads_.await(); }
   void read(const at::Tensor& values, Reader reader) override;
   void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
   void defer(std::function<void()> action) override;
@@ -43,6 +46,7 @@ class CudaDevice : public device::Device {
  private:
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream to_host_;
+  Uploads uploads_;
   DeterministicOperators operators_;
   KernelQueue queue_;
   std::optional<PinnedOperators> pinned_;

@@ -9,16 +9,20 @@ constexpr std::align_val_t alignment{64};
 
 size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+std::shared_ptr<std::byte> ordinary_memory(size_t bytes) {
+  return {static_cast<std::byte*>(::operator new(bytes, alignment)),
+          [](std::byte* memory) { ::operator delete(memory, alignment); }};
+}
+
 }  // namespace
 
-void BatchBuffer::Free::operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
-
-BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity) {
+BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory) {
   const size_t samples = static_cast<size_t>(capacity);
   targets_at_ = round_up(samples * shape.input_bytes());
   indices_at_ = targets_at_ + round_up(samples * static_cast<size_t>(shape.targets()) * sizeof(int64_t));
   const size_t bytes = indices_at_ + round_up(samples * sizeof(int64_t));
-  memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+  if (memory) memory_ = memory(bytes);
+  if (!memory_) memory_ = ordinary_memory(bytes);
 }
 
 BatchPool::Lease BatchPool::take() {
@@ -30,7 +34,7 @@ BatchPool::Lease BatchPool::take() {
       return lease;
     }
   }
-  return Lease(new BatchBuffer(shape_, capacity_), Return{shared_from_this()});
+  return Lease(new BatchBuffer(shape_, capacity_, memory_), Return{shared_from_this()});
 }
 
 void BatchPool::Return::operator()(BatchBuffer* buffer) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -26,20 +27,21 @@ struct BatchRequest {
   int64_t size = 0;    // samples
 };
 
+// Memory of so many bytes from a multiple of 64 on; null where there is none of its kind. Thread-safe.
+using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
 class BatchBuffer {
  public:
-  BatchBuffer(const SampleShape& shape, int64_t capacity);
+  // In memory that `memory` gives, else in ordinary one.
+  BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory);
 
   std::byte* input() { return memory_.get(); }
   int64_t* targets() { return reinterpret_cast<int64_t*>(memory_.get() + targets_at_); }
   int64_t* indices() { return reinterpret_cast<int64_t*>(memory_.get() + indices_at_); }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
   size_t targets_at_, indices_at_;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::shared_ptr<std::byte> memory_;
 };
 
 // Thread-safe.
@@ -51,14 +53,16 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   };
   using Lease = std::unique_ptr<BatchBuffer, Return>;
 
-  // Batches of up to `capacity` samples.
-  BatchPool(const SampleShape& shape, int64_t capacity) : shape_(shape), capacity_(capacity) {}
+  // Batches of up to `capacity` samples. `memory` may be empty: ordinary memory.
+  BatchPool(const SampleShape& shape, int64_t capacity, HostMemory memory)
+      : shape_(shape), capacity_(capacity), memory_(std::move(memory)) {}
 
   Lease take();
 
  private:
   SampleShape shape_;
   int64_t capacity_;
+  HostMemory memory_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<BatchBuffer>> free_;
 };

@@ -38,6 +38,9 @@ class EvaluationPlan : public BatchPlan {
 
 Evaluation::Evaluation(const Dataset& test, const EvaluationOptions& options)
     : reader_(test, std::make_unique<EvaluationPlan>(test.size(), options),
-              {options.readers, options.prefetch, std::min(options.batch, test.size())}) {}
+              {.readers = options.readers,
+               .prefetch = options.prefetch,
+               .batch = std::min(options.batch, test.size()),
+               .memory = options.memory}) {}
 
 }  // namespace estrain::data

@@ -17,6 +17,7 @@ struct EvaluationOptions {
   int64_t first = 0, stride = 1;  // batches first, first + stride, …
   int64_t readers = 1;
   int64_t prefetch = 4;
+  HostMemory memory = {};  // where mini-batches lie; empty: ordinary memory
 };
 
 class Evaluation {

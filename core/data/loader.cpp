@@ -50,7 +50,8 @@ class TrainingPlan : public BatchPlan {
 Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start,
                const LoaderOptions& options)
     : reader_(dataset, std::make_unique<TrainingPlan>(sampler, ests, start, options),
-              {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch}) {}
+              {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
+               options.memory}) {}
 
 Batch Loader::next() {
   std::optional<Batch> batch = reader_.next();

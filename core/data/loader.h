@@ -25,6 +25,7 @@ struct LoaderOptions {
   std::optional<int64_t> steps;  // steps until the job's end, from `start`: nothing is read beyond them
   int64_t most_readers = 1;      // where that is more than `readers`: as many as it takes not to wait (reader_tuning.h)
   int64_t most_prefetch = 1;     // where that is more than `prefetch`: as far ahead as it takes
+  HostMemory memory = {};        // where mini-batches lie; empty: ordinary memory
 };
 
 class Loader {
@@ -34,6 +35,7 @@ class Loader {
 
   // Waits for the next mini-batch. Throws what went wrong while reading it; Fault::bug beyond the last step.
   Batch next();
+  bool is_ready() { return reader_.is_ready(); }           // there is a mini-batch that next() need not wait for
   int64_t readers() const { return reader_.readers(); }    // threads, now
   int64_t prefetch() const { return reader_.prefetch(); }  // mini-batches ahead, now
 

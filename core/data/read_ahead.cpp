@@ -34,7 +34,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, co
       shape_(dataset.shape()),
       plan_(std::move(plan)),
       options_(options),
-      pool_(std::make_shared<BatchPool>(shape_, options.batch)),
+      pool_(std::make_shared<BatchPool>(shape_, options.batch, options.memory)),
       prefetch_(options.prefetch) {
   if (options.readers < 1 || options.prefetch < 1)
     throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
@@ -108,6 +108,12 @@ std::optional<Batch> ReadAhead::next() {
   if (slot.failure) std::rethrow_exception(slot.failure);
   if (tuning_) tune(asked_ns, monotonic_ns());
   return Batch(slot.request, shape_, std::move(slot.buffer));
+}
+
+bool ReadAhead::is_ready() {
+  std::lock_guard lock(mutex_);
+  return !failure_ && !slots_.empty() && slots_.front().finished == slots_.front().request.size &&
+         !slots_.front().failure;
 }
 
 void ReadAhead::read_pieces(int64_t number) {

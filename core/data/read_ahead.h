@@ -44,6 +44,7 @@ class ReadAhead {
     int64_t batch = 1;          // samples of the largest mini-batch
     int64_t most_readers = 1;   // where that is more than `readers`: as many as it takes (reader_tuning.h)
     int64_t most_prefetch = 1;  // where that is more than `prefetch`: as far ahead as it takes
+    HostMemory memory = {};     // where mini-batches lie; empty: ordinary memory
   };
 
   // Starts reading. `dataset` must outlive the object (Batches may outlive both).
@@ -56,6 +57,8 @@ class ReadAhead {
   // The plan's next mini-batch, as soon as it is read; nothing after the last one. What a reader threw is thrown here,
   // in the place of its mini-batch and ever after. For one consumer thread.
   std::optional<Batch> next();
+  // Whether there is a mini-batch that next() returns without waiting.
+  bool is_ready();
 
   // Threads, now. For the consumer thread.
   int64_t readers() const { return static_cast<int64_t>(readers_.size()); }

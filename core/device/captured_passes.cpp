@@ -58,7 +58,7 @@ std::optional<Tensors> CapturedPasses::run(const Tensors& inputs, int64_t varian
 bool CapturedPasses::record(Recorded& recorded, const Tensors& inputs, const Pass& pass) {
   try {
     recorded.inputs = copies_of(inputs);
-    recorded.capture = backend_->capture([&] { recorded.outputs = pass(recorded.inputs); });
+    recorded.capture = backend_->capture([&recorded, pass] { recorded.outputs = pass(recorded.inputs); });
     return true;
   } catch (const std::exception& error) {
     given_up_ = true;

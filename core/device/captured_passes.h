@@ -32,7 +32,8 @@ class CaptureBackend {
   // Runs `work` on a stream for captures: behind all that was asked for before, and before all that comes after.
   virtual void beside(const std::function<void()>& work) = 0;
   // Records what `work` launches, without computing it. From inside of beside(). Throws what `work` throws, and where
-  // it cannot be recorded; then nothing has been computed, and generators stand where they stood.
+  // it cannot be recorded; then nothing has been computed, and generators stand where they stood. A backend may call
+  // `work` when it replays: what it refers to lasts as long as the capture.
   virtual std::unique_ptr<Capture> capture(const std::function<void()>& work) = 0;
 };
 
@@ -47,8 +48,8 @@ class CapturedPasses {
   using Pass = std::function<Tensors(const Tensors& inputs)>;
 
   // The outputs of `pass` for `inputs`, in memory of their own; an output may be undefined if it always is. `pass` must
-  // be the same at every call with the same `variant`. Nothing: run it yourself; it has left no trace. Throws what a
-  // pass that runs throws.
+  // be the same at every call with the same `variant`, and is kept. Nothing: run it yourself; it has left no trace.
+  // Throws what a pass that runs throws.
   std::optional<Tensors> run(const Tensors& inputs, int64_t variant, const Pass& pass);
 
   // The memory that passes use has changed its place: they are captured anew.

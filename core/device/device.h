@@ -27,6 +27,8 @@
 
 namespace estrain::device {
 
+using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
 // What tensors of the device are views of, standing for a region of host memory of the same size. A tensor lies in it
 // where it lies in the region; offsets are multiples of StateLayout's alignment, which is enough for any device.
 class Mirror {
@@ -76,9 +78,14 @@ class Device {
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;
   virtual std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) = 0;
 
-  // The same values on the device; `host` may go, or be written, when this returns, except where its memory is the
-  // device's own: then it must stay until finish().
+  // Host memory that upload() is quickest from (data/batch.h); empty: any.
+  virtual HostMemory host_memory() const { return {}; }
+  // The same values on the device, for what is asked for after await_uploads(). They are copied beside what is
+  // computed, behind the host's back: the device holds on to `host`, whose values must stay as they are as long as the
+  // tensor itself, or until finish(). Waits where two tensors are on their way already, or wait for what was asked for
+  // before them, so that one mini-batch at most is uploaded ahead.
   virtual at::Tensor upload(const at::Tensor& host) = 0;
+  virtual void await_uploads() {}
 
   // Calls `reader` with the values of a contiguous float32 tensor of this device, in host memory, which last as long as
   // the call.

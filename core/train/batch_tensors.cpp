@@ -4,17 +4,47 @@
 #include <torch/types.h>
 
 namespace estrain::train {
+namespace {
+
+// For what is asked for after Device::await_uploads(). The tensors share `batch`.
+model::Batch upload(const std::shared_ptr<const data::Batch>& batch, device::Device& device) {
+  std::vector<int64_t> dims = batch->shape().dims();
+  dims.insert(dims.begin(), batch->size());
+  const bool tokens = batch->shape().kind == data::SampleShape::Kind::tokens;
+  const auto send = [&](void* values, at::IntArrayRef sizes, at::ScalarType type) {
+    return device.upload(at::from_blob(
+        values, sizes, [batch](void*) {}, type));
+  };
+  model::Batch tensors;
+  tensors.input = tokens ? send(batch->tokens(), dims, torch::kLong) : send(batch->floats(), dims, torch::kFloat);
+  tensors.target = send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
+  return tensors;
+}
+
+}  // namespace
 
 model::Batch as_tensors(const data::Batch& batch, device::Device& device) {
-  std::vector<int64_t> dims = batch.shape().dims();
-  dims.insert(dims.begin(), batch.size());
-  const bool tokens = batch.shape().kind == data::SampleShape::Kind::tokens;
-  void* values = tokens ? static_cast<void*>(batch.tokens()) : batch.floats();
-  model::Batch tensors;
-  tensors.input = device.upload(at::from_blob(values, dims, tokens ? torch::kLong : torch::kFloat));
-  tensors.target =
-      device.upload(at::from_blob(batch.targets(), tokens ? dims : std::vector<int64_t>{batch.size()}, torch::kLong));
+  const std::shared_ptr<const data::Batch> not_owned(std::shared_ptr<const data::Batch>(), &batch);
+  model::Batch tensors = upload(not_owned, device);
+  device.await_uploads();
   return tensors;
+}
+
+DeviceBatch BatchFeed::upload_next() {
+  const auto batch = std::make_shared<const data::Batch>(loader_.next());
+  return {batch->rank(), upload(batch, device_)};
+}
+
+DeviceBatch BatchFeed::next() {
+  DeviceBatch batch = ahead_ ? std::move(*ahead_) : upload_next();
+  ahead_.reset();
+  device_.await_uploads();
+  return batch;
+}
+
+bool BatchFeed::look_ahead() {
+  if (!device_.torch_device().is_cpu() && !ahead_ && loader_.is_ready()) ahead_ = upload_next();
+  return ahead_.has_value();
 }
 
 }  // namespace estrain::train

@@ -230,14 +230,14 @@ int64_t ExchangedUpdate::complete() {
   share_buffers();
   place_.exchange->join();
   place_.device.finish_reads();
+  optimizer_.read_results();
   return met - done;
 }
 
 bool ExchangedUpdate::combine() {
   if (aborted_) return false;
   pulse_.beat(comm::Activity::meeting, monotonic_ns());
-  optimizer_.read_results();
-  place_.device.finish();
+  place_.device.finish_reads();
   place_.exchange->check();
   pulse_.beat(comm::Activity::computing, monotonic_ns());
   return place_.memory.header().abort.load() == 0;

@@ -37,9 +37,14 @@ int64_t ResidentUpdate::complete() {
   } else {
     flush();
   }
+  place_.device.finish_reads();
   optimizer_.read_results();
-  place_.device.finish();
   return 0;
+}
+
+bool ResidentUpdate::combine() {
+  place_.device.finish_reads();
+  return true;
 }
 
 }  // namespace estrain::train

@@ -16,7 +16,7 @@ class ResidentUpdate : public ResidentStep {
 
   void begin_step(int64_t step) override;
   int64_t complete() override;
-  bool combine() override { return true; }
+  bool combine() override;
 
  private:
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;

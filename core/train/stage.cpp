@@ -33,7 +33,7 @@ int64_t cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-data::LoaderOptions loader_options(const Job& job, int64_t from_step) {
+data::LoaderOptions loader_options(const Job& job, const device::Device& device, int64_t from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cores());
@@ -42,6 +42,7 @@ data::LoaderOptions loader_options(const Job& job, int64_t from_step) {
   options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
   options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step);
+  options.memory = device.host_memory();
   return options;
 }
 
@@ -92,7 +93,8 @@ Stage::Stage(Workplace& place, StageOrder order)
       pulse_(memory_.pulse(order_.worker.value)),
       loader_(*job_.data().train, job_.sampler(), order_.own(),
               job_.sampler().cursor_at(Step(memory_.header().committed.load())),
-              loader_options(job_, memory_.header().committed.load())),
+              loader_options(job_, place_.device, memory_.header().committed.load())),
+      feed_(loader_, place_.device),
       can_be_resident_(can_be_resident(place_, order_)),
       finished_(memory_.header().finished, memory_.header().abort, order_.workers(), spins(order_)),
       saved_(memory_.header().saved, memory_.header().abort, order_.workers(), spins(order_)),
@@ -169,7 +171,9 @@ bool Stage::step(int64_t step) {
     return false;
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
-  if (!run_ests(step) || !update_->combine()) return false;
+  if (!run_ests(step)) return false;
+  begin_ahead(step + 1);
+  if (!update_->combine()) return false;
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -194,20 +198,41 @@ bool Stage::run_ests(int64_t step) {
   return true;
 }
 
-// Asks the device for all that the EST's mini-batch gives; it is there when the device has finished.
-void Stage::run_est(size_t arrival, int64_t step) {
-  std::byte* new_state = place_.host_state(step + 1);
-  const data::Batch batch = loader_.next();
-  const int64_t rank = batch.rank().value;
+// The next EST of this worker's.
+Stage::BegunEst Stage::begin_est(int64_t step) {
+  const DeviceBatch batch = feed_.next();
   if (!begun_) {
     begun_ = true;
     memory_.header().stage_started_ns.store(monotonic_ns());
     memory_.header().stage_started.fetch_add(1);
   }
+  return {step, batch.rank.value, begin_pass(place_, batch, step)};
+}
+
+// While the host waits for the results of a step, and commits it, the GPU goes on with the first EST of the next one.
+// Its state is there for the device; who leaves instead of training it leaves no trace of what was begun. A worker
+// among several does not: it may wait for others, and what its mini-batches take would be less than they do.
+void Stage::begin_ahead(int64_t step) {
+  const comm::MemoryHeader& header = memory_.header();
+  const bool goes_on = step < job_.manifest().total_steps && !job_.evaluates_after(step) &&
+                       header.pause_request.load() == 0 && header.abort.load() == 0;
+  if (!place_.resident || order_.workers() > 1 || !goes_on || !feed_.look_ahead()) return;
+  place_.model.read_parameters_of(step);
+  ahead_ = begin_est(step);
+  feed_.look_ahead();
+}
+
+// Asks the device for all that the EST's mini-batch gives; it is there when the device has finished.
+void Stage::run_est(size_t arrival, int64_t step) {
+  std::byte* new_state = place_.host_state(step + 1);
+  std::optional<BegunEst> est = std::exchange(ahead_, std::nullopt);
+  if (!est) est = begin_est(step);
+  if (est->step != step) throw Error::make(Fault::bug, "step {} was begun in place of {}", est->step, step);
+  const int64_t rank = est->rank;
   const torch::Tensor loss =
-      mini_batch(place_, batch, step,
-                 {[this, arrival](const torch::Tensor& with_graph) { update_->backward(arrival, with_graph); },
-                  [this, arrival](const Gradients& gradients) { update_->take(arrival, gradients); }});
+      end_pass(est->pass, {[this, arrival](const torch::Tensor& with_graph) { update_->backward(arrival, with_graph); },
+                           [this, arrival](const Gradients& gradients) { update_->take(arrival, gradients); }});
+  est.reset();
   comm::RecordView record = comm::pending_record(memory_);
   const size_t num_tensors = job_.parameters().size() + job_.buffers().size();
   record.digests[num_tensors + static_cast<size_t>(rank)].store(save_streams(place_, step, rank));
@@ -216,6 +241,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
   if (rank == 0) update_->keep_buffers();  // everyone's at the next step
+  feed_.look_ahead();
 }
 
 // By the last worker to arrive, while all others wait.
@@ -341,6 +367,7 @@ bool Stage::evaluate(int64_t step) {
   options.stride = order_.workers();
   options.readers = std::max<int64_t>(1, job_.spec().data.readers);
   options.prefetch = spec::first_prefetch(job_.spec().data);
+  options.memory = place_.device.host_memory();
   data::Evaluation evaluation(*job_.data().test, options);
   while (auto batch = evaluation.next()) {
     const model::Evaluation result = job_.model().evaluate(as_tensors(*batch, place_.device));

@@ -6,6 +6,7 @@
 //      out. A GPU is given the next EST's work while it is still at the last one's; then the worker waits for it, once
 //   2. meet; claim pieces, sum, update (step_update.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
+// A GPU that trains alone has begun the next step's first pass by then, so that it does not stand still meanwhile.
 //
 // Where each worker has a GPU of its own, the state lies in their memory (resident_state.h) and step 3 commits the
 // record only: the state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a
@@ -48,10 +49,17 @@ class Stage {
   Left run();
 
  private:
+  struct BegunEst {
+    int64_t step, rank;
+    BegunPass pass;
+  };
+
   Left train();
   bool step(int64_t step);
   bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
+  BegunEst begin_est(int64_t step);
+  void begin_ahead(int64_t step);
   void commit(int64_t step);
   void settle(int64_t step);
   bool decide_save(int64_t step);
@@ -79,6 +87,8 @@ class Stage {
   SharedUpdate* shared_update_ = nullptr;  // the same, where it is one
   SavedPart part_;                         // this worker's, where the state is resident
   data::Loader loader_;
+  BatchFeed feed_;
+  std::optional<BegunEst> ahead_;  // of the step that is to be trained next
   const bool can_be_resident_;
   comm::Barrier finished_, saved_, evaluated_;
   bool begun_;

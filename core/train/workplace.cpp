@@ -5,7 +5,6 @@
 #include "core/checkpoint/est_streams.h"
 #include "core/est/generator.h"
 #include "core/operators/random_stream.h"
-#include "core/train/batch_tensors.h"
 #include "kernels/digest.h"
 
 namespace estrain::train {
@@ -28,9 +27,8 @@ torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) 
   return place.job.model().loss(as_tensors(batch, place.device));
 }
 
-torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t step, const BackwardPass& then) {
-  switch_in(place, batch.rank().value, step);
-  const model::Batch tensors = as_tensors(batch, place.device);
+BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
+  switch_in(place, batch.rank.value, step);
   const auto pass = [&place](const std::vector<torch::Tensor>& inputs) {
     const torch::Tensor loss = place.job.model().loss({inputs[0], inputs[1]});
     std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
@@ -40,16 +38,22 @@ torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t ste
   if (device::CapturedPasses* captured = place.device.captured_passes()) {
     // The two copies of a resident state lie elsewhere.
     const int64_t variant = place.resident ? step & 1 : 0;
-    if (auto outputs = captured->run({tensors.input, tensors.target}, variant, pass)) {
+    if (auto outputs = captured->run({batch.tensors.input, batch.tensors.target}, variant, pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
-      then.take(*outputs);
-      return loss;
+      return {loss, std::move(outputs)};
     }
   }
-  const torch::Tensor loss = place.job.model().loss(tensors);
-  then.run(loss);
-  return loss.detach();
+  return {place.job.model().loss(batch.tensors), std::nullopt};
+}
+
+torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
+  if (pass.gradients) {
+    then.take(*pass.gradients);
+  } else {
+    then.run(pass.loss);
+  }
+  return pass.loss.detach();
 }
 
 uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {

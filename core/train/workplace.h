@@ -2,8 +2,8 @@
 // What a worker keeps across stages, and how it switches from EST to EST.
 
 #include "core/comm/job_memory.h"
-#include "core/data/batch.h"
 #include "core/est/gradient_hooks.h"
+#include "core/train/batch_tensors.h"
 #include "core/train/bound_model.h"
 #include "core/train/job.h"
 
@@ -32,6 +32,16 @@ torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step);
 
 using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
 
+// A pass over a mini-batch up to its backward pass, which `loss` has the graph of. Or all of it, replayed where the
+// device has captured it: gradients and a loss without a graph.
+struct BegunPass {
+  torch::Tensor loss;
+  std::optional<Gradients> gradients;
+};
+
+// As forward().
+BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step);
+
 // What becomes of a mini-batch's gradients: `run` makes the backward pass of the loss; `take` is given the gradients
 // where the pass was replayed.
 struct BackwardPass {
@@ -39,9 +49,8 @@ struct BackwardPass {
   std::function<void(const Gradients& gradients)> take;
 };
 
-// The same as forward(), and the backward pass; both replayed where the device has captured them. The loss that is
-// returned has no graph behind it.
-torch::Tensor mini_batch(Workplace& place, const data::Batch& batch, int64_t step, const BackwardPass& then);
+// The rest of it. Returns the loss, without a graph.
+torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then);
 
 // After the backward pass of that mini-batch: the EST's random streams out, into the copy of `step` + 1. Returns their
 // digest.

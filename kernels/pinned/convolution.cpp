@@ -275,8 +275,7 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
   const CudnnDescriptor& graph = *known;
   const auto texts_of = [&](std::vector<ConvolutionAlgorithm> algorithms) {
     std::ranges::sort(algorithms);
-    const auto repeated = std::ranges::unique(algorithms);
-    algorithms.erase(repeated.begin(), repeated.end());
+    algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
     std::vector<std::string> texts;
     for (const ConvolutionAlgorithm& algorithm : algorithms) {
       if (build(convolution, algorithm.text()).plan) texts.push_back(algorithm.text());

@@ -265,8 +265,7 @@ std::vector<std::string> Products::candidates(const Product& product) const {
     if (const auto algorithm = configuration_of(result.algo)) algorithms.push_back(*algorithm);
   }
   std::ranges::sort(algorithms);
-  const auto repeated = std::ranges::unique(algorithms);
-  algorithms.erase(repeated.begin(), repeated.end());
+  algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
   std::vector<std::string> texts;
   for (const ProductAlgorithm& algorithm : algorithms) {
     if (build(product, algorithm.text()).plan) texts.push_back(algorithm.text());

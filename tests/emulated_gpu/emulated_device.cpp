@@ -1,10 +1,11 @@
 // What the worker library finds in place of libestrain_cuda.so: GPUs that the CPU plays (backend.h), behind the same
 // interface (core/device/device.h), its readers called on another thread after the work that follows has been asked
-// for.
+// for, its uploads as late as may be.
 
 #include <ATen/ops/empty.h>
 
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -89,7 +90,16 @@ class EmulatedDevice : public device::Device {
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse) override {
     return std::make_unique<EmulatedMirror>(bytes, arrivals_);
   }
-  at::Tensor upload(const at::Tensor& host) override { return host.to(torch_device()); }
+  at::Tensor upload(const at::Tensor& host) override {
+    if (uploads_.size() == 2) carry_out_first();
+    const at::Tensor out = at::empty(host.sizes(), host.options().device(torch_device()));
+    std::memset(out.mutable_data_ptr(), 0xff, out.nbytes());
+    uploads_.push_back({host, out});
+    return out;
+  }
+  void await_uploads() override {
+    while (!uploads_.empty()) carry_out_first();
+  }
   void read(const at::Tensor& values, Reader reader) override {
     auto copy = copied(values.const_data_ptr(), values.nbytes());
     const size_t bytes = copy->size();
@@ -113,9 +123,22 @@ class EmulatedDevice : public device::Device {
     return open_emulated_exchange(id, party);
   }
   void finish_reads() override { arrivals_.finish(); }
-  void finish() override { arrivals_.finish(); }
+  void finish() override {
+    await_uploads();
+    arrivals_.finish();
+  }
 
  private:
+  struct Upload {
+    at::Tensor from, to;
+  };
+  void carry_out_first() {
+    const Upload& first = uploads_.front();
+    std::memcpy(first.to.mutable_data_ptr(), first.from.const_data_ptr(), first.from.nbytes());
+    uploads_.pop_front();
+  }
+
+  std::deque<Upload> uploads_;
   std::optional<device::CapturedPasses> captured_passes_;
   Arrivals arrivals_;
 };

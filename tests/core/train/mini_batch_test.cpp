@@ -65,18 +65,19 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
   data::LoaderOptions options;
   options.steps = kSteps;
   data::Loader loader(*data.train, job.sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{}, options);
+  BatchFeed feed(loader, device);
   std::vector<std::vector<float>> results;
   for (int64_t i = 0; i < kSteps * kEsts; ++i) {
-    const data::Batch batch = loader.next();
+    const DeviceBatch batch = feed.next();
     std::vector<std::vector<float>> gradients(job.parameters().size());
     const auto sink = [&](size_t parameter, const float* gradient) {
       if (gradient != nullptr) gradients[parameter].assign(gradient, gradient + job.elements(parameter));
     };
-    const torch::Tensor loss = mini_batch(place, batch, 0,
-                                          {[&](const torch::Tensor& with_graph) { hooks.backward(with_graph, sink); },
-                                           [&](const Gradients& all) { hooks.hand_over(all, sink); }});
+    const torch::Tensor loss = end_pass(begin_pass(place, batch, 0),
+                                        {[&](const torch::Tensor& with_graph) { hooks.backward(with_graph, sink); },
+                                         [&](const Gradients& all) { hooks.hand_over(all, sink); }});
     CHECK_FALSE(loss.requires_grad());
-    results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, 0, batch.rank().value) >> 40)});
+    results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, 0, batch.rank.value) >> 40)});
     results.insert(results.end(), gradients.begin(), gradients.end());
   }
   return results;

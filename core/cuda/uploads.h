@@ -1,0 +1,37 @@
+#pragma once
+// Mini-batches on their way to a GPU: copied by a stream of their own, beside what the GPU computes.
+
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <deque>
+
+namespace estrain::cuda {
+
+class Uploads {
+ public:
+  explicit Uploads(c10::cuda::CUDAStream by) : by_(by) {}
+
+  // Device::upload. From page-locked memory it is one copy, else by way of some.
+  at::Tensor upload(const at::Tensor& host);
+  // What the current stream is given from now on comes behind all uploads.
+  void await();
+  // Waits for the copies, and lets go of what they are made from.
+  void finish();
+
+ private:
+  // An input and its targets.
+  static constexpr size_t kAtOnce = 2;
+
+  struct Upload {
+    at::Tensor host;              // page-locked
+    c10::cuda::CUDAEvent before;  // behind what was computed when it was asked for
+    c10::cuda::CUDAEvent copied;
+  };
+
+  c10::cuda::CUDAStream by_;
+  std::deque<Upload> uploads_;
+};
+
+}  // namespace estrain::cuda
