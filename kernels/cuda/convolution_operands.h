@@ -206,6 +206,9 @@ struct Filters {
 struct Channels {
   const float* data;
   int64_t group_stride, image_stride, positions;
+  // kTileSteps positions further: whole images, and what is left, which may reach into one more.
+  int64_t tile_stride = kTileSteps / positions * (image_stride - positions) + kTileSteps;
+  int tile_rest = static_cast<int>(kTileSteps % positions);
 
   __device__ void select(int64_t group) { data += group * group_stride; }
   __device__ int64_t lane(int64_t l) const { return l * positions; }
@@ -227,9 +230,8 @@ struct Channels {
     }
     __device__ void read(const Channels& x, const Lanes& of, int from, int end) {
       Each::read(from + Each::own_step() < end ? next_ : x.data, x.positions, of);
-      const int64_t images = kTileSteps / x.positions;
-      next_ += images * x.image_stride + kTileSteps - images * x.positions;
-      place_ += kTileSteps - static_cast<int>(images * x.positions);
+      next_ += x.tile_stride;
+      place_ += x.tile_rest;
       if (place_ >= x.positions) {
         place_ -= static_cast<int>(x.positions);
         next_ += x.image_stride - x.positions;
