@@ -47,6 +47,7 @@ int work(const Arguments& arguments) {
     setup.allow_mixed = arguments.allow_mixed;
     setup.cuda_streams = arguments.cuda_streams;
     setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
+    setup.traces = launch::RunDirectory(arguments.run).traces();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker"))(&setup);
   } catch (const Error& error) {

@@ -20,6 +20,7 @@ class RunDirectory {
   std::string events() const { return path_ + "/events.jsonl"; }
   std::string algorithms() const { return path_ + "/algorithms.jsonl"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string traces() const { return path_ + "/traces"; }
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }
 

@@ -21,6 +21,7 @@ class Combinations {
   void images();
   void optimizer();
   void train();
+  void logging();
 
  private:
   using Keys = std::initializer_list<std::string_view>;
@@ -184,6 +185,13 @@ void Combinations::train() {
 
 }  // namespace
 
+void Combinations::logging() {
+  const std::vector<int64_t>& trace = spec_.logging.trace;
+  require(trace.empty() || trace[0] <= trace[1], {"logging.trace"}, "the first step comes after the last one");
+  require(trace.empty() || !spec_.train.steps || trace[0] <= *spec_.train.steps, {"logging.trace", "train.steps"},
+          fmt::format("the job ends after step {}", spec_.train.steps.value_or(0)));
+}
+
 void check_combinations(const JobSpec& spec, const Document& document, Findings& findings) {
   Combinations combinations(spec, document, findings);
   combinations.job();
@@ -192,6 +200,7 @@ void check_combinations(const JobSpec& spec, const Document& document, Findings&
   combinations.images();
   combinations.optimizer();
   combinations.train();
+  combinations.logging();
 }
 
 }  // namespace estrain::spec

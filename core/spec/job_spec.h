@@ -172,8 +172,9 @@ struct ElasticSection {
 };
 
 struct LoggingSection {
-  double every_seconds = 1;  // between progress lines (not on a terminal: 10 times as long)
-  bool fingerprints = true;  // record digests of every step
+  double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
+  bool fingerprints = true;    // record digests of every step
+  std::vector<int64_t> trace;  // [first, last]: steps that workers record operator by operator
 
   bool operator==(const LoggingSection&) const = default;
 };

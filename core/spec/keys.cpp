@@ -251,6 +251,13 @@ std::vector<Key<JobSpec>> other_keys() {
           .not_in_bits()
           .means("Seconds between progress lines; ten times as long where there is no terminal."),
       ESTRAIN_KEY(logging.fingerprints).not_in_bits().means("Whether the digests of every step are recorded."),
+      ESTRAIN_KEY(logging.trace)
+          .min(1)
+          .lengths({0, 2})
+          .not_in_bits()
+          .means(
+              "[first, last]: steps that every worker records operator by operator, and on a GPU kernel by kernel, as "
+              "torch.profiler does, in traces/ of the run, for ui.perfetto.dev."),
   };
 }
 

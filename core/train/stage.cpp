@@ -129,6 +129,7 @@ Stage::Stage(Workplace& place, StageOrder order)
 }
 
 Stage::~Stage() {
+  if (place_.trace != nullptr) place_.trace->finish();
   if (!goes_on_) place_.exchange.reset();
 }
 
@@ -154,7 +155,7 @@ Stage::Left Stage::train() {
     if (job_.evaluates_after(now) && header.evaluated.load() < now && !evaluate(now)) return Left::aborted;
     if (now >= job_.manifest().total_steps) return Left::finished;
     if (now == header.stage_end.load()) return Left::paused;
-    if (!step(now)) return Left::aborted;
+    if (!traced_step(now)) return Left::aborted;
   }
 }
 
@@ -166,6 +167,14 @@ bool Stage::waiting(comm::Activity activity, Body&& body) {
   return carry_on;
 }
 
+bool Stage::traced_step(int64_t step) {
+  if (place_.trace == nullptr) return this->step(step);
+  place_.trace->begin_step(step + 1, order_.worker);
+  const bool done = this->step(step);
+  place_.trace->end_step(step + 1);
+  return done;
+}
+
 bool Stage::step(int64_t step) {
   if (!place_.resident && !waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); }))
     return false;
@@ -173,7 +182,7 @@ bool Stage::step(int64_t step) {
   update_->begin_step(step);
   if (!run_ests(step)) return false;
   begin_ahead(step + 1);
-  if (!update_->combine()) return false;
+  if (!combine()) return false;
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -198,6 +207,11 @@ bool Stage::run_ests(int64_t step) {
   return true;
 }
 
+bool Stage::combine() {
+  RECORD_USER_SCOPE("update");
+  return update_->combine();
+}
+
 // The next EST of this worker's.
 Stage::BegunEst Stage::begin_est(int64_t step) {
   const DeviceBatch batch = feed_.next();
@@ -206,7 +220,7 @@ Stage::BegunEst Stage::begin_est(int64_t step) {
     memory_.header().stage_started_ns.store(monotonic_ns());
     memory_.header().stage_started.fetch_add(1);
   }
-  return {step, batch.rank.value, begin_pass(place_, batch, step)};
+  return {step, begin_pass(place_, batch, step)};
 }
 
 // While the host waits for the results of a step, and commits it, the GPU goes on with the first EST of the next one.
@@ -228,7 +242,7 @@ void Stage::run_est(size_t arrival, int64_t step) {
   std::optional<BegunEst> est = std::exchange(ahead_, std::nullopt);
   if (!est) est = begin_est(step);
   if (est->step != step) throw Error::make(Fault::bug, "step {} was begun in place of {}", est->step, step);
-  const int64_t rank = est->rank;
+  const int64_t rank = est->pass.rank.value;
   const torch::Tensor loss =
       end_pass(est->pass, {[this, arrival](const torch::Tensor& with_graph) { update_->backward(arrival, with_graph); },
                            [this, arrival](const Gradients& gradients) { update_->take(arrival, gradients); }});

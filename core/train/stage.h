@@ -50,12 +50,14 @@ class Stage {
 
  private:
   struct BegunEst {
-    int64_t step, rank;
+    int64_t step;
     BegunPass pass;
   };
 
   Left train();
+  bool traced_step(int64_t step);
   bool step(int64_t step);
+  bool combine();
   bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
   BegunEst begin_est(int64_t step);

@@ -123,7 +123,8 @@ void run_worker(WorkerSetup& setup) {
   if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);
-  Workplace place{*device, job, memory, model, hooks, setup.doorbell};
+  StepTrace trace(setup.spec.logging.trace, setup.traces, *device, beat);
+  Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   job.model().train();
   if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);

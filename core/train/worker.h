@@ -32,6 +32,7 @@ struct WorkerSetup {
   bool cuda_streams = false;    // the state has a place for the ESTs' CUDA generators
   std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
   std::string algorithm_store;  // and of this user's; may be empty
+  std::string traces;           // folder for logging.trace
 };
 
 // Runs until it is told to leave, or the launcher is gone. Throws Error.

@@ -1,5 +1,8 @@
 #include "core/train/workplace.h"
 
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "core/checkpoint/est_streams.h"
@@ -28,6 +31,7 @@ torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) 
 }
 
 BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
+  RECORD_USER_SCOPE(fmt::format("EST {}: forward", batch.rank));
   switch_in(place, batch.rank.value, step);
   const auto pass = [&place](const std::vector<torch::Tensor>& inputs) {
     const torch::Tensor loss = place.job.model().loss({inputs[0], inputs[1]});
@@ -41,13 +45,14 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
     if (auto outputs = captured->run({batch.tensors.input, batch.tensors.target}, variant, pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
-      return {loss, std::move(outputs)};
+      return {batch.rank, loss, std::move(outputs)};
     }
   }
-  return {place.job.model().loss(batch.tensors), std::nullopt};
+  return {batch.rank, place.job.model().loss(batch.tensors), std::nullopt};
 }
 
 torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
+  RECORD_USER_SCOPE(fmt::format("EST {}: backward", pass.rank));
   if (pass.gradients) {
     then.take(*pass.gradients);
   } else {

@@ -6,6 +6,7 @@
 #include "core/train/batch_tensors.h"
 #include "core/train/bound_model.h"
 #include "core/train/job.h"
+#include "core/train/step_trace.h"
 
 namespace estrain::train {
 
@@ -16,6 +17,7 @@ struct Workplace {
   BoundModel& model;
   est::GradientHooks& hooks;
   int doorbell;                                          // eventfd of the scribe
+  StepTrace* trace = nullptr;                            // null: nobody asks for one
   std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
   std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
 
@@ -35,6 +37,7 @@ using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: 
 // A pass over a mini-batch up to its backward pass, which `loss` has the graph of. Or all of it, replayed where the
 // device has captured it: gradients and a loss without a graph.
 struct BegunPass {
+  VirtualRank rank;
   torch::Tensor loss;
   std::optional<Gradients> gradients;
 };

@@ -28,7 +28,7 @@ class Draw {
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();
     spec.recovery = {integer(0, 9), real(0, 99), coin() ? path() : ""};
-    spec.logging = {real(0.1, 9), coin()};
+    spec.logging = {real(0.1, 9), coin(), coin() ? std::vector<int64_t>{1, integer(1, 9)} : std::vector<int64_t>{}};
     return spec;
   }
 

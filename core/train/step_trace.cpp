@@ -1,0 +1,118 @@
+#include "core/train/step_trace.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace estrain::train {
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+
+std::set<ActivityType> activities_of(const device::Device& device) {
+  if (device.torch_device().is_cuda()) return {ActivityType::CPU, ActivityType::CUDA};
+  return {ActivityType::CPU};
+}
+
+// Calls `beat` as long as it lives.
+class Beating {
+ public:
+  explicit Beating(const std::function<void()>& beat) : thread_([this, &beat] { run(beat); }) {}
+  ~Beating() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Beating(const Beating&) = delete;
+  Beating& operator=(const Beating&) = delete;
+
+ private:
+  void run(const std::function<void()>& beat) {
+    constexpr auto between = std::chrono::milliseconds(200);
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, between, [this] { return over_; })) beat();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+void start(const device::Device& device) {
+  const ProfilerConfig config(ProfilerState::KINETO, /*report_input_shapes=*/true);
+  profiler::prepareProfiler(config, activities_of(device));
+  profiler::enableProfiler(config, activities_of(device));
+}
+
+}  // namespace
+
+StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, device::Device& device,
+                     std::function<void()> beat)
+    : folder_(std::move(folder)), device_(device), beat_(std::move(beat)) {
+  if (steps.empty()) return;
+  first_ = steps[0];
+  last_ = steps[1];
+  ::setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);  // it complains where there is no GPU
+  start(device_);
+  profiler::disableProfiler();
+}
+
+StepTrace::~StepTrace() { finish(); }
+
+void StepTrace::begin_step(int64_t step, WorkerRank worker) {
+  if (step < first_ || step > last_) return;
+  if (!recording_) {
+    start(device_);
+    recording_ = fmt::format("step-{}-worker-{}.json", step, worker);
+  }
+  of_step_ = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  of_step_->before(fmt::format("ProfilerStep#{}", step));  // the name that tools know steps by
+}
+
+void StepTrace::end_step(int64_t step) {
+  of_step_.reset();
+  if (step == last_) finish();
+}
+
+void StepTrace::finish() {
+  of_step_.reset();
+  if (!recording_) return;
+  const std::string name = *std::exchange(recording_, std::nullopt);
+  try {
+    write(name);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "warning: the trace {} was not written: {}\n", name, error.what());
+  }
+}
+
+void StepTrace::write(const std::string& name) {
+  const Beating beating(beat_);
+  device_.finish();
+  const std::unique_ptr<profiler::ProfilerResult> result = profiler::disableProfiler();
+  make_folders(folder_);
+  const std::string path = folder_ + "/" + name;
+  result->save(path);
+  if (!std::filesystem::exists(path)) throw Error::make(Fault::io, "{} is not there", path);
+  fmt::print(stderr, "trace: {}\n", path);
+}
+
+}  // namespace estrain::train
