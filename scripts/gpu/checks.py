@@ -13,6 +13,7 @@ import pinned_choices
 import restarts
 import sharing
 import torch_bits
+import traces
 
 GROUPS = ("bits", "speed", "rest")
 
@@ -55,6 +56,7 @@ def all_checks():
         timed("switching gpt", sharing.switching("gpt"), 130),
         timed("resizes resnet50", restarts.check("resnet50"), 110),
         timed("memory", sharing.memory, 130),
+        timed("where time goes: gpt, resnet50", traces.where("gpt", "resnet50"), 150, "rest"),
         timed("gemm", kernel_checks.gemm, 60, "rest"),
         timed("throughput resnet18", pace.throughput("resnet18"), 170, "rest"),
         timed("throughput vgg19", pace.throughput("vgg19"), 170, "rest"),

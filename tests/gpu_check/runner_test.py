@@ -21,6 +21,7 @@ import checks  # noqa: E402
 import kernel_checks  # noqa: E402
 import pinned_choices  # noqa: E402
 import runner  # noqa: E402
+import traces  # noqa: E402
 from checks import Check  # noqa: E402
 from figures import HIGHER  # noqa: E402
 from machine import CHOICES, Machine  # noqa: E402
@@ -90,6 +91,7 @@ def main():
     expect_judgements()
     expect_restarts()
     expect_exchange()
+    expect_trace()
     with tempfile.TemporaryDirectory() as folder:
         expect(Path(folder))
     return 0
@@ -198,6 +200,29 @@ def expect_exchange():
     choices = {key: {"key": key, "algorithm": algorithm} for key, algorithm in names.items()}
     exchanged = {key: choice["algorithm"] for key, choice in pinned_choices.exchanged(choices).items()}
     assert exchanged == {"conv a": "y", "conv b": "x"}, exchanged
+
+
+def expect_trace():
+    """Two kernels side by side count once, what lies outside of the steps does not."""
+
+    def event(name, ts, dur, cat):
+        return {"ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat}
+
+    steps = [event(f"{traces.STEP}{i}", 1000 + 100 * i, 100, "user_annotation") for i in range(3)]
+    kernels = [
+        event("gemm", 990, 30, "kernel"),  # 20 of it
+        event("add", 1100, 60, "kernel"),
+        event("copy", 1130, 60, "gpu_memcpy"),
+        event("gemm", 1250, 10, "kernel"),
+        event("late", 1300, 10, "kernel"),
+        event("aten::mm", 1000, 300, "cpu_op"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        trace.write_text(json.dumps({"traceEvents": [*steps, *kernels]}))
+        seconds, busy, count, shares = traces.read_trace(trace)
+    assert abs(seconds - 1e-4) < 1e-12 and abs(busy - (20 + 90 + 10) / 300) < 1e-9 and abs(count - 4 / 3) < 1e-9, (seconds, busy)
+    assert {name: round(300 * share) for name, share in shares.items()} == {"gemm": 30, "add": 60, "copy": 60}, shares
 
 
 sys.exit(main())
