@@ -7,6 +7,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "job.h"
@@ -92,6 +94,52 @@ TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not
     CAPTURE(devices);
     const Words replayed = with(kD1, {"--set", "job.cuda_graphs=auto"});
     CHECK(difference(plain, train_on(folder, spec, devices, replayed)).text == "");
+  }
+}
+
+// What worker 0 did in a step, by its trace, in order of time.
+std::vector<std::string> deeds(const std::string& run, int64_t first_traced, int64_t step) {
+  std::ifstream file(fmt::format("{}/traces/step-{}-worker-0.json", run, first_traced));
+  const Json events = Json::parse(file).at("traceEvents");
+  double begin = 0, end = 0;
+  std::map<double, std::string> by_time;
+  for (const Json& event : events) {
+    if (event.value("cat", "") != "user_annotation") continue;
+    const double at = event.at("ts");
+    const std::string name = event.at("name");
+    if (name == fmt::format("ProfilerStep#{}", step)) {
+      begin = at;
+      end = at + event.at("dur").get<double>();
+    } else if (!name.starts_with("ProfilerStep")) {
+      by_time[at] = name;
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [at, name] : by_time) {
+    if (at >= begin && at <= end) names.push_back(name);
+  }
+  return names;
+}
+
+TEST_CASE("a GPU that trains alone begins the next step before this one is committed, unless it is evaluated first") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const Words traced =
+      with(kD1, {"--set", "train.steps=4", "--set", "train.eval_every=3", "--set", "logging.trace=[1, 4]"});
+  const std::string alone = train_on(folder, spec, "cuda:0", traced);
+  const auto of = [](const std::string& run, int64_t step) { return deeds(run, 1, step); };
+  const std::string begins = "EST 0: forward", goes_on = "EST 0: backward";
+  REQUIRE(of(alone, 2).size() == 17);
+  CHECK(of(alone, 1).front() == begins);
+  CHECK(of(alone, 2).front() == goes_on);
+  CHECK(of(alone, 2)[15] == begins);
+  CHECK(of(alone, 2).back() == "update");
+  CHECK(of(alone, 3).size() == 16);  // evaluated
+  CHECK(of(alone, 4).front() == begins);
+  CHECK(of(alone, 4)[16 - 1] == "EST 7: backward");  // and nothing comes after it
+  for (const char* devices : {"cuda:0,cuda:1", "cuda:0*2"}) {
+    CAPTURE(devices);
+    CHECK(of(train_on(folder, spec, devices, traced), 2).front() == begins);
   }
 }
 
