@@ -89,7 +89,7 @@ struct MemoryHeader {
   std::atomic<uint32_t> saved_parts;     // of it: workers whose part is there
   std::atomic<double> lr[2];             // of the update that made each copy; 0: none yet
   std::atomic<int64_t> evaluated;        // last step whose evaluation has been published; -1: none
-  std::atomic<int64_t> progress_ns;      // of the last commit, evaluation or opening of a stage (monotonic)
+  std::atomic<int64_t> progress_ns;      // of the last commit, evaluation, trace or opening of a stage (monotonic)
   std::atomic<int64_t> longest_step_ns;  // between two of them; 0: no step yet
   std::atomic<int64_t> scribe_beat_ns;   // when the scribe last looked around (monotonic); 0: not yet
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.

@@ -88,6 +88,7 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
     : index_(index),
       to_host_(stream_of(index, options)),
+      exchanges_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
       uploads_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
       queue_(index),
       arrivals_([index] { c10::cuda::set_device(index); }) {
@@ -121,15 +122,17 @@ std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorU
   return std::make_unique<CudaMirror>(bytes, to_host_, arrivals_);
 }
 
-// Page-locked, as long as the system has some to give.
+// Page-locked, as long as the system has some to give; LibTorch keeps it for the next stage.
 device::HostMemory CudaDevice::host_memory() const {
   return [index = index_](size_t bytes) -> std::shared_ptr<std::byte> {
     c10::cuda::set_device(index);  // else the calling thread would open the first one
-    void* memory = nullptr;
-    if (cudaHostAlloc(&memory, bytes, cudaHostAllocPortable) == cudaSuccess)
-      return {static_cast<std::byte*>(memory), [](std::byte* locked) { (void)cudaFreeHost(locked); }};
-    (void)cudaGetLastError();
-    return nullptr;
+    try {
+      const auto memory = std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
+      return {memory, static_cast<std::byte*>(memory->get())};
+    } catch (const c10::Error&) {
+      (void)cudaGetLastError();
+      return nullptr;
+    }
   };
 }
 
@@ -153,7 +156,7 @@ device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }
 
 std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::ExchangeId& id,
                                                             const device::ExchangeParty& party) {
-  return open_nccl_exchange(id, index_, party);
+  return open_nccl_exchange(id, exchanges_, party);
 }
 
 void CudaDevice::finish() {

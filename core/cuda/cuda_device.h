@@ -45,7 +45,7 @@ class CudaDevice : public device::Device {
 
  private:
   const c10::DeviceIndex index_;
-  c10::cuda::CUDAStream to_host_;
+  c10::cuda::CUDAStream to_host_, exchanges_;
   Uploads uploads_;
   DeterministicOperators operators_;
   KernelQueue queue_;

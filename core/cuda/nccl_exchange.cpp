@@ -41,8 +41,8 @@ std::string in_words(const char* call, ncclResult_t result) {
 
 class NcclExchange : public device::Exchange {
  public:
-  NcclExchange(c10::DeviceIndex index, const device::ExchangeParty& party)
-      : index_(index), party_(party), stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)) {}
+  NcclExchange(c10::cuda::CUDAStream by, const device::ExchangeParty& party)
+      : index_(by.device_index()), party_(party), stream_(by) {}
   ~NcclExchange() override;
 
   // False on abort.
@@ -207,11 +207,11 @@ device::ExchangeId new_nccl_id() {
   return bytes;
 }
 
-std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
+std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
                                                      const device::ExchangeParty& party) {
   ncclUniqueId nccl_id;
   std::memcpy(&nccl_id, id.data(), sizeof nccl_id);
-  auto exchange = std::make_unique<NcclExchange>(index, party);
+  auto exchange = std::make_unique<NcclExchange>(by, party);
   if (!exchange->meet(nccl_id)) return nullptr;
   return exchange;
 }

@@ -6,7 +6,7 @@
 // communicator: kernels that wait for a peer come to their end, and with them whoever waits for the GPU. An error is
 // thrown once the launcher has had time to abort the stage for a peer that it lost: then it was that peer's.
 
-#include <c10/core/Device.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <memory>
 
@@ -17,8 +17,8 @@ namespace estrain::cuda {
 // Throws Fault::device.
 device::ExchangeId new_nccl_id();
 
-// As Device::open_exchange().
-std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::DeviceIndex index,
+// As Device::open_exchange(), by the stream `by`, which nothing else uses.
+std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
                                                      const device::ExchangeParty& party);
 
 }  // namespace estrain::cuda

@@ -18,26 +18,31 @@ c10::cuda::CUDAEvent sleeping_event() { return c10::cuda::CUDAEvent(cudaEventDis
 
 }  // namespace
 
+Uploads::~Uploads() {
+  const cudaError_t state = cudaStreamQuery(by_);
+  if (state == cudaSuccess || state == cudaErrorNotReady) return;
+  [[maybe_unused]] const auto* const left_behind = new std::deque<Upload>(std::move(uploads_));
+}
+
 at::Tensor Uploads::upload(const at::Tensor& host) {
-  while (uploads_.size() >= kAtOnce) {
-    uploads_.front().before.synchronize();
-    uploads_.front().copied.synchronize();
+  if (uploads_.size() == 2 * kOfBatch) {
+    uploads_[kOfBatch].before.synchronize();
+    uploads_[kOfBatch].copied.synchronize();
     uploads_.pop_front();
   }
+  Upload upload = {page_locked(host), {}, sleeping_event(), sleeping_event()};
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(by_.device_index());
-  Upload upload = {page_locked(host), sleeping_event(), sleeping_event()};
   upload.before.record(current);
-  at::Tensor out;
   {
     const c10::cuda::CUDAStreamGuard on_stream(by_);  // memory that is free when it is, not when what is computed is
-    out = at::empty(host.sizes(), host.options().device(by_.device()));
+    upload.there = at::empty(host.sizes(), host.options().device(by_.device()));
   }
-  C10_CUDA_CHECK(cudaMemcpyAsync(out.mutable_data_ptr(), upload.host.const_data_ptr(), host.nbytes(),
+  C10_CUDA_CHECK(cudaMemcpyAsync(upload.there.mutable_data_ptr(), upload.host.const_data_ptr(), host.nbytes(),
                                  cudaMemcpyHostToDevice, by_));
   upload.copied.record(by_);
-  out.record_stream(current);
+  upload.there.record_stream(current);
   uploads_.push_back(std::move(upload));
-  return out;
+  return uploads_.back().there;
 }
 
 void Uploads::await() {

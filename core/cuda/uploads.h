@@ -12,6 +12,10 @@ namespace estrain::cuda {
 class Uploads {
  public:
   explicit Uploads(c10::cuda::CUDAStream by) : by_(by) {}
+  // Leaves behind what it holds where the GPU has failed: LibTorch's allocator would end the process.
+  ~Uploads();
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
 
   // Device::upload. From page-locked memory it is one copy, else by way of some.
   at::Tensor upload(const at::Tensor& host);
@@ -21,17 +25,17 @@ class Uploads {
   void finish();
 
  private:
-  // An input and its targets.
-  static constexpr size_t kAtOnce = 2;
+  static constexpr size_t kOfBatch = 2;  // an input and its targets
 
   struct Upload {
     at::Tensor host;              // page-locked
+    at::Tensor there;             // let go here, not in the middle of an error
     c10::cuda::CUDAEvent before;  // behind what was computed when it was asked for
     c10::cuda::CUDAEvent copied;
   };
 
   c10::cuda::CUDAStream by_;
-  std::deque<Upload> uploads_;
+  std::deque<Upload> uploads_;  // of two mini-batches: one is computed with, one on its way
 };
 
 }  // namespace estrain::cuda

@@ -37,7 +37,6 @@ int64_t ResidentUpdate::complete() {
   } else {
     flush();
   }
-  place_.device.finish_reads();
   optimizer_.read_results();
   return 0;
 }

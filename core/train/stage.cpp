@@ -171,7 +171,7 @@ bool Stage::traced_step(int64_t step) {
   if (place_.trace == nullptr) return this->step(step);
   place_.trace->begin_step(step + 1, order_.worker);
   const bool done = this->step(step);
-  place_.trace->end_step(step + 1);
+  if (place_.trace->end_step(step + 1)) memory_.header().progress_ns.store(monotonic_ns());
   return done;
 }
 
@@ -180,9 +180,7 @@ bool Stage::step(int64_t step) {
     return false;
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
-  if (!run_ests(step)) return false;
-  begin_ahead(step + 1);
-  if (!combine()) return false;
+  if (!run_ests(step) || !combine(step)) return false;
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -207,7 +205,20 @@ bool Stage::run_ests(int64_t step) {
   return true;
 }
 
-bool Stage::combine() {
+// A GPU that trains alone goes on with the first EST of the next step while the host waits for the results of this one
+// and commits it. Its state is there for the device; who leaves instead of training it leaves no trace of what was
+// begun. A worker among several does not: it may wait for others, and what its mini-batches take would be less than
+// they do.
+bool Stage::combine(int64_t step) {
+  if (!place_.resident || order_.workers() > 1) return update();
+  const int64_t begin = monotonic_ns();
+  begin_ahead(step + 1);
+  const bool done = update();
+  pulse_.computing_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+  return done;
+}
+
+bool Stage::update() {
   RECORD_USER_SCOPE("update");
   return update_->combine();
 }
@@ -223,14 +234,11 @@ Stage::BegunEst Stage::begin_est(int64_t step) {
   return {step, begin_pass(place_, batch, step)};
 }
 
-// While the host waits for the results of a step, and commits it, the GPU goes on with the first EST of the next one.
-// Its state is there for the device; who leaves instead of training it leaves no trace of what was begun. A worker
-// among several does not: it may wait for others, and what its mini-batches take would be less than they do.
 void Stage::begin_ahead(int64_t step) {
   const comm::MemoryHeader& header = memory_.header();
   const bool goes_on = step < job_.manifest().total_steps && !job_.evaluates_after(step) &&
                        header.pause_request.load() == 0 && header.abort.load() == 0;
-  if (!place_.resident || order_.workers() > 1 || !goes_on || !feed_.look_ahead()) return;
+  if (!goes_on || !feed_.look_ahead()) return;
   place_.model.read_parameters_of(step);
   ahead_ = begin_est(step);
   feed_.look_ahead();

@@ -57,7 +57,8 @@ class Stage {
   Left train();
   bool traced_step(int64_t step);
   bool step(int64_t step);
-  bool combine();
+  bool combine(int64_t step);
+  bool update();
   bool run_ests(int64_t step);
   void run_est(size_t arrival, int64_t step);
   BegunEst begin_est(int64_t step);

@@ -71,7 +71,7 @@ StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, devi
   if (steps.empty()) return;
   first_ = steps[0];
   last_ = steps[1];
-  ::setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);  // it complains where there is no GPU
+  if (!device.torch_device().is_cuda()) ::setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);  // it wants a GPU
   start(device_);
   profiler::disableProfiler();
 }
@@ -88,9 +88,11 @@ void StepTrace::begin_step(int64_t step, WorkerRank worker) {
   of_step_->before(fmt::format("ProfilerStep#{}", step));  // the name that tools know steps by
 }
 
-void StepTrace::end_step(int64_t step) {
+bool StepTrace::end_step(int64_t step) {
   of_step_.reset();
-  if (step == last_) finish();
+  if (!recording_ || step != last_) return false;
+  finish();
+  return true;
 }
 
 void StepTrace::finish() {
@@ -106,7 +108,9 @@ void StepTrace::finish() {
 
 void StepTrace::write(const std::string& name) {
   const Beating beating(beat_);
-  device_.finish();
+  {
+    const device::FinishAtEnd finish(device_);  // what fails there shows elsewhere
+  }
   const std::unique_ptr<profiler::ProfilerResult> result = profiler::disableProfiler();
   make_folders(folder_);
   const std::string path = folder_ + "/" + name;

@@ -18,9 +18,9 @@ namespace estrain::train {
 
 class StepTrace {
  public:
-  // `steps`: logging.trace. Files go to `folder`, which is made when there is one. `device` must outlive the object.
-  // Where something is to be recorded the profiler is loaded here, which takes up to seconds; so does writing it:
-  // `beat` is called all the while, by another thread.
+  // `steps`: logging.trace, or empty. Files go to `folder`, which is made when there is one. `device` must outlive the
+  // object. Where something is to be recorded the profiler is loaded here, which takes up to seconds; so does writing
+  // it: `beat` is called all the while, by another thread.
   StepTrace(const std::vector<int64_t>& steps, std::string folder, device::Device& device, std::function<void()> beat);
   ~StepTrace();
   StepTrace(const StepTrace&) = delete;
@@ -28,7 +28,8 @@ class StepTrace {
 
   // Around the step that ends in `step`, by the thread that trains.
   void begin_step(int64_t step, WorkerRank worker);
-  void end_step(int64_t step);
+  // Whether a trace was written.
+  bool end_step(int64_t step);
   // At the end of a stage: what has been recorded is written, to step-<first>-worker-<worker>.json. Where that fails
   // the worker says so, and goes on.
   void finish();

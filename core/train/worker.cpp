@@ -50,6 +50,12 @@ void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
       .advise("use GPUs of one model, or accept other bits with --allow-mixed");
 }
 
+// Of logging.trace: none where they are over, since a profiler that was loaded once costs time.
+std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMemory& memory) {
+  const std::vector<int64_t>& steps = spec.logging.trace;
+  return !steps.empty() && steps[1] > memory.header().committed.load() ? steps : std::vector<int64_t>{};
+}
+
 // D2 is refused before training starts where an operator's bits would depend on the device.
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
   place.model.read_parameters_of(place.memory.header().committed.load());
@@ -123,7 +129,7 @@ void run_worker(WorkerSetup& setup) {
   if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);
-  StepTrace trace(setup.spec.logging.trace, setup.traces, *device, beat);
+  StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   job.model().train();
   if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {

@@ -35,11 +35,21 @@ def signal_all(pids, number):
             pass
 
 
-def end_tree(process):
-    """Ends a Popen and all that it started, at once."""
+def is_running(pid):
+    try:
+        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or "Z")[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def end_tree(process, patience=5.0):
+    """Ends a Popen and all that it started, at once, and waits until all are gone (their memory, too), so long at most."""
     pids = with_descendants(process.pid) if process.poll() is None else []
     signal_all(pids, signal.SIGKILL)
     process.wait()
+    until = time.monotonic() + patience
+    while any(map(is_running, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def wait_until(condition, what, seconds=120.0, process=None):

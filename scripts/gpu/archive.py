@@ -7,7 +7,7 @@ import shutil
 import tarfile
 
 # What a file of a run must be to be kept; of one that is larger, its end is.
-KEPT = {".log", ".toml", ".jsonl", ".json", ".txt"}
+KEPT = {".log", ".toml", ".jsonl", ".json", ".txt", ".gz"}
 MOST_BYTES_OF_FILE = 2 << 20
 MOST_BYTES_OF_CHECK = 6 << 20  # compressed
 MOST_BYTES_OF_ARCHIVE = 15 << 20

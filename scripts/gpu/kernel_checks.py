@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from figures import HIGHER
+from process_tree import end_tree
 from report import Failed, Skipped
 
 SEEDS = 24
@@ -17,13 +18,15 @@ ERRORS_STAY, NO_GPU = 3, 77  # exit codes of gpu_check
 WHOLE = (0, 1, NO_GPU)  # those of a run that came to its end
 PINNED, SPEED = "pinned_", "speed"
 BITS_SECONDS, PART_SECONDS, SPEED_SECONDS, SANITIZER_SECONDS, FAMILY_SECONDS = 140, 30, 50, 115, 60
+SILENT_SECONDS = PART_SECONDS + 15  # a part that has told of nothing for so long hangs
+LEFT_OUT = "did not get to it"
 SANITIZERS = 4  # side by side
 TARGET, LEAST_SIZE = 0.8, 2048
 HOW = "TFLOP/s of the portable gemm in fp32 over those of cuBLAS without TF32, best of 5 times 10 calls each"
 # What gpu_check tells of, for a dry run.
 SAMPLE = [
     {"part": "gemm", "cases": 1, "differing": 0, "first": "", "seconds": 0.1},
-    {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "failing": 0, "first": "", "each": [9]},
+    {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "unfit": 0, "failing": 0, "first": "", "each": [9]},
 ]
 SAMPLE_SPEED = [{"part": "speed", "m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 0, "cublas_tflops": 1,
                  "ratio": 0}]  # fmt: skip
@@ -55,7 +58,7 @@ def fault_of(one):
     """What is wrong with a part, in words; "" where nothing is."""
     part = one["part"]
     if "ended" in one:
-        return f"{part}: gpu_check {one['ended']}"
+        return "" if one["ended"].startswith(LEFT_OUT) else f"{part}: gpu_check {one['ended']}"
     if not part.startswith(PINNED):
         return f"{part}: {one['differing']} of {one['cases']} differ, first {one['first']}" if one["differing"] else ""
     if one["failing"]:
@@ -71,10 +74,14 @@ def judge(found):
     for one in found:
         if one["part"].startswith(PINNED) and "ended" not in one:
             words.append(
-                f"{one['part']}: {one['algorithms']} algorithms for {one['cases']} shapes, {one['without']} without"
+                f"{one['part']}: {one['algorithms']} algorithms for {one['cases']} shapes, {one['without']} without, "
+                f"{one['unfit']} unfit"
             )
-    if faults:
-        raise Failed("\n".join([f"{len(faults)} of {len(found)} parts are wrong: {faults[0]}", *faults, *words[1:]]))
+    late = [one["part"] for one in found if one.get("ended", "").startswith(LEFT_OUT)]
+    words += [f"not in time: {', '.join(late)}"] * bool(late)
+    if faults or len(late) == len(found):
+        first = faults[0] if faults else words[-1]
+        raise Failed("\n".join([f"{len(faults)} of {len(found)} parts are wrong: {first}", *faults, *words[1:]]))
     return "; ".join(words)
 
 
@@ -98,21 +105,31 @@ class GpuCheck:
             elif waiting:
                 ended = "took too long" if self.code is None else f"ended with code {self.code}"
                 self.lines.append({"part": waiting.pop(0), "ended": ended})
-        self.lines += [{"part": part, "ended": f"did not get to it, code {self.code}"} for part in waiting]
+        self.lines += [{"part": part, "ended": f"{LEFT_OUT}, code {self.code}"} for part in waiting]
 
     def _run(self, parts, seconds):
         with open(self.log, "ab") as output:
             begin = output.tell()
-            try:
-                self.code = subprocess.run(
-                    [*self.command, *parts], env=self.machine.environment, stdout=output, stderr=subprocess.STDOUT,
-                    timeout=seconds,
-                ).returncode  # fmt: skip
-            except subprocess.TimeoutExpired:
-                self.code = None
+            process = subprocess.Popen(
+                [*self.command, *parts], env=self.machine.environment, stdout=output, stderr=subprocess.STDOUT
+            )
+            self.code = self._wait(process, seconds)
         text = self.log.read_bytes()[begin:].decode(errors="replace")
         lines = [line for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
         return [told for told in map(json.loads, lines) if "part" in told]
+
+    def _wait(self, process, seconds):
+        """Its exit code; None where it was ended: after so long, or as it told of nothing any more."""
+        until, length = time.monotonic() + seconds, -1
+        while process.poll() is None:
+            now, size = time.monotonic(), self.log.stat().st_size
+            if size != length:
+                length, silent_until = size, now + self.machine.patience(SILENT_SECONDS)
+            if now > min(until, silent_until):
+                end_tree(process)
+                return None
+            time.sleep(0.05)
+        return process.returncode
 
 
 def kernels(machine, report):
@@ -159,12 +176,13 @@ def sanitizer(tool):
             if seconds <= 0:
                 return None
             with open(log, "w") as output:
+                process = subprocess.Popen(
+                    [*command, "--seeds", "1", family], env=machine.environment, stdout=output, stderr=subprocess.STDOUT
+                )
                 try:
-                    code = subprocess.run(
-                        [*command, "--seeds", "1", family], env=machine.environment, stdout=output,
-                        stderr=subprocess.STDOUT, timeout=seconds,
-                    ).returncode  # fmt: skip
+                    code = process.wait(seconds)
                 except subprocess.TimeoutExpired:
+                    end_tree(process)
                     return None
             return f"{family}: exit code {code}\n{log.read_text(errors='replace')[-3000:]}" if code != 0 else ""
 

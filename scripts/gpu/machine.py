@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-LOOK_SECONDS = 20  # that a look at the machine may take
+LOOK_SECONDS = 60  # that a look at the machine may take
 CHOICES = "profiles-algorithms.jsonl"  # chosen algorithms, as estrain names the file beside profiles.json
 
 

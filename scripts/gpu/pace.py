@@ -4,12 +4,12 @@ import statistics
 
 from contestants import BF16, D2, STATE_TURN, Eager, Turns, all_started, cases, ratios, side_by_side
 from figures import HIGHER, LOWER
-from report import Skipped
+from report import Failed, Skipped
 
 D2_TARGETS = {"gpt": 1.3, "resnet18": 1.5, "resnet50": 1.5, "lenet": 1.5}
 MODES = ("deterministic", "plain", "benchmark")
 GRAPHS = 'cuda_graphs = "auto"\n'
-ROUNDS = 3
+ROUNDS, GRAPH_ROUNDS, D2_ROUNDS = 3, 2, 2
 EAGER_TURN = 1.0
 HOW = "same model, batch {} of the same shape, SGD with momentum, in turns of {} s side by side; median of {} rounds"
 HOW_GRAPHS = "time of a step without CUDA graphs over that with job.cuda_graphs, in turns of {} s; median of {} rounds"
@@ -28,32 +28,38 @@ def throughput(name):
     def check(machine, report):
         case, rounds = cases(machine)[name], machine.rounds(ROUNDS, 2)
         turn, eager_turn = machine.rounds(STATE_TURN, 0.2), machine.rounds(EAGER_TURN, 0.2)
-        precisions = {"fp32": "", "bf16": BF16}
-        jobs = {f"estrain {p}": lambda job=job: Turns(machine, case, job=job) for p, job in precisions.items()}
-        others = {
-            f"graphs {p}": lambda job=job: Turns(machine, case, job=job + GRAPHS) for p, job in precisions.items()
-        }
-        loops = MODES if machine.python else ()
-        others |= {mode: lambda mode=mode: Eager(machine, case, mode) for mode in loops}
-        words = []
-        with all_started(jobs, others) as started:
-            for precision in precisions:
-                turns = {kind: started[f"{kind} {precision}"].timed_turn for kind in ("estrain", "graphs")}
-                for mode in loops:
-                    turns[mode] = lambda seconds, mode=mode: started[mode].turn(precision, seconds)
-                lengths = {kind: eager_turn if kind in loops else turn for kind in turns}
-                seconds = side_by_side(turns, rounds, lengths)
+        loops, words, faults = MODES if machine.python else (), [], []
+
+        def side(precision, job, loops_started):
+            """Without graphs beside the loops, then beside a job with graphs: what fails there takes nothing along."""
+            with all_started({"estrain": lambda: Turns(machine, case, job=job)}) as started:
+                turns = {"estrain": started["estrain"].timed_turn}
+                for mode, loop in loops_started.items():
+                    turns[mode] = lambda seconds, loop=loop: loop.turn(precision, seconds)
+                seconds = side_by_side(turns, rounds, {kind: eager_turn if kind in loops else turn for kind in turns})
                 rates, note = per_second(case, seconds)
-                note = "; ".join([note, *(one for mode in loops for one in started[mode].notes)])
+                note = "; ".join([note, *(one for loop in loops_started.values() for one in loop.notes)])
                 words.append(f"{precision}: {note}")
                 report.found(words[-1])
-                more = {"samples_per_second": rates}
-                over = ratios(seconds["estrain"], seconds["graphs"])
-                how = HOW_GRAPHS.format(turn, rounds)
-                report.figure(f"{name} {precision}: CUDA graphs over none", HIGHER, 1.0, over, how, "", note, more)
                 if loops:
                     how = HOW.format(case.batch, f"{turn} and {eager_turn}", rounds)
-                    compare(report, f"{name} {precision}", seconds, note, how, more)
+                    compare(report, f"{name} {precision}", seconds, note, how, {"samples_per_second": rates})
+                with all_started({"graphs": lambda: Turns(machine, case, job=job + GRAPHS)}) as more:
+                    turns = {"estrain": started["estrain"].timed_turn, "graphs": more["graphs"].timed_turn}
+                    seconds = side_by_side(turns, GRAPH_ROUNDS, dict.fromkeys(turns, turn))
+            rates, note = per_second(case, seconds)
+            over, how = ratios(seconds["estrain"], seconds["graphs"]), HOW_GRAPHS.format(turn, GRAPH_ROUNDS)
+            more = {"samples_per_second": rates}
+            report.figure(f"{name} {precision}: CUDA graphs over none", HIGHER, 1.0, over, how, "", note, more)
+
+        with all_started({}, {mode: lambda mode=mode: Eager(machine, case, mode) for mode in loops}) as loops_started:
+            for precision, job in {"fp32": "", "bf16": BF16}.items():
+                try:
+                    side(precision, job, loops_started)
+                except Failed as fault:
+                    faults.append(f"{precision}: {fault}")
+        if faults:
+            raise Failed("\n".join(faults + words))
         if not loops:
             raise Skipped("there is no Python with torch here; " + "; ".join(words))
         return "; ".join(words)
@@ -76,8 +82,9 @@ def d2_over_d1(*names):
     """The portable kernels' step over that of LibTorch's, fp32."""
 
     def check(machine, report):
-        turn, rounds, words = machine.rounds(STATE_TURN, 0.2), machine.rounds(ROUNDS, 2), []
-        for name in names:
+        turn, rounds, words, faults = machine.rounds(STATE_TURN, 0.2), D2_ROUNDS, [], []
+
+        def side(name):
             case = cases(machine)[name]
             jobs = {"D1": lambda: Turns(machine, case), "D2": lambda: Turns(machine, case, job=D2)}
             with all_started(jobs) as started:
@@ -87,6 +94,14 @@ def d2_over_d1(*names):
             over, how = ratios(seconds["D2"], seconds["D1"]), HOW.format(case.batch, turn, rounds)
             report.figure(f"{name}: step at D2 over D1", LOWER, D2_TARGETS[name], over, how, "", note)
             words.append(f"{name}: {note}")
+
+        for name in names:
+            try:
+                side(name)
+            except Failed as fault:
+                faults.append(f"{name}: {fault}")
+        if faults:
+            raise Failed("\n".join(faults + words))
         return "; ".join(words)
 
     return check

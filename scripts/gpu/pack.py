@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-LIMIT = 64 << 20
+LIMIT = 58 << 20  # of 64 MiB that travel: the tree goes with it
 PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so", "tests/gpu_check"]
 # What the other machine has: the C library and loader, which must fit its kernel, and all of LibTorch and CUDA.
 THERE = (

@@ -21,6 +21,7 @@ from tables import heading, line_of, markdown
 SIDE_BY_SIDE = 4  # checks of bits; fewer where there are few cores
 CORES_EACH = 4
 PATIENCE_SECONDS = 4  # with a check that was asked to end
+WORTH_BEGINNING = 0.5  # of the time that a check may take, that must be left
 LOOKS_SECONDS = 0.05
 
 
@@ -143,9 +144,10 @@ def run(machine, wanted, seconds):
             for over in [one for one in running if one.is_over()]:
                 results.add(over.result(), over.folder)
                 running.remove(over)
-            while waiting and time.monotonic() >= until:
-                late = {"verdict": "skipped", "words": f"out of time: {seconds:.0f} s", "seconds": 0.0, "figures": []}
-                results.add({"check": waiting.pop(0).name, **late})
+            for late in [check for check in waiting if too_late(check, until)]:
+                words = {"verdict": "skipped", "words": f"out of time: {seconds:.0f} s", "seconds": 0.0, "figures": []}
+                results.add({"check": late.name, **words})
+                waiting.remove(late)
             if waiting and may_start(waiting[0], running, lanes):
                 running.append(Running.start(machine, waiting.pop(0), until))
             else:
@@ -159,6 +161,10 @@ def run(machine, wanted, seconds):
     met = sum(figure["met"] for figure in figures)
     print(f"{met} of {len(figures)} figures met; {counts}; {time.monotonic() - begin:.0f} s")
     return 1 if results.count("failed") or not results.results else 0
+
+
+def too_late(check, until):
+    return until - time.monotonic() < WORTH_BEGINNING * check.seconds
 
 
 def may_start(check, running, lanes):

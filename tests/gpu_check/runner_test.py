@@ -72,8 +72,9 @@ def says(kind):
 
 def fake_checks():
     return [
-        Check("hangs", hangs, 2), Check("crashes", crashes), Check("fails", says(Failed)),
-        Check("throws", says(ValueError)), Check("skipped", says(Skipped)), Check("passes", passes, alone=True),
+        Check("hangs", hangs, 2), Check("crashes", crashes, 9), Check("too long", passes, 1000),
+        Check("fails", says(Failed), 9), Check("throws", says(ValueError), 9), Check("skipped", says(Skipped), 9),
+        Check("passes", passes, 9, alone=True),
     ]  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def expect(folder):
     verdicts = {name: one["verdict"] for name, one in results.items()}
     assert verdicts == {
         "hangs": "failed", "crashes": "failed", "fails": "failed", "throws": "failed", "skipped": "skipped",
-        "passes": "passed",
+        "passes": "passed", "too long": "skipped",
     }, verdicts  # fmt: skip
     assert code == 1 and took < 30, (code, took)
     assert "took longer than" in results["hangs"]["words"], results["hangs"]
@@ -203,12 +204,12 @@ def expect_exchange():
 
 
 def expect_trace():
-    """Two kernels side by side count once, what lies outside of the steps does not."""
+    """Two kernels side by side count once, what lies outside of the steps, or in the first one, does not."""
 
     def event(name, ts, dur, cat):
         return {"ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat}
 
-    steps = [event(f"{traces.STEP}{i}", 1000 + 100 * i, 100, "user_annotation") for i in range(3)]
+    steps = [event(f"{traces.STEP}{i}", 1000 + 100 * i, 100, "user_annotation") for i in range(-1, 3)]
     kernels = [
         event("gemm", 990, 30, "kernel"),  # 20 of it
         event("add", 1100, 60, "kernel"),
@@ -221,6 +222,12 @@ def expect_trace():
         trace = Path(folder) / "trace.json"
         trace.write_text(json.dumps({"traceEvents": [*steps, *kernels]}))
         seconds, busy, count, shares = traces.read_trace(trace)
+        trace.write_text(json.dumps({"traceEvents": [*steps, kernels[-1]]}))
+        try:
+            traces.read_trace(trace)
+            raise AssertionError("a trace without kernels passed")
+        except Failed:
+            pass
     assert abs(seconds - 1e-4) < 1e-12 and abs(busy - (20 + 90 + 10) / 300) < 1e-9 and abs(count - 4 / 3) < 1e-9, (seconds, busy)
     assert {name: round(300 * share) for name, share in shares.items()} == {"gemm": 30, "add": 60, "copy": 60}, shares
 

@@ -10,16 +10,17 @@
 //
 //   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144}
 //   {"part": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}
-//   {"part": "pinned_product", "cases": 144, "without": 0, "algorithms": 1500, "failing": 0, "first": "", "each": [12],
-//    "seconds": 20.1}
+//   {"part": "pinned_product", "cases": 144, "without": 0, "algorithms": 1500, "unfit": 0, "failing": 0, "first": "",
+//    "each": [12], "seconds": 20.1}
 //   {"part": "speed", "m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 30.1, "cublas_tflops": 33.0,
 //    "ratio": 0.91}
 //
 // "first": the first case that differed, or that an exception ended: its seed, shape and element. "without": shapes
-// that no algorithm was found for; "algorithms": tried, over all shapes, "each" by shape. Without libcublas
-// "cublas_tflops" and "ratio" are null. Exit code 0: all bits agree, and pinned algorithms are right; 1: some do not;
-// 3: after the last part that is told of, the GPU's errors stay, and the others are left out; 77: there is no GPU,
-// nothing was done.
+// that no algorithm was found for; "algorithms": tried, over all shapes, "each" by shape; "unfit": of which do not run,
+// or not twice alike, so that training passes over them. Standard error tells each of these and of the faults. Without
+// libcublas "cublas_tflops" and "ratio" are null. Exit code 0: all bits agree, and pinned algorithms are right; 1: some
+// do not; 3: after the last part that is told of, the GPU's errors stay, and the others are left out; 77: there is no
+// GPU, nothing was done.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -116,14 +117,14 @@ bool check_pinned(const char* part, void (*check)(uint32_t, test::PinnedOutcome&
     try {
       check(seed, outcome);
     } catch (const std::exception& error) {
-      test::record(outcome, seed, {}, 0, error.what());
+      test::record(outcome, seed, {}, {}, error.what());
     }
     each.push_back(outcome.algorithms - before);
   });
-  tell(fmt::format(R"({{"part": "{}", "cases": {}, "without": {}, "algorithms": {}, "failing": {}, "first": {}, )"
-                   R"("each": [{}], "seconds": {:.3f}}})",
-                   part, outcome.cases, outcome.without, outcome.algorithms, outcome.failing, quoted(outcome.first),
-                   fmt::join(each, ", "), seconds));
+  tell(fmt::format(R"({{"part": "{}", "cases": {}, "without": {}, "algorithms": {}, "unfit": {}, "failing": {}, )"
+                   R"("first": {}, "each": [{}], "seconds": {:.3f}}})",
+                   part, outcome.cases, outcome.without, outcome.algorithms, outcome.unfit, outcome.failing,
+                   quoted(outcome.first), fmt::join(each, ", "), seconds));
   return outcome.failing == 0 && outcome.algorithms > 0;
 }
 #endif

@@ -76,14 +76,14 @@ void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
     if (c.pass == Pass::data) expected.sums[static_cast<size_t>(at_x)].add(y[at_y] * w[at_w]);
     if (c.pass == Pass::filter) expected.sums[static_cast<size_t>(at_w)].add(y[at_y] * x[at_x]);
   });
-  uint32_t tried = 0;
+  Tally tally;
   const std::string fault = try_candidates<pinned::ConvolutionPlan>(
-      library, c, expected, &tried, [&](pinned::ConvolutionPlan& plan, void* out, void* workspace) {
+      library, c, expected, &tally, [&](pinned::ConvolutionPlan& plan, void* out, void* workspace) {
         plan.run({c.pass == Pass::data ? out : x.there(), c.pass == Pass::filter ? out : w.there(),
                   c.pass == Pass::forward ? out : y.there()},
                  workspace, nullptr);
       });
-  record(outcome, seed, pinned::fields_of(c), tried, fault);
+  record(outcome, seed, pinned::fields_of(c), tally, fault);
 }
 
 }  // namespace estrain::kernels::test

@@ -11,11 +11,12 @@ std::string in_words(const std::map<std::string, std::string>& fields) {
 
 }  // namespace
 
-void record(PinnedOutcome& outcome, uint32_t seed, const std::map<std::string, std::string>& shape, uint32_t algorithms,
+void record(PinnedOutcome& outcome, uint32_t seed, const std::map<std::string, std::string>& shape, const Tally& tally,
             const std::string& fault) {
   ++outcome.cases;
-  outcome.algorithms += algorithms;
-  if (algorithms == 0) ++outcome.without;
+  outcome.algorithms += tally.tried;
+  outcome.unfit += tally.unfit;
+  if (tally.tried == 0) ++outcome.without;
   if (fault.empty()) return;
   if (outcome.failing++ == 0) outcome.first = "seed " + std::to_string(seed) + ": " + in_words(shape) + ": " + fault;
 }

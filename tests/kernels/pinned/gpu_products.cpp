@@ -71,13 +71,13 @@ void check_product(uint32_t seed, PinnedOutcome& outcome) {
       }
     }
   }
-  uint32_t tried = 0;
+  Tally tally;
   const void* addend = p.addend == Product::Addend::none ? nullptr : c.there();
   const std::string fault = try_candidates<pinned::ProductPlan>(
-      library, p, expected, &tried, [&](pinned::ProductPlan& plan, void* out, void* workspace) {
+      library, p, expected, &tally, [&](pinned::ProductPlan& plan, void* out, void* workspace) {
         plan.run({a.there(), b.there(), addend, out, alpha, beta}, workspace, nullptr);
       });
-  record(outcome, seed, pinned::fields_of(p), tried, fault);
+  record(outcome, seed, pinned::fields_of(p), tally, fault);
 }
 
 }  // namespace estrain::kernels::test

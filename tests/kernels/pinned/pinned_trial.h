@@ -2,6 +2,9 @@
 // What the checks of products and convolutions share: operands, what is expected of a result, and the trial of an
 // algorithm.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/pinned/failure.h"
 #include "kernels/pinned/precision.h"
 #include "tests/kernels/cuda/device_under_test.h"
+#include "tests/kernels/pinned/pinned_checks.h"
 
 namespace estrain::kernels::test {
 
@@ -125,32 +130,56 @@ std::vector<std::byte> result_of(Plan& plan, size_t bytes, std::byte filling,
   return out.read();
 }
 
-// "" or what is wrong with the algorithm.
+// What came of an algorithm: empty where all is well. Training passes over one that is unfit, and must not meet one
+// that is wrong.
+struct Verdict {
+  std::string wrong, unfit;
+};
+
 template <typename Plan, typename Library, typename Shape>
-std::string try_algorithm(const Library& library, const Shape& shape, const std::string& algorithm,
-                          const Expected& expected, const std::function<void(Plan&, void* out, void* workspace)>& run) {
+Verdict try_algorithm(const Library& library, const Shape& shape, const std::string& algorithm,
+                      const Expected& expected, const std::function<void(Plan&, void* out, void* workspace)>& run) {
   const size_t bytes = expected.sums.size() * pinned::bytes_of(expected.element);
   auto built = library.build(shape, algorithm);
-  if (!built.plan) return "a candidate is refused: " + built.refusal;
-  const auto first = result_of<Plan>(*built.plan, bytes, std::byte{0xa5}, run);
-  if (const std::string difference = expected.difference(first); !difference.empty()) return difference;
-  if (result_of<Plan>(*built.plan, bytes, std::byte{0x5a}, run) != first) return "a second run has other bits";
+  if (!built.plan) return {"a candidate is refused: " + built.refusal, {}};
+  std::vector<std::byte> first, second;
+  try {
+    first = result_of<Plan>(*built.plan, bytes, std::byte{0xa5}, run);
+    second = result_of<Plan>(*built.plan, bytes, std::byte{0x5a}, run);
+  } catch (const pinned::Failure& failure) {
+    return {{}, std::string("does not run: ") + failure.what()};
+  }
+  if (const std::string difference = expected.difference(first); !difference.empty()) return {difference, {}};
+  if (second != first) return {{}, "a second run has other bits"};
   auto again = library.build(shape, algorithm);
-  if (!again.plan) return "is refused when it is built again: " + again.refusal;
-  if (result_of<Plan>(*again.plan, bytes, std::byte{0xff}, run) != first) return "built again it has other bits";
+  if (!again.plan) return {"is refused when it is built again: " + again.refusal, {}};
+  if (result_of<Plan>(*again.plan, bytes, std::byte{0xff}, run) != first) return {"built again it has other bits", {}};
   return {};
 }
 
-// All candidates for a shape. An algorithm that is one with rounded inputs only must not pass for exact.
+// All candidates for a shape: "" or the first that is wrong; whatever is found goes to standard error. An algorithm
+// that is one with rounded inputs only must not pass for exact.
 template <typename Plan, typename Library, typename Shape>
-std::string try_candidates(const Library& library, const Shape& shape, const Expected& expected, uint32_t* tried,
+std::string try_candidates(const Library& library, const Shape& shape, const Expected& expected, Tally* tally,
                            const std::function<void(Plan&, void* out, void* workspace)>& run) {
   const std::vector<std::string> candidates = library.candidates(shape);
-  *tried = static_cast<uint32_t>(candidates.size());
+  tally->tried = static_cast<uint32_t>(candidates.size());
+  std::string fault;
+  const auto note = [&](const std::string& words) {
+    fmt::print(stderr, "{}: {}\n", fmt::join(pinned::fields_of(shape), " "), words);
+    return words;
+  };
   for (const std::string& algorithm : candidates) {
-    const std::string fault = try_algorithm<Plan>(library, shape, algorithm, expected, run);
-    if (!fault.empty()) return algorithm + ": " + fault;
+    const Verdict verdict = try_algorithm<Plan>(library, shape, algorithm, expected, run);
+    if (!verdict.unfit.empty()) {
+      ++tally->unfit;
+      note(algorithm + ": " + verdict.unfit);
+    }
+    if (verdict.wrong.empty()) continue;
+    const std::string words = note(algorithm + ": " + verdict.wrong);
+    if (fault.empty()) fault = words;
   }
+  if (!fault.empty()) return fault;
   for (const char* text :
        {"engine=7777 knobs=", "id=7777 tile=0 stages=0 split_k=1 reduction=0 swizzle=0 custom=0 inner=0 cluster=0"}) {
     if (library.build(shape, text).plan) return std::string("is built, though there is none: ") + text;
@@ -160,8 +189,8 @@ std::string try_candidates(const Library& library, const Shape& shape, const Exp
   rounding.math = pinned::Math::tf32;
   for (const std::string& algorithm : library.candidates(rounding)) {
     if (!library.build(shape, algorithm).plan) continue;
-    const std::string fault = try_algorithm<Plan>(library, shape, algorithm, expected, run);
-    if (!fault.empty()) return algorithm + ", a candidate for tf32, as an exact one: " + fault;
+    const Verdict verdict = try_algorithm<Plan>(library, shape, algorithm, expected, run);
+    if (!verdict.wrong.empty()) return algorithm + ", a candidate for tf32, as an exact one: " + verdict.wrong;
   }
   return {};
 }
