@@ -333,7 +333,11 @@ TEST_CASE("a hundred thousand steps are compared in less than a second") {
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->step == Step(steps));
   CHECK(comparison.difference->digests == std::vector<std::string>{"p59"});
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  CHECK(took < 10);  // most of it the sanitizer's
+#else
   CHECK(took < 1);
+#endif
 }
 
 }  // namespace
