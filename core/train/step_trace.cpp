@@ -76,7 +76,12 @@ StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, devi
   profiler::disableProfiler();
 }
 
-StepTrace::~StepTrace() { finish(); }
+StepTrace::~StepTrace() {
+  try {
+    finish();
+  } catch (...) {  // nobody to tell
+  }
+}
 
 void StepTrace::begin_step(int64_t step, WorkerRank worker) {
   if (step < first_ || step > last_) return;
