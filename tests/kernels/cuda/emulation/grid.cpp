@@ -6,10 +6,6 @@
 #include <cstdlib>
 #include <vector>
 
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
-
 // Saves what a call preserves on the stack, changes stacks, and returns there.
 extern "C" void estrain_switch_stacks(void** from, void* to);
 asm(R"(
@@ -50,9 +46,6 @@ struct Thread {
   State state = State::fresh;
   void* stack_pointer = nullptr;
   uint32_t given = 0;  // to exchange()
-#ifdef __SANITIZE_THREAD__
-  void* fiber = nullptr;
-#endif
 };
 
 char* stacks() {
@@ -66,21 +59,13 @@ struct Block {
   std::vector<Thread> threads;
   size_t current = 0;
   void* scheduler = nullptr;
-#ifdef __SANITIZE_THREAD__
-  void* scheduler_fiber = nullptr;
-#endif
   void (*body)(void*) = nullptr;
   void* context = nullptr;
 };
 Block block;
 int64_t launch_count = 0;
 
-void to_scheduler() {
-#ifdef __SANITIZE_THREAD__
-  __tsan_switch_to_fiber(block.scheduler_fiber, 0);
-#endif
-  estrain_switch_stacks(&block.threads[block.current].stack_pointer, block.scheduler);
-}
+void to_scheduler() { estrain_switch_stacks(&block.threads[block.current].stack_pointer, block.scheduler); }
 
 [[noreturn]] void run_thread() {
   block.body(block.context);
@@ -103,10 +88,6 @@ void resume(size_t i) {
   thread.state = State::ready;
   block.current = i;
   threadIdx = thread.index;
-#ifdef __SANITIZE_THREAD__
-  if (thread.fiber == nullptr) thread.fiber = __tsan_create_fiber(0);
-  __tsan_switch_to_fiber(thread.fiber, 0);
-#endif
   estrain_switch_stacks(&block.scheduler, thread.stack_pointer);
 }
 
@@ -202,9 +183,6 @@ void run(int64_t blocks, unsigned threads_x, unsigned threads_y, void (*body)(vo
   block.threads.resize(size_t{threads_x} * threads_y);
   block.body = body;
   block.context = context;
-#ifdef __SANITIZE_THREAD__
-  block.scheduler_fiber = __tsan_get_current_fiber();
-#endif
   for (int64_t b = 0; b < blocks; ++b) {
     blockIdx = {static_cast<unsigned>(place(static_cast<size_t>(b), static_cast<size_t>(blocks), order / 3)), 0};
     start_threads();
