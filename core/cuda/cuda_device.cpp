@@ -83,6 +83,11 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
   return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index);
 }
 
+// Of the host. Throws c10::Error.
+std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
+  return std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
@@ -123,11 +128,11 @@ std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorU
 }
 
 // Page-locked, as long as the system has some to give; LibTorch keeps it for the next stage.
-device::HostMemory CudaDevice::host_memory() const {
+HostMemory CudaDevice::host_memory() const {
   return [index = index_](size_t bytes) -> std::shared_ptr<std::byte> {
     c10::cuda::set_device(index);  // else the calling thread would open the first one
     try {
-      const auto memory = std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
+      const auto memory = page_locked(bytes);
       return {memory, static_cast<std::byte*>(memory->get())};
     } catch (const c10::Error&) {
       (void)cudaGetLastError();
@@ -138,7 +143,7 @@ device::HostMemory CudaDevice::host_memory() const {
 
 void CudaDevice::read(const at::Tensor& values, Reader reader) {
   const size_t bytes = values.nbytes();
-  auto staging = std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
+  const auto staging = page_locked(bytes);
   const Copied copied = copy_to_host(staging->get(), values.const_data_ptr(), bytes, to_host_);
   arrivals_.push({[copied] { copied->synchronize(); },
                   [values, staging, reader = std::move(reader)] { reader(static_cast<const float*>(staging->get())); },

@@ -30,7 +30,7 @@ class CudaDevice : public device::Device {
   void pin_algorithms(const algorithms::Pinning& pinning) override;
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
-  device::HostMemory host_memory() const override;
+  HostMemory host_memory() const override;
   at::Tensor upload(const at::Tensor& host) override { return uploads_.upload(host); }
   void await_uploads() override { uploads_.await(); }
   void read(const at::Tensor& values, Reader reader) override;

@@ -7,12 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "core/base/host_memory.h"
 #include "core/base/ids.h"
 #include "core/data/sample_shape.h"
 #include "core/data/sampler.h"
@@ -26,9 +26,6 @@ struct BatchRequest {
   int64_t number = 0;  // training: counted from the loader's start; evaluation: samples [number * batch, …)
   int64_t size = 0;    // samples
 };
-
-// Memory of so many bytes from a multiple of 64 on; null where there is none of its kind. Thread-safe.
-using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 class BatchBuffer {
  public:

@@ -20,14 +20,13 @@
 #include <string>
 
 #include "core/algorithms/pinning.h"
+#include "core/base/host_memory.h"
 #include "core/device/captured_passes.h"
 #include "core/device/exchange.h"
 #include "core/device/library_kernels.h"
 #include "kernels/device_queue.h"
 
 namespace estrain::device {
-
-using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 // What tensors of the device are views of, standing for a region of host memory of the same size. A tensor lies in it
 // where it lies in the region; offsets are multiples of StateLayout's alignment, which is enough for any device.
@@ -78,7 +77,7 @@ class Device {
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;
   virtual std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) = 0;
 
-  // Host memory that upload() is quickest from (data/batch.h); empty: any.
+  // What upload() is quickest from.
   virtual HostMemory host_memory() const { return {}; }
   // The same values on the device, for what is asked for after await_uploads(). They are copied beside what is
   // computed, behind the host's back: the device holds on to `host`, whose values must stay as they are as long as the

@@ -6,7 +6,7 @@
 //      out. A GPU is given the next EST's work while it is still at the last one's; then the worker waits for it, once
 //   2. meet; claim pieces, sum, update (step_update.h)
 //   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
-// A GPU that trains alone has begun the next step's first pass by then, so that it does not stand still meanwhile.
+// A GPU that trains alone has begun the next step's first pass by then, so that it has work meanwhile.
 //
 // Where each worker has a GPU of its own, the state lies in their memory (resident_state.h) and step 3 commits the
 // record only: the state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -29,33 +30,16 @@ std::set<ActivityType> activities_of(const device::Device& device) {
   return {ActivityType::CPU};
 }
 
-// Calls `beat` as long as it lives.
-class Beating {
- public:
-  explicit Beating(const std::function<void()>& beat) : thread_([this, &beat] { run(beat); }) {}
-  ~Beating() {
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  Beating(const Beating&) = delete;
-  Beating& operator=(const Beating&) = delete;
-
- private:
-  void run(const std::function<void()>& beat) {
+// Calls `beat` now and then, until it is destroyed.
+std::jthread beating(const std::function<void()>& beat) {
+  return std::jthread([&beat](const std::stop_token& over) {
     constexpr auto between = std::chrono::milliseconds(200);
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, between, [this] { return over_; })) beat();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread thread_;
-};
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any changed;
+    while (!changed.wait_for(lock, over, between, [&over] { return over.stop_requested(); })) beat();
+  });
+}
 
 void start(const device::Device& device) {
   const ProfilerConfig config(ProfilerState::KINETO, /*report_input_shapes=*/true);
@@ -112,7 +96,7 @@ void StepTrace::finish() {
 }
 
 void StepTrace::write(const std::string& name) {
-  const Beating beating(beat_);
+  const std::jthread alive = beating(beat_);
   {
     const device::FinishAtEnd finish(device_);  // what fails there shows elsewhere
   }

@@ -26,8 +26,8 @@ class StepUpdate {
   virtual void take(size_t arrival, const std::vector<torch::Tensor>& gradients) = 0;
   // The buffers as virtual rank 0 has left them are those of the new state.
   virtual void keep_buffers() = 0;
-  // After the worker's last mini-batch: waits until the device is through with them, where there are other workers.
-  // Returns how much of that it waited for them, ns.
+  // After the worker's last mini-batch: waits until the device is through with them, unless combine() waits for nothing
+  // else. Returns how much of that it waited for other workers, ns.
   virtual int64_t complete() = 0;
   // What is left to do together with the other workers; the step's record is complete then. False on abort.
   virtual bool combine() = 0;

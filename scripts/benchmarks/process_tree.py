@@ -6,17 +6,22 @@ import time
 from pathlib import Path
 
 
+def stat_of(pid):
+    """What /proc/PID/stat says behind the name: state, parent, …; nothing where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def children_of():
     """{pid: pids of its children} of all processes."""
     tree = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        tree.setdefault(int(fields[1]), []).append(int(entry.name))
+        if fields := stat_of(entry.name):
+            tree.setdefault(int(fields[1]), []).append(int(entry.name))
     return tree
 
 
@@ -36,14 +41,12 @@ def signal_all(pids, number):
 
 
 def is_running(pid):
-    try:
-        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or "Z")[0] not in "ZX"
-    except OSError:
-        return False
+    fields = stat_of(pid)
+    return bool(fields) and fields[0] not in "ZX"
 
 
 def end_tree(process, patience=5.0):
-    """Ends a Popen and all that it started, at once, and waits until all are gone (their memory, too), so long at most."""
+    """Ends a Popen and all that it started, at once, and waits so long for all to be gone, their memory too."""
     pids = with_descendants(process.pid) if process.poll() is None else []
     signal_all(pids, signal.SIGKILL)
     process.wait()

@@ -5,12 +5,11 @@ import signal
 import statistics
 import time
 from datetime import datetime
-from pathlib import Path
 
 from cases import GPT, RESNET18
 from estrain_job import EstrainJob
 from figures import LOWER, Figure, Group, Measured
-from process_tree import wait_until
+from process_tree import stat_of, wait_until
 from resize import ESTS, restart_seconds
 
 STEPS_BEFORE = 16
@@ -38,7 +37,7 @@ def name_of(case, what):
 
 
 def cpu_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = stat_of(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -22,7 +22,8 @@ class TorchDdp:
         command = [bench.python, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         command += ["--nproc-per-node", str(ranks), SCRIPT, case.to_json(accumulate), "--control", folder / "socket"]
         command += [*bench.ddp_options, *options]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} | (TUNED_MALLOC if tuned else {})
+        alone = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        environment = os.environ | alone | (TUNED_MALLOC if tuned else {})
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         self.ranks = ranks

@@ -26,7 +26,8 @@ HOW = "TFLOP/s of the portable gemm in fp32 over those of cuBLAS without TF32, b
 # What gpu_check tells of, for a dry run.
 SAMPLE = [
     {"part": "gemm", "cases": 1, "differing": 0, "first": "", "seconds": 0.1},
-    {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "unfit": 0, "failing": 0, "first": "", "each": [9]},
+    {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "unfit": 0, "failing": 0, "first": "",
+     "each": [9]},
 ]
 SAMPLE_SPEED = [{"part": "speed", "m": 2048, "n": 2048, "k": 2048, "transposed": "nn", "tflops": 0, "cublas_tflops": 1,
                  "ratio": 0}]  # fmt: skip

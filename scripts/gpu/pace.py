@@ -4,7 +4,7 @@ import statistics
 
 from contestants import BF16, D2, STATE_TURN, Eager, Turns, all_started, cases, ratios, side_by_side
 from figures import HIGHER, LOWER
-from report import Failed, Skipped
+from report import Skipped, each_by_itself
 
 D2_TARGETS = {"gpt": 1.3, "resnet18": 1.5, "resnet50": 1.5, "lenet": 1.5}
 MODES = ("deterministic", "plain", "benchmark")
@@ -28,7 +28,7 @@ def throughput(name):
     def check(machine, report):
         case, rounds = cases(machine)[name], machine.rounds(ROUNDS, 2)
         turn, eager_turn = machine.rounds(STATE_TURN, 0.2), machine.rounds(EAGER_TURN, 0.2)
-        loops, words, faults = MODES if machine.python else (), [], []
+        loops, words = MODES if machine.python else (), []
 
         def side(precision, job, loops_started):
             """Without graphs beside the loops, then beside a job with graphs: what fails there takes nothing along."""
@@ -53,16 +53,11 @@ def throughput(name):
             report.figure(f"{name} {precision}: CUDA graphs over none", HIGHER, 1.0, over, how, "", note, more)
 
         with all_started({}, {mode: lambda mode=mode: Eager(machine, case, mode) for mode in loops}) as loops_started:
-            for precision, job in {"fp32": "", "bf16": BF16}.items():
-                try:
-                    side(precision, job, loops_started)
-                except Failed as fault:
-                    faults.append(f"{precision}: {fault}")
-        if faults:
-            raise Failed("\n".join(faults + words))
+            jobs = {"fp32": "", "bf16": BF16}
+            told = each_by_itself({p: lambda p=p: side(p, jobs[p], loops_started) for p in jobs}, words)
         if not loops:
-            raise Skipped("there is no Python with torch here; " + "; ".join(words))
-        return "; ".join(words)
+            raise Skipped("there is no Python with torch here; " + told)
+        return told
 
     return check
 
@@ -82,7 +77,7 @@ def d2_over_d1(*names):
     """The portable kernels' step over that of LibTorch's, fp32."""
 
     def check(machine, report):
-        turn, rounds, words, faults = machine.rounds(STATE_TURN, 0.2), D2_ROUNDS, [], []
+        turn, rounds, words = machine.rounds(STATE_TURN, 0.2), D2_ROUNDS, []
 
         def side(name):
             case = cases(machine)[name]
@@ -95,13 +90,6 @@ def d2_over_d1(*names):
             report.figure(f"{name}: step at D2 over D1", LOWER, D2_TARGETS[name], over, how, "", note)
             words.append(f"{name}: {note}")
 
-        for name in names:
-            try:
-                side(name)
-            except Failed as fault:
-                faults.append(f"{name}: {fault}")
-        if faults:
-            raise Failed("\n".join(faults + words))
-        return "; ".join(words)
+        return each_by_itself({name: lambda name=name: side(name) for name in names}, words)
 
     return check

@@ -1,6 +1,7 @@
 """What a check finds, written line by line as it finds it, so that what ends it takes nothing back."""
 
 import json
+import subprocess
 
 from figures import Figure, Measured, Row
 
@@ -11,6 +12,20 @@ class Failed(Exception):
 
 class Skipped(Exception):
     """A check cannot be made here."""
+
+
+def each_by_itself(parts, words):
+    """Calls {name: function}, each of which adds to `words` what it found: one that fails takes none of the others
+    along. Returns the words; throws Failed in the end."""
+    faults = []
+    for name, part in parts.items():
+        try:
+            part()
+        except (Failed, subprocess.TimeoutExpired) as fault:
+            faults.append(f"{name}: {fault}")
+    if faults:
+        raise Failed("\n".join(faults + words))
+    return "; ".join(words)
 
 
 class Report:

@@ -2,12 +2,11 @@
 
 import gzip
 import json
-import subprocess
 from collections import Counter
 
 from contestants import D2, cases
 from estrain_job import EstrainJob
-from report import Failed
+from report import Failed, each_by_itself
 
 # Behind what is loaded and chosen in the first steps. A step may begin the next one's first pass, so the first one of
 # a trace is not counted; and the last ones of a job save its state.
@@ -74,16 +73,13 @@ def look(machine, case, level, job):
 
 def where(*names):
     def check(machine, report):
-        words, faults = [], []
-        for name in names:
-            for level, job in {"D1": "", "D2": D2}.items():
-                try:
-                    words.append(look(machine, cases(machine)[name], level, job))
-                    report.found(words[-1])
-                except (Failed, subprocess.TimeoutExpired) as fault:
-                    faults.append(f"{name} {level}: {fault}")
-        if faults:
-            raise Failed("\n".join(faults + words))
-        return "; ".join(words)
+        words = []
+
+        def tell(name, level, job):
+            words.append(look(machine, cases(machine)[name], level, job))
+            report.found(words[-1])
+
+        both = [(name, level, job) for name in names for level, job in (("D1", ""), ("D2", D2))]
+        return each_by_itself({f"{one[0]} {one[1]}": lambda one=one: tell(*one) for one in both}, words)
 
     return check

@@ -32,6 +32,7 @@ SLEEPS = "60.125"  # seconds; tells this test's processes from others
 FAKE_GPU_CHECK = """#!/bin/bash
 for part; do
   [[ $part == crashes ]] && kill -9 $$
+  [[ $part == silent ]] && sleep """ + SLEEPS + """
   differing=0
   [[ $part == fails ]] && differing=1
   echo '{"part": "'$part'", "cases": 1, "differing": '$differing', "first": "seed 0"}'
@@ -181,18 +182,19 @@ def expect_judgements():
 
 
 def expect_restarts():
-    """Where one part ends gpu_check, or leaves the GPU with errors, the others are tried all the same."""
+    """Where one part ends gpu_check, hangs, or leaves the GPU with errors, the others are tried all the same."""
+    kernel_checks.SILENT_SECONDS = 0.5
     with tempfile.TemporaryDirectory() as folder:
         fake = Path(folder) / "gpu_check"
         fake.write_text(FAKE_GPU_CHECK)
         fake.chmod(0o755)
         machine = Machine(TREE, Path(folder), Path(folder) / "out", "cpu", Path(folder))
         machine.scratch = Path(folder)
-        run = kernel_checks.GpuCheck(machine, "fake", ["good", "crashes", "fails", "last"], 60)
+        run = kernel_checks.GpuCheck(machine, "fake", ["good", "crashes", "silent", "fails", "last"], 60)
     told = [(one["part"], one.get("ended", one.get("differing"))) for one in run.lines]
-    assert told == [("good", 0), ("crashes", "ended with code -9"), ("fails", 1), ("fails", "left the GPU with errors"),
-                    ("last", 0)], told  # fmt: skip
-    assert run.code == 0 and "3 of 5 parts are wrong: crashes: " in verdict_of(run.lines), verdict_of(run.lines)
+    assert told == [("good", 0), ("crashes", "ended with code -9"), ("silent", "took too long"), ("fails", 1),
+                    ("fails", "left the GPU with errors"), ("last", 0)], told  # fmt: skip
+    assert run.code == 0 and "4 of 6 parts are wrong: crashes: " in verdict_of(run.lines), verdict_of(run.lines)
 
 
 def expect_exchange():
@@ -228,7 +230,8 @@ def expect_trace():
             raise AssertionError("a trace without kernels passed")
         except Failed:
             pass
-    assert abs(seconds - 1e-4) < 1e-12 and abs(busy - (20 + 90 + 10) / 300) < 1e-9 and abs(count - 4 / 3) < 1e-9, (seconds, busy)
+    found, expected = (seconds, busy, count), (1e-4, (20 + 90 + 10) / 300, 4 / 3)
+    assert all(abs(a / b - 1) < 1e-9 for a, b in zip(found, expected)), found
     assert {name: round(300 * share) for name, share in shares.items()} == {"gemm": 30, "add": 60, "copy": 60}, shares
 
 

@@ -40,7 +40,7 @@ class Numbers : public data::Dataset {
 class Late : public device::CpuDevice {
  public:
   c10::Device torch_device() const override { return {c10::kHPU, 0}; }
-  data::HostMemory host_memory() const override {
+  HostMemory host_memory() const override {
     return [this](size_t bytes) {
       ++buffers;
       return std::shared_ptr<std::byte>(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(64))),

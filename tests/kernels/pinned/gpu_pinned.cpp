@@ -1,15 +1,12 @@
 #include "tests/kernels/pinned/pinned_checks.h"
 
 namespace estrain::kernels::test {
-namespace {
 
 std::string in_words(const std::map<std::string, std::string>& fields) {
   std::string text;
   for (const auto& [name, value] : fields) text += (text.empty() ? "" : " ") + name + "=" + value;
   return text;
 }
-
-}  // namespace
 
 void record(PinnedOutcome& outcome, uint32_t seed, const std::map<std::string, std::string>& shape, const Tally& tally,
             const std::string& fault) {

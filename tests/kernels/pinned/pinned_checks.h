@@ -17,6 +17,8 @@ struct PinnedOutcome {
   std::string first;        // the first fault: shape, algorithm, element
 };
 
+std::string in_words(const std::map<std::string, std::string>& shape);
+
 // Of a shape: its candidates, and those of them that are unfit.
 struct Tally {
   uint32_t tried = 0, unfit = 0;

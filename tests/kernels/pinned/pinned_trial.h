@@ -3,7 +3,6 @@
 // algorithm.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <bit>
 #include <cmath>
@@ -166,7 +165,7 @@ std::string try_candidates(const Library& library, const Shape& shape, const Exp
   tally->tried = static_cast<uint32_t>(candidates.size());
   std::string fault;
   const auto note = [&](const std::string& words) {
-    fmt::print(stderr, "{}: {}\n", fmt::join(pinned::fields_of(shape), " "), words);
+    fmt::print(stderr, "{}: {}\n", in_words(pinned::fields_of(shape)), words);
     return words;
   };
   for (const std::string& algorithm : candidates) {
