@@ -59,10 +59,13 @@ const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key
   return algorithms.refusal(choice->algorithm) ? nullptr : choice;
 }
 
-const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& algorithms) const {
+const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& algorithms) {
   if (choice.algorithm.empty()) return choice.algorithm;
   const std::optional<std::string> refusal = algorithms.refusal(choice.algorithm);
-  if (!refusal) return choice.algorithm;
+  if (!refusal) {
+    warn_of_libraries(choice);
+    return choice.algorithm;
+  }
   throw Error::make(Fault::infeasible,
                     "{}: the run computes this by the algorithm {}, measured on \"{}\" with {}; this device, \"{}\" "
                     "with {}, does not have it: {}",
@@ -73,10 +76,22 @@ const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& a
           "--allow-mixed, which chooses anew");
 }
 
-// What this user's earlier runs chose, where the device has it.
+void PinnedAlgorithms::warn_of_libraries(const Choice& choice) {
+  if (warned_of_libraries_ || choice.libraries == libraries_) return;
+  warned_of_libraries_ = true;
+  warn(fmt::format("the run's algorithms were chosen with {}, and are computed with {} from here on: bits may change",
+                   choice.libraries, libraries_));
+}
+
+void PinnedAlgorithms::warn(const std::string& sentence) const {
+  if (pinning_.warn) pinning_.warn(sentence);
+}
+
+// What this user's earlier runs chose with these libraries, where the device has it.
 const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = store.find(key, device_);
-  if (choice == nullptr || choice->algorithm.empty() || algorithms.refusal(choice->algorithm)) return nullptr;
+  if (choice == nullptr || choice->algorithm.empty() || choice->libraries != libraries_) return nullptr;
+  if (algorithms.refusal(choice->algorithm)) return nullptr;
   return choice;
 }
 
@@ -89,12 +104,16 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
     if (const Choice* choice = usable(store->choices(), key, algorithms)) return *choice;
   }
   Choice choice = measured(key, algorithms);
+  if (algorithms.obstacle()) {
+    warn(key + ": not every algorithm could be tried, as memory is short; the one chosen is kept for this run alone");
+    return choice;
+  }
   // Another version of the libraries may have an algorithm where this one has none.
   if (store && !choice.algorithm.empty()) {
     try {
       store->add(choice);
     } catch (const Error& error) {
-      if (pinning_.warn) pinning_.warn("a chosen algorithm is not kept for later runs: " + error.message());
+      warn("a chosen algorithm is not kept for later runs: " + error.message());
     }
   }
   return choice;
@@ -107,7 +126,8 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
     return algorithms.seconds(candidate, best);
   });
   beat();
-  if (algorithm.empty()) algorithms.none_ran();
+  if (const std::exception_ptr obstacle = algorithms.obstacle(); obstacle && algorithm.empty())
+    std::rethrow_exception(obstacle);
   Choice choice = {key, device_, algorithm, libraries_};
   if (pinning_.chosen) pinning_.chosen(choice, candidates.size());
   return choice;
@@ -133,8 +153,7 @@ std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
         throw Error::make(Fault::io, "{}: another process holds it", store_->path());
     });
   } catch (const Error& error) {
-    if (pinning_.warn)
-      pinning_.warn("algorithms chosen for earlier runs are not used, nor new ones kept: " + error.message());
+    warn("algorithms chosen for earlier runs are not used, nor new ones kept: " + error.message());
     store_.reset();
     return std::nullopt;
   }

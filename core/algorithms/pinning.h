@@ -12,8 +12,10 @@
 //   3. the fastest candidate, measured now; written to the store, then to the run's file
 //
 // What (1) names and this device does not have is refused, since another algorithm gives other bits; what (2) names is
-// chosen anew.
+// chosen anew. Another version of the libraries may compute otherwise under the same name: (1) is used with a warning,
+// (2) chosen anew. Where want of memory kept a candidate from being tried, what is chosen goes to the run's file alone.
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -39,8 +41,8 @@ class Algorithms {
   // Of one run; nothing where it does not run, or not twice with the same bits. What takes much longer than `fastest`,
   // the least so far, need not be known well.
   virtual std::optional<double> seconds(const std::string& algorithm, double fastest) = 0;
-  // None of the candidates ran, which is about to be written down: throws where they might run another time.
-  virtual void none_ran() {}
+  // Why a candidate that did not run may run another time, such as want of memory; null: there is none of that kind.
+  virtual std::exception_ptr obstacle() { return nullptr; }
 };
 
 // How a run pins.
@@ -52,13 +54,13 @@ struct Pinning {
   // Another process that holds the store, and adds nothing to it for so long, makes it one that cannot be used.
   int64_t patience_ns = 60'000'000'000;
   std::function<void()> beat{};                         // called while it waits or measures: the worker is at work
-  std::function<void(const std::string&)> warn{};       // told, in a sentence, of a store that cannot be used
+  std::function<void(const std::string&)> warn{};       // told, in a sentence, of what a user should know
   std::function<void(const Choice&, size_t)> chosen{};  // told of a choice that was measured, and among how many
 };
 
 class PinnedAlgorithms {
  public:
-  // `device`: its type, which choices are kept by. `libraries`: a reader's information about them.
+  // `device`: its type, which choices are kept by. `libraries`: their versions, in words.
   PinnedAlgorithms(Pinning pinning, std::string device, std::string libraries);
 
   // The algorithm for `key`; empty: the library has none, on any worker of the run. Thread-safe. Throws
@@ -68,7 +70,9 @@ class PinnedAlgorithms {
 
  private:
   const Choice* known(const Choices& run, const std::string& key, Algorithms& algorithms) const;
-  const std::string& require(const Choice& choice, Algorithms& algorithms) const;
+  const std::string& require(const Choice& choice, Algorithms& algorithms);
+  void warn_of_libraries(const Choice& choice);
+  void warn(const std::string& sentence) const;
   const Choice* usable(const Choices& store, const std::string& key, Algorithms& algorithms) const;
   Choice from_store_or_measured(const std::string& key, Algorithms& algorithms);
   Choice measured(const std::string& key, Algorithms& algorithms);
@@ -78,6 +82,7 @@ class PinnedAlgorithms {
   std::mutex one_at_a_time_;
   const Pinning pinning_;
   const std::string device_, libraries_;
+  bool warned_of_libraries_ = false;
   ChoiceFile run_;
   std::optional<ChoiceFile> store_;
 };

@@ -93,9 +93,7 @@ class PinnedPlans {
       }
     }
 
-    void none_ran() override {
-      if (out_of_memory_) std::rethrow_exception(out_of_memory_);
-    }
+    std::exception_ptr obstacle() override { return out_of_memory_; }
 
     bool measured() const { return measured_; }
 
@@ -107,13 +105,15 @@ class PinnedPlans {
    private:
     // The results of two runs must not depend on what was in their memory before.
     std::optional<double> measure(Plan& plan, double fastest) {
+      const auto stream = c10::cuda::getCurrentCUDAStream().stream();
       const at::DataPtr workspace = allocate(plan.workspace());
       const at::Tensor one = filled_like(like_, 0), other = filled_like(like_, 1e30);
-      run_(plan, one, workspace.get());
-      run_(plan, other, workspace.get());
+      for (const auto& [out, filling] : {std::pair(one, 0), {other, 0xff}}) {
+        C10_CUDA_CHECK(cudaMemsetAsync(workspace.get(), filling, plan.workspace(), stream));
+        run_(plan, out, workspace.get());
+      }
       if (!same_bits(one, other)) return std::nullopt;
-      return kernels::pinned::seconds_of_run([&] { run_(plan, one, workspace.get()); }, fastest,
-                                             c10::cuda::getCurrentCUDAStream().stream());
+      return kernels::pinned::seconds_of_run([&] { run_(plan, one, workspace.get()); }, fastest, stream);
     }
 
     const Library& library_;

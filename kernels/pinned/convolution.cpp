@@ -158,8 +158,10 @@ std::optional<std::string> wrong_arithmetic(const Convolution& c, const CudnnDes
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "it is not deterministic";
   if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "it sums in less than float32";
-  const bool exact = c.element == Element::f32 && c.math == Math::exact;
-  if (exact && (has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
+  if (c.element != Element::f32) return std::nullopt;
+  // Sixteen bits are not TF32: half precision has fewer exponents, and what is small becomes 0.
+  if (has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "it makes its inputs 16-bit floats";
+  if (c.math == Math::exact && has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
     return "it computes with rounded inputs, in less than float32";
   return std::nullopt;
 }
@@ -330,7 +332,7 @@ Convolutions::Built Convolutions::build(const Convolution& convolution, const st
   handle_->tell(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
   if (!made.finalizes()) return {nullptr, "cuDNN does not run it for this shape on this device"};
   auto plan = std::make_unique<Plan>(handle_->handle(), std::move(made));
-  if (plan->workspace() > kMostWorkspace) return {nullptr, "it wants too large a workspace"};
+  if (plan->workspace() > convolution.most_workspace()) return {nullptr, "it wants too large a workspace"};
   return {std::move(plan), ""};
 }
 

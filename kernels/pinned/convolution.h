@@ -4,12 +4,13 @@
 // An algorithm is a text, "engine=5 knobs=2:7,14:3": an engine of cuDNN's backend by its global index, and the values
 // of its knobs (cudnnBackendKnobType_t), from which alone the execution plan is built again. The same text, shape and
 // type of device with the same cuDNN gives the same bits. Excluded are engines whose notes say that they are not
-// deterministic, or sum in less than float32; at Math::exact in float32 those on tensor cores or with inputs rounded;
-// and those that want more than kMostWorkspace.
+// deterministic, or sum in less than float32; in float32 those that make their inputs 16-bit floats, and at Math::exact
+// those on tensor cores; and those that want more than most_workspace().
 //
 // Images are NCHW, filters KCRS, contiguous; pointers are the device's, multiples of kConvolutionAlignment bytes. An
 // image of one dimension is one of height 1. One thread at a time.
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,13 @@ struct Convolution {
   bool filter_fits() const {
     return height + 2 * padding_height > dilation_height * (filter_height - 1) &&
            width + 2 * padding_width > dilation_width * (filter_width - 1);
+  }
+  // Bytes. On tensor cores images are rearranged, channels last, in the workspace: about the bytes of the operands. An
+  // algorithm may have twice that, or kMostWorkspace if that is more.
+  size_t most_workspace() const {
+    const int64_t x = batch * channels_in * height * width, y = batch * channels_out * output_height() * output_width();
+    const int64_t w = channels_out * (channels_in / groups) * filter_height * filter_width;
+    return std::max(kMostWorkspace, 2 * bytes_of(element) * static_cast<size_t>(x + w + y));
   }
   auto operator<=>(const Convolution&) const = default;
 };

@@ -12,7 +12,7 @@ enum class Math {
   tf32,   // float32 operands may be rounded to TF32
 };
 
-// Algorithms that want more memory beside the operands are none.
+// Algorithms that want more memory beside the operands are none; convolutions of large operands may have more.
 constexpr size_t kMostWorkspace = size_t{256} << 20;  // bytes
 constexpr size_t kWorkspaceAlignment = 256;
 

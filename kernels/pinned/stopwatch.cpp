@@ -3,7 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "kernels/pinned/failure.h"
 
@@ -12,7 +16,8 @@ namespace {
 
 constexpr double kSecondsOfSeries = 3e-3;
 constexpr int kSeries = 2;
-constexpr int kMostRuns = 20;  // of a series
+constexpr int kMostRuns = 50;  // of a series
+constexpr int64_t kLongestHoldNs = 10'000'000;
 constexpr double kMuchLonger = 1.5;
 constexpr double kLaunch = 50e-6;  // what a single run may seem to take longer than one of a series
 
@@ -38,11 +43,39 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+// Keeps a stream from going on until the end of its life, so that what is put into it meanwhile then runs without a
+// pause: short kernels take longer to launch than to run. Lets go by itself after a while, as a launch may wait for the
+// stream.
+class Held {
+ public:
+  explicit Held(void* stream) : open_(std::make_shared<std::atomic<bool>>(false)) {
+    auto context = std::make_unique<Open>(open_);
+    require(cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), &Held::wait, context.get()), "a stream");
+    (void)context.release();  // wait() owns it
+  }
+  ~Held() { open_->store(true); }
+  Held(const Held&) = delete;
+
+ private:
+  using Open = std::shared_ptr<std::atomic<bool>>;
+
+  static void wait(void* context) {
+    const std::unique_ptr<Open> open(static_cast<Open*>(context));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kLongestHoldNs);
+    while (!(*open)->load() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  }
+
+  Open open_;
+};
+
 double seconds_of_series(const std::function<void()>& run, int runs, void* stream) {
   Event begin, end;
-  begin.record(stream);
-  for (int i = 0; i < runs; ++i) run();
-  end.record(stream);
+  {
+    const Held held(stream);
+    begin.record(stream);
+    for (int i = 0; i < runs; ++i) run();
+    end.record(stream);
+  }
   return end.seconds_since(begin) / runs;
 }
 

@@ -16,8 +16,8 @@ from report import Failed, Skipped
 SEEDS = 24
 ERRORS_STAY, NO_GPU = 3, 77  # exit codes of gpu_check
 WHOLE = (0, 1, NO_GPU)  # those of a run that came to its end
-PINNED, SPEED = "pinned_", "speed"
-BITS_SECONDS, PART_SECONDS, SPEED_SECONDS, SANITIZER_SECONDS, FAMILY_SECONDS = 140, 30, 50, 115, 60
+PINNED, SPEED, NO_TF32 = "pinned_", "speed", ", TF32 forbidden"
+BITS_SECONDS, PINNED_SECONDS, PART_SECONDS, SPEED_SECONDS, SANITIZER_SECONDS, FAMILY_SECONDS = 120, 45, 25, 50, 115, 60
 SILENT_SECONDS = PART_SECONDS + 15  # a part that has told of nothing for so long hangs
 LEFT_OUT = "did not get to it"
 SANITIZERS = 4  # side by side
@@ -88,10 +88,12 @@ def judge(found):
 
 class GpuCheck:
     """Runs of gpu_check until all of these parts are done or time is over. One that ends before that is begun again
-    behind the part that it was at. `lines`: what it tells of, and {"part", "ended": how} of those parts."""
+    behind the part that it was at. `lines`: what it tells of, and {"part", "ended": how} of those parts. `settings`:
+    of its environment, besides the machine's."""
 
-    def __init__(self, machine, name, parts, seconds, *options):
+    def __init__(self, machine, name, parts, seconds, *options, settings=()):
         self.machine, self.log = machine, machine.new_folder(name) / "gpu_check.log"
+        self.environment = {**machine.environment, **dict(settings)}
         self.command = [program(machine), *map(str, options)]
         self.lines, self.code = [], None
         until, waiting = time.monotonic() + machine.patience(seconds), list(parts)
@@ -112,7 +114,7 @@ class GpuCheck:
         with open(self.log, "ab") as output:
             begin = output.tell()
             process = subprocess.Popen(
-                [*self.command, *parts], env=self.machine.environment, stdout=output, stderr=subprocess.STDOUT
+                [*self.command, *parts], env=self.environment, stdout=output, stderr=subprocess.STDOUT
             )
             self.code = self._wait(process, seconds)
         text = self.log.read_bytes()[begin:].decode(errors="replace")
@@ -134,16 +136,24 @@ class GpuCheck:
 
 
 def kernels(machine, report):
-    """Bits; portable families first, which need no library of NVIDIA's."""
+    """Bits; portable families first, which need no library of NVIDIA's. Pinned algorithms twice: what libraries suggest
+    depends on whether TF32 is forbidden, as it is for a worker unless its job asks for it."""
     parts = [part for part in parts_of(machine) if part != SPEED]
-    run = GpuCheck(machine, "bits", parts, BITS_SECONDS, "--seeds", SEEDS, "--seconds", PART_SECONDS)
+    pinned = [part for part in parts if part.startswith(PINNED)]
+    options = ("--seeds", SEEDS, "--seconds", PART_SECONDS)
+    run = GpuCheck(machine, "bits", parts, BITS_SECONDS, *options)
     if machine.dry_run and run.code == NO_GPU:
         return judge(SAMPLE) + " (a sample: there is no GPU)"
-    for one in run.lines:
+    without = GpuCheck(machine, "bits-no-tf32", pinned, PINNED_SECONDS, *options, settings={"NVIDIA_TF32_OVERRIDE": "0"})
+    for one in without.lines:
+        one["part"] += NO_TF32
+    lines = run.lines + without.lines
+    for one in lines:
         report.found(json.dumps(one))
-    words = judge(run.lines)
-    if run.code != 0:
-        raise Failed(f"gpu_check ended with code {run.code}; {words}")
+    words = judge(lines)
+    for run in (run, without):
+        if run.code != 0:
+            raise Failed(f"gpu_check ended with code {run.code}; {words}")
     return words
 
 

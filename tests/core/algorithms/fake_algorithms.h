@@ -1,7 +1,7 @@
 #pragma once
 // A library of algorithms that needs no device: names with the time that each takes.
 
-#include <functional>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ struct FakeAlgorithms : Algorithms {
   std::vector<std::pair<std::string, std::optional<double>>> all;  // in ascending order of their names
   std::vector<double> bests;                                       // what it was told when asked
   int measured = 0, listed = 0;
-  std::function<void()> when_none_ran = [] {};
+  std::exception_ptr met;  // an obstacle
 
   explicit FakeAlgorithms(std::vector<std::pair<std::string, std::optional<double>>> algorithms)
       : all(std::move(algorithms)) {}
@@ -40,7 +40,7 @@ struct FakeAlgorithms : Algorithms {
     }
     return std::nullopt;
   }
-  void none_ran() override { when_none_ran(); }
+  std::exception_ptr obstacle() override { return met; }
 };
 
 }  // namespace estrain::algorithms

@@ -119,12 +119,47 @@ TEST_CASE("where no candidate runs, all workers know; a later run tries again") 
   CHECK(files.pinned().algorithm_for(kKey, some) == "1");
 }
 
+const std::exception_ptr kOutOfMemory = std::make_exception_ptr(Error(Fault::infeasible, "out of memory"));
+
 TEST_CASE("where none ran for a reason that may pass, nothing is written down") {
   Files files;
   FakeAlgorithms none({{"1", std::nullopt}}), some({{"1", 1.0}});
-  none.when_none_ran = [] { throw Error(Fault::infeasible, "out of memory"); };
+  none.met = kOutOfMemory;
   CHECK(error_of([&] { files.pinned().algorithm_for(kKey, none); }).fault() == Fault::infeasible);
   CHECK(files.pinned().algorithm_for(kKey, some) == "1");
+}
+
+TEST_CASE("what was chosen while memory was short is the run's alone") {
+  Files files;
+  std::vector<std::string> warnings;
+  FakeAlgorithms short_of_memory({{"1", std::nullopt}, {"2", 2.0}}), all({{"1", 1.0}, {"2", 2.0}});
+  short_of_memory.met = kOutOfMemory;
+  PinnedAlgorithms pinned(
+      {.run = files.run, .store = files.store, .warn = [&](const std::string& what) { warnings.push_back(what); }},
+      kHere, "fake 1");
+  CHECK(pinned.algorithm_for(kKey, short_of_memory) == "2");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("memory is short") != std::string::npos);
+  CHECK(files.pinned().algorithm_for(kKey, all) == "2");
+  std::filesystem::remove(files.run);
+  CHECK(files.pinned().algorithm_for(kKey, all) == "1");
+}
+
+TEST_CASE("another version of the libraries: the run's choices are used with one warning, the store's chosen anew") {
+  Files files;
+  FakeAlgorithms before({{"1", 1.0}, {"2", 2.0}}), now({{"1", 2.0}, {"2", 1.0}});
+  const Key other = Key("product").set("m", "8");
+  for (const Key& key : {kKey, other}) CHECK(files.pinned().algorithm_for(key, before) == "1");
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& what) { warnings.push_back(what); };
+  PinnedAlgorithms pinned({.run = files.run, .store = files.store, .warn = warn}, kHere, "fake 2");
+  for (const Key& key : {kKey, other}) CHECK(pinned.algorithm_for(key, now) == "1");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("chosen with fake 1, and are computed with fake 2") != std::string::npos);
+  std::filesystem::remove(files.run);
+  PinnedAlgorithms later({.run = files.run, .store = files.store, .warn = warn}, kHere, "fake 2");
+  CHECK(later.algorithm_for(kKey, now) == "2");
+  CHECK(warnings.size() == 1);
 }
 
 TEST_CASE("a checkpoint's choices win over the run's file and the store") {

@@ -68,7 +68,7 @@ TEST_CASE("every convolution has algorithms in each arithmetic, in ascending ord
         for (const std::string& text : candidates) {
           const Convolutions::Built built = library().build(shape, text);
           REQUIRE(built.plan != nullptr);
-          CHECK(built.plan->workspace() <= kMostWorkspace);
+          CHECK(built.plan->workspace() <= shape.most_workspace());
           algorithms.push_back(*ConvolutionAlgorithm::from_text(text));
         }
         CHECK(std::ranges::is_sorted(algorithms));
@@ -117,9 +117,51 @@ TEST_CASE("an algorithm that rounds its inputs is refused where float32 was aske
   }
 }
 
-TEST_CASE("an engine that is not deterministic is refused by name") {
+std::vector<std::string> all_engines() {
   std::vector<std::string> engines;
   for (int64_t engine = 0; engine < 100; ++engine) engines.push_back(ConvolutionAlgorithm{engine, {}}.text());
+  return engines;
+}
+
+TEST_CASE("16-bit floats are not TF32") {
+  for (const Pass pass : kPasses) {
+    Convolution shape = convolution(64, 56, 256, 1);
+    shape.pass = pass;
+    for (const Math math : {Math::exact, Math::tf32}) {
+      shape.math = math;
+      CHECK(refused(shape, all_engines(), "16-bit floats") > 0);
+    }
+    shape.math = Math::exact;
+    shape.element = Element::bf16;
+    CHECK(refused(shape, all_engines(), "16-bit floats") == 0);
+  }
+}
+
+// Whether one of the shape's candidates is refused as an exact one: it runs on tensor cores.
+bool has_tensor_cores(Convolution shape) {
+  const std::vector<std::string> candidates = library().candidates(shape);
+  shape.element = Element::f32;
+  shape.math = Math::exact;
+  return refused(shape, candidates, "rounded inputs") > 0;
+}
+
+TEST_CASE("large batches have algorithms on tensor cores, which take workspace") {
+  for (const auto& [in, size, out] : {std::tuple{256, 56, 64}, {256, 56, 128}, {64, 56, 256}}) {
+    for (const Pass pass : kPasses) {
+      Convolution shape = convolution(in, size, out, 1);
+      shape.batch = 256;
+      shape.pass = pass;
+      CAPTURE(in);
+      CAPTURE(out);
+      CAPTURE(static_cast<int>(pass));
+      shape.math = Math::tf32;
+      CHECK(has_tensor_cores(shape));
+    }
+  }
+}
+
+TEST_CASE("an engine that is not deterministic is refused by name") {
+  const std::vector<std::string> engines = all_engines();
   size_t found = 0;
   for (const Pass pass : {Pass::data, Pass::filter}) {
     Convolution shape = convolution(64, 56, 64, 3);

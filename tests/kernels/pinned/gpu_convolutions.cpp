@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernels/pinned/convolution.h"
 #include "kernels/pinned/fields.h"
 #include "tests/kernels/cuda/twin.h"
@@ -67,7 +69,14 @@ void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
   const int64_t image = c.batch * c.channels_in * c.height * c.width;
   const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.filter_height * c.filter_width;
   const int64_t output = c.batch * c.channels_out * c.output_height() * c.output_width();
-  const Values x(draw.normal(image), c.element), w(draw.normal(filter), c.element), y(draw.normal(output), c.element);
+  // Sizes that TF32 has and half precision has not.
+  const bool tf32 = c.math == Math::tf32;
+  const auto values = [&](int64_t count, int exponent) {
+    std::vector<float> drawn = draw.normal(count);
+    for (float& value : drawn) value = std::ldexp(value, tf32 ? exponent : 0);
+    return Values(std::move(drawn), c.element);
+  };
+  const Values x = values(image, -30), w = values(filter, 20), y = values(output, -30);
   Expected expected = {{}, c.element, c.math};
   const int64_t results = c.pass == Pass::forward ? output : c.pass == Pass::data ? image : filter;
   expected.sums.resize(static_cast<size_t>(results));
