@@ -120,7 +120,7 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
 }
 
 Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms) {
-  const std::vector<std::string> candidates = algorithms.candidates();
+  const std::vector<std::string> candidates = algorithms.candidates([this] { beat(); });
   const std::string algorithm = fastest(candidates, [&](const std::string& candidate, double best) {
     beat();
     return algorithms.seconds(candidate, best);

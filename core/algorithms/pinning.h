@@ -34,8 +34,9 @@ class Algorithms {
  public:
   virtual ~Algorithms() = default;
 
-  // Deterministic ones, in ascending order of what they are called, which decides ties.
-  virtual std::vector<std::string> candidates() = 0;
+  // Deterministic ones, in ascending order of what they are called, which decides ties. Calls `between` now and then
+  // where it takes long.
+  virtual std::vector<std::string> candidates(const std::function<void()>& between) = 0;
   // Why this algorithm cannot be used here; nothing where it can.
   virtual std::optional<std::string> refusal(const std::string& algorithm) = 0;
   // Of one run; nothing where it does not run, or not twice with the same bits. What takes much longer than `fastest`,

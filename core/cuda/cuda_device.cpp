@@ -116,9 +116,14 @@ std::optional<at::Generator> CudaDevice::generator() const {
   return at::globalContext().defaultGenerator(torch_device());
 }
 
-// Where the system refuses, copies are slower and made at once: nothing else changes.
+// Where the system refuses, copies are slower, and made at once, so that the worker waits for them.
 void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
-  if (bytes > 0 && cudaHostRegister(host, bytes, cudaHostRegisterPortable) != cudaSuccess) (void)cudaGetLastError();
+  if (bytes == 0) return;
+  const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
+  if (error == cudaSuccess || error == cudaErrorHostMemoryAlreadyRegistered) return (void)cudaGetLastError();
+  (void)cudaGetLastError();
+  fmt::print(stderr, "warning: {} bytes of the shared state are not page-locked, copies will be slow: {}\n", bytes,
+             cudaGetErrorString(error));
 }
 
 std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorUse use) {

@@ -70,7 +70,9 @@ class PinnedPlans {
     Trials(const Library& library, const Shape& shape, const at::Tensor& like, const Run& run)
         : library_(library), shape_(shape), like_(like), run_(run) {}
 
-    std::vector<std::string> candidates() override { return library_.candidates(shape_); }
+    std::vector<std::string> candidates(const std::function<void()>& between) override {
+      return library_.candidates(shape_, between);
+    }
 
     std::optional<std::string> refusal(const std::string& algorithm) override {
       if (built_.contains(algorithm)) return std::nullopt;

@@ -1,8 +1,11 @@
 #include "core/cuda/uploads.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
+
+#include "core/base/clock.h"
 
 namespace estrain::cuda {
 namespace {
@@ -12,6 +15,16 @@ at::Tensor page_locked(const at::Tensor& host) {
   at::Tensor staged = at::empty(host.sizes(), host.options().pinned_memory(true));
   staged.copy_(host);
   return staged;
+}
+
+constexpr int64_t kPollNs = 50'000;
+
+// A pass of a small model is over before a sleeping thread is awake.
+void wait_for(const c10::cuda::CUDAEvent& event) {
+  for (const int64_t begin = monotonic_ns(); monotonic_ns() - begin < kPollNs;) {
+    if (event.query()) return;
+  }
+  event.synchronize();
 }
 
 c10::cuda::CUDAEvent sleeping_event() { return c10::cuda::CUDAEvent(cudaEventDisableTiming | cudaEventBlockingSync); }
@@ -25,9 +38,10 @@ Uploads::~Uploads() {
 }
 
 at::Tensor Uploads::upload(const at::Tensor& host) {
-  if (uploads_.size() == 2 * kOfBatch) {
-    uploads_[kOfBatch].before.synchronize();
-    uploads_[kOfBatch].copied.synchronize();
+  while (uploads_.size() == kMost || (uploads_.size() >= 2 * kOfBatch && bytes_ > kFewBytes)) {
+    wait_for(uploads_[kOfBatch].before);
+    wait_for(uploads_[kOfBatch].copied);
+    bytes_ -= uploads_.front().host.nbytes();
     uploads_.pop_front();
   }
   Upload upload = {page_locked(host), {}, sleeping_event(), sleeping_event()};
@@ -40,7 +54,9 @@ at::Tensor Uploads::upload(const at::Tensor& host) {
   C10_CUDA_CHECK(cudaMemcpyAsync(upload.there.mutable_data_ptr(), upload.host.const_data_ptr(), host.nbytes(),
                                  cudaMemcpyHostToDevice, by_));
   upload.copied.record(by_);
-  upload.there.record_stream(current);
+  // The allocator's own call: an operator of LibTorch's would be taken for one of the model's (operators/scan.h).
+  c10::cuda::CUDACachingAllocator::recordStream(upload.there.storage().data_ptr(), current);
+  bytes_ += upload.host.nbytes();
   uploads_.push_back(std::move(upload));
   return uploads_.back().there;
 }
@@ -53,6 +69,7 @@ void Uploads::await() {
 void Uploads::finish() {
   by_.synchronize();
   uploads_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace estrain::cuda

@@ -26,6 +26,10 @@ class Uploads {
 
  private:
   static constexpr size_t kOfBatch = 2;  // an input and its targets
+  // Of two mini-batches: one is computed with, one on its way. Of small ones, whose passes take less time than the host
+  // needs to see them end, more.
+  static constexpr size_t kMost = 4 * kOfBatch;
+  static constexpr size_t kFewBytes = size_t{16} << 20;
 
   struct Upload {
     at::Tensor host;              // page-locked
@@ -35,7 +39,8 @@ class Uploads {
   };
 
   c10::cuda::CUDAStream by_;
-  std::deque<Upload> uploads_;  // of two mini-batches: one is computed with, one on its way
+  std::deque<Upload> uploads_;
+  size_t bytes_ = 0;  // of uploads_
 };
 
 }  // namespace estrain::cuda

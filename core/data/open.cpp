@@ -60,7 +60,7 @@ DataPair open_unchecked(const spec::DataSection& section, int64_t text_context, 
     case spec::DataFormat::hdf5:
       return images(open_hdf5(section), section, classes);
     case spec::DataFormat::text:
-      return open_text(section, text_context);
+      return open_text(section, text_context, classes);
     case spec::DataFormat::synthetic:
       return open_synthetic(section, seed, classes);
   }

@@ -128,19 +128,28 @@ void ReadAhead::read_pieces(int64_t number) {
   }
 }
 
-// Called with the lock held, like open_slot().
-bool ReadAhead::may_claim() {
-  const auto has_unclaimed = [this] { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; };
-  if (has_unclaimed()) return true;
-  if (!exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_) open_slot();
-  return has_unclaimed();
-}
+// These two are called with the lock held.
+bool ReadAhead::has_unclaimed() const { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; }
+bool ReadAhead::may_open() const { return !opening_ && !exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_; }
 
-void ReadAhead::open_slot() {
+// Without the lock while there is memory to be got, which may take long (page-locked memory): the consumer goes on.
+void ReadAhead::open_slot(std::unique_lock<std::mutex>& lock) {
+  opening_ = true;
+  lock.unlock();
+  BatchPool::Lease buffer;
+  std::exception_ptr failure;
   try {
+    buffer = pool_->take();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  opening_ = false;
+  try {
+    if (failure) std::rethrow_exception(failure);
     const std::optional<BatchRequest> request = plan_->following();
     exhausted_ = !request;
-    if (request) slots_.push_back({*request, pool_->take(), 0, 0, nullptr});
+    if (request) slots_.push_back({*request, std::move(buffer), 0, 0, nullptr});
   } catch (...) {
     exhausted_ = true;
     plan_failure_ = std::current_exception();
@@ -151,13 +160,18 @@ void ReadAhead::open_slot() {
 // Nothing for a reader that is to end.
 std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [&] { return stop_ || number >= wanted_ || may_claim(); });
-  if (stop_ || number >= wanted_) return std::nullopt;
+  const auto is_to_end = [&] { return stop_ || number >= wanted_; };
+  while (true) {
+    room_.wait(lock, [&] { return is_to_end() || has_unclaimed() || may_open(); });
+    if (is_to_end()) return std::nullopt;
+    if (has_unclaimed()) break;
+    open_slot(lock);
+  }
   Slot& slot = slots_.back();
   const int64_t share = (slot.request.size + wanted_ - 1) / wanted_;
   const Piece piece{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
   slot.claimed += piece.count;
-  if (wanted_ > 1 && may_claim()) room_.notify_one();
+  if (wanted_ > 1 && (has_unclaimed() || may_open())) room_.notify_one();
   return piece;
 }
 

@@ -82,8 +82,9 @@ class ReadAhead {
   std::optional<Piece> claim(int64_t number);
   void read_ahead(int64_t prefetch);
   void tune(int64_t asked_ns, int64_t got_ns);
-  bool may_claim();
-  void open_slot();
+  bool has_unclaimed() const;
+  bool may_open() const;
+  void open_slot(std::unique_lock<std::mutex>& lock);
   void finish(const Piece& piece, const std::exception_ptr& failure);
   void fill(const Piece& piece) const;
 
@@ -96,6 +97,7 @@ class ReadAhead {
   std::mutex mutex_;  // guards what follows, and slots' counters
   std::condition_variable room_, ready_;
   std::deque<Slot> slots_;  // front: the next to hand out; only the back one has unclaimed samples
+  bool opening_ = false;    // a reader gets memory for a slot
   bool exhausted_ = false;  // no mini-batch will follow: the plan is at its end, or something failed
   std::atomic<bool> stop_ = false;
   std::exception_ptr plan_failure_;  // why exhausted_, if the plan itself or its memory failed

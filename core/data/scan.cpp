@@ -12,6 +12,7 @@
 #include "core/data/image_transform.h"
 #include "core/data/scanned_files.h"
 #include "core/data/synthetic.h"
+#include "core/data/text.h"
 
 namespace estrain::data {
 namespace {
@@ -169,10 +170,11 @@ std::string vocabulary(std::span<const std::byte> text) {
 }
 
 // Returns the size of the text; nothing where it cannot be read or is empty.
-std::optional<size_t> scan_text_file(const std::string& path, Findings& findings) {
+std::optional<size_t> scan_text_file(const std::string& path, int64_t classes, Findings& findings) {
   try {
     const FileBytes file = FileBytes::open(path);
     if (file.size() == 0) throw Error::make(Fault::corrupt, "{}: the text is empty", path).advise("use another text");
+    check_tokens(file, path, classes);
     const auto looked_at = file.bytes.first(std::min(file.size(), kTextBytesLookedAt));
     findings.push_back(
         Finding::fine("data", fmt::format("{}: {} bytes; {}", path, file.size(), vocabulary(looked_at))));
@@ -187,16 +189,16 @@ std::optional<size_t> scan_text_file(const std::string& path, Findings& findings
   }
 }
 
-void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context) {
-  scan.classes = 256;
+void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context, int64_t classes) {
+  scan.classes = classes;
   const bool held_out = section.test_path.empty() && section.holdout > 0;
-  if (const std::optional<size_t> size = scan_text_file(section.path, scan.findings)) {
+  if (const std::optional<size_t> size = scan_text_file(section.path, classes, scan.findings)) {
     const size_t test = held_out ? static_cast<size_t>(static_cast<double>(*size) * section.holdout) : 0;
     check_text_part({"training", 0, *size - test}, section.path, context, scan);
     if (held_out) check_text_part({"test", *size - test, *size}, section.path, context, scan);
   }
   if (section.test_path.empty()) return;
-  if (const std::optional<size_t> size = scan_text_file(section.test_path, scan.findings))
+  if (const std::optional<size_t> size = scan_text_file(section.test_path, classes, scan.findings))
     check_text_part({"test", 0, *size}, section.test_path, context, scan);
 }
 
@@ -231,7 +233,7 @@ DataScan scan(const spec::DataSection& section, int64_t text_context, std::optio
       scan_images(result, scan_hdf5(section, result.findings), section, classes);
       break;
     case spec::DataFormat::text:
-      scan_text(result, section, text_context);
+      scan_text(result, section, text_context, classes.value_or(256));
       break;
     case spec::DataFormat::synthetic:
       scan_synthetic(result, section, classes);

@@ -1,5 +1,7 @@
 #include "core/data/text.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace estrain::data {
@@ -23,12 +25,26 @@ void TextDataset::read(int64_t index, const SampleDraw&, std::byte* out_input, i
   for (int64_t i = 0; i < context_; ++i) out_target[i] = static_cast<uint8_t>(text[i + 1]);
 }
 
-DataPair open_text(const spec::DataSection& section, int64_t context) {
+void check_tokens(const FileBytes& file, const std::string& path, int64_t classes) {
+  const auto outside =
+      std::ranges::find_if(file.bytes, [=](std::byte byte) { return static_cast<int64_t>(byte) >= classes; });
+  if (outside == file.bytes.end()) return;
+  throw Error::make(Fault::corrupt, "{}: byte {} at offset {} is no token: there are {} classes (0 to {})", path,
+                    static_cast<int>(*outside), outside - file.bytes.begin(), classes, classes - 1)
+      .advise("leave out model.classes, for all 256, or set it above the largest byte");
+}
+
+DataPair open_text(const spec::DataSection& section, int64_t context, std::optional<int64_t> classes) {
   if (section.path.empty()) throw Error(Fault::spec, "data.format = \"text\" needs data.path, the text's file");
   const auto make = [context](const FileBytes& file, TextDataset::Part part, const std::string& path) {
     return std::make_unique<TextDataset>(file, part, context, path);
   };
-  const FileBytes text = FileBytes::open(section.path);
+  const auto open = [classes](const std::string& path) {
+    FileBytes file = FileBytes::open(path);
+    if (classes && *classes < 256) check_tokens(file, path, *classes);
+    return file;
+  };
+  const FileBytes text = open(section.path);
   const bool held_out = section.test_path.empty() && section.holdout > 0;
   const size_t test_bytes = held_out ? static_cast<size_t>(static_cast<double>(text.size()) * section.holdout) : 0;
   const size_t split = text.size() - test_bytes;
@@ -36,7 +52,7 @@ DataPair open_text(const spec::DataSection& section, int64_t context) {
   pair.train = make(text, {0, split}, section.path);
   if (held_out) pair.test = make(text, {split, text.size()}, section.path);
   if (!section.test_path.empty()) {
-    const FileBytes test = FileBytes::open(section.test_path);
+    const FileBytes test = open(section.test_path);
     pair.test = make(test, {0, test.size()}, section.test_path);
   }
   return pair;

@@ -5,6 +5,8 @@
 // not overlap, and a text of n bytes has (n - 1) / T of them, rounded down.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "core/data/dataset.h"
 #include "core/data/file_bytes.h"
@@ -31,8 +33,12 @@ class TextDataset : public Dataset {
   int64_t context_, size_;
 };
 
+// Throws Fault::corrupt where a byte of `file` is no token of a model of so many classes.
+void check_tokens(const FileBytes& file, const std::string& path, int64_t classes);
+
 // data.path for training; data.test_path for the test set where given, else the last floor(holdout * bytes) bytes of
-// data.path, which training then leaves out.
-DataPair open_text(const spec::DataSection& section, int64_t context);
+// data.path, which training then leaves out. `classes`: of the model, where the spec says so; with fewer than 256 the
+// text is read.
+DataPair open_text(const spec::DataSection& section, int64_t context, std::optional<int64_t> classes);
 
 }  // namespace estrain::data

@@ -18,15 +18,18 @@ data::Batch first_batch(const Job& job) {
   return loader.next();
 }
 
-void Trial::run(const data::Batch& batch) const {
+void Trial::run(const model::Batch& batch) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  hooks.backward_on_device(job.model().loss(as_tensors(batch, device)), [](size_t, const torch::Tensor&) {});
+  hooks.backward_on_device(job.model().loss(batch), [](size_t, const torch::Tensor&) {});
   device.finish();
 }
 
+void Trial::run(const data::Batch& batch) const { run(as_tensors(batch, device)); }
+
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
                                                    const std::set<std::string>& replaced) {
-  return operators::scan({&replaced, model::current_block}, [&] { trial.run(batch); });
+  const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
+  return operators::scan({&replaced, model::current_block}, [&] { trial.run(tensors); });
 }
 
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {

@@ -19,6 +19,7 @@ struct Trial {
   device::Device& device;
 
   // Forward and backward, and waits for the end.
+  void run(const model::Batch& batch) const;
   void run(const data::Batch& batch) const;
 };
 

@@ -271,7 +271,8 @@ std::string Convolutions::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Convolutions::candidates(const Convolution& convolution) const {
+std::vector<std::string> Convolutions::candidates(const Convolution& convolution,
+                                                  const std::function<void()>& between) const {
   const std::optional<CudnnDescriptor> known = graph_if_known(*handle_, convolution);
   if (!known) return {};
   const CudnnDescriptor& graph = *known;
@@ -280,6 +281,7 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
     algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
     std::vector<std::string> texts;
     for (const ConvolutionAlgorithm& algorithm : algorithms) {
+      between();
       if (build(convolution, algorithm.text()).plan) texts.push_back(algorithm.text());
     }
     return texts;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -87,8 +88,9 @@ class Convolutions {
 
   // Algorithms that can be built for the convolution, ascending by engine, then knobs. Engines that are compiled when
   // they are built (seconds each) are among them only where there are no others. None where cuDNN does not know the
-  // convolution.
-  std::vector<std::string> candidates(const Convolution& convolution) const;
+  // convolution. `between`: called now and then, as this may take seconds.
+  std::vector<std::string> candidates(
+      const Convolution& convolution, const std::function<void()>& between = [] {}) const;
 
   struct Built {
     std::unique_ptr<ConvolutionPlan> plan;  // null: refused

@@ -249,7 +249,7 @@ std::string Products::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Products::candidates(const Product& product) const {
+std::vector<std::string> Products::candidates(const Product& product, const std::function<void()>& between) const {
   const Problem problem(product);
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results = {};
   int found = 0;
@@ -268,6 +268,7 @@ std::vector<std::string> Products::candidates(const Product& product) const {
   algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
   std::vector<std::string> texts;
   for (const ProductAlgorithm& algorithm : algorithms) {
+    between();
     if (build(product, algorithm.text()).plan) texts.push_back(algorithm.text());
   }
   return texts;

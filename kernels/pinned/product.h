@@ -10,6 +10,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,8 +68,9 @@ class Products {
 
   static std::string version();  // "cuBLASLt 13.1.0"
 
-  // Algorithms that can be built for the product, ascending by their numbers.
-  std::vector<std::string> candidates(const Product& product) const;
+  // Algorithms that can be built for the product, ascending by their numbers. `between` as Convolutions::candidates.
+  std::vector<std::string> candidates(
+      const Product& product, const std::function<void()>& between = [] {}) const;
 
   struct Built {
     std::unique_ptr<ProductPlan> plan;  // null: refused

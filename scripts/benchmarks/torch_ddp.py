@@ -10,7 +10,7 @@ from process_tree import end_tree
 SCRIPT = Path(__file__).with_name("ddp_script.py")
 # What a worker of estrain asks of malloc.
 TUNED_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647", "MALLOC_TOP_PAD_": "67108864"}
-START_SECONDS = 180
+START_SECONDS = 60
 
 
 class TorchDdp:
@@ -19,10 +19,12 @@ class TorchDdp:
         self.log = folder / "log"
         self.listener = Listener(str(folder / "socket"), "AF_UNIX", backlog=64)
         self.listener._listener._socket.settimeout(START_SECONDS)
-        command = [bench.python, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+        # What --standalone means, by number: on some machines names are not known, or only after a minute.
+        command = [bench.python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
+        command += ["--rdzv-endpoint=127.0.0.1:0", f"--rdzv-id={folder.name}"]
         command += ["--nproc-per-node", str(ranks), SCRIPT, case.to_json(accumulate), "--control", folder / "socket"]
         command += [*bench.ddp_options, *options]
-        alone = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        alone = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "attempts:0"}
         environment = os.environ | alone | (TUNED_MALLOC if tuned else {})
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tarfile
 
-# What a file of a run must be to be kept; of one that is larger, its end is.
+# What a file of a run must be to be kept; of one that is larger, its end is, or nothing of what is compressed.
 KEPT = {".log", ".toml", ".jsonl", ".json", ".txt", ".gz"}
 MOST_BYTES_OF_FILE = 2 << 20
 MOST_BYTES_OF_CHECK = 6 << 20  # compressed
@@ -14,6 +14,12 @@ MOST_BYTES_OF_ARCHIVE = 15 << 20
 MOST_ARCHIVES = 3
 FIRST = ("failure.txt", "report.jsonl", "output.log")
 END_OF_TAR = gzip.compress(bytes(1024))
+
+
+def is_kept(file):
+    if file.suffix not in KEPT or not file.is_file() or file.is_symlink():
+        return False
+    return file.suffix != ".gz" or file.stat().st_size <= MOST_BYTES_OF_FILE
 
 
 def end_of(file):
@@ -50,7 +56,7 @@ class Archives:
 
     def take(self, folder, failed):
         """Takes up the logs below the folder of a check, which is then deleted."""
-        found = [file for file in folder.rglob("*") if file.suffix in KEPT and file.is_file() and not file.is_symlink()]
+        found = [file for file in folder.rglob("*") if is_kept(file)]
         first = [folder / name for name in FIRST if folder / name in found]
         others = sorted(set(found) - set(first), key=lambda file: (file.stat().st_size, file))
         self.pieces.append((0 if failed else 1, packed(folder.parent, first)))

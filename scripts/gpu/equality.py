@@ -1,5 +1,6 @@
 """Bits: whatever devices a job runs on, and whatever happens to it."""
 
+import shutil
 import time
 
 from jobs import GPT, SMALL_GPT, Model, Run, adamw, compare
@@ -10,6 +11,7 @@ MOST_STEPS = 20_000
 D2_STEPS = 100
 PRECISION_STEPS = 20
 NOT_CAPTURED = "mini-batches are not captured as CUDA graphs"
+NOT_LOCKED = "are not page-locked"
 NOT_BUILT = "no portable kernels for CUDA"
 
 
@@ -36,6 +38,9 @@ def starts(machine, _):
         run.wait_for_step(1, 240)
         first = time.monotonic() - begin
         run.finish()
+    slow = [line for line in run.worker_lines() if NOT_LOCKED in line]
+    if slow:
+        raise Failed(slow[0])
     return f"first step after {first:.1f} s; the next start has warm files"
 
 
@@ -111,7 +116,9 @@ def d1(name):
         one = undisturbed("one", 1, steps)
         tell(compare(machine, one, run, steps))
         for what, workers in {"two": 2, "four": 4, "again": 1}.items():
-            tell(compare(machine, one, undisturbed(what, workers, model.short_steps), model.short_steps))
+            other = undisturbed(what, workers, model.short_steps)
+            tell(compare(machine, one, other, model.short_steps))
+            shutil.rmtree(other.run / "checkpoints")  # gigabytes
         return "; ".join(said)
 
     return check

@@ -15,6 +15,13 @@ GPT = {"width": 256, "heads": 4, "layers": 6, "context": 128, "dropout": 0.1}
 SMALL_GPT = {"width": 32, "heads": 2, "layers": 2, "context": 32, "dropout": 0.1}  # for the CPU
 
 
+REASONS = ("estrain: ", "lost worker")  # how lines begin that say why a run ended
+
+
+def both_ends(text, first=600, last=1500):
+    return text if len(text) <= first + last else f"{text[:first]}\n[…]\n{text[-last:]}"
+
+
 def sgd():
     return {"name": "sgd", "lr": 0.01, "momentum": 0.9}
 
@@ -42,8 +49,8 @@ class Model:
             "optimizer": self.optimizer,
             "train": {"steps": steps, "eval_every": "never"},
             "checkpoint": self.checkpoint,
-            # Several jobs share the GPU: a worker that waits for its turn does not hang.
-            "recovery": {"hang_seconds": 30},
+            # Several jobs share the GPU, and its libraries come from a cold disk: a worker that waits does not hang.
+            "recovery": {"hang_seconds": 120},
         }
         if self.data:
             sections["data"] |= self.data
@@ -94,9 +101,15 @@ class Run:
             self.process.wait()
 
     def words(self):
-        """What it printed, and the ends of its workers' logs."""
+        """What it printed, and its workers' logs: their beginnings and ends."""
         logs = [self.log, *sorted(self.run.glob("worker-*.log"))]
-        return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs if log.exists())
+        return "\n".join(f"== {log.name}\n{both_ends(log.read_text(errors='replace'))}" for log in logs if log.exists())
+
+    def reason(self):
+        """The first line by which it says why it ended, to stand behind other words; "" where it does not."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        told = [line for line in lines if line.startswith(REASONS)]
+        return f": {told[0]}" if told else ""
 
     def worker_lines(self):
         """What its workers said, those before a resume left out."""
@@ -126,7 +139,7 @@ class Run:
         except Exception:
             raise Failed(f"did not end within {seconds} s\n{self.words()}") from None
         if code != 0:
-            raise Failed(f"ended with exit code {code}\n{self.words()}")
+            raise Failed(f"ended with exit code {code}{self.reason()}\n{self.words()}")
         self.require_store()
         return self
 
@@ -147,7 +160,7 @@ class Run:
         end = time.monotonic() + seconds
         while not holds():
             if self.process.poll() is not None:
-                raise Failed(f"ended before {what}\n{self.words()}")
+                raise Failed(f"ended before {what}{self.reason()}\n{self.words()}")
             if time.monotonic() > end:
                 raise Failed(f"no {what} within {seconds} s\n{self.words()}")
             time.sleep(0.02)

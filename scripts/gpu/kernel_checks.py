@@ -135,6 +135,11 @@ class GpuCheck:
         return process.returncode
 
 
+def require_gpu(run):
+    if run.code == NO_GPU:
+        raise Failed(f"gpu_check found no GPU: {run.log.read_text(errors='replace').strip().splitlines()[-1:]}")
+
+
 def kernels(machine, report):
     """Bits; portable families first, which need no library of NVIDIA's. Pinned algorithms twice: what libraries suggest
     depends on whether TF32 is forbidden, as it is for a worker unless its job asks for it."""
@@ -144,7 +149,9 @@ def kernels(machine, report):
     run = GpuCheck(machine, "bits", parts, BITS_SECONDS, *options)
     if machine.dry_run and run.code == NO_GPU:
         return judge(SAMPLE) + " (a sample: there is no GPU)"
-    without = GpuCheck(machine, "bits-no-tf32", pinned, PINNED_SECONDS, *options, settings={"NVIDIA_TF32_OVERRIDE": "0"})
+    require_gpu(run)
+    settings = {"NVIDIA_TF32_OVERRIDE": "0"}
+    without = GpuCheck(machine, "bits-no-tf32", pinned, PINNED_SECONDS, *options, settings=settings)
     for one in without.lines:
         one["part"] += NO_TF32
     lines = run.lines + without.lines
@@ -162,6 +169,7 @@ def gemm(machine, report):
     if machine.dry_run and run.code == NO_GPU:
         take_gemm(report, SAMPLE_SPEED)
         return "a sample: there is no GPU"
+    require_gpu(run)
     products = [one for one in run.lines if "ended" not in one]
     take_gemm(report, products)
     if run.code != 0:

@@ -4,12 +4,15 @@ import functools
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+NVIDIA_SMI = shutil.which("nvidia-smi") or "/usr/local/nvidia/bin/nvidia-smi"
 LOOK_SECONDS = 60  # that a look at the machine may take
+COMMIT = "commit"  # in what was packed: of the tree that was built
 CHOICES = "profiles-algorithms.jsonl"  # chosen algorithms, as estrain names the file beside profiles.json
 
 
@@ -40,7 +43,8 @@ class Machine:
         if torch and torch.origin:
             packages = Path(torch.origin).parent.parent
             folders += [packages / "torch/lib", *sorted((packages / "nvidia").glob("*/lib"))]
-        return [str(folder) for folder in folders if folder.is_dir()] + [os.environ.get("LD_LIBRARY_PATH", "")]
+        given = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        return [str(folder) for folder in folders if folder.is_dir()] + [folder for folder in given if folder]
 
     @functools.cached_property
     def python(self):
@@ -60,7 +64,7 @@ class Machine:
         return quick if self.dry_run else full
 
     def patience(self, seconds):
-        """How long to wait for what a GPU does in so many seconds: a dry run may stand on a busy machine with few cores."""
+        """How long to wait for what a GPU does in so many seconds: a dry run may be on a busy machine with few cores."""
         return seconds * (4 if self.dry_run else 1)
 
     def devices(self, workers):
@@ -103,7 +107,7 @@ class Machine:
 
     def memory_used(self):
         """Bytes of the GPU's memory that are taken, whoever has them."""
-        command = ["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        command = [NVIDIA_SMI, "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_SECONDS, check=True).stdout
         return int(told.split()[0]) << 20
 
@@ -111,7 +115,7 @@ class Machine:
         told = {"time": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "dry_run": self.dry_run}
         versions = "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())"
         for name, command in {
-            "gpu": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,compute_cap", "--format=csv,noheader"],
+            "gpu": [NVIDIA_SMI, "--query-gpu=name,driver_version,memory.total,compute_cap", "--format=csv,noheader"],
             "nvcc": ["nvcc", "--version"],
             "python": [sys.executable, "--version"],
             "torch": [self.python or "python-with-torch", "-c", versions],
@@ -125,7 +129,10 @@ class Machine:
                 told[name] = told[name][0]
             except (OSError, subprocess.TimeoutExpired) as error:
                 told[name] = f"not there: {error}"
+        if (self.build / COMMIT).exists():
+            told["commit"] = (self.build / COMMIT).read_text().strip()
         told["cores"] = os.cpu_count()
+        told["disk"] = f"{shutil.disk_usage(self.work).free / 2**30:.0f} GiB free"
         return told
 
 

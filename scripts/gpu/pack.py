@@ -4,11 +4,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from machine import COMMIT
+
 LIMIT = 58 << 20  # of 64 MiB that travel: the tree goes with it
 PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so", "tests/gpu_check"]
-# What the other machine has: the C library and loader, which must fit its kernel, and all of LibTorch and CUDA.
+# What the other machine has: the C library and loader, which must fit its kernel; the C++ library, which its own
+# programs want as new as it is there; and all of LibTorch and CUDA.
 THERE = (
-    "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libtorch", "libc10",
+    "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libutil.so",
+    "libstdc++", "libgcc_s", "libtorch", "libc10",
     "libgomp", "libcuda", "libcupti", "libcublas", "libcudnn", "libcusparse", "libcufft", "libcufile", "libcurand",
     "libnv", "libnccl",
 )  # fmt: skip
@@ -22,6 +26,13 @@ def linked_libraries(file):
         if arrow and rest.startswith("/"):
             found[name] = rest.split(" ")[0]
     return found
+
+
+def commit_of(tree):
+    """What is built, as far as git knows; where files are changed it says so."""
+    command = ["git", "-C", tree, "describe", "--always", "--dirty", "--abbrev=40"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    return ended.stdout.strip() or "not known"
 
 
 def pack(build, folder):
@@ -39,6 +50,7 @@ def pack(build, folder):
     for target, source in files.items():
         shutil.copy(source, target)
         subprocess.run(["strip", "--strip-unneeded", target], check=True)
+    (folder / COMMIT).write_text(commit_of(build) + "\n")
     total = sum(file.stat().st_size for file in files)
     for file in sorted(files):
         print(f"{file.stat().st_size / 2**20:7.2f} MiB  {file.relative_to(folder)}")

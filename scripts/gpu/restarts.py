@@ -1,5 +1,6 @@
 """A change of workers on the GPU against torchrun that restarts an equal job from a checkpoint."""
 
+import socket
 import statistics
 
 from contestants import FIRST_STEPS, Turns, cases
@@ -14,6 +15,15 @@ HOW = (
     "estrain says and what the times of the steps around it show), over those of torchrun from the last step of a DDP "
     "job, through torch.save, start and torch.load, to the first step with the other number of processes; {} rounds"
 )
+
+
+def has_loopback():
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), 5).close()
+        return True
+    except OSError:
+        return False
 
 
 def still(job, devices):
@@ -37,6 +47,8 @@ def check(name):
         report.found(f"without a step: {words}")
         if machine.python is None:
             raise Skipped(f"there is no Python with torch here; without a step: {words}")
+        if not has_loopback():
+            raise Skipped(f"127.0.0.1 cannot be reached, which torchrun needs; without a step: {words}")
         for way, (before, after) in DIRECTIONS.items():
             restarts = [restart_seconds(machine, case, before, after) for _ in range(machine.rounds(1, 1))]
             ratio = [ours / statistics.median(restarts) for ours in seconds[way]]

@@ -3,6 +3,8 @@
 // for, its uploads as late as may be.
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/special_i0.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstring>
 #include <deque>
@@ -92,6 +94,7 @@ class EmulatedDevice : public device::Device {
   }
   at::Tensor upload(const at::Tensor& host) override {
     if (uploads_.size() == 2) carry_out_first();
+    at::special_i0(at::zeros({1}));  // as a device's own code may: no operator of the model's
     const at::Tensor out = at::empty(host.sizes(), host.options().device(torch_device()));
     std::memset(out.mutable_data_ptr(), 0xff, out.nbytes());
     uploads_.push_back({host, out});

@@ -20,8 +20,9 @@ struct FakeAlgorithms : Algorithms {
   explicit FakeAlgorithms(std::vector<std::pair<std::string, std::optional<double>>> algorithms)
       : all(std::move(algorithms)) {}
 
-  std::vector<std::string> candidates() override {
+  std::vector<std::string> candidates(const std::function<void()>& between) override {
     ++listed;
+    between();
     std::vector<std::string> names;
     for (const auto& [name, time] : all) names.push_back(name);
     return names;

@@ -37,7 +37,8 @@ struct Files {
 
 TEST_CASE("the fastest is chosen; of those that are as fast the first") {
   const auto choose = [](FakeAlgorithms fake) {
-    return fastest(fake.candidates(), [&](const std::string& name, double best) { return fake.seconds(name, best); });
+    return fastest(fake.candidates([] {}),
+                   [&](const std::string& name, double best) { return fake.seconds(name, best); });
   };
   CHECK(choose(FakeAlgorithms({{"1", 3.0}, {"2", 1.0}, {"3", 2.0}})) == "2");
   CHECK(choose(FakeAlgorithms({{"1", 1.5}, {"2", 1.02}, {"3", 1.0}})) == "2");
@@ -45,7 +46,7 @@ TEST_CASE("the fastest is chosen; of those that are as fast the first") {
   CHECK(choose(FakeAlgorithms({{"1", std::nullopt}})).empty());
   CHECK(choose(FakeAlgorithms({})).empty());
   FakeAlgorithms told({{"1", 3.0}, {"2", 1.0}, {"3", 2.0}, {"4", 1.0}});
-  fastest(told.candidates(), [&](const std::string& name, double best) { return told.seconds(name, best); });
+  fastest(told.candidates([] {}), [&](const std::string& name, double best) { return told.seconds(name, best); });
   CHECK(told.bests == std::vector<double>{std::numeric_limits<double>::infinity(), 3.0, 1.0, 1.0});
 }
 
@@ -225,6 +226,15 @@ TEST_CASE("who waits for another's choice is at work all the time, and may give 
     CHECK(error_of([&] { pinned.algorithm_for(kKey, fake); }).fault() == Fault::interrupted);
   }
   CHECK(pinned.algorithm_for(kKey, fake) == "1");
+}
+
+TEST_CASE("who chooses is at work all the time: while candidates are listed, before each of them, and at the end") {
+  Files files;
+  FakeAlgorithms fake({{"1", 1.0}, {"2", 1.0}});
+  int beats = 0;
+  PinnedAlgorithms pinned({.run = files.run, .beat = [&] { ++beats; }}, kHere, "fake 1");
+  pinned.algorithm_for(kKey, fake);
+  CHECK(beats == 4);
 }
 
 TEST_CASE("what a file has is found there while another holds it") {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -218,6 +219,27 @@ TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loa
   }
   CHECK(seen.size() <= 5);  // prefetch, one in use, one on its way back
   check_content(*last, sampler, 0);
+}
+
+TEST_CASE("memory that takes long to get keeps nobody from what has been read") {
+  const Numbers data(40);
+  const Sampler sampler(40, 1, 5, false, false, 0);
+  std::promise<void> may_go_on;
+  const std::shared_future<void> gate(may_go_on.get_future());
+  std::atomic<int> asked = 0;
+  std::atomic<bool> waited_in_vain = false;
+  LoaderOptions options;
+  options.memory = [&](size_t) -> std::shared_ptr<std::byte> {
+    if (++asked > 1 && gate.wait_for(std::chrono::seconds(20)) != std::future_status::ready) waited_in_vain = true;
+    return nullptr;
+  };
+  Loader loader(data, sampler, range(0, 1), {}, options);
+  check_content(loader.next(), sampler, 0);
+  while (asked < 2) std::this_thread::yield();
+  CHECK_FALSE(loader.is_ready());
+  may_go_on.set_value();
+  for (int i = 0; i < 7; ++i) check_content(loader.next(), sampler, 0);
+  CHECK_FALSE(waited_in_vain);
 }
 
 TEST_CASE("a reader's error arrives in the place of its mini-batch and stays") {

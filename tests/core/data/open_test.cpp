@@ -356,6 +356,18 @@ TEST_CASE("text: bytes and the bytes behind them") {
     folder.write("text", "");
     CHECK(error_of([&] { open(section, 4, 0); }).fault() == Fault::spec);
   }
+  SUBCASE("a byte that is no token of the model") {
+    section.holdout = 0;
+    CHECK(open(section, 4, 0, 256).train->size() == 4);
+    const Error error = error_of([&] { open(section, 4, 0, 128); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(contains(error.message(), "text: byte 255 at offset 19 is no token: there are 128 classes (0 to 127)"));
+    folder.write("test", "0123456789\x80");
+    folder.write("text", "abcdefghijklmnopqrst");
+    section.test_path = folder / "test";
+    CHECK(contains(error_of([&] { open(section, 4, 0, 128); }).message(), "test: byte 128 at offset 10"));
+    CHECK(open(section, 4, 0, 129).test->size() == 2);
+  }
   SUBCASE("missing") {
     section.path = folder / "no such text";
     const Error error = refusal(section);

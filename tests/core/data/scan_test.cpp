@@ -238,6 +238,8 @@ TEST_CASE("text: vocabulary, samples of each part, and what is too short") {
   check_complaints(scan(section, 14),
                    {"14 bytes for the training set do not make one sample of 14 tokens: 15 are needed",
                     "6 bytes for the test set do not make one sample of 14 tokens"});
+  check_complaints(scan(section, 4, 99), {"text: byte 99 at offset 2 is no token: there are 99 classes"});
+  check_complaints(scan(section, 4, 100), {});
   section.test_path = folder / "none";
   folder.write("text", "");
   check_complaints(scan(section, 4), {"text: the text is empty", "none: No such file"});
