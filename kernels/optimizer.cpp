@@ -42,6 +42,7 @@ AdamScalars scalars_of(const Adam& adam, float gradient_factor, SquareRoots defa
           .gradient_factor = gradient_factor,
           .has_weight_decay = adam.weight_decay != 0,
           .decoupled = adam.decoupled,
+          .as_on_cuda = adam.as_on_cuda,
           .square_roots = adam.square_roots ? adam.square_roots : default_roots};
 }
 

@@ -4,7 +4,8 @@
 // registers.
 //
 // The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
-// combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are.
+// combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are. On
+// CUDA devices sgd's is the same, adam's is not (Adam::as_on_cuda).
 // Isa::avx2 and Isa::avx512 give the same bits, those of ATen's AVX2 and AVX-512 builds; Isa::baseline those of its
 // default build, unless OptimizerPiece::portable. Each element depends on its own inputs only: how a tensor is cut into
 // pieces leaves no trace.
@@ -63,6 +64,9 @@ struct Adam {
   // Null: IEEE's, the same everywhere. ATen's come from MKL's vector library, vmsSqrt, which on some processors (AMD's)
   // is 1 ulp off for every fifth number, whatever the capability: who wants torch.optim's bits passes that function.
   SquareRoots square_roots = nullptr;
+  // torch.optim rounds otherwise on CUDA devices than on the CPU (the same with and without foreach): addcmul_ and
+  // addcdiv_ fuse the multiplication with their scalar, not the one of their tensors.
+  bool as_on_cuda = false;
 };
 
 OptimizerDigest update(const Sgd& sgd, const OptimizerPiece& piece, Isa isa);

@@ -37,6 +37,7 @@ struct SgdRule {
 struct AdamRule {
   Floats lerp_weight, beta2, one_minus_beta2, root_correction, eps, minus_step_size, weight_decay, decay_factor;
   bool near_start, shrink, pull;  // lerp starts from the nearer end
+  bool as_on_cuda;
 
   ESTRAIN_HOST_DEVICE explicit inline AdamRule(const AdamScalars& k)
       : lerp_weight(broadcast(k.lerp_weight < 0.5f ? k.lerp_weight : k.lerp_weight - 1)),
@@ -49,19 +50,22 @@ struct AdamRule {
         decay_factor(broadcast(k.decay_factor)),
         near_start(k.lerp_weight < 0.5f),
         shrink(k.has_weight_decay && k.decoupled),
-        pull(k.has_weight_decay && !k.decoupled) {}
+        pull(k.has_weight_decay && !k.decoupled),
+        as_on_cuda(k.as_on_cuda) {}
 
   ESTRAIN_HOST_DEVICE inline Floats pulled(Floats gradient, Floats parameter) const {
     return multiply_add(weight_decay, parameter, gradient);
   }
   ESTRAIN_HOST_DEVICE inline void moments(Floats gradient, Floats& average, Floats& square) const {
     average = multiply_add(lerp_weight, gradient - average, near_start ? average : gradient);
-    square = multiply_add(one_minus_beta2 * gradient, gradient, square * beta2);
+    square = as_on_cuda ? multiply_add(one_minus_beta2, gradient * gradient, square * beta2)
+                        : multiply_add(one_minus_beta2 * gradient, gradient, square * beta2);
   }
   // `root`: of the new square.
   ESTRAIN_HOST_DEVICE inline Floats moved(Floats parameter, Floats average, Floats root) const {
     if (shrink) parameter = parameter * decay_factor;
     const Floats denominator = root / root_correction + eps;
+    if (as_on_cuda) return multiply_add(minus_step_size, average / denominator, parameter);
     return parameter + (minus_step_size * average) / denominator;
   }
 };

@@ -21,7 +21,7 @@ struct SgdScalars {
 struct AdamScalars {
   float lerp_weight, beta2, one_minus_beta2, root_correction, eps, minus_step_size, weight_decay, decay_factor,
       gradient_factor;
-  bool has_weight_decay, decoupled;
+  bool has_weight_decay, decoupled, as_on_cuda;
   SquareRoots square_roots;
 };
 

@@ -177,18 +177,19 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
   }
 }
 
-std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads,
-                                                                    spec::Precision precision) {
-  const std::string count = std::to_string(threads);
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job) {
+  const std::string count = std::to_string(job.threads);
   // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
   std::vector<std::pair<std::string, std::string>> environment = {
       {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   if (is_gpu(device)) {
     // The order of nvidia-smi; cuBLAS's workspace in fixed pieces, without which its sums may differ from run to run;
-    // NVIDIA's libraries without TF32 whatever a caller asks for, or, where the job wants it, with no such order.
+    // NVIDIA's libraries without TF32 whatever a caller asks for. Without that order where the job wants TF32, and
+    // where LibTorch's flags, which forbid it too, are to lead to the same algorithms as in a script of PyTorch.
+    const bool forbids_tf32 = job.precision != spec::Precision::tf32 && job.algorithms == spec::Algorithms::measured;
     environment.insert(environment.end(), {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                                            {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
-                                           {"NVIDIA_TF32_OVERRIDE", precision == spec::Precision::tf32 ? "" : "0"}});
+                                           {"NVIDIA_TF32_OVERRIDE", forbids_tf32 ? "0" : ""}});
   } else if (device.kind == "cpu:avx512") {
     environment.insert(environment.end(), {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}});
   } else if (device.kind == "cpu:avx2") {

@@ -50,9 +50,8 @@ struct Permissions {
 // Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions);
 
-// What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device: for
-// ChildOptions::environment.
-std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, int64_t threads,
-                                                                    spec::Precision precision);
+// What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
+// threads and the precision of the job: for ChildOptions::environment.
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job);
 
 }  // namespace estrain::launch

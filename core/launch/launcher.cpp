@@ -90,8 +90,7 @@ WorkerStart Launcher::worker_start(const Device& device) {
   WorkerStart start;
   start.id = state_.workers_started++;
   start.device = device;
-  start.threads = spec_.job.threads;
-  start.precision = spec_.job.precision;
+  start.job = spec_.job;
   start.less_memory = less_memory_;
   start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
   start.cuda_streams = state_.cuda_streams;

@@ -34,8 +34,7 @@ struct WorkerProcess {
 struct WorkerStart {
   int64_t id = 0;
   Device device;
-  int64_t threads = 1;
-  spec::Precision precision = spec::Precision::fp32;
+  spec::JobSection job;
   bool builds = false;        // lays out the shared memory and fills in the state
   std::string checkpoint;     // the builder starts from it; empty: from the job's seed
   bool less_memory = false;   // one reader thread, one mini-batch ahead, whatever the spec says

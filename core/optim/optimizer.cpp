@@ -39,7 +39,8 @@ kernels::Adam Optimizer::adam(const GroupSettings& group, int64_t updates_before
           .weight_decay = group.weight_decay,
           .decoupled = section_.name == OptimizerKind::adamw,
           .step = updates_before + 1,
-          .square_roots = arithmetic_.square_roots};
+          .square_roots = arithmetic_.square_roots,
+          .as_on_cuda = arithmetic_.as_on_cuda};
 }
 
 kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_before, double lr,

@@ -24,6 +24,7 @@ struct Arithmetic {
   kernels::Isa isa = kernels::best_isa();       // fused multiply-adds or not (kernels/isa.h)
   kernels::SquareRoots square_roots = nullptr;  // Adam's: ATen's, or null for IEEE's (kernels/optimizer.h)
   bool portable = false;                        // the same bits on every instruction set (kernels/optimizer.h)
+  bool as_on_cuda = false;                      // torch.optim's bits on a CUDA device (kernels/optimizer.h)
 };
 
 class Optimizer {

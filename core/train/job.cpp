@@ -33,10 +33,12 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draw_weights) {
   return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
 }
 
-// torch.optim's bits on this kind of CPU, or the same bits on every kind of device.
+// torch.optim's bits on this kind of CPU, or on GPUs, whose updates may be made by any CPU as well; or the same bits on
+// every kind of device.
 optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
-  if (kernels == spec::Kernels::portable || gpus) return {device::portable_isa(), nullptr, true};
-  return {device::aten_isa(), device::aten_square_roots()};
+  const bool is_portable = kernels == spec::Kernels::portable;
+  if (is_portable || gpus) return {.isa = device::portable_isa(), .portable = true, .as_on_cuda = gpus && !is_portable};
+  return {.isa = device::aten_isa(), .square_roots = device::aten_square_roots()};
 }
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {

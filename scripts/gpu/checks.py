@@ -15,7 +15,7 @@ import sharing
 import torch_bits
 import traces
 
-GROUPS = ("bits", "speed", "rest")
+GROUPS = ("bits", "speed", "cost", "rest")
 
 
 @dataclass
@@ -34,39 +34,39 @@ def timed(name, make, seconds, group="speed"):
 def all_checks():
     return [
         Check("a worker starts", equality.starts, 120, alone=True),
-        Check("D1 resnet18", equality.d1("resnet18"), 230),
-        Check("D1 gpt", equality.d1("gpt"), 230),
+        Check("D1 resnet18", equality.d1("resnet18"), 300),
+        Check("D1 gpt", equality.d1("gpt"), 300),
         Check("torch's bits lenet", torch_bits.check("lenet"), 200),
         Check("torch's bits gpt", torch_bits.check("gpt"), 200),
         Check("torch's bits resnet18", torch_bits.check("resnet18"), 200),
         Check("kernels", kernel_checks.kernels, 170),
-        Check("D1 resnet50", equality.d1("resnet50"), 230),
+        Check("D1 resnet50", equality.d1("resnet50"), 300),
         Check("pinned choices resnet18", pinned_choices.check("resnet18"), 200),
         Check("CUDA graphs gpt", equality.graphs("gpt"), 150),
         Check("D2 lenet", equality.d2("lenet"), 130),
         Check("bf16", equality.precision("bf16"), 150),
+        Check("D2 gpt", equality.d2("gpt"), 130),
+        Check("D2 resnet18", equality.d2("resnet18"), 130),
         Check("tf32", equality.precision("tf32"), 150),
-        Check("D1 vgg19", equality.d1("vgg19"), 230),
+        Check("D1 vgg19", equality.d1("vgg19"), 300),
         Check("CUDA graphs resnet18", equality.graphs("resnet18"), 150),
+        Check("sanitizer memcheck", kernel_checks.sanitizer("memcheck"), 130),
+        Check("sanitizer racecheck", kernel_checks.sanitizer("racecheck"), 130),
         Check("GPUs exchange", equality.exchange("resnet18"), 130),
         Check("a GPU that is not there is refused", equality.refuses_missing_gpu, 60),
-        timed("throughput gpt", pace.throughput("gpt"), 170),
-        timed("throughput resnet50", pace.throughput("resnet50"), 170),
+        timed("throughput gpt", pace.throughput("gpt"), 190),
+        timed("throughput resnet50", pace.throughput("resnet50"), 240),
         timed("D2 over D1: gpt, resnet18", pace.d2_over_d1("gpt", "resnet18"), 130),
-        timed("memory", sharing.memory, 130),
-        timed("resizes resnet50", restarts.check("resnet50"), 150),
-        timed("switching gpt", sharing.switching("gpt"), 130),
+        timed("gemm", kernel_checks.gemm, 60),
+        timed("D2 over D1: resnet50, lenet", pace.d2_over_d1("resnet50", "lenet"), 130),
+        timed("switching gpt", sharing.switching("gpt"), 130, "cost"),
+        timed("resizes resnet50", restarts.check("resnet50"), 150, "cost"),
+        timed("memory", sharing.memory, 140, "cost"),
+        timed("resizes gpt", restarts.check("gpt"), 150, "cost"),
+        timed("switching resnet18", sharing.switching("resnet18"), 130, "cost"),
         timed("where time goes: gpt, resnet50", traces.where("gpt", "resnet50"), 150, "rest"),
-        timed("gemm", kernel_checks.gemm, 60, "rest"),
-        timed("throughput resnet18", pace.throughput("resnet18"), 170, "rest"),
-        timed("throughput vgg19", pace.throughput("vgg19"), 170, "rest"),
-        Check("D2 gpt", equality.d2("gpt"), 130, group="rest"),
-        Check("D2 resnet18", equality.d2("resnet18"), 130, group="rest"),
-        Check("sanitizer memcheck", kernel_checks.sanitizer("memcheck"), 130, group="rest"),
-        Check("sanitizer racecheck", kernel_checks.sanitizer("racecheck"), 130, group="rest"),
-        timed("switching resnet18", sharing.switching("resnet18"), 130, "rest"),
-        timed("resizes gpt", restarts.check("gpt"), 150, "rest"),
-        timed("D2 over D1: resnet50, lenet", pace.d2_over_d1("resnet50", "lenet"), 130, "rest"),
+        timed("throughput resnet18", pace.throughput("resnet18"), 190, "rest"),
+        timed("throughput vgg19", pace.throughput("vgg19"), 240, "rest"),
     ]
 
 

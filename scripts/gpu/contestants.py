@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from cases import Case, gpt
@@ -14,6 +15,7 @@ from report import Failed, Skipped
 
 NOT_BUILT = "no portable kernels for CUDA"
 FIRST_STEPS = 8  # before anything is timed
+DRAIN_SECONDS = 0.2
 SHORT_TURN = 0.5  # seconds
 STATE_TURN = 4.0  # seconds of a job that saves its state every 2 s or more: a turn has as many saves as training has
 D2, BF16 = 'determinism = "D2"\n', 'precision = "bf16"\n'
@@ -38,6 +40,10 @@ class Turns(EstrainJob):
     def __init__(self, machine, case, ests=1, job="", options=()):
         readers = ("--set", f"data.readers={machine.rounds(4, 1)}", "--set", "recovery.hang_seconds=60")
         super().__init__(machine, case, ests, machine.devices(1), job=job, options=(*readers, *options))
+
+    def pause(self):
+        super().pause()
+        time.sleep(DRAIN_SECONDS)  # the GPU goes on with what it has been given, which is nobody else's turn
 
     def get_ready(self):
         try:

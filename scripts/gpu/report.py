@@ -1,7 +1,7 @@
 """What a check finds, written line by line as it finds it, so that what ends it takes nothing back."""
 
 import json
-import subprocess
+import traceback
 
 from figures import Figure, Measured, Row
 
@@ -15,14 +15,18 @@ class Skipped(Exception):
 
 
 def each_by_itself(parts, words):
-    """Calls {name: function}, each of which adds to `words` what it found: one that fails takes none of the others
-    along. Returns the words; throws Failed in the end."""
+    """Calls {name: function}, each of which adds to `words` what it found: one that fails, by whatever exception but
+    Skipped, takes none of the others along. Returns the words; throws Failed in the end."""
     faults = []
     for name, part in parts.items():
         try:
             part()
-        except (Failed, subprocess.TimeoutExpired) as fault:
-            faults.append(f"{name}: {fault}")
+        except Skipped:
+            raise
+        except Exception as fault:  # noqa: BLE001
+            if not isinstance(fault, Failed):
+                traceback.print_exc()
+            faults.append(f"{name}: {fault if isinstance(fault, Failed) else repr(fault)}")
     if faults:
         raise Failed("\n".join(faults + words))
     return "; ".join(words)

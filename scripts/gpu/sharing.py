@@ -90,10 +90,13 @@ def packed(machine, case, scale):
     """{"k processes": bytes} of plain PyTorch loops side by side, as their number grows."""
     taken = {}
     with contextlib.ExitStack() as stack:
-        loops = [stack.enter_context(Eager(machine, case, "deterministic")) for _ in range(PACKED)]
-        for loop in loops:
-            loop.get_ready()
-        for loop in loops:
-            loop.turn("fp32", 0.1)
-        taken[f"{PACKED} processes"] = scale.weigh([loop.process for loop in loops])
+        loops = []
+        for count in (1, PACKED):
+            more = [stack.enter_context(Eager(machine, case, "deterministic")) for _ in range(count - len(loops))]
+            for loop in more:
+                loop.get_ready()
+            for loop in more:
+                loop.turn("fp32", 0.1)
+            loops += more
+            taken[f"{count} process" + "es" * (count > 1)] = scale.weigh([loop.process for loop in loops])
     return taken

@@ -9,11 +9,13 @@ forms that could be estrain's, some of them only where that differs. REPORT: a l
 done,
 
     {"run", "variant", "compared": steps, "equal": whether all bits are, "step": the first that differs,
-     "loss": [estrain's, torch's] there, "loss_differs", "groups": {"buffers": how many differ, "optimizer", "model"},
+     "loss": [estrain's, torch's] there, "loss_differs", "gradients_differ": as the optimizer's state shows,
+     "groups": {"buffers": how many differ, "optimizer", "model"},
      "tensors": [{"name", "differing", "elements", "ulp": the largest distance in units of the last place}]}
 
 or {"run", "variant", "error"}. How to read the first step: buffers differ: the forward pass; momentum_buffer or exp_avg
-differ, buffers and loss do not: the backward pass; only model/ differs: the form of the optimizer's update.
+differ, buffers and loss do not: the backward pass; neither of these, but exp_avg_sq or model/: the form of the
+optimizer's update.
 """
 
 import json
@@ -71,6 +73,9 @@ def shown(found):
     """Some of each group, in the order in which a step makes them."""
     each = MOST_TENSORS // 3
     return [one for group in count_groups(found) for one in [x for x in found if x["name"].startswith(group)][:each]]
+
+
+SUMS_OF_GRADIENTS = ("/exp_avg", "/momentum_buffer")
 
 
 class Replay:
@@ -134,7 +139,8 @@ class Replay:
                 ours = torch.tensor(losses[step], dtype=torch.int64).to(torch.int32).view(torch.float32)
                 return {
                     "compared": step, "equal": False, "step": step, "loss": [ours.item(), loss.item()],
-                    "loss_differs": bits != losses[step], "groups": count_groups(found), "tensors": shown(found),
+                    "loss_differs": bits != losses[step],
+                    "gradients_differ": any(one["name"].endswith(SUMS_OF_GRADIENTS) for one in found), "groups": count_groups(found), "tensors": shown(found),
                 }  # fmt: skip
         return {"compared": len(losses), "equal": True}
 

@@ -73,11 +73,14 @@ void reference(const Adam& o, Isa isa, float factor, float g, float& p, float& m
   if (o.weight_decay != 0 && !o.decoupled) g = fma(static_cast<float>(o.weight_decay), p, g);
   const float weight = static_cast<float>(1 - o.beta1);
   m = weight < 0.5f ? fma(weight, g - m, m) : fma(weight - 1, g - m, g);
-  v = fma(static_cast<float>(1 - o.beta2) * g, g, v * static_cast<float>(o.beta2));
+  const float decayed = v * static_cast<float>(o.beta2), rest = static_cast<float>(1 - o.beta2);
+  v = o.as_on_cuda ? fma(rest, g * g, decayed) : fma(rest * g, g, decayed);
   const double step = static_cast<double>(o.step);
   const double step_size = o.lr / (1 - std::pow(o.beta1, step));
   const float root = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, step)));
-  p = p + (static_cast<float>(-step_size) * m) / (root_of(o, v) / root + static_cast<float>(o.eps));
+  const float step_down = static_cast<float>(-step_size),
+              denominator = root_of(o, v) / root + static_cast<float>(o.eps);
+  p = o.as_on_cuda ? fma(step_down, m / denominator, p) : p + (step_down * m) / denominator;
 }
 
 template <typename Optimizer>
@@ -115,7 +118,9 @@ std::vector<Adam> adam_settings() {
           {.lr = 1e-3, .beta1 = 0.5, .step = 2},
           {.lr = 1e-3, .beta1 = 0, .beta2 = 0, .weight_decay = 0.01, .decoupled = true, .step = 2},
           {.lr = 1e-3, .step = 1'000'000},
-          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .square_roots = rough_square_roots}};
+          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .square_roots = rough_square_roots},
+          {.lr = 3e-4, .weight_decay = 0.1, .decoupled = true, .step = 7, .as_on_cuda = true},
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 2, .as_on_cuda = true}};
 }
 
 template <typename Optimizer>

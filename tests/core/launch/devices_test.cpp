@@ -174,9 +174,11 @@ TEST_CASE("a kind that the processor cannot be is refused, and only that") {
 
 TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {
   using Environment = std::map<std::string, std::string>;
-  const auto environment = [](const char* kind, spec::Precision precision = spec::Precision::fp32) {
+  const auto environment = [](const char* kind, spec::Precision precision = spec::Precision::fp32,
+                              spec::Algorithms algorithms = spec::Algorithms::measured) {
     Environment all;
-    for (const auto& [name, value] : device_environment({kind, {}}, 3, precision)) {
+    const spec::JobSection job = {.threads = 3, .precision = precision, .algorithms = algorithms};
+    for (const auto& [name, value] : device_environment({kind, {}}, job)) {
       CHECK(all.emplace(name, value).second);
       if (name == "GLIBC_TUNABLES") all.erase(name);  // no part in the bits
     }
@@ -196,6 +198,8 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
                                                {"NVIDIA_TF32_OVERRIDE", "0"}}));
   CHECK(environment("cuda:1", spec::Precision::bf16) == environment("cuda:1"));
   CHECK(environment("cuda:1", spec::Precision::tf32).at("NVIDIA_TF32_OVERRIDE") == "");  // not there
+  const auto by_torch = environment("cuda:1", spec::Precision::fp32, spec::Algorithms::torch);
+  CHECK(by_torch.at("NVIDIA_TF32_OVERRIDE") == "");
   CHECK(environment("cpu", spec::Precision::tf32) == threads);
   CHECK(
       environment("cpu:sse") ==

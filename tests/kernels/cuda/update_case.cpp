@@ -91,7 +91,8 @@ std::string optimizer_case(uint32_t seed) {
   const Adam adam = {.beta1 = draw.one_of<double>({0.9, 0.3}),
                      .weight_decay = decays ? 1e-2 : 0,
                      .decoupled = draw.chance(50),
-                     .step = draw.integer(1, 50)};
+                     .step = draw.integer(1, 50),
+                     .as_on_cuda = draw.chance(50)};
   const Isa isa = kIsas[static_cast<size_t>(draw.integer(0, static_cast<int64_t>(best_isa())))];
   std::list<Parameter> parameters;
   std::vector<UpdatePiece> pieces;
