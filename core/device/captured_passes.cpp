@@ -55,15 +55,21 @@ std::optional<Tensors> CapturedPasses::run(const Tensors& inputs, int64_t varian
   return warming ? outputs : copies_of(recorded.outputs);
 }
 
+bool CapturedPasses::give_up(const char* why) {
+  given_up_ = true;
+  fmt::print(stderr, "mini-batches are not captured as CUDA graphs: {}\n", why);
+  return false;
+}
+
 bool CapturedPasses::record(Recorded& recorded, const Tensors& inputs, const Pass& pass) {
   try {
     recorded.inputs = copies_of(inputs);
     recorded.capture = backend_->capture([&recorded, pass] { recorded.outputs = pass(recorded.inputs); });
     return true;
+  } catch (const c10::Error& error) {
+    return give_up(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    given_up_ = true;
-    fmt::print(stderr, "mini-batches are not captured as CUDA graphs: {}\n", error.what());
-    return false;
+    return give_up(error.what());
   }
 }
 

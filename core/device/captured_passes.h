@@ -64,6 +64,7 @@ class CapturedPasses {
   };
 
   bool record(Recorded& recorded, const Tensors& inputs, const Pass& pass);
+  bool give_up(const char* why);  // returns false
 
   std::unique_ptr<CaptureBackend> backend_;
   bool given_up_ = false;

@@ -124,6 +124,22 @@ std::vector<Device> choose_devices(std::string_view list, const spec::JobSection
   return std::vector<Device>(static_cast<size_t>(workers), Device{"cpu", {}});
 }
 
+std::string counted_devices(const std::vector<Device>& devices) {
+  if (devices.size() == 1) return devices[0].kind;
+  std::vector<std::pair<std::string, int64_t>> counts;
+  for (const Device& device : devices) {
+    const auto known = std::ranges::find(counts, device.kind, &std::pair<std::string, int64_t>::first);
+    if (known != counts.end()) {
+      ++known->second;
+    } else {
+      counts.emplace_back(device.kind, 1);
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : counts) parts.push_back(fmt::format("{} x {}", count, kind));
+  return fmt::format("{}", fmt::join(parts, " + "));
+}
+
 std::vector<std::string> kinds_of(const std::vector<Device>& devices) {
   std::vector<std::string> kinds;
   for (const Device& device : devices) kinds.push_back(device.kind);

@@ -30,6 +30,8 @@ std::vector<Device> parse_devices(std::string_view list);
 std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
 constexpr std::string_view automatic_devices = "auto";
 std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
+// For a reader: "cpu", "2 x cpu + 1 x cpu:avx2", in order of first occurrence.
+std::string counted_devices(const std::vector<Device>& devices);
 std::vector<std::string> kinds_of(const std::vector<Device>& devices);
 
 // One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.

@@ -35,7 +35,7 @@ Progress Launcher::progress() {
   if (devices.empty()) {
     now.devices = "no worker";  // the only one is being replaced
   } else {
-    now.devices = devices.size() == 1 ? devices[0].kind : fmt::format("{} x {}", devices.size(), devices[0].kind);
+    now.devices = counted_devices(devices);
   }
   if (const auto last = last_step_record()) {
     now.loss = last->loss;

@@ -33,6 +33,7 @@ using profile::StageSpeed;
 constexpr int64_t kLeastSteps = SpeedMeter::kColdSteps + 1 + 2 * SpeedMeter::kWindowSteps;
 // Also where a step takes no time: the launcher looks at the clock now and then only.
 constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindowNs);
+constexpr int kLongestRun = 16;  // times that of a run of which enough is seen
 constexpr int64_t kEndless = 1'000'000'000;
 constexpr auto kGlance = std::chrono::milliseconds(5);
 
@@ -122,13 +123,13 @@ class ShortRun {
   }
   ShortRun(const ShortRun&) = delete;
 
-  StageSpeed measure(double seconds) {
+  // Nothing where its launcher did not come to see a window of steps: the machine is very busy.
+  std::optional<StageSpeed> measure(double seconds) {
     train_for(seconds);
     process_.signal(SIGTERM);
     const ChildEnd end = process_.wait();
-    const std::optional<StageSpeed> speed = last_stage();
-    if (end.signaled || end.code != estrain::exit_code(Fault::interrupted) || !speed) throw failure(end);
-    return *speed;
+    if (end.signaled || end.code != estrain::exit_code(Fault::interrupted)) throw failure(end);
+    return last_stage();
   }
 
  private:
@@ -198,6 +199,15 @@ class ShortRun {
   std::streamoff read_ = 0;
   int64_t lines_ = 0;
 };
+
+StageSpeed measured(const spec::JobSpec& job, const std::string& devices, double seconds) {
+  for (int longer = 1; longer <= kLongestRun; longer *= 4) {
+    if (const auto speed = ShortRun(job, devices).measure(longer * std::max(seconds, kLeastSeconds))) return *speed;
+  }
+  throw Error::make(Fault::peer, "a short run of the job on {} was never seen to train: the machine is too busy",
+                    devices)
+      .advise("measure when it has cores to spare");
+}
 
 profile::Memory memory_of(const JobSize& size) {
   const auto bytes = [](uint64_t value) { return static_cast<int64_t>(value); };
@@ -285,7 +295,7 @@ KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, c
       const std::string devices = device_list(kind.kind, options.alike, ests);
       options.say(devices);
       const int64_t total = std::reduce(ests.begin(), ests.end());
-      const StageSpeed speed = ShortRun(shortened(job, total), devices).measure(options.seconds);
+      const StageSpeed speed = measured(shortened(job, total), devices, options.seconds);
       if (workers > 1) {
         found.together.push_back(speed);
       } else {

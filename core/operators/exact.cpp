@@ -26,7 +26,6 @@ constexpr auto kExact = std::to_array<std::string_view>({
     "aten::arange",
     "aten::argmax",
     "aten::argmin",
-    "aten::argsort",
     "aten::as_strided",
     "aten::as_strided_",
     "aten::atleast_1d",
@@ -72,7 +71,6 @@ constexpr auto kExact = std::to_array<std::string_view>({
     "aten::flatten",
     "aten::flip",
     "aten::floor",
-    "aten::floor_divide",
     "aten::full",
     "aten::full_like",
     "aten::gather",
@@ -183,7 +181,6 @@ constexpr auto kExact = std::to_array<std::string_view>({
     "aten::threshold_",
     "aten::threshold_backward",
     "aten::to",
-    "aten::topk",
     "aten::transpose",
     "aten::transpose_",
     "aten::tril",
@@ -210,8 +207,13 @@ constexpr auto kExact = std::to_array<std::string_view>({
 });
 static_assert(std::ranges::is_sorted(kExact));
 
-// Overloads of exact operators that add up, in an order that is theirs.
+// Overloads of exact operators that add up, in an order that is theirs, or that on a GPU multiply by a reciprocal.
 constexpr auto kInexactOverloads = std::to_array<std::string_view>({
+    "aten::div.Scalar_mode",
+    "aten::div.Tensor_mode",
+    "aten::div.out_mode",
+    "aten::div_.Scalar_mode",
+    "aten::div_.Tensor_mode",
     "aten::scatter.reduce",
     "aten::scatter_.reduce",
     "aten::scatter.value_reduce",

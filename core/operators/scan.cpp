@@ -67,9 +67,10 @@ std::string foreign_type(const at::RecordFunction& function) {
   return "";
 }
 
-bool has_cpu_kernel(const at::RecordFunction& function) {
+// On the CPU, where it may run in another worker, or on the device at hand.
+bool has_own_kernel(const at::RecordFunction& function, c10::DispatchKey device) {
   const auto found = c10::Dispatcher::singleton().findOp(*function.operator_name());
-  return found && found->hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  return found && (found->hasKernelForDispatchKey(c10::DispatchKey::CPU) || found->hasKernelForDispatchKey(device));
 }
 
 std::string Scanner::layer_of(const at::RecordFunction& function) {
@@ -104,7 +105,7 @@ void Scanner::begin(const at::RecordFunction& function) {
     } else if (is_exact(call.name)) {
       note(call, Coverage::exact);
       call.judged = true;
-    } else if (has_cpu_kernel(function)) {
+    } else if (has_own_kernel(function, options_.device)) {
       note(call, Coverage::uncovered);
       call.judged = true;
     }

@@ -5,6 +5,8 @@
 // Every call that goes through LibTorch's dispatcher is seen, those of the backward pass and those inside other
 // operators too. An operator without a kernel of its own (LibTorch composes it of others) is judged by its parts.
 
+#include <c10/core/DispatchKey.h>
+
 #include <functional>
 #include <set>
 #include <string>
@@ -30,6 +32,8 @@ struct OperatorUse {
 
 struct ScanOptions {
   const std::set<std::string>* replaced = nullptr;  // PortableOperators::names()
+  // Of the tensors: an operator that has a kernel of its own there is judged as a whole.
+  c10::DispatchKey device = c10::DispatchKey::CPU;
   // The block of the model that is being computed; "" outside of them. Called on the scanning thread.
   std::function<std::string_view()> layer;
 };

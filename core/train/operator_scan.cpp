@@ -29,7 +29,9 @@ void Trial::run(const data::Batch& batch) const { run(as_tensors(batch, device))
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
                                                    const std::set<std::string>& replaced) {
   const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
-  return operators::scan({&replaced, model::current_block}, [&] { trial.run(tensors); });
+  const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
+  return operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block},
+                         [&] { trial.run(tensors); });
 }
 
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {

@@ -172,6 +172,12 @@ TEST_CASE("a kind that the processor cannot be is refused, and only that") {
   }
 }
 
+TEST_CASE("devices are counted by kind for a reader") {
+  CHECK(counted_devices({{"cpu", {}}}) == "cpu");
+  CHECK(counted_devices({{"cpu", {}}, {"cpu", 3}}) == "2 x cpu");
+  CHECK(counted_devices({{"cpu:sse", {}}, {"cuda:0", {}}, {"cpu:sse", {}}}) == "2 x cpu:sse + 1 x cuda:0");
+}
+
 TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {
   using Environment = std::map<std::string, std::string>;
   const auto environment = [](const char* kind, spec::Precision precision = spec::Precision::fp32,

@@ -1,6 +1,7 @@
 #include "core/operators/scan.h"
 
 #include <doctest/doctest.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include "core/device/cpu_device.h"
@@ -15,7 +16,7 @@ using torch::Tensor;
 
 std::vector<OperatorUse> scan_work(const std::function<void()>& work, std::string_view layer = "body") {
   const PortableOperators portable(cpu);
-  return scan({&portable.names(), [layer] { return layer; }}, work);
+  return scan({.replaced = &portable.names(), .layer = [layer] { return layer; }}, work);
 }
 
 const OperatorUse* find(const std::vector<OperatorUse>& uses, std::string_view name) {
@@ -71,7 +72,24 @@ TEST_CASE("a replaced operator on another type is not covered") {
   CHECK(use->type == "Double");
 }
 
-TEST_CASE("overloads that add up are not exact") {
+// Stands for an operator that only a GPU has, as cudnn_batch_norm.
+Tensor made_of_exact_parts(const Tensor& x) { return at::empty_like(x); }
+TORCH_LIBRARY(estrain_scan_test, library) { library.def("fused(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(estrain_scan_test, Meta, library) { library.impl("fused", made_of_exact_parts); }
+
+TEST_CASE("an operator that only the device at hand has a kernel for is judged as a whole") {
+  const auto fused =
+      c10::Dispatcher::singleton().findSchemaOrThrow("estrain_scan_test::fused", "").typed<Tensor(const Tensor&)>();
+  const std::set<std::string> none;
+  const auto uses = scan({.replaced = &none, .device = c10::DispatchKey::Meta, .layer = {}},
+                         [&] { fused.call(at::empty({2}, at::TensorOptions(at::kMeta))); });
+  CHECK(coverage_of(uses, "estrain_scan_test::fused") == Coverage::uncovered);
+}
+
+TEST_CASE("overloads that add up, or divide in a way of their own, are not exact") {
+  CHECK(is_exact("aten::div.Tensor"));
+  CHECK_FALSE(is_exact("aten::div.Tensor_mode"));
+  CHECK_FALSE(is_exact("aten::topk"));
   CHECK(is_exact("aten::scatter.src"));
   CHECK_FALSE(is_exact("aten::scatter.reduce"));
   CHECK_FALSE(is_exact("aten::scatter_add"));
