@@ -120,8 +120,9 @@ std::optional<at::Generator> CudaDevice::generator() const {
 void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
   if (bytes == 0) return;
   const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
-  if (error == cudaSuccess || error == cudaErrorHostMemoryAlreadyRegistered) return (void)cudaGetLastError();
+  if (error == cudaSuccess) return;
   (void)cudaGetLastError();
+  if (error == cudaErrorHostMemoryAlreadyRegistered) return;
   fmt::print(stderr, "warning: {} bytes of the shared state are not page-locked, copies will be slow: {}\n", bytes,
              cudaGetErrorString(error));
 }

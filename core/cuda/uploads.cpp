@@ -37,11 +37,16 @@ Uploads::~Uploads() {
   [[maybe_unused]] const auto* const left_behind = new std::deque<Upload>(std::move(uploads_));
 }
 
+bool Uploads::is_full() const {
+  size_t bytes = 0;
+  for (const Upload& upload : uploads_) bytes += upload.host.nbytes();
+  return uploads_.size() == kMost || (uploads_.size() >= 2 * kOfBatch && bytes > kFewBytes);
+}
+
 at::Tensor Uploads::upload(const at::Tensor& host) {
-  while (uploads_.size() == kMost || (uploads_.size() >= 2 * kOfBatch && bytes_ > kFewBytes)) {
+  while (is_full()) {
     wait_for(uploads_[kOfBatch].before);
     wait_for(uploads_[kOfBatch].copied);
-    bytes_ -= uploads_.front().host.nbytes();
     uploads_.pop_front();
   }
   Upload upload = {page_locked(host), {}, sleeping_event(), sleeping_event()};
@@ -56,7 +61,6 @@ at::Tensor Uploads::upload(const at::Tensor& host) {
   upload.copied.record(by_);
   // The allocator's own call: an operator of LibTorch's would be taken for one of the model's (operators/scan.h).
   c10::cuda::CUDACachingAllocator::recordStream(upload.there.storage().data_ptr(), current);
-  bytes_ += upload.host.nbytes();
   uploads_.push_back(std::move(upload));
   return uploads_.back().there;
 }
@@ -69,7 +73,6 @@ void Uploads::await() {
 void Uploads::finish() {
   by_.synchronize();
   uploads_.clear();
-  bytes_ = 0;
 }
 
 }  // namespace estrain::cuda

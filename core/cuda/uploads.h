@@ -38,9 +38,10 @@ class Uploads {
     c10::cuda::CUDAEvent copied;
   };
 
+  bool is_full() const;
+
   c10::cuda::CUDAStream by_;
   std::deque<Upload> uploads_;
-  size_t bytes_ = 0;  // of uploads_
 };
 
 }  // namespace estrain::cuda

@@ -26,6 +26,7 @@ void TextDataset::read(int64_t index, const SampleDraw&, std::byte* out_input, i
 }
 
 void check_tokens(const FileBytes& file, const std::string& path, int64_t classes) {
+  if (classes >= 256) return;
   const auto outside =
       std::ranges::find_if(file.bytes, [=](std::byte byte) { return static_cast<int64_t>(byte) >= classes; });
   if (outside == file.bytes.end()) return;
@@ -41,7 +42,7 @@ DataPair open_text(const spec::DataSection& section, int64_t context, std::optio
   };
   const auto open = [classes](const std::string& path) {
     FileBytes file = FileBytes::open(path);
-    if (classes && *classes < 256) check_tokens(file, path, *classes);
+    if (classes) check_tokens(file, path, *classes);
     return file;
   };
   const FileBytes text = open(section.path);

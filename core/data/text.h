@@ -33,12 +33,12 @@ class TextDataset : public Dataset {
   int64_t context_, size_;
 };
 
-// Throws Fault::corrupt where a byte of `file` is no token of a model of so many classes.
+// Throws Fault::corrupt where a byte of `file` is no token of a model of so many classes. Reads it all, if they are
+// fewer than 256.
 void check_tokens(const FileBytes& file, const std::string& path, int64_t classes);
 
 // data.path for training; data.test_path for the test set where given, else the last floor(holdout * bytes) bytes of
-// data.path, which training then leaves out. `classes`: of the model, where the spec says so; with fewer than 256 the
-// text is read.
+// data.path, which training then leaves out. `classes`: of the model, where the spec says so; all tokens are checked.
 DataPair open_text(const spec::DataSection& section, int64_t context, std::optional<int64_t> classes);
 
 }  // namespace estrain::data

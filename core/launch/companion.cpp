@@ -10,12 +10,6 @@ namespace {
 // Devices of a kind whose speeds differ by no more than this are alike to the planner.
 constexpr double kAlike = 0.10;
 
-std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds) {
-  std::map<std::string, int64_t> counts;
-  for (const std::string& kind : kinds) counts[kind] += 1;
-  return counts;
-}
-
 }  // namespace
 
 // Devices that are alike, and who serves them.

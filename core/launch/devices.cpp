@@ -124,19 +124,16 @@ std::vector<Device> choose_devices(std::string_view list, const spec::JobSection
   return std::vector<Device>(static_cast<size_t>(workers), Device{"cpu", {}});
 }
 
+std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& kind : kinds) counts[kind] += 1;
+  return counts;
+}
+
 std::string counted_devices(const std::vector<Device>& devices) {
   if (devices.size() == 1) return devices[0].kind;
-  std::vector<std::pair<std::string, int64_t>> counts;
-  for (const Device& device : devices) {
-    const auto known = std::ranges::find(counts, device.kind, &std::pair<std::string, int64_t>::first);
-    if (known != counts.end()) {
-      ++known->second;
-    } else {
-      counts.emplace_back(device.kind, 1);
-    }
-  }
   std::vector<std::string> parts;
-  for (const auto& [kind, count] : counts) parts.push_back(fmt::format("{} x {}", count, kind));
+  for (const auto& [kind, count] : count_kinds(kinds_of(devices))) parts.push_back(fmt::format("{} x {}", count, kind));
   return fmt::format("{}", fmt::join(parts, " + "));
 }
 

@@ -3,6 +3,7 @@
 // "cuda:0,cuda:1", "cuda*2", "auto".
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,9 +31,10 @@ std::vector<Device> parse_devices(std::string_view list);
 std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
 constexpr std::string_view automatic_devices = "auto";
 std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
-// For a reader: "cpu", "2 x cpu + 1 x cpu:avx2", in order of first occurrence.
+// For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
 std::string counted_devices(const std::vector<Device>& devices);
 std::vector<std::string> kinds_of(const std::vector<Device>& devices);
+std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds);
 
 // One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.
 std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests);

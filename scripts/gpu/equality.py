@@ -38,9 +38,7 @@ def starts(machine, _):
         run.wait_for_step(1, 240)
         first = time.monotonic() - begin
         run.finish()
-    slow = [line for line in run.worker_lines() if NOT_LOCKED in line]
-    if slow:
-        raise Failed(slow[0])
+    run.require_unsaid(NOT_LOCKED)
     return f"first step after {first:.1f} s; the next start has warm files"
 
 
@@ -136,9 +134,7 @@ def graphs(name):
                 step = run.resize(machine.devices(workers))["step"]
                 run.wait_for_step(step + 4)
             run.stop()
-        left_out = [line for line in run.worker_lines() if NOT_CAPTURED in line]
-        if left_out:
-            raise Failed(left_out[0])
+        run.require_unsaid(NOT_CAPTURED)
         last = run.steps()[-1]["step"]
         with Run(machine, model, machine.new_folder(f"{name}-off"), ESTS, last, machine.devices(1)) as off:
             off.finish()

@@ -11,11 +11,9 @@ from report import Failed
 # What workers say of algorithms.
 MEASURED = ", the fastest of "
 STORE_LOST = ("algorithms chosen for earlier runs are not used", "a chosen algorithm is not kept for later runs")
+REASONS = ("estrain: ", "lost worker")  # how lines begin that say why a run ended
 GPT = {"width": 256, "heads": 4, "layers": 6, "context": 128, "dropout": 0.1}
 SMALL_GPT = {"width": 32, "heads": 2, "layers": 2, "context": 32, "dropout": 0.1}  # for the CPU
-
-
-REASONS = ("estrain: ", "lost worker")  # how lines begin that say why a run ended
 
 
 def both_ends(text, first=600, last=1500):
@@ -126,11 +124,11 @@ class Run:
         """Operations that its workers measured algorithms for."""
         return {line.split(": ")[0] for line in self.worker_lines() if MEASURED in line}
 
-    def require_store(self):
-        """Algorithms that other runs chose were taken up, and its own kept."""
-        lost = [line for line in self.worker_lines() if any(words in line for words in STORE_LOST)]
-        if lost:
-            raise Failed(f"{self.folder.name}: store not used: {lost[0]}")
+    def require_unsaid(self, *words):
+        """No worker said any of this."""
+        said = [line for line in self.worker_lines() if any(one in line for one in words)]
+        if said:
+            raise Failed(f"{self.folder.name}: {said[0]}")
 
     def finish(self, seconds=180):
         seconds = self.machine.patience(seconds)
@@ -140,7 +138,7 @@ class Run:
             raise Failed(f"did not end within {seconds} s\n{self.words()}") from None
         if code != 0:
             raise Failed(f"ended with exit code {code}{self.reason()}\n{self.words()}")
-        self.require_store()
+        self.require_unsaid(*STORE_LOST)
         return self
 
     def steps(self):
@@ -192,7 +190,7 @@ class Run:
             raise Failed(f"stop: exit code {code}\n{text}\n{self.words()}")
         if self.process.wait(self.machine.patience(60)) != 75:
             raise Failed(f"a stopped run should end with 75\n{self.words()}")
-        self.require_store()
+        self.require_unsaid(*STORE_LOST)
 
     def kill_a_worker(self):
         os.kill(self.workers()[-1], signal.SIGKILL)

@@ -140,6 +140,11 @@ def require_gpu(run):
         raise Failed(f"gpu_check found no GPU: {run.log.read_text(errors='replace').strip().splitlines()[-1:]}")
 
 
+def tell_all(report, lines):
+    for one in lines:
+        report.found(json.dumps(one))
+
+
 def kernels(machine, report):
     """Bits; portable families first, which need no library of NVIDIA's. Pinned algorithms twice: what libraries suggest
     depends on whether TF32 is forbidden, as it is for a worker unless its job asks for it."""
@@ -150,14 +155,13 @@ def kernels(machine, report):
     if machine.dry_run and run.code == NO_GPU:
         return judge(SAMPLE) + " (a sample: there is no GPU)"
     require_gpu(run)
+    tell_all(report, run.lines)
     settings = {"NVIDIA_TF32_OVERRIDE": "0"}
     without = GpuCheck(machine, "bits-no-tf32", pinned, PINNED_SECONDS, *options, settings=settings)
     for one in without.lines:
         one["part"] += NO_TF32
-    lines = run.lines + without.lines
-    for one in lines:
-        report.found(json.dumps(one))
-    words = judge(lines)
+    tell_all(report, without.lines)
+    words = judge(run.lines + without.lines)
     for run in (run, without):
         if run.code != 0:
             raise Failed(f"gpu_check ended with code {run.code}; {words}")
