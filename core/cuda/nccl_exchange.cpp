@@ -26,7 +26,8 @@ static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
 constexpr milliseconds kBetweenLooks{20};
 constexpr size_t kConnectingBytes = 256;
 // A lost peer's error comes here before the launcher has seen who was lost; the stage is aborted for that one's sake.
-constexpr milliseconds kPatienceWithLauncher{3000};
+// Shorter than the launcher's patience with workers who all wait for each other.
+constexpr milliseconds kPatienceWithLauncher{1000};
 
 Error failure(const std::string& why) {
   return Error(Fault::device, why)

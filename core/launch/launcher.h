@@ -216,6 +216,7 @@ class Launcher {
   // supervision
   int64_t last_tick_ns_ = 0;         // when the loop last turned
   int64_t supervised_from_ns_ = 0;   // silence before this is not held against anybody
+  int64_t stalled_at_ = -1;          // the last step after which all waited for each other
   int64_t stood_still_ns_ = 0;       // since when the workers have been leaving an aborted stage
   int64_t start_missing_at_ns_ = 0;  // when lost workers are replaced: back-off. 0: no one to replace
   bool less_memory_ = false;         // workers from here on read ahead less

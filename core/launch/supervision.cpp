@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
@@ -124,9 +125,18 @@ bool Launcher::supervise_progress(int64_t now) {
       return false;
     }
   }
-  // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one.
+  // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one. Should it come
+  // again before the run is further, it is no accident.
   if (all_wait && age_ns(newest_beat, now) > patience) {
-    directory_.log_event("stalled", {{"step", trained()}, {"seconds", seconds(now - newest_beat)}});
+    const int64_t step = trained();
+    directory_.log_event("stalled", {{"step", step}, {"seconds", seconds(now - newest_beat)}});
+    if (step <= std::exchange(stalled_at_, std::max(stalled_at_, step))) {
+      end_hung_worker(state_.workers.front(), fmt::format("waits for the others as they wait for it, for {:.1f} s and "
+                                                          "not for the first time",
+                                                          seconds(now - newest_beat)));
+      return false;
+    }
+    printer_.note(fmt::format("step {}: all workers wait for each other: begun again", step));
     if (!pending_) {
       pending_.emplace();
       pending_->devices = devices_in_force();

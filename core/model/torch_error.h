@@ -3,21 +3,30 @@
 
 #include <c10/util/Exception.h>
 
-#include <string_view>
+#include <string>
 
 #include "core/base/error.h"
 
 namespace estrain::model {
 
+// What went wrong, without LibTorch's hints on how to look for the cause in a program of one's own.
+inline std::string said_by(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  for (const char* hint : {" If reserved but unallocated", "\nSearch for `cuda", "\nCUDA kernel errors might"}) {
+    if (const size_t at = text.find(hint); at != std::string::npos) return text.substr(0, at);
+  }
+  return text;
+}
+
 // What a c10::Error thrown by a model means to the user.
 inline Error from_torch(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
+  const std::string text = said_by(error);
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) {
     return Error::make(Fault::mismatch, "a label or token of the batch is not one of the model's classes: {}", text)
         .advise("check the data, or set model.classes to the number of classes in it");
   }
   if (text.find("DefaultCPUAllocator") != std::string::npos || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
-    return Error(Fault::infeasible, text).advise("use a smaller batch or model, or a machine with more memory");
+    return Error(Fault::infeasible, text).advise("lower data.batch, use a smaller model, or a device with more memory");
   }
   return Error::make(Fault::bug, "LibTorch: {}", text);
 }

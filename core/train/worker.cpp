@@ -1,7 +1,5 @@
 #include "core/train/worker.h"
 
-#include <c10/util/Exception.h>
-
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -10,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/device/cpu.h"
+#include "core/model/torch_error.h"
 #include "core/operators/portable.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
@@ -144,12 +143,5 @@ void run_worker(WorkerSetup& setup) {
 }  // namespace estrain::train
 
 void estrain_run_worker(estrain::train::WorkerSetup* setup) {
-  try {
-    estrain::train::run_worker(*setup);
-  } catch (const c10::OutOfMemoryError& error) {
-    throw estrain::Error(estrain::Fault::infeasible, std::string("out of memory: ") + error.what_without_backtrace())
-        .advise("lower data.batch, or use a smaller model");
-  } catch (const c10::Error& error) {
-    throw estrain::Error(estrain::Fault::bug, std::string("LibTorch: ") + error.what_without_backtrace());
-  }
+  estrain::model::translating_torch_errors([&] { estrain::train::run_worker(*setup); });
 }

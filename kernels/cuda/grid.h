@@ -34,7 +34,7 @@ static inline Grid grid_of_chains(int64_t n) { return {(n + kChainThreads - 1) /
 
 // Throws std::runtime_error, naming the kernel, if it cannot be launched, or if a call before it failed.
 template <typename... Parameters, typename... Arguments>
-void launch(const char* name, [[maybe_unused]] const DeviceQueue& queue, Grid grid, void (*kernel)(Parameters...),
+void launch(const char* name, const DeviceQueue& queue, Grid grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (grid.blocks <= 0) return;
   if (grid.blocks > kMostBlocks) {
@@ -54,10 +54,8 @@ void launch(const char* name, [[maybe_unused]] const DeviceQueue& queue, Grid gr
                              " blocks cannot be launched, or work before it failed: " + cudaGetErrorString(error));
   }
 #else
-  auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
-  emulation::run(
-      grid.blocks, grid.threads_x, grid.threads_y, [](void* context) { (*static_cast<decltype(body)*>(context))(); },
-      &body);
+  emulation::launch(queue.stream, name, {grid.blocks, grid.threads_x, grid.threads_y},
+                    [=] { kernel(static_cast<Parameters>(arguments)...); });
 #endif
 }
 

@@ -170,7 +170,10 @@ uint32_t exchange(uint32_t mine, unsigned from) {
   return theirs;
 }
 
-void run(int64_t blocks, unsigned threads_x, unsigned threads_y, void (*body)(void*), void* context) {
+void (*launch_later)(void*, const char*, std::function<void()>) = nullptr;
+
+void run(Size grid, void (*body)(void*), void* context) {
+  const auto [blocks, threads_x, threads_y] = grid;
   if (blocks <= 0) return;
   const int64_t order = launch_count++;
   if (size_t{threads_x} * threads_y > kMostThreads || blocks >= int64_t{1} << 31) {

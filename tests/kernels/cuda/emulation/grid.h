@@ -1,7 +1,6 @@
 #pragma once
 // CUDA's language as kernels/cuda uses it, on the CPU: the threads of a block are fibers that change places where they
-// wait for each other, so the kernels themselves run, not copies of them. One block after another, on the calling
-// thread.
+// wait for each other, so the kernels themselves run, not copies of them. One block after another, on one thread.
 //
 // The order in which threads run between two barriers, and the order of blocks, changes from launch to launch (forward,
 // backward, in strides): a kernel that lacks a barrier gives other bits in one of them. Threads that wait at barriers
@@ -10,6 +9,8 @@
 #include <stdint.h>
 
 #include <cstddef>
+
+#include "tests/kernels/cuda/emulation/launch.h"
 
 #define __global__ static
 #define __device__
@@ -32,8 +33,6 @@ namespace emulation {
 // What `lane` of the caller's warp gave to its call.
 uint32_t exchange(uint32_t mine, unsigned lane);
 unsigned lane();
-// body(context) in every thread of `blocks` blocks.
-void run(int64_t blocks, unsigned threads_x, unsigned threads_y, void (*body)(void*), void* context);
 // How many kernels have been launched.
 int64_t launches();
 }  // namespace emulation

@@ -7,6 +7,18 @@
 
 extern "C" int cuInit(unsigned) { return 0; }
 
+// What LibTorch asks: whether this process, and this thread, uses a device.
+extern "C" int cuCtxGetCurrent(void** context) {
+  static int any = 0;
+  *context = &any;
+  return 0;
+}
+extern "C" int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* is_active) {
+  *flags = 0;
+  *is_active = 1;
+  return 0;
+}
+
 extern "C" int access(const char* path, int mode) noexcept {
   if (std::strcmp(path, "/dev/nvidiactl") == 0) return 0;
   static const auto of_libc = reinterpret_cast<int (*)(const char*, int)>(::dlsym(RTLD_NEXT, "access"));

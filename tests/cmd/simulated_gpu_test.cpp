@@ -1,12 +1,14 @@
-// GPU workers, their GPUs played by the CPU (tests/emulated_gpu): everything that a worker does on a GPU but the GPU's
-// own arithmetic and speed. The portable kernels are CUDA's source.
+// GPU workers on simulated GPUs (tests/simulated_gpu): all of core/cuda under LibTorch's own CUDA library, which
+// compute as late as they may, or at any other time. The portable kernels are CUDA's source.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -28,9 +30,17 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
+// One run's GPUs are slow where another's are quick.
+void take_another_order() {
+  static int times = 0;
+  constexpr std::array orders = {"late", "random", "early"};
+  ::setenv("ESTRAIN_SIMULATED_GPU", orders[static_cast<size_t>(times++) % orders.size()], 1);
+}
+
 std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
                      const Words& more) {
   static int runs = 0;
+  take_another_order();
   const std::string run = folder / ("run-" + std::to_string(runs++));
   const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", devices}, more));
   INFO(ended.shown());
@@ -43,13 +53,13 @@ void check_as_on_the_cpu(const std::string& text, const Words& more) {
   const std::string spec = folder.write("job.toml", text);
   const std::string one = train_on(folder, spec, "cpu", with(kD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
-  for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}) {
+  for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu", "cuda:0"}) {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, with(kD2, more))).text == "");
   }
 }
 
-TEST_SUITE_BEGIN("emulated GPU" * doctest::skip(!is_here()));
+TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
 
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(mlp_job(), {});
@@ -178,6 +188,109 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
       CHECK(metric_steps(on_gpu) == metric_steps(on_cpu));
     }
   }
+}
+
+// Goes wrong once, in one of a run's processes (tests/simulated_gpu/machine.h).
+class SimulatedFault {
+ public:
+  SimulatedFault(const ScratchFolder& folder, const std::string& what) : file_(folder / "struck") {
+    ::setenv("ESTRAIN_SIMULATED_FAULT", (what + " " + file_).c_str(), 1);
+  }
+  ~SimulatedFault() { ::unsetenv("ESTRAIN_SIMULATED_FAULT"); }
+  SimulatedFault(const SimulatedFault&) = delete;
+
+  bool struck() const { return std::filesystem::exists(file_); }
+
+ private:
+  std::string file_;
+};
+
+TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const std::string on_cpu = train_on(folder, spec, "cpu", kD2);
+  const std::pair<std::string, std::string> causes[] = {{"kernel 1500", "invalid_memory_access"},
+                                                        {"transfer 20", "mpi_runtime_failure"}};
+  for (const auto& [what, cause] : causes) {
+    CAPTURE(what);
+    const ScratchFolder files;
+    const SimulatedFault fault(files, what);
+    const std::string run = train_on(folder, spec, "cuda:0,cuda:1", kD2);
+    REQUIRE(fault.struck());
+    CHECK(difference(on_cpu, run).text == "");
+    const std::vector<Json> faults = events(run, "fault");
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0].at("cause") == cause);
+  }
+}
+
+TEST_CASE("transfers that never end, time and again, end the job") {
+  const ScratchFolder folder;
+  ::setenv("ESTRAIN_SIMULATED_FAULT", "silence 30 -", 1);
+  const Ended ended = estrain(
+      with({"train", folder.write("job.toml", mlp_job()), "--run", folder / "run", "--devices", "cuda:0,cuda:1"}, kD2));
+  ::unsetenv("ESTRAIN_SIMULATED_FAULT");
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("all workers wait for each other: begun again"));
+  CHECK(ended.says("fault 4 at step"));
+  CHECK(ended.says("NCCL_DEBUG=INFO"));
+  CHECK(events(folder / "run", "stalled").size() == 5);
+}
+
+TEST_CASE("a GPU without memory for the job ends it, and says so") {
+  const ScratchFolder folder;
+  const SimulatedFault fault(folder, "memory 2");
+  const Ended ended = estrain(
+      with({"train", folder.write("job.toml", lenet_job()), "--run", folder / "run", "--devices", "cuda:0"}, kD2));
+  INFO(ended.shown());
+  CHECK(fault.struck());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("CUDA out of memory. Tried to allocate"));
+  CHECK(ended.says("data.batch"));
+  CHECK_FALSE(ended.says("PYTORCH"));
+}
+
+// The most memory that a worker takes of a GPU (tests/simulated_gpu/runtime.cpp).
+size_t most_memory(const std::string& spec, const Words& more) {
+  const ScratchFolder folder;
+  ::setenv("ESTRAIN_SIMULATED_MEMORY", folder.path().c_str(), 1);
+  const std::string run = train_on(folder, spec, "cuda:0", with(kD2, more));
+  ::unsetenv("ESTRAIN_SIMULATED_MEMORY");
+  size_t most = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    size_t bytes = 0;
+    if (file.is_regular_file() && std::ifstream(file.path()) >> bytes) most = std::max(most, bytes);
+  }
+  REQUIRE(most > 0);
+  return most;
+}
+
+TEST_CASE("16 ESTs take the memory of one, and of the partial sums of a tree: four gradients") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", R"([job]
+name = "wide"
+[model]
+name = "mlp"
+hidden = [1024, 4096, 1024]
+classes = 10
+[data]
+format = "synthetic"
+shape = [64]
+samples = 64
+batch = 1
+[optimizer]
+name = "adamw"
+[train]
+steps = 1
+eval_every = "never"
+)");
+  constexpr size_t gradient = 8'470'538 * sizeof(float);
+  const size_t one = most_memory(spec, {"--set", "job.ests=1"}), many = most_memory(spec, {"--set", "job.ests=16"});
+  CAPTURE(one);
+  CAPTURE(many);
+  CHECK(many > one + 2 * gradient);
+  CHECK(many <= one + 4 * gradient);
 }
 
 TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {

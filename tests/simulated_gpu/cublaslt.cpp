@@ -1,0 +1,260 @@
+// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with bits of their own, and one that
+// computes on tensor cores, and says so.
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "tests/simulated_gpu/elements.h"
+#include "tests/simulated_gpu/machine.h"
+
+// Opaque to others.
+struct cublasLtContext {};
+
+namespace {
+
+using namespace estrain::simulated;
+
+constexpr int kOnTensorCores = kAlgorithms;
+constexpr int kAll = kAlgorithms + 1;
+constexpr size_t kWorkspace = 1 << 10;
+
+// Columns side by side; `ld` and `stride` count elements.
+struct Layout {
+  Type type;
+  uint64_t rows, columns;
+  int64_t ld;
+  int32_t batch;
+  int64_t stride;
+
+  int64_t place(int64_t matrix, int64_t row, int64_t column) const { return matrix * stride + column * ld + row; }
+};
+
+struct Description {
+  int32_t a_transposed, b_transposed, epilogue;
+  const void* bias;
+};
+
+struct Algorithm {
+  int32_t id;
+  std::array<uint32_t, 8> settings;
+};
+
+template <typename Inner, typename Opaque>
+Inner& inside(Opaque* opaque) {
+  static_assert(sizeof(Inner) <= sizeof(Opaque));
+  return *reinterpret_cast<Inner*>(opaque);
+}
+template <typename Inner, typename Opaque>
+const Inner& inside(const Opaque* opaque) {
+  return *reinterpret_cast<const Inner*>(opaque);
+}
+
+template <typename Inner, typename Opaque>
+cublasStatus_t make(Opaque** made, const Inner& value) {
+  *made = new Opaque();
+  inside<Inner>(*made) = value;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Of an algorithm's settings by the attribute that names it.
+uint32_t& setting(Algorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  static const std::map<int, size_t> places = {
+      {CUBLASLT_ALGO_CONFIG_TILE_ID, 0},        {CUBLASLT_ALGO_CONFIG_STAGES_ID, 1},
+      {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 2},     {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 3},
+      {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4},  {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 5},
+      {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 6}, {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 7}};
+  return algorithm.settings[places.at(attribute)];
+}
+
+struct Product {
+  Description description;
+  int algorithm;
+  float alpha, beta;
+  const void *a, *b, *c;
+  void* d;
+  Layout a_layout, b_layout, c_layout, d_layout;
+
+  void compute() const {
+    const auto rows = static_cast<int64_t>(d_layout.rows), columns = static_cast<int64_t>(d_layout.columns);
+    const auto depth = static_cast<int64_t>(description.a_transposed ? a_layout.rows : a_layout.columns);
+    for (int64_t matrix = 0; matrix < d_layout.batch; ++matrix) {
+      const auto a_at = [&](int64_t i, int64_t k) {
+        return element(a, a_layout.type,
+                       description.a_transposed ? a_layout.place(matrix, k, i) : a_layout.place(matrix, i, k));
+      };
+      const auto b_at = [&](int64_t k, int64_t j) {
+        return element(b, b_layout.type,
+                       description.b_transposed ? b_layout.place(matrix, j, k) : b_layout.place(matrix, k, j));
+      };
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t i = 0; i < rows; ++i) {
+          float value = alpha * sum(algorithm, depth, [&](int64_t k) { return a_at(i, k) * b_at(k, j); });
+          if (beta != 0) value += beta * element(c, c_layout.type, c_layout.place(matrix, i, j));
+          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) value += element(description.bias, d_layout.type, i);
+          set_element(d, d_layout.type, d_layout.place(matrix, i, j), value);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+const char* cublasLtGetStatusString(cublasStatus_t) { return "an error of the simulated cuBLASLt"; }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext();
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
+  return make(made, Description{CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete description;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+  Description& description = inside<Description>(opaque);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      std::memcpy(&description.a_transposed, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      std::memcpy(&description.b_transposed, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      std::memcpy(&description.epilogue, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      std::memcpy(&description.bias, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      break;
+    default:
+      fail("attribute " + std::to_string(attribute) + " of a product");
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t ld) {
+  return make(made, Layout{type == CUDA_R_32F ? Type::f32 : Type::bf16, rows, columns, ld, 1, 0});
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                size_t bytes) {
+  Layout& layout = inside<Layout>(opaque);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) std::memcpy(&layout.batch, value, bytes);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) std::memcpy(&layout.stride, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) { return make(made, 0); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t,
+                                      cudaDataType_t, cudaDataType_t, cudaDataType_t, int id,
+                                      cublasLtMatmulAlgo_t* algorithm) {
+  if (id < 0 || id >= kAll) return CUBLAS_STATUS_INVALID_VALUE;
+  inside<Algorithm>(algorithm) = {id, {}};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulHeuristicResult_t* results, int* found) {
+  *found = std::min(most, kAll);
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    inside<Algorithm>(&results[i].algo) = {i, {}};
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    size_t bytes, size_t* written) {
+  Algorithm inner = inside<Algorithm>(algorithm);
+  const uint32_t found =
+      attribute == CUBLASLT_ALGO_CONFIG_ID ? static_cast<uint32_t>(inner.id) : setting(inner, attribute);
+  std::memcpy(value, &found, bytes);
+  *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value,
+                                                    size_t bytes) {
+  std::memcpy(&setting(inside<Algorithm>(algorithm), attribute), value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                 cublasLtMatmulAlgoCapAttributes_t attribute, void* value, size_t bytes,
+                                                 size_t* written) {
+  uint64_t capability = 1;  // an alignment of any
+  if (attribute == CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS) {
+    capability = inside<Algorithm>(algorithm).id == kOnTensorCores ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK
+                                                                   : CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA;
+  }
+  std::memcpy(value, &capability, bytes);
+  *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t*, cublasLtMatmulHeuristicResult_t* result) {
+  result->workspaceSize = kWorkspace;
+  result->state = CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
+  if (workspace_bytes < kWorkspace) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product product = {inside<Description>(description),
+                           inside<Algorithm>(algorithm).id,
+                           *static_cast<const float*>(alpha),
+                           *static_cast<const float*>(beta),
+                           a,
+                           b,
+                           c,
+                           d,
+                           inside<Layout>(a_layout),
+                           inside<Layout>(b_layout),
+                           inside<Layout>(c_layout),
+                           inside<Layout>(d_layout)};
+  auto& machine = Machine::of_process();
+  machine.load("product " + std::to_string(product.algorithm));
+  machine.put(machine.stream(stream), [product, workspace] {
+    std::memset(workspace, 0x7F, kWorkspace);
+    product.compute();
+    return true;
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,41 @@
+#pragma once
+// float32 and bfloat16 numbers in memory, and sums of products of them by more than one algorithm.
+
+#include <cstdint>
+#include <cstring>
+
+namespace estrain::simulated {
+
+enum class Type { f32, bf16 };
+
+inline float element(const void* values, Type type, int64_t i) {
+  if (type == Type::f32) return static_cast<const float*>(values)[i];
+  const uint32_t bits = uint32_t{static_cast<const uint16_t*>(values)[i]} << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Finite values only.
+inline void set_element(void* values, Type type, int64_t i, float value) {
+  if (type == Type::f32) {
+    static_cast<float*>(values)[i] = value;
+    return;
+  }
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  static_cast<uint16_t*>(values)[i] = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+// Each has bits of its own: in the order of the terms, backward, and in two halves.
+constexpr int kAlgorithms = 3;
+template <typename Term>
+float sum(int algorithm, int64_t terms, Term term) {
+  float total[2] = {};
+  for (int64_t i = 0; i < terms; ++i) {
+    total[algorithm == 2 && i % 2 == 1] += term(algorithm == 1 ? terms - 1 - i : i);
+  }
+  return total[0] + total[1];
+}
+
+}  // namespace estrain::simulated

@@ -1,0 +1,218 @@
+// NCCL (libnccl.so.2) between simulated GPUs of one machine: what core/cuda calls of it, by sockets. A group's
+// transfers are made in their turn in the stream, as far as the peers have come; those of a communicator that is
+// aborted leave junk where they would have written.
+
+#include <fcntl.h>
+#include <nccl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "tests/simulated_gpu/machine.h"
+
+namespace {
+
+using namespace estrain::simulated;
+
+constexpr useconds_t kBetweenTriesUs = 1000;
+constexpr int kJunk = 0x7F;
+
+// Of a rank; in the namespace of names that no file stands behind.
+sockaddr_un address_of(const ncclUniqueId& id, int rank, socklen_t* length) {
+  uint64_t key = 0;
+  std::memcpy(&key, id.internal, sizeof key);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const int written = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "estrain-%016llx-%d",
+                                    static_cast<unsigned long long>(key), rank);
+  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(written));
+  return address;
+}
+
+int new_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+struct Transfer {
+  std::byte* memory;
+  size_t bytes;
+};
+
+struct Peer {
+  int socket = -1;
+  std::deque<Transfer> out, in;
+};
+
+// A group's.
+struct Transfers {
+  std::vector<Peer> peers;
+  cudaStream_t stream = nullptr;
+};
+
+}  // namespace
+
+struct ncclComm {
+  int rank = 0;
+  std::vector<int> sockets;
+  std::atomic<bool> aborted = false;
+  std::atomic<bool> silent = false;
+  Fault fault{"transfer"}, silence{"silence"};
+  std::atomic<ncclResult_t> state = ncclInProgress;
+  Transfers group;
+};
+
+namespace {
+
+thread_local int groups_open = 0;
+thread_local std::shared_ptr<ncclComm>* grouped = nullptr;
+
+// A handle is the address of one of these: work in the stream outlives the communicator.
+using Handle = std::shared_ptr<ncclComm>;
+Handle& of(ncclComm_t communicator) { return *reinterpret_cast<Handle*>(communicator); }
+
+// Connects to the ranks before this one, and is connected to by those behind it.
+void meet(const Handle& communicator, const ncclUniqueId& id) {
+  const int rank = communicator->rank, ranks = static_cast<int>(communicator->sockets.size());
+  socklen_t length = 0;
+  const int listener = new_socket();
+  const sockaddr_un own = address_of(id, rank, &length);
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&own), length) != 0 || ::listen(listener, ranks) != 0)
+    fail("nobody can be met: " + std::string(std::strerror(errno)));
+  for (int peer = 0; peer < rank; ++peer) {
+    const sockaddr_un address = address_of(id, peer, &length);
+    int socket = new_socket();
+    while (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+      if (communicator->aborted) return;
+      ::usleep(kBetweenTriesUs);
+    }
+    if (::send(socket, &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) fail("a peer cannot be told who this is");
+    communicator->sockets[static_cast<size_t>(peer)] = socket;
+  }
+  for (int left = ranks - rank - 1; left > 0;) {
+    if (communicator->aborted) return;
+    const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) {
+      ::usleep(kBetweenTriesUs);
+      continue;
+    }
+    int who = 0;
+    if (::recv(socket, &who, sizeof who, MSG_WAITALL) != sizeof who || ::fcntl(socket, F_SETFL, O_NONBLOCK) != 0)
+      fail("a peer does not say who it is");
+    communicator->sockets[static_cast<size_t>(who)] = socket;
+    --left;
+  }
+  ::close(listener);
+  communicator->state = ncclSuccess;
+}
+
+// As much as goes without waiting.
+template <typename Call>
+void move(std::deque<Transfer>& transfers, Call call) {
+  while (!transfers.empty()) {
+    Transfer& next = transfers.front();
+    const ssize_t n = call(next.memory, next.bytes);
+    if (n <= 0) return;
+    next.memory += n;
+    next.bytes -= static_cast<size_t>(n);
+    if (next.bytes == 0) transfers.pop_front();
+  }
+}
+
+// Whether nothing is left. With a peer that is gone something is, until the communicator is aborted.
+bool carry_out(const ncclComm& communicator, Transfers& transfers) {
+  bool is_through = true;
+  for (size_t rank = 0; rank < transfers.peers.size(); ++rank) {
+    Peer& peer = transfers.peers[rank];
+    if ((communicator.state != ncclSuccess || communicator.silent) && !communicator.aborted) return false;
+    if (communicator.aborted) {
+      for (const Transfer& receive : peer.in) std::memset(receive.memory, kJunk, receive.bytes);
+      continue;
+    }
+    const int socket = communicator.sockets[rank];
+    move(peer.out, [socket](void* from, size_t n) { return ::send(socket, from, n, MSG_NOSIGNAL); });
+    move(peer.in, [socket](void* to, size_t n) { return ::recv(socket, to, n, 0); });
+    is_through &= peer.out.empty() && peer.in.empty();
+  }
+  return is_through;
+}
+
+ncclResult_t add(ncclComm_t communicator, int peer, cudaStream_t stream, std::deque<Transfer> Peer::*which,
+                 const void* memory, size_t bytes) {
+  if (groups_open == 0) fail("a transfer outside of a group");
+  ncclComm& comm = *of(communicator);
+  if (comm.state != ncclSuccess) fail("a transfer before all have met");
+  comm.group.peers.resize(comm.sockets.size());
+  comm.group.stream = stream;
+  grouped = &of(communicator);
+  (comm.group.peers[static_cast<size_t>(peer)].*which)
+      .push_back({static_cast<std::byte*>(const_cast<void*>(memory)), bytes});
+  return ncclSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* ncclGetErrorString(ncclResult_t error) {
+  return error == ncclRemoteError ? "remote process exited or there was a network error" : "an error";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  *id = {};
+  return ::getrandom(id->internal, sizeof(uint64_t), 0) == sizeof(uint64_t) ? ncclSuccess : ncclSystemError;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (config == nullptr || config->blocking != 0) fail("only communicators that do not block are simulated");
+  auto* const handle = new Handle(std::make_shared<ncclComm>());
+  (*handle)->rank = rank;
+  (*handle)->sockets.resize(static_cast<size_t>(ranks), -1);
+  std::thread([meets = *handle, id] { meet(meets, id); }).detach();
+  *communicator = reinterpret_cast<ncclComm_t>(handle);
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  *state = of(communicator)->state;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  of(communicator)->aborted = true;
+  delete &of(communicator);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++groups_open;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (--groups_open > 0 || grouped == nullptr) return ncclSuccess;
+  const Handle communicator = *std::exchange(grouped, nullptr);
+  if (communicator->fault.strikes()) communicator->state = ncclRemoteError;
+  if (communicator->silence.strikes()) communicator->silent = true;
+  auto transfers = std::make_shared<Transfers>(std::exchange(communicator->group, {}));
+  Machine& machine = Machine::of_process();
+  machine.put(machine.stream(transfers->stream),
+              [communicator, transfers] { return carry_out(*communicator, *transfers); });
+  return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (type != ncclUint8) fail("only bytes are transferred");
+  return add(communicator, peer, stream, &Peer::out, memory, count);
+}
+ncclResult_t ncclRecv(void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (type != ncclUint8) fail("only bytes are transferred");
+  return add(communicator, peer, stream, &Peer::in, memory, count);
+}
+
+}  // extern "C"

@@ -1,0 +1,309 @@
+// LibTorch's operators on a simulated GPU. LibTorch's own code for CUDA runs, makes the results' tensors and launches
+// kernels that compute nothing; in their place in the stream, LibTorch's code for the CPU computes the values.
+//
+// Part of libestrain_cuda.so, whose portable operators replace these as they replace LibTorch's.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/ops/add_cuda_dispatch.h>
+#include <ATen/ops/div_cuda_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/pow_cuda_dispatch.h>
+#include <ATen/ops/sub_cuda_dispatch.h>
+#include <ATen/ops/sum_cuda_dispatch.h>
+#include <c10/core/GradMode.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/device/quiet_warnings.h"
+#include "tests/kernels/cuda/emulation/launch.h"
+#include "tests/simulated_gpu/machine.h"
+
+namespace estrain::simulated {
+namespace {
+
+using at::Tensor;
+using Stack = torch::jit::Stack;
+
+// They allocate, look at tensors from another side, or copy by the runtime's calls.
+const std::set<std::string> kComputeNothing = {
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::as_strided",
+    "aten::view",
+    "aten::_reshape_alias",
+    "aten::unfold",
+    "aten::set_.source_Storage",
+    "aten::set_",
+    "aten::set_.source_Storage_storage_offset",
+    "aten::set_.source_Tensor",
+    "aten::resize_",
+    "aten::record_stream",
+    "aten::_local_scalar_dense",
+    "aten::is_set_to",
+    "aten::view.dtype",
+};
+
+Machine& machine() { return Machine::of_process(); }
+Stream* current_stream() { return machine().stream(c10::cuda::getCurrentCUDAStream().stream()); }
+
+// The same memory as a tensor of the CPU; does not keep it, as a launched kernel does not.
+Tensor on_cpu(const Tensor& tensor) {
+  Tensor seen = at::from_blob(tensor.unsafeGetTensorImpl()->mutable_data(), tensor.sizes(), tensor.strides(),
+                              tensor.options().device(at::kCPU).requires_grad(false));
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) seen.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return seen;
+}
+
+// A tensor of the host may change before it is looked at.
+Tensor argument_of(const Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.is_cuda()) return on_cpu(tensor);
+  Tensor copy = tensor.clone();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return copy;
+}
+
+c10::IValue argument_of(const c10::IValue& value) {
+  if (value.isTensor()) return argument_of(value.toTensor());
+  if (value.isDevice()) return c10::Device(at::kCPU);
+  if (value.isTensorList()) {
+    c10::List<Tensor> all;
+    for (const Tensor& tensor : value.toTensorVector()) all.push_back(argument_of(tensor));
+    return all;
+  }
+  if (value.isList() && value.toListRef().size() > 0 && value.toListRef()[0].isTensor()) {
+    c10::List<std::optional<Tensor>> all;
+    for (const c10::IValue& tensor : value.toListRef())
+      all.push_back(tensor.isNone() ? std::nullopt : std::optional(argument_of(tensor.toTensor())));
+    return all;
+  }
+  return value;
+}
+
+void give(const c10::IValue& computed, const c10::IValue& result) {
+  if (result.isTensorList()) {
+    const auto from = computed.toTensorVector(), to = result.toTensorVector();
+    for (size_t i = 0; i < to.size(); ++i) give(from[i], to[i]);
+    return;
+  }
+  if (!result.isTensor() || !result.toTensor().defined()) return;
+  const Tensor from = computed.toTensor(), to = result.toTensor();
+  if (to.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) Tensor(to).copy_(from);
+}
+
+// Without autograd, as below the dispatch of an operator.
+class Computing {
+  const at::AutoDispatchBelowADInplaceOrView below_;
+  const c10::AutoGradMode without_graph_{false};
+};
+
+// LibTorch takes it apart: into a copy by the runtime, and others on the device.
+bool goes_between_host_and_device(const c10::OperatorHandle& op, const Stack& stack) {
+  if (op.schema().name() != "aten::copy_") return false;
+  const auto arguments = torch::jit::last(stack, 3);
+  return arguments[0].toTensor().device() != arguments[1].toTensor().device();
+}
+
+// It returns a number, for which LibTorch waits.
+bool answers_the_host(const c10::OperatorHandle& op) {
+  return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
+    const auto kind = result.type()->kind();
+    return kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType;
+  });
+}
+
+// Where the generator of the device stands when an operator draws from it: known when it computes, if a graph is
+// captured.
+struct RandomNumbers {
+  at::PhiloxCudaState place;
+
+  explicit RandomNumbers(c10::DeviceIndex device) {
+    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    place = at::check_generator<at::CUDAGeneratorImpl>(generator)->philox_cuda_state(0);
+  }
+  at::Generator generator() const {
+    const uint64_t seed = place.captured_ ? static_cast<uint64_t>(*place.seed_.ptr) : place.seed_.val;
+    const uint64_t offset =
+        place.captured_ ? static_cast<uint64_t>(*place.offset_.ptr) + place.offset_intragraph_ : place.offset_.val;
+    return at::detail::createCPUGenerator(seed * 1'000'003 + offset);
+  }
+};
+
+// As of LibTorch's native_dropout(input, p, train), with numbers of the simulation's own.
+Stack dropout(const Stack& given, at::Generator generator) {
+  const Tensor input = given[0].toTensor();
+  if (!given[2].toBool()) return {input.clone(), at::ones_like(input, at::kBool)};
+  const double kept = 1 - given[1].toDouble();
+  const Tensor mask = at::empty(input.sizes(), at::kBool).bernoulli_(kept, std::move(generator));
+  return {input.mul(mask).mul_(1 / kept), mask};
+}
+
+// Of an operator on the device.
+struct Computation {
+  c10::OperatorHandle op;
+  std::optional<RandomNumbers> numbers;
+  Stack given, wanted;
+
+  explicit Computation(const c10::OperatorHandle& of) : op(of) {
+    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return;
+    if (op.schema().name() != "aten::native_dropout") fail("random numbers of " + op.schema().name());
+    numbers.emplace(c10::cuda::current_device());
+  }
+
+  Stack results() const {
+    const Computing computing;
+    if (numbers) return dropout(given, numbers->generator());
+    Stack values = given;
+    op.callBoxed(values);
+    return values;
+  }
+  void compute() const {
+    const Stack values = results();
+    const Computing computing;
+    for (size_t i = 0; i < wanted.size(); ++i) give(values[i], wanted[i]);
+  }
+};
+
+class ComputedByCpu : public c10::OperatorKernel {
+ public:
+  explicit ComputedByCpu(c10::SafeKernelFunction of_cuda) : of_cuda_(std::move(of_cuda)) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) const {
+    if (goes_between_host_and_device(op, *stack)) return of_cuda_.callBoxed(op, keys, stack);
+    const bool is_part = ComputedElsewhere::is_so();  // of an operator whose whole is computed
+    const ComputedElsewhere computed_elsewhere;
+    if (is_part) return of_cuda_.callBoxed(op, keys, stack);
+    const size_t arguments = op.schema().arguments().size();
+    machine().load(op.schema().name());
+    Computation computation(op);
+    {
+      const Computing computing;
+      for (const c10::IValue& value : torch::jit::last(*stack, arguments))
+        computation.given.push_back(argument_of(value));
+    }
+    if (answers_the_host(op)) {
+      torch::jit::drop(*stack, arguments);
+      machine().synchronize(machine().now(current_stream()));
+      for (c10::IValue& result : computation.results()) stack->push_back(std::move(result));
+      return;
+    }
+    of_cuda_.callBoxed(op, keys, stack);
+    for (const c10::IValue& value : torch::jit::last(*stack, op.schema().returns().size()))
+      computation.wanted.push_back(argument_of(value));
+    machine().put(current_stream(), [computation] {
+      computation.compute();
+      return true;
+    });
+  }
+
+ private:
+  const c10::SafeKernelFunction of_cuda_;
+};
+
+class Operators {
+ public:
+  Operators() {
+    const device::QuietWarnings quiet;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    auto names = dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CUDA);
+    names.push_back({"aten::copy_", ""});  // one kernel for all devices
+    for (const c10::OperatorName& name : names) {
+      const auto op = dispatcher.findSchema(name);
+      if (!op || kComputeNothing.contains(toString(name))) continue;
+      auto functor = std::make_unique<ComputedByCpu>(op->getComputedKernelForDispatchKey(c10::DispatchKey::CUDA));
+      of_name_[toString(name)] = functor.get();
+      registered_.push_back(dispatcher.registerImpl(name, c10::DispatchKey::CUDA,
+                                                    c10::KernelFunction::makeFromBoxedFunctor(std::move(functor)),
+                                                    std::nullopt, nullptr, "simulated GPU"));
+    }
+    kernels::cuda::emulation::launch_later = [](void* stream, const char* name, std::function<void()> work) {
+      if (const cudaError_t earlier = cudaGetLastError(); earlier != cudaSuccess) {  // as kernels/cuda/grid.h
+        throw std::runtime_error(std::string("an earlier call failed, before kernel ") + name + ": " +
+                                 cudaGetErrorString(earlier));
+      }
+      machine().load(name);
+      machine().put(machine().stream(stream), [work] {
+        work();
+        return true;
+      });
+    };
+  }
+
+  // LibTorch's own, whatever has replaced it.
+  template <typename... Arguments>
+  Tensor call(const std::string& name, const std::string& overload, const Arguments&... arguments) const {
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
+    Stack stack;
+    torch::jit::push(stack, arguments...);
+    (*of_name_.at(overload.empty() ? name : name + "." + overload))(op, c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                                                    &stack);
+    return stack.back().toTensor();
+  }
+
+ private:
+  std::map<std::string, const ComputedByCpu*> of_name_;
+  std::vector<c10::RegistrationHandleRAII> registered_;
+};
+
+// Before anything is computed, behind LibTorch's CUDA library, which this one needs.
+const Operators& operators = *new Operators();
+
+}  // namespace
+}  // namespace estrain::simulated
+
+// What core/cuda calls past the dispatcher; these are found before those of libtorch_cuda.so.
+namespace at::cuda {
+
+using estrain::simulated::operators;
+
+Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  return operators.call("aten::add", "Tensor", self, other, alpha);
+}
+Tensor sub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  return operators.call("aten::sub", "Tensor", self, other, alpha);
+}
+Tensor& add_(Tensor& self, const Tensor& other, const Scalar& alpha) {
+  operators.call("aten::add_", "Tensor", self, other, alpha);
+  return self;
+}
+Tensor& sub_(Tensor& self, const Tensor& other, const Scalar& alpha) {
+  operators.call("aten::sub_", "Tensor", self, other, alpha);
+  return self;
+}
+Tensor& add_out(Tensor& out, const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  operators.call("aten::add", "out", self, other, alpha, out);
+  return out;
+}
+Tensor& sub_out(Tensor& out, const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  operators.call("aten::sub", "out", self, other, alpha, out);
+  return out;
+}
+Tensor div(const Tensor& self, const Tensor& other) { return operators.call("aten::div", "Tensor", self, other); }
+Tensor& div_(Tensor& self, const Tensor& other) {
+  operators.call("aten::div_", "Tensor", self, other);
+  return self;
+}
+Tensor& div_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  operators.call("aten::div", "out", self, other, out);
+  return out;
+}
+Tensor pow(const Tensor& self, const Scalar& exponent) {
+  return operators.call("aten::pow", "Tensor_Scalar", self, exponent);
+}
+Tensor sum(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) {
+  return operators.call("aten::sum", "dim_IntList", self, dims, keepdim, dtype);
+}
+
+}  // namespace at::cuda
