@@ -169,8 +169,10 @@ comm::SumOrder Job::sum_order() const {
   return spec_.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
 }
 
+bool Job::evaluates() const { return data_.test && spec_.train.eval_every >= 0; }
+
 bool Job::evaluates_after(int64_t step) const {
-  if (!data_.test || spec_.train.eval_every < 0 || step == 0) return false;
+  if (!evaluates() || step == 0) return false;
   const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : manifest_.batches_per_epoch;
   return step % period == 0 || step == manifest_.total_steps;
 }

@@ -48,6 +48,7 @@ class Job {
 
   comm::SumOrder sum_order() const;  // of the ESTs' gradients
 
+  bool evaluates() const;  // ever
   bool evaluates_after(int64_t step) const;
   bool saves_after(int64_t step) const;
   // Learning rates of the parameter groups for the update that follows `step`.

@@ -26,8 +26,8 @@ struct Trial {
 // The first mini-batch of virtual rank 0.
 data::Batch first_batch(const Job& job);
 
-// Runs `batch` forward and backward, without a trace: with the portable kernels in place where they are registered:
-// they replace `replaced`.
+// Of a step and, if the job has any, of an evaluation, on `batch`, without a trace: with the portable kernels in place
+// where they are registered: they replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
                                                    const std::set<std::string>& replaced);
 

@@ -39,6 +39,9 @@ TEST_CASE("every model of the zoo is covered at D2") {
     const bool replaced = std::ranges::any_of(
         uses, [](const auto& use) { return use.coverage == operators::Coverage::replaced && !use.layers.empty(); });
     CHECK(replaced);
+    REQUIRE(job.evaluates());
+    CHECK(
+        std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // in evaluations alone
   }
 }
 
