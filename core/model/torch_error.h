@@ -11,7 +11,7 @@ namespace estrain::model {
 
 // What went wrong, without LibTorch's hints on how to look for the cause in a program of one's own.
 inline std::string said_by(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
+  std::string text = error.what_without_backtrace();
   for (const char* hint : {" If reserved but unallocated", "\nSearch for `cuda", "\nCUDA kernel errors might"}) {
     if (const size_t at = text.find(hint); at != std::string::npos) return text.substr(0, at);
   }

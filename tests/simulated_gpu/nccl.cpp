@@ -1,6 +1,7 @@
 // NCCL (libnccl.so.2) between simulated GPUs of one machine: what core/cuda calls of it, by sockets. A group's
-// transfers are made in their turn in the stream, as far as the peers have come; those of a communicator that is
-// aborted leave junk where they would have written.
+// transfers are made in their turn in the stream, as far as the peers have come; they are put there a while after the
+// group's end, as a communicator that does not block may do it. Those of one that is aborted leave junk where they
+// would have written.
 
 #include <fcntl.h>
 #include <nccl.h>
@@ -22,6 +23,7 @@ namespace {
 using namespace estrain::simulated;
 
 constexpr useconds_t kBetweenTriesUs = 1000;
+constexpr useconds_t kBeforeGroupEndsUs = 100;
 constexpr int kJunk = 0x7F;
 
 // Of a rank; in the namespace of names that no file stands behind.
@@ -58,6 +60,7 @@ struct Transfers {
 struct ncclComm {
   int rank = 0;
   std::vector<int> sockets;
+  std::mutex mutex;
   std::atomic<bool> aborted = false;
   std::atomic<bool> silent = false;
   Fault fault{"transfer"}, silence{"silence"};
@@ -183,7 +186,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  of(communicator)->aborted = true;
+  {
+    const std::lock_guard lock(of(communicator)->mutex);
+    of(communicator)->aborted = true;  // what is not in the stream by now will not be
+  }
   delete &of(communicator);
   return ncclSuccess;
 }
@@ -198,10 +204,19 @@ ncclResult_t ncclGroupEnd() {
   if (communicator->fault.strikes()) communicator->state = ncclRemoteError;
   if (communicator->silence.strikes()) communicator->silent = true;
   auto transfers = std::make_shared<Transfers>(std::exchange(communicator->group, {}));
-  Machine& machine = Machine::of_process();
-  machine.put(machine.stream(transfers->stream),
-              [communicator, transfers] { return carry_out(*communicator, *transfers); });
-  return ncclSuccess;
+  ncclResult_t expected = ncclSuccess;
+  communicator->state.compare_exchange_strong(expected, ncclInProgress);
+  std::thread([communicator, transfers] {
+    ::usleep(kBeforeGroupEndsUs);
+    const std::lock_guard lock(communicator->mutex);
+    if (communicator->aborted) return;
+    Machine& machine = Machine::of_process();
+    machine.put(machine.stream(transfers->stream),
+                [communicator, transfers] { return carry_out(*communicator, *transfers); });
+    ncclResult_t under_way = ncclInProgress;
+    communicator->state.compare_exchange_strong(under_way, ncclSuccess);
+  }).detach();
+  return ncclInProgress;
 }
 
 ncclResult_t ncclSend(const void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
