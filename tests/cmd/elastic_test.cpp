@@ -12,29 +12,17 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 #include "throttled.h"
 
 namespace estrain::testing {
 namespace {
 
 // Speeds measured by other runs are no part of a test.
-class OwnProfiles {
- public:
-  explicit OwnProfiles(const ScratchFolder& folder) : file(folder / "profiles.json") {
-    if (const char* before = ::getenv("ESTRAIN_PROFILES")) before_ = before;
-    ::setenv("ESTRAIN_PROFILES", file.c_str(), 1);
-  }
-  ~OwnProfiles() {
-    if (before_) {
-      ::setenv("ESTRAIN_PROFILES", before_->c_str(), 1);
-    } else {
-      ::unsetenv("ESTRAIN_PROFILES");
-    }
-  }
+struct OwnProfiles {
+  explicit OwnProfiles(const ScratchFolder& folder) : file(folder / "profiles.json") {}
   const std::string file;
-
- private:
-  std::optional<std::string> before_;
+  const Setting seen{"ESTRAIN_PROFILES", file};
 };
 
 const Words kAutomatic = {"--set", "elastic.mode=auto"};

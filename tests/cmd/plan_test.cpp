@@ -12,6 +12,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 
 namespace estrain::testing {
 namespace {
@@ -21,11 +22,7 @@ namespace fs = std::filesystem;
 // A job and a database of its own, which commands see until the object goes.
 class Planned {
  public:
-  explicit Planned(const std::string& spec_text) : spec_(folder_.write("job.toml", spec_text)) {
-    ::setenv("ESTRAIN_PROFILES", database().c_str(), 1);
-  }
-  ~Planned() { ::unsetenv("ESTRAIN_PROFILES"); }
-  Planned(const Planned&) = delete;
+  explicit Planned(const std::string& spec_text) : spec_(folder_.write("job.toml", spec_text)) {}
 
   std::string database() const { return folder_ / "cache/profiles.json"; }
   const std::string& spec() const { return spec_; }
@@ -47,6 +44,7 @@ class Planned {
  private:
   ScratchFolder folder_;
   std::string spec_;
+  const Setting seen_{"ESTRAIN_PROFILES", database()};
 };
 
 const Json& best(const Json& report) {
@@ -60,9 +58,10 @@ TEST_CASE("a job is measured once; the plans stand in the order of their steps a
   const Planned job(mlp_job());
   const std::string runs = job / "runs";
   make_folders(runs);
-  ::setenv("TMPDIR", runs.c_str(), 1);
-  const Ended first = job.plan({"--devices", "2"});
-  ::unsetenv("TMPDIR");
+  const Ended first = [&] {
+    const Setting temporary("TMPDIR", runs);
+    return job.plan({"--devices", "2"});
+  }();
   INFO(first.shown());
   REQUIRE(first.code == 0);
   CHECK(first.says("measuring cpu=1\n"));
@@ -223,7 +222,7 @@ TEST_CASE("a database that is damaged, or cannot be written, is told, and the pl
 
   const std::string file = job / "file";
   write_file_atomically(file, "");
-  ::setenv("ESTRAIN_PROFILES", (file + "/profiles.json").c_str(), 1);
+  const Setting other("ESTRAIN_PROFILES", file + "/profiles.json");
   const Ended nowhere = job.plan({});
   INFO(nowhere.shown());
   CHECK(nowhere.code == 0);

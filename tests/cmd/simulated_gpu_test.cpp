@@ -17,6 +17,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 
 namespace estrain::testing {
 namespace {
@@ -200,16 +201,14 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
 // Goes wrong once, in one of a run's processes (tests/simulated_gpu/machine.h).
 class SimulatedFault {
  public:
-  SimulatedFault(const ScratchFolder& folder, const std::string& what) : file_(folder / "struck") {
-    ::setenv("ESTRAIN_SIMULATED_FAULT", (what + " " + file_).c_str(), 1);
-  }
-  ~SimulatedFault() { ::unsetenv("ESTRAIN_SIMULATED_FAULT"); }
-  SimulatedFault(const SimulatedFault&) = delete;
+  SimulatedFault(const ScratchFolder& folder, const std::string& what)
+      : file_(folder / "struck"), seen_("ESTRAIN_SIMULATED_FAULT", what + " " + file_) {}
 
   bool struck() const { return std::filesystem::exists(file_); }
 
  private:
-  std::string file_;
+  const std::string file_;
+  const Setting seen_;
 };
 
 TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
@@ -233,10 +232,9 @@ TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
 
 TEST_CASE("transfers that never end, time and again, end the job") {
   const ScratchFolder folder;
-  ::setenv("ESTRAIN_SIMULATED_FAULT", "silence 30 -", 1);
+  const Setting fault("ESTRAIN_SIMULATED_FAULT", "silence 30 -");
   const Ended ended = estrain(
       with({"train", folder.write("job.toml", mlp_job()), "--run", folder / "run", "--devices", "cuda:0,cuda:1"}, kD2));
-  ::unsetenv("ESTRAIN_SIMULATED_FAULT");
   INFO(ended.shown());
   CHECK(ended.code == 1);
   CHECK(ended.says("all workers wait for each other: begun again"));
@@ -261,9 +259,8 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
 // The most memory that a worker takes of a GPU (tests/simulated_gpu/runtime.cpp).
 size_t most_memory(const std::string& spec, const Words& more) {
   const ScratchFolder folder;
-  ::setenv("ESTRAIN_SIMULATED_MEMORY", folder.path().c_str(), 1);
+  const Setting noted("ESTRAIN_SIMULATED_MEMORY", folder.path());
   const std::string run = train_on(folder, spec, "cuda:0", with(kD2, more));
-  ::unsetenv("ESTRAIN_SIMULATED_MEMORY");
   size_t most = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     size_t bytes = 0;

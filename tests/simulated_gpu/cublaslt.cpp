@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-#include "tests/simulated_gpu/elements.h"
+#include "tests/simulated_gpu/algorithms.h"
 #include "tests/simulated_gpu/machine.h"
 
 // Opaque to others.
@@ -19,7 +19,6 @@ using namespace estrain::simulated;
 
 constexpr int kOnTensorCores = kAlgorithms;
 constexpr int kAll = kAlgorithms + 1;
-constexpr size_t kWorkspace = 1 << 10;
 
 // Columns side by side; `ld` and `stride` count elements.
 struct Layout {
@@ -247,13 +246,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                            inside<Layout>(b_layout),
                            inside<Layout>(c_layout),
                            inside<Layout>(d_layout)};
-  auto& machine = Machine::of_process();
-  machine.load("product " + std::to_string(product.algorithm));
-  machine.put(machine.stream(stream), [product, workspace] {
-    std::memset(workspace, 0x7F, kWorkspace);
-    product.compute();
-    return true;
-  });
+  launch("product " + std::to_string(product.algorithm), stream, workspace, [product] { product.compute(); });
   return CUBLAS_STATUS_SUCCESS;
 }
 

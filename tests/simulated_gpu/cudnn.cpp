@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "tests/simulated_gpu/elements.h"
+#include "tests/simulated_gpu/algorithms.h"
 #include "tests/simulated_gpu/machine.h"
 
 namespace {
@@ -44,7 +44,6 @@ struct Handle {
 
 constexpr int64_t kNotDeterministic = kAlgorithms;
 constexpr int64_t kEngines = kAlgorithms + 1;
-constexpr int64_t kWorkspace = 1 << 10;
 
 // What stands where in the operation of a pass.
 struct Names {
@@ -286,13 +285,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const Convolution convolution = convolution_of(*of(plan), *of(pack));
   if (convolution.algorithm == kNotDeterministic) fail("a convolution that is not deterministic");
   void* const workspace = of(pack)->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  auto& machine = Machine::of_process();
-  machine.load("convolution " + std::to_string(convolution.algorithm));
-  machine.put(machine.stream(reinterpret_cast<Handle*>(handle)->stream), [convolution, workspace] {
-    std::memset(workspace, 0x7F, kWorkspace);
-    convolution.compute();
-    return true;
-  });
+  launch("convolution " + std::to_string(convolution.algorithm), reinterpret_cast<Handle*>(handle)->stream, workspace,
+         [convolution] { convolution.compute(); });
   return CUDNN_STATUS_SUCCESS;
 }
 

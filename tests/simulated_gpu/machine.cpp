@@ -73,7 +73,14 @@ Stream* Machine::new_stream() {
   return &stream;
 }
 
-void Machine::put(Stream* stream, Work work) { put(stream, Graph{{std::move(work), {}}}); }
+void Machine::attempt(Stream* stream, Work work) { put(stream, Graph{{std::move(work), {}}}); }
+
+void Machine::put(Stream* stream, std::function<void()> work) {
+  attempt(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
+}
 
 void Machine::put(Stream* stream, const Graph& graph) {
   static Fault fault("kernel");
@@ -126,7 +133,6 @@ void Machine::synchronize() {
   std::vector<Moment> all;
   for (Stream& stream : streams_) all.push_back({&stream, stream.put});
   want_all();
-  wanted_.notify_one();
   done_.wait(lock, [&] { return broken_ || std::ranges::all_of(all, passed); });
 }
 
@@ -148,6 +154,7 @@ void Machine::want(Moment moment) {
 
 void Machine::want_all() {
   for (Stream& stream : streams_) stream.wanted = stream.put;
+  wanted_.notify_one();
 }
 
 void Machine::want_by_chance() {

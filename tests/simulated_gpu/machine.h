@@ -27,6 +27,8 @@
 
 namespace estrain::simulated {
 
+constexpr int kJunk = 0x7F;  // what memory holds of which nothing is known; a large float32
+
 // Does it, or finds that it cannot be done yet (a transfer whose peer is behind), and is asked again.
 using Work = std::function<bool()>;
 
@@ -63,7 +65,8 @@ class Machine {
     return reinterpret_cast<uintptr_t>(handle) <= 2 ? default_stream_ : static_cast<Stream*>(handle);
   }
 
-  void put(Stream* stream, Work work);
+  void put(Stream* stream, std::function<void()> work);
+  void attempt(Stream* stream, Work work);
   void put(Stream* stream, const Graph& graph);
   void await(Stream* stream, Moment moment);
   // A device loads a kernel's code before it runs for the first time, when all that was put there before is done.

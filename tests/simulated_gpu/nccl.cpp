@@ -16,15 +16,16 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/unique_fd.h"
 #include "tests/simulated_gpu/machine.h"
 
 namespace {
 
 using namespace estrain::simulated;
+using estrain::UniqueFd;
 
 constexpr useconds_t kBetweenTriesUs = 1000;
 constexpr useconds_t kBeforeGroupEndsUs = 100;
-constexpr int kJunk = 0x7F;
 
 // Of a rank; in the namespace of names that no file stands behind.
 sockaddr_un address_of(const ncclUniqueId& id, int rank, socklen_t* length) {
@@ -37,21 +38,21 @@ sockaddr_un address_of(const ncclUniqueId& id, int rank, socklen_t* length) {
   return address;
 }
 
-int new_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+UniqueFd new_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 struct Transfer {
   std::byte* memory;
   size_t bytes;
 };
 
-struct Peer {
-  int socket = -1;
+// With one peer.
+struct Exchanged {
   std::deque<Transfer> out, in;
 };
 
 // A group's.
 struct Transfers {
-  std::vector<Peer> peers;
+  std::vector<Exchanged> peers;
   cudaStream_t stream = nullptr;
 };
 
@@ -59,7 +60,7 @@ struct Transfers {
 
 struct ncclComm {
   int rank = 0;
-  std::vector<int> sockets;
+  std::vector<UniqueFd> sockets;
   std::mutex mutex;
   std::atomic<bool> aborted = false;
   std::atomic<bool> silent = false;
@@ -81,34 +82,36 @@ Handle& of(ncclComm_t communicator) { return *reinterpret_cast<Handle*>(communic
 void meet(const Handle& communicator, const ncclUniqueId& id) {
   const int rank = communicator->rank, ranks = static_cast<int>(communicator->sockets.size());
   socklen_t length = 0;
-  const int listener = new_socket();
+  const UniqueFd listener = new_socket();
   const sockaddr_un own = address_of(id, rank, &length);
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&own), length) != 0 || ::listen(listener, ranks) != 0)
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&own), length) != 0 ||
+      ::listen(listener.get(), ranks) != 0)
     fail("nobody can be met: " + std::string(std::strerror(errno)));
   for (int peer = 0; peer < rank; ++peer) {
     const sockaddr_un address = address_of(id, peer, &length);
-    int socket = new_socket();
-    while (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    UniqueFd socket = new_socket();
+    while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
       if (communicator->aborted) return;
       ::usleep(kBetweenTriesUs);
     }
-    if (::send(socket, &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) fail("a peer cannot be told who this is");
-    communicator->sockets[static_cast<size_t>(peer)] = socket;
+    if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank)
+      fail("a peer cannot be told who this is");
+    communicator->sockets[static_cast<size_t>(peer)] = std::move(socket);
   }
   for (int left = ranks - rank - 1; left > 0;) {
     if (communicator->aborted) return;
-    const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (socket < 0) {
+    UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
       ::usleep(kBetweenTriesUs);
       continue;
     }
     int who = 0;
-    if (::recv(socket, &who, sizeof who, MSG_WAITALL) != sizeof who || ::fcntl(socket, F_SETFL, O_NONBLOCK) != 0)
+    if (::recv(socket.get(), &who, sizeof who, MSG_WAITALL) != sizeof who ||
+        ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0)
       fail("a peer does not say who it is");
-    communicator->sockets[static_cast<size_t>(who)] = socket;
+    communicator->sockets[static_cast<size_t>(who)] = std::move(socket);
     --left;
   }
-  ::close(listener);
   communicator->state = ncclSuccess;
 }
 
@@ -127,15 +130,17 @@ void move(std::deque<Transfer>& transfers, Call call) {
 
 // Whether nothing is left. With a peer that is gone something is, until the communicator is aborted.
 bool carry_out(const ncclComm& communicator, Transfers& transfers) {
+  if (communicator.aborted) {
+    for (const Exchanged& peer : transfers.peers) {
+      for (const Transfer& receive : peer.in) std::memset(receive.memory, kJunk, receive.bytes);
+    }
+    return true;
+  }
+  if (communicator.state != ncclSuccess || communicator.silent) return false;
   bool is_through = true;
   for (size_t rank = 0; rank < transfers.peers.size(); ++rank) {
-    Peer& peer = transfers.peers[rank];
-    if ((communicator.state != ncclSuccess || communicator.silent) && !communicator.aborted) return false;
-    if (communicator.aborted) {
-      for (const Transfer& receive : peer.in) std::memset(receive.memory, kJunk, receive.bytes);
-      continue;
-    }
-    const int socket = communicator.sockets[rank];
+    Exchanged& peer = transfers.peers[rank];
+    const int socket = communicator.sockets[rank].get();
     move(peer.out, [socket](void* from, size_t n) { return ::send(socket, from, n, MSG_NOSIGNAL); });
     move(peer.in, [socket](void* to, size_t n) { return ::recv(socket, to, n, 0); });
     is_through &= peer.out.empty() && peer.in.empty();
@@ -143,7 +148,7 @@ bool carry_out(const ncclComm& communicator, Transfers& transfers) {
   return is_through;
 }
 
-ncclResult_t add(ncclComm_t communicator, int peer, cudaStream_t stream, std::deque<Transfer> Peer::*which,
+ncclResult_t add(ncclComm_t communicator, int peer, cudaStream_t stream, std::deque<Transfer> Exchanged::*which,
                  const void* memory, size_t bytes) {
   if (groups_open == 0) fail("a transfer outside of a group");
   ncclComm& comm = *of(communicator);
@@ -174,7 +179,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
   if (config == nullptr || config->blocking != 0) fail("only communicators that do not block are simulated");
   auto* const handle = new Handle(std::make_shared<ncclComm>());
   (*handle)->rank = rank;
-  (*handle)->sockets.resize(static_cast<size_t>(ranks), -1);
+  (*handle)->sockets.resize(static_cast<size_t>(ranks));
   std::thread([meets = *handle, id] { meet(meets, id); }).detach();
   *communicator = reinterpret_cast<ncclComm_t>(handle);
   return ncclInProgress;
@@ -211,8 +216,8 @@ ncclResult_t ncclGroupEnd() {
     const std::lock_guard lock(communicator->mutex);
     if (communicator->aborted) return;
     Machine& machine = Machine::of_process();
-    machine.put(machine.stream(transfers->stream),
-                [communicator, transfers] { return carry_out(*communicator, *transfers); });
+    machine.attempt(machine.stream(transfers->stream),
+                    [communicator, transfers] { return carry_out(*communicator, *transfers); });
     ncclResult_t under_way = ncclInProgress;
     communicator->state.compare_exchange_strong(under_way, ncclSuccess);
   }).detach();
@@ -222,12 +227,12 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclSend(const void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (type != ncclUint8) fail("only bytes are transferred");
-  return add(communicator, peer, stream, &Peer::out, memory, count);
+  return add(communicator, peer, stream, &Exchanged::out, memory, count);
 }
 ncclResult_t ncclRecv(void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (type != ncclUint8) fail("only bytes are transferred");
-  return add(communicator, peer, stream, &Peer::in, memory, count);
+  return add(communicator, peer, stream, &Exchanged::in, memory, count);
 }
 
 }  // extern "C"

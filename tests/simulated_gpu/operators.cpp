@@ -202,10 +202,7 @@ class ComputedByCpu : public c10::OperatorKernel {
     of_cuda_.callBoxed(op, keys, stack);
     for (const c10::IValue& value : torch::jit::last(*stack, op.schema().returns().size()))
       computation.wanted.push_back(argument_of(value));
-    machine().put(current_stream(), [computation] {
-      computation.compute();
-      return true;
-    });
+    machine().put(current_stream(), [computation] { computation.compute(); });
   }
 
  private:
@@ -234,10 +231,7 @@ class Operators {
                                  cudaGetErrorString(earlier));
       }
       machine().load(name);
-      machine().put(machine().stream(stream), [work] {
-        work();
-        return true;
-      });
+      machine().put(machine().stream(stream), std::move(work));
     };
   }
 

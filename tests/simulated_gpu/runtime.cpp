@@ -1,5 +1,5 @@
-// CUDA's runtime (libcudart.so.13) on a simulated GPU (machine.h): what LibTorch and libestrain_cuda.so call of it. A
-// call that is not here ends the process, naming it: the loader does not find it.
+// CUDA's runtime (libcudart.so.13) on a simulated GPU (machine.h): what LibTorch and libestrain_cuda.so call of it in
+// the tests. What is not here ends the process, naming it (missing.py).
 //
 // The GPU's memory is the process's own, so that a host that reads it is not found out here; what is read before it was
 // computed is junk. Kernels of LibTorch compute nothing (operators.cpp does).
@@ -24,7 +24,6 @@ namespace {
 
 constexpr int kGpus = 8;
 constexpr size_t kMemory = size_t{64} << 30;
-constexpr int kJunk = 0x7F;  // a large float32
 constexpr size_t kPage = 4096;
 
 Machine& machine() { return Machine::of_process(); }
@@ -88,13 +87,6 @@ cudaError_t of_query(bool is_done) {
   return returned(machine().is_broken() ? state() : is_done ? cudaSuccess : cudaErrorNotReady);
 }
 
-void put(cudaStream_t stream, std::function<void()> work) {
-  machine().put(of(stream), [work = std::move(work)] {
-    work();
-    return true;
-  });
-}
-
 bool is_captured(cudaStream_t stream) { return of(stream)->captured != nullptr; }
 
 cudaError_t synchronize(cudaStream_t stream) {
@@ -113,9 +105,9 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
   if (is_pageable(from)) {
     auto staged = std::make_shared<std::vector<std::byte>>(bytes);
     std::memcpy(staged->data(), from, bytes);
-    put(stream, [to, staged, bytes] { std::memcpy(to, staged->data(), bytes); });
+    machine().put(of(stream), [to, staged, bytes] { std::memcpy(to, staged->data(), bytes); });
   } else {
-    put(stream, [to, from, bytes] { std::memmove(to, from, bytes); });
+    machine().put(of(stream), [to, from, bytes] { std::memmove(to, from, bytes); });
   }
   return is_pageable(to) ? synchronize(stream) : returned(state());
 }
@@ -217,7 +209,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, size_t, 
 cudaError_t cudaLaunchKernel(const void* kernel, dim3, dim3, void**, size_t, cudaStream_t) { return launched(kernel); }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void* kernel, void**) { return launched(kernel); }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* with) {
-  put(stream, [call, with] { call(with); });
+  machine().put(of(stream), [call, with] { call(with); });
   return cudaSuccess;
 }
 
@@ -366,7 +358,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind)
   return error == cudaSuccess ? synchronize(nullptr) : error;
 }
 cudaError_t cudaMemsetAsync(void* place, int value, size_t bytes, cudaStream_t stream) {
-  put(stream, [=] { std::memset(place, value, bytes); });
+  machine().put(of(stream), [=] { std::memset(place, value, bytes); });
   return cudaSuccess;
 }
 

@@ -64,8 +64,7 @@ std::vector<FaultSample> fault_samples() {
        "exit status 1; it reported \"LibTorch: CUDA driver version is insufficient for CUDA runtime version\""},
       {"gpu_out_of_memory",
        reported(Fault::infeasible, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 GiB"), user, false, 1,
-       "exit status 2; it reported \"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 "
-       "GiB\""},
+       "exit status 2; it reported \"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 GiB\""},
       {"device_missing",
        reported(Fault::device, "there is no cuda:99: 1 GPU is visible, counted from cuda:0", "CUDA error: x\n"),
        infrastructure, true, 1,

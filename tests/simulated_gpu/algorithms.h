@@ -1,8 +1,15 @@
 #pragma once
-// float32 and bfloat16 numbers in memory, and sums of products of them by more than one algorithm.
+// What the simulated cuDNN and cuBLASLt share: float32 and bfloat16 numbers in memory, sums of products of them by more
+// than one algorithm, and how one is launched.
+
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
+
+#include "tests/simulated_gpu/machine.h"
 
 namespace estrain::simulated {
 
@@ -36,6 +43,19 @@ float sum(int algorithm, int64_t terms, Term term) {
     total[algorithm == 2 && i % 2 == 1] += term(algorithm == 1 ? terms - 1 - i : i);
   }
   return total[0] + total[1];
+}
+
+constexpr size_t kWorkspace = 1 << 10;  // bytes, of each
+
+// Leaves junk in the workspace.
+template <typename Body>
+void launch(const std::string& kernel, cudaStream_t stream, void* workspace, Body body) {
+  Machine& machine = Machine::of_process();
+  machine.load(kernel);
+  machine.put(machine.stream(stream), [workspace, body = std::move(body)] {
+    std::memset(workspace, kJunk, kWorkspace);
+    body();
+  });
 }
 
 }  // namespace estrain::simulated
