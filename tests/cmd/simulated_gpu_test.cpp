@@ -61,6 +61,16 @@ void check_as_on_the_cpu(const std::string& text, const Words& more) {
   }
 }
 
+// With its text.
+class GptJob {
+ public:
+  const std::string& spec() const { return spec_; }
+
+ private:
+  const ScratchFolder folder_;
+  const std::string spec_ = gpt_job(folder_.write("book.txt", some_text(1600)));
+};
+
 TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
 
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
@@ -71,18 +81,22 @@ TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(resnet18_job(), {"--set", "train.steps=2", "--set", "job.ests=3", "--set", "data.batch=2"});
 }
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
-  const ScratchFolder texts;
-  check_as_on_the_cpu(gpt_job(texts.write("book.txt", some_text(1600))), {"--set", "train.steps=3"});
+  check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"});
 }
 
-TEST_CASE("D1 on GPUs: no trace of the number of workers") {
+void check_on_any_number_of_gpus(const std::string& text) {
   const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", lenet_job());
+  const std::string spec = folder.write("job.toml", text);
   const std::string one = train_on(folder, spec, "cuda:0", kD1);
   for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}) {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, kD1)).text == "");
   }
+}
+
+TEST_CASE("D1 on GPUs: no trace of the number of workers") {
+  check_on_any_number_of_gpus(lenet_job());
+  check_on_any_number_of_gpus(GptJob().spec());
 }
 
 TEST_CASE("who sums what: GPUs among themselves where each worker has one, else the host") {
@@ -112,7 +126,8 @@ void check_replayed(const std::string& text) {
 
 TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not") {
   check_replayed(lenet_job());
-  check_replayed(mlp_job());  // draws random numbers
+  check_replayed(mlp_job());        // draws random numbers
+  check_replayed(GptJob().spec());  // its backward passes draw them again
 }
 
 // What worker 0 did in a step, by its trace, in order of time.

@@ -8,11 +8,14 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/ops/add_cuda_dispatch.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/div_cuda_dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
 #include <ATen/ops/sum_cuda_dispatch.h>
 #include <c10/core/GradMode.h>
@@ -20,6 +23,8 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -99,7 +104,7 @@ void give(const c10::IValue& computed, const c10::IValue& result) {
   }
   if (!result.isTensor() || !result.toTensor().defined()) return;
   const Tensor from = computed.toTensor(), to = result.toTensor();
-  if (to.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) Tensor(to).copy_(from);
+  if (from.defined() && to.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) Tensor(to).copy_(from);
 }
 
 // Without autograd, as below the dispatch of an operator.
@@ -123,8 +128,14 @@ bool answers_the_host(const c10::OperatorHandle& op) {
   });
 }
 
-// Where the generator of the device stands when an operator draws from it: known when it computes, if a graph is
-// captured.
+// Where a generator of the device's stands: that of numbers which the simulation draws in its own way.
+struct Philox {
+  uint64_t seed, offset;
+
+  at::Generator generator() const { return at::detail::createCPUGenerator(seed * 1'000'003 + offset); }
+};
+
+// Where the device's generator stands when an operator draws from it: known when it computes, if a graph is captured.
 struct RandomNumbers {
   at::PhiloxCudaState place;
 
@@ -133,38 +144,111 @@ struct RandomNumbers {
     const std::lock_guard lock(generator.mutex());
     place = at::check_generator<at::CUDAGeneratorImpl>(generator)->philox_cuda_state(0);
   }
-  at::Generator generator() const {
-    const uint64_t seed = place.captured_ ? static_cast<uint64_t>(*place.seed_.ptr) : place.seed_.val;
-    const uint64_t offset =
-        place.captured_ ? static_cast<uint64_t>(*place.offset_.ptr) + place.offset_intragraph_ : place.offset_.val;
-    return at::detail::createCPUGenerator(seed * 1'000'003 + offset);
+  Philox philox() const {
+    if (!place.captured_) return {place.seed_.val, place.offset_.val};
+    return {static_cast<uint64_t>(*place.seed_.ptr),
+            static_cast<uint64_t>(*place.offset_.ptr) + place.offset_intragraph_};
   }
 };
 
-// As of LibTorch's native_dropout(input, p, train), with numbers of the simulation's own.
-Stack dropout(const Stack& given, at::Generator generator) {
+// What is kept, times 1 / (1 - dropped).
+Tensor kept(at::IntArrayRef sizes, double dropped, const Philox& numbers) {
+  return at::empty(sizes, at::kFloat).bernoulli_(1 - dropped, numbers.generator()).mul_(1 / (1 - dropped));
+}
+
+// native_dropout(input, p, train)
+Stack dropout(const Stack& given, const Philox& numbers) {
   const Tensor input = given[0].toTensor();
   if (!given[2].toBool()) return {input.clone(), at::ones_like(input, at::kBool)};
-  const double kept = 1 - given[1].toDouble();
-  const Tensor mask = at::empty(input.sizes(), at::kBool).bernoulli_(kept, std::move(generator));
-  return {input.mul(mask).mul_(1 / kept), mask};
+  const Tensor factors = kept(input.sizes(), given[1].toDouble(), numbers);
+  return {input.mul(factors), factors.ne(0)};
+}
+
+constexpr int64_t kRowsOfLogsumexp = 32;  // LibTorch's are a multiple
+
+// Of scaled dot-product attention.
+struct Attention {
+  Tensor query, key, value;  // [batch, heads, tokens, size]
+  bool is_causal;
+  double scale;
+
+  Attention(const c10::IValue& q, const c10::IValue& k, const c10::IValue& v, const c10::IValue& bias, bool causal,
+            const c10::IValue& scaled)
+      : query(q.toTensor()), key(k.toTensor()), value(v.toTensor()), is_causal(causal) {
+    if (bias.isTensor() && bias.toTensor().defined()) fail("attention with a bias");
+    scale = scaled.isNone() ? 1 / std::sqrt(static_cast<double>(query.size(3))) : scaled.toDouble();
+  }
+  Tensor scores() const {
+    const Tensor all = query.matmul(key.transpose(2, 3)).mul_(scale);
+    if (!is_causal) return all;
+    const Tensor later = at::ones({all.size(2), all.size(3)}, at::kBool).triu_(1);
+    return all.masked_fill(later, -std::numeric_limits<double>::infinity());
+  }
+};
+
+Tensor number(uint64_t value) { return at::scalar_tensor(static_cast<int64_t>(value), at::kLong); }
+
+// _scaled_dot_product_efficient_attention(query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *,
+// scale)
+Stack attention(const Stack& given, const Philox& numbers) {
+  const Attention attention(given[0], given[1], given[2], given[3], given[6].toBool(), given[7]);
+  const Tensor scores = attention.scores(), logsumexp = scores.logsumexp(-1);
+  Tensor weights = scores.sub(logsumexp.unsqueeze(-1)).exp_();
+  if (const double dropped = given[5].toDouble(); dropped > 0) weights.mul_(kept(weights.sizes(), dropped, numbers));
+  const int64_t rows = logsumexp.size(2), missing = (kRowsOfLogsumexp - rows % kRowsOfLogsumexp) % kRowsOfLogsumexp;
+  const Tensor shown = given[4].toBool() ? at::constant_pad_nd(logsumexp, {0, missing}) : Tensor();
+  return {weights.matmul(attention.value), shown, number(numbers.seed), number(numbers.offset)};
+}
+
+// _scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed,
+// philox_offset, dropout_p, grad_input_mask, is_causal, *, scale). It draws the numbers of the forward pass again.
+Stack attention_backward(const Stack& given, const Philox&) {
+  const Attention attention(given[1], given[2], given[3], given[4], given[11].toBool(), given[12]);
+  const Tensor gradient = given[0].toTensor();
+  const Tensor logsumexp = given[6].toTensor().slice(2, 0, attention.query.size(2)).unsqueeze(-1);
+  const Tensor weights = attention.scores().sub_(logsumexp).exp_();
+  Tensor factors = at::ones_like(weights);
+  if (const double dropped = given[9].toDouble(); dropped > 0) {
+    const Philox numbers{static_cast<uint64_t>(given[7].toTensor().item<int64_t>()),
+                         static_cast<uint64_t>(given[8].toTensor().item<int64_t>())};
+    factors = kept(weights.sizes(), dropped, numbers);
+  }
+  const Tensor of_value = weights.mul(factors).transpose(2, 3).matmul(gradient);
+  const Tensor of_weights = gradient.matmul(attention.value.transpose(2, 3)).mul_(factors);
+  const Tensor along_rows = of_weights.mul(weights).sum(-1, /*keepdim=*/true);
+  const Tensor of_scores = of_weights.sub(along_rows).mul_(weights).mul_(attention.scale);
+  return {of_scores.matmul(attention.key), of_scores.transpose(2, 3).matmul(attention.query), of_value, Tensor()};
+}
+
+using DrawsNumbers = Stack (*)(const Stack& given, const Philox& numbers);
+
+DrawsNumbers that_draws(const std::string& name) {
+  static const std::map<std::string, DrawsNumbers> all = {
+      {"aten::native_dropout", dropout},
+      {"aten::_scaled_dot_product_efficient_attention", attention},
+      {"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
+  };
+  const auto found = all.find(name);
+  if (found == all.end()) fail("random numbers of " + name);
+  return found->second;
 }
 
 // Of an operator on the device.
 struct Computation {
   c10::OperatorHandle op;
+  DrawsNumbers draws = nullptr;
   std::optional<RandomNumbers> numbers;
   Stack given, wanted;
 
   explicit Computation(const c10::OperatorHandle& of) : op(of) {
     if (!op.hasTag(at::Tag::nondeterministic_seeded)) return;
-    if (op.schema().name() != "aten::native_dropout") fail("random numbers of " + op.schema().name());
+    draws = that_draws(op.schema().name());
     numbers.emplace(c10::cuda::current_device());
   }
 
   Stack results() const {
     const Computing computing;
-    if (numbers) return dropout(given, numbers->generator());
+    if (draws != nullptr) return draws(given, numbers->philox());
     Stack values = given;
     op.callBoxed(values);
     return values;
