@@ -3,19 +3,13 @@
 //
 // Part of libestrain_cuda.so, whose portable operators replace these as they replace LibTorch's.
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/ops/add_cuda_dispatch.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/div_cuda_dispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
 #include <ATen/ops/sum_cuda_dispatch.h>
 #include <c10/core/GradMode.h>
@@ -23,8 +17,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -33,6 +25,7 @@
 #include "core/device/quiet_warnings.h"
 #include "tests/kernels/cuda/emulation/launch.h"
 #include "tests/simulated_gpu/machine.h"
+#include "tests/simulated_gpu/random_operators.h"
 
 namespace estrain::simulated {
 namespace {
@@ -128,13 +121,6 @@ bool answers_the_host(const c10::OperatorHandle& op) {
   });
 }
 
-// Where a generator of the device's stands: that of numbers which the simulation draws in its own way.
-struct Philox {
-  uint64_t seed, offset;
-
-  at::Generator generator() const { return at::detail::createCPUGenerator(seed * 1'000'003 + offset); }
-};
-
 // Where the device's generator stands when an operator draws from it: known when it computes, if a graph is captured.
 struct RandomNumbers {
   at::PhiloxCudaState place;
@@ -151,104 +137,20 @@ struct RandomNumbers {
   }
 };
 
-// What is kept, times 1 / (1 - dropped).
-Tensor kept(at::IntArrayRef sizes, double dropped, const Philox& numbers) {
-  return at::empty(sizes, at::kFloat).bernoulli_(1 - dropped, numbers.generator()).mul_(1 / (1 - dropped));
-}
-
-// native_dropout(input, p, train)
-Stack dropout(const Stack& given, const Philox& numbers) {
-  const Tensor input = given[0].toTensor();
-  if (!given[2].toBool()) return {input.clone(), at::ones_like(input, at::kBool)};
-  const Tensor factors = kept(input.sizes(), given[1].toDouble(), numbers);
-  return {input.mul(factors), factors.ne(0)};
-}
-
-constexpr int64_t kRowsOfLogsumexp = 32;  // LibTorch's are a multiple
-
-// Of scaled dot-product attention.
-struct Attention {
-  Tensor query, key, value;  // [batch, heads, tokens, size]
-  bool is_causal;
-  double scale;
-
-  Attention(const c10::IValue& q, const c10::IValue& k, const c10::IValue& v, const c10::IValue& bias, bool causal,
-            const c10::IValue& scaled)
-      : query(q.toTensor()), key(k.toTensor()), value(v.toTensor()), is_causal(causal) {
-    if (bias.isTensor() && bias.toTensor().defined()) fail("attention with a bias");
-    scale = scaled.isNone() ? 1 / std::sqrt(static_cast<double>(query.size(3))) : scaled.toDouble();
-  }
-  Tensor scores() const {
-    const Tensor all = query.matmul(key.transpose(2, 3)).mul_(scale);
-    if (!is_causal) return all;
-    const Tensor later = at::ones({all.size(2), all.size(3)}, at::kBool).triu_(1);
-    return all.masked_fill(later, -std::numeric_limits<double>::infinity());
-  }
-};
-
-Tensor number(uint64_t value) { return at::scalar_tensor(static_cast<int64_t>(value), at::kLong); }
-
-// _scaled_dot_product_efficient_attention(query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *,
-// scale)
-Stack attention(const Stack& given, const Philox& numbers) {
-  const Attention attention(given[0], given[1], given[2], given[3], given[6].toBool(), given[7]);
-  const Tensor scores = attention.scores(), logsumexp = scores.logsumexp(-1);
-  Tensor weights = scores.sub(logsumexp.unsqueeze(-1)).exp_();
-  if (const double dropped = given[5].toDouble(); dropped > 0) weights.mul_(kept(weights.sizes(), dropped, numbers));
-  const int64_t rows = logsumexp.size(2), missing = (kRowsOfLogsumexp - rows % kRowsOfLogsumexp) % kRowsOfLogsumexp;
-  const Tensor shown = given[4].toBool() ? at::constant_pad_nd(logsumexp, {0, missing}) : Tensor();
-  return {weights.matmul(attention.value), shown, number(numbers.seed), number(numbers.offset)};
-}
-
-// _scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed,
-// philox_offset, dropout_p, grad_input_mask, is_causal, *, scale). It draws the numbers of the forward pass again.
-Stack attention_backward(const Stack& given, const Philox&) {
-  const Attention attention(given[1], given[2], given[3], given[4], given[11].toBool(), given[12]);
-  const Tensor gradient = given[0].toTensor();
-  const Tensor logsumexp = given[6].toTensor().slice(2, 0, attention.query.size(2)).unsqueeze(-1);
-  const Tensor weights = attention.scores().sub_(logsumexp).exp_();
-  Tensor factors = at::ones_like(weights);
-  if (const double dropped = given[9].toDouble(); dropped > 0) {
-    const Philox numbers{static_cast<uint64_t>(given[7].toTensor().item<int64_t>()),
-                         static_cast<uint64_t>(given[8].toTensor().item<int64_t>())};
-    factors = kept(weights.sizes(), dropped, numbers);
-  }
-  const Tensor of_value = weights.mul(factors).transpose(2, 3).matmul(gradient);
-  const Tensor of_weights = gradient.matmul(attention.value.transpose(2, 3)).mul_(factors);
-  const Tensor along_rows = of_weights.mul(weights).sum(-1, /*keepdim=*/true);
-  const Tensor of_scores = of_weights.sub(along_rows).mul_(weights).mul_(attention.scale);
-  return {of_scores.matmul(attention.key), of_scores.transpose(2, 3).matmul(attention.query), of_value, Tensor()};
-}
-
-using DrawsNumbers = Stack (*)(const Stack& given, const Philox& numbers);
-
-DrawsNumbers that_draws(const std::string& name) {
-  static const std::map<std::string, DrawsNumbers> all = {
-      {"aten::native_dropout", dropout},
-      {"aten::_scaled_dot_product_efficient_attention", attention},
-      {"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
-  };
-  const auto found = all.find(name);
-  if (found == all.end()) fail("random numbers of " + name);
-  return found->second;
-}
-
 // Of an operator on the device.
 struct Computation {
   c10::OperatorHandle op;
-  DrawsNumbers draws = nullptr;
+  Drawing drawing;
   std::optional<RandomNumbers> numbers;
   Stack given, wanted;
 
-  explicit Computation(const c10::OperatorHandle& of) : op(of) {
-    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return;
-    draws = that_draws(op.schema().name());
-    numbers.emplace(c10::cuda::current_device());
+  explicit Computation(const c10::OperatorHandle& of) : op(of), drawing(drawing_of(of)) {
+    if (drawing != nullptr) numbers.emplace(c10::cuda::current_device());
   }
 
   Stack results() const {
     const Computing computing;
-    if (draws != nullptr) return draws(given, numbers->philox());
+    if (drawing != nullptr) return drawing(given, numbers->philox());
     Stack values = given;
     op.callBoxed(values);
     return values;
@@ -277,7 +179,7 @@ class ComputedByCpu : public c10::OperatorKernel {
       for (const c10::IValue& value : torch::jit::last(*stack, arguments))
         computation.given.push_back(argument_of(value));
     }
-    if (answers_the_host(op)) {
+    if (computation.drawing == nullptr && answers_the_host(op)) {
       torch::jit::drop(*stack, arguments);
       machine().synchronize(machine().now(current_stream()));
       for (c10::IValue& result : computation.results()) stack->push_back(std::move(result));
