@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/checkpoint/array_match.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/checkpoint/structure.h"
 #include "core/h5/file.h"
 
 namespace estrain::checkpoint {
@@ -40,20 +41,6 @@ std::vector<ArrayForm> wanted_forms(const StateLayout& layout) {
   return forms;
 }
 
-h5::Type memory_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return h5::Type::f32;
-    case DType::f64:
-      return h5::Type::f64;
-    case DType::i64:
-      return h5::Type::i64;
-    case DType::u8:
-      return h5::Type::u8;
-  }
-  throw Error(Fault::bug, "a dtype that no model has");
-}
-
 // Arrays of the model by state_dict name, wherever in the file they are.
 using Found = std::map<std::string, h5::Dataset>;
 
@@ -81,7 +68,7 @@ std::vector<ArrayForm> found_forms(const Found& found) {
 void require_same_bits(const WantedName& name, const StateTensor& tensor, const h5::Dataset& dataset,
                        const std::byte* have) {
   std::vector<std::byte> again(tensor.bytes());
-  dataset.read(memory_type(tensor.dtype), again.data());
+  dataset.read(h5_type(tensor.dtype), again.data());
   if (std::memcmp(again.data(), have, again.size()) != 0)
     throw Error::make(Fault::mismatch, "{} and {} are tied in the model, but differ in the file", tensor.name,
                       name.name);
@@ -96,7 +83,7 @@ void read_foreign(const std::string& path, const StateLayout& layout, std::byte*
     const StateTensor& tensor = layout.tensors[wanted.tensor];
     const h5::Dataset& dataset = found.at(wanted.name);
     if (wanted.name == tensor.name)
-      dataset.read(memory_type(tensor.dtype), state + tensor.offset);
+      dataset.read(h5_type(tensor.dtype), state + tensor.offset);
     else
       require_same_bits(wanted, tensor, dataset, state + tensor.offset);
   }

@@ -14,20 +14,6 @@ namespace {
 
 constexpr const char* format_name = "estrain checkpoint";
 
-h5::Type type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return h5::Type::f32;
-    case DType::f64:
-      return h5::Type::f64;
-    case DType::i64:
-      return h5::Type::i64;
-    case DType::u8:
-      return h5::Type::u8;
-  }
-  throw Error(Fault::bug, "a dtype that checkpoints cannot hold");
-}
-
 DType dtype_of(const h5::Dataset& dataset) {
   switch (dataset.type()) {
     case h5::Type::f32:
@@ -167,12 +153,26 @@ class Walk {
 
 }  // namespace
 
+h5::Type h5_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return h5::Type::f32;
+    case DType::f64:
+      return h5::Type::f64;
+    case DType::i64:
+      return h5::Type::i64;
+    case DType::u8:
+      return h5::Type::u8;
+  }
+  throw Error(Fault::bug, "a dtype that checkpoints cannot hold");
+}
+
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta) {
   write_meta(root, meta);
   for (const char* folder : {"model", "buffers", "optimizer", "ests"}) root.create_group(folder);
   std::vector<h5::Dataset> datasets;
   for (const StateTensor& tensor : layout.tensors) {
-    datasets.push_back(root.create_dataset(tensor.path().substr(1), type_of(tensor.dtype), tensor.shape));
+    datasets.push_back(root.create_dataset(tensor.path().substr(1), h5_type(tensor.dtype), tensor.shape));
     datasets.back().set_u64("digest", 0);
   }
   for (const StateAlias& alias : layout.aliases) root.link(alias.target_path().substr(1), alias.path().substr(1));

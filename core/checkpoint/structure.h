@@ -13,6 +13,9 @@ namespace estrain::checkpoint {
 constexpr int64_t oldest_format_version = 1;
 constexpr int64_t newest_format_version = 2;  // has `algorithms`
 
+// What holds such elements in a file, and in memory.
+h5::Type h5_type(DType dtype);
+
 // Makes everything but the digests; the datasets are those of layout.tensors, in their order.
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
 

@@ -9,6 +9,7 @@ namespace {
 namespace pinned = kernels::pinned;
 using at::IntArrayRef;
 using at::Tensor;
+using device::ConvolutionArguments;
 using pinned::Convolution;
 
 bool is_plain(const Tensor& x, const Tensor& like) {
@@ -16,35 +17,14 @@ bool is_plain(const Tensor& x, const Tensor& like) {
          x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
 }
 
-// Of the last dimension, or of the one before it, which an image of one dimension does not have.
-int64_t along_width(IntArrayRef values) { return values.back(); }
-int64_t along_height(IntArrayRef values, int64_t dim, int64_t missing) {
-  if (dim == 3) return missing;
-  return values.size() == 1 ? values[0] : values[values.size() - 2];
-}
-
 Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
-                     const PinnedConvolutions::Geometry& geometry) {
-  const int64_t dim = input.dim();
+                     const ConvolutionArguments& arguments) {
   Convolution shape;
   shape.pass = pass;
   shape.element = input.scalar_type() == at::kFloat ? pinned::Element::f32 : pinned::Element::bf16;
   const bool tf32 = shape.element == pinned::Element::f32 && at::globalContext().allowTF32CuDNN();
   shape.math = tf32 ? pinned::Math::tf32 : pinned::Math::exact;
-  shape.batch = input.size(0);
-  shape.channels_in = input.size(1);
-  shape.height = dim == 4 ? input.size(2) : 1;
-  shape.width = input.size(dim - 1);
-  shape.channels_out = weight.size(0);
-  shape.filter_height = dim == 4 ? weight.size(2) : 1;
-  shape.filter_width = weight.size(dim - 1);
-  shape.groups = geometry.groups;
-  shape.stride_height = along_height(geometry.stride, dim, 1);
-  shape.stride_width = along_width(geometry.stride);
-  shape.padding_height = along_height(geometry.padding, dim, 0);
-  shape.padding_width = along_width(geometry.padding);
-  shape.dilation_height = along_height(geometry.dilation, dim, 1);
-  shape.dilation_width = along_width(geometry.dilation);
+  arguments.describe(input, weight, shape);
   return shape;
 }
 
@@ -63,14 +43,14 @@ Tensor aligned(const Tensor& x) {
 }  // namespace
 
 bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, const Tensor& gradient,
-                                   const Geometry& geometry) {
+                                   const ConvolutionArguments& arguments) {
   const int64_t dim = input.dim();
-  if (geometry.transposed || (dim != 3 && dim != 4) || weight.dim() != dim) return false;
+  if (arguments.transposed || (dim != 3 && dim != 4) || weight.dim() != dim) return false;
   if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kBFloat16) return false;
   if (!is_plain(input, input) || !is_plain(weight, input)) return false;
-  const int64_t groups = geometry.groups;
+  const int64_t groups = arguments.groups;
   if (groups < 1 || input.size(1) != weight.size(1) * groups || weight.size(0) % groups != 0) return false;
-  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, geometry);
+  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, arguments);
   for (const int64_t least_one : {shape.stride_height, shape.stride_width, shape.dilation_height, shape.dilation_width})
     if (least_one < 1) return false;
   if (shape.padding_height < 0 || shape.padding_width < 0) return false;
@@ -99,21 +79,21 @@ Tensor PinnedConvolutions::compute(const Convolution& shape, const Operands& giv
   return out;
 }
 
-Tensor PinnedConvolutions::forward(const Tensor& input, const Tensor& weight, const Geometry& geometry) {
-  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, geometry);
+Tensor PinnedConvolutions::forward(const Tensor& input, const Tensor& weight, const ConvolutionArguments& arguments) {
+  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, arguments);
   return compute(shape,
                  {aligned(input), aligned(weight), at::empty(output_sizes(shape, input.dim()), input.options())});
 }
 
 Tensor PinnedConvolutions::input_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
-                                          const Geometry& geometry) {
-  const Convolution shape = shape_of(pinned::Pass::data, input, weight, geometry);
+                                          const ConvolutionArguments& arguments) {
+  const Convolution shape = shape_of(pinned::Pass::data, input, weight, arguments);
   return compute(shape, {at::empty(input.sizes(), input.options()), aligned(weight), aligned(gradient)});
 }
 
 Tensor PinnedConvolutions::weight_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
-                                           const Geometry& geometry) {
-  const Convolution shape = shape_of(pinned::Pass::filter, input, weight, geometry);
+                                           const ConvolutionArguments& arguments) {
+  const Convolution shape = shape_of(pinned::Pass::filter, input, weight, arguments);
   return compute(shape, {aligned(input), at::empty(weight.sizes(), weight.options()), aligned(gradient)});
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/Tensor.h>
 
 #include "core/cuda/pinned_plans.h"
+#include "core/device/convolution_arguments.h"
 #include "kernels/pinned/convolution.h"
 
 namespace estrain::cuda {
@@ -12,25 +13,18 @@ class PinnedConvolutions {
  public:
   explicit PinnedConvolutions(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
 
-  // Of images [n, c, h, w] or [n, c, w]; one number for each of their dimensions, or one for all.
-  struct Geometry {
-    at::IntArrayRef stride, padding, dilation;
-    int64_t groups = 1;
-    bool transposed = false;
-  };
-
   // Whether it is one that has pinned algorithms: not transposed, of one or two dimensions, float32 or bfloat16
   // throughout, no size 0, and operands that fit. `gradient` is of the output; undefined going forward.
   static bool is_pinned(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& gradient,
-                        const Geometry& geometry);
+                        const device::ConvolutionArguments& arguments);
 
   // Contiguous tensors; undefined where the library has no algorithm, on any worker: then LibTorch's kernel is to
   // compute it. For what is_pinned() accepts. Throws Error, c10::Error.
-  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const Geometry& geometry);
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const device::ConvolutionArguments& arguments);
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
-                            const Geometry& geometry);
+                            const device::ConvolutionArguments& arguments);
   at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
-                             const Geometry& geometry);
+                             const device::ConvolutionArguments& arguments);
 
  private:
   struct Operands;

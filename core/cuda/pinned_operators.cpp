@@ -23,7 +23,7 @@ using at::Scalar;
 using at::Tensor;
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 using Call = PinnedProducts::Call;
-using Geometry = PinnedConvolutions::Geometry;
+using device::ConvolutionArguments;
 
 // At the border of the libraries of CUDA: their failures in words that the table of faults knows.
 template <typename Body>
@@ -144,11 +144,11 @@ void PinnedOperators::replace_convolutions() {
   library_.impl("convolution", [this](const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                                       IntArrayRef output_padding, int64_t groups) {
-    const Geometry geometry = {stride, padding, dilation, groups, transposed};
+    const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed};
     Tensor result;
-    if (PinnedConvolutions::is_pinned(input, weight, {}, geometry)) {
+    if (PinnedConvolutions::is_pinned(input, weight, {}, arguments)) {
       const std::lock_guard one(one_at_a_time_);
-      result = translated([&] { return convolutions_.forward(input, weight, geometry); });
+      result = translated([&] { return convolutions_.forward(input, weight, arguments); });
     }
     if (!result.defined()) {
       return at::compositeexplicitautograd::convolution(input, weight, bias, stride, padding, dilation, transposed,
@@ -164,18 +164,18 @@ void PinnedOperators::replace_convolutions() {
       [this](const Tensor& gradient, const Tensor& input, const Tensor& weight, at::OptionalIntArrayRef bias_sizes,
              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
              int64_t groups, std::array<bool, 3> wanted) -> Gradients {
-        const Geometry geometry = {stride, padding, dilation, groups, transposed};
+        const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed};
         const auto by_libtorch = [&](std::array<bool, 3> parts) {
           return at::cuda::convolution_backward(gradient, input, weight, bias_sizes, stride, padding, dilation,
                                                 transposed, output_padding, groups, parts);
         };
-        if (!PinnedConvolutions::is_pinned(input, weight, gradient, geometry)) return by_libtorch(wanted);
+        if (!PinnedConvolutions::is_pinned(input, weight, gradient, arguments)) return by_libtorch(wanted);
         Tensor dx, dw, db;
         {
           const std::lock_guard one(one_at_a_time_);
           translated([&] {
-            if (wanted[0]) dx = convolutions_.input_gradient(gradient, input, weight, geometry);
-            if (wanted[1]) dw = convolutions_.weight_gradient(gradient, input, weight, geometry);
+            if (wanted[0]) dx = convolutions_.input_gradient(gradient, input, weight, arguments);
+            if (wanted[1]) dw = convolutions_.weight_gradient(gradient, input, weight, arguments);
           });
         }
         if (wanted[0] && !dx.defined()) dx = std::get<0>(by_libtorch({true, false, false}));

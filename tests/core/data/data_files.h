@@ -1,7 +1,6 @@
 #pragma once
 // A folder that goes away with the test, and the tiny data files that tests put there.
 
-#include <doctest/doctest.h>
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -11,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace estrain::data {
 
@@ -61,18 +60,6 @@ inline std::string idx_bytes(const std::vector<uint32_t>& dims, const std::strin
     for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(dim >> shift));
   }
   return bytes + values;
-}
-
-// The error that `body` must throw.
-template <typename Body>
-Error error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no error was thrown");
-  return Error(Fault::bug, "");
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/toml/literal.h"
 #include "core/toml/parse.h"
+#include "tests/error_of.h"
 
 namespace estrain::toml {
 namespace {
@@ -19,17 +20,6 @@ const Value& at(const Value& table, std::string_view key) {
 }
 
 std::string key_place(const Value& table, std::string_view key) { return find(*table.table(), key)->at.text(); }
-
-template <typename Body>
-Error error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("nothing was thrown");
-  return Error(Fault::bug, "");
-}
 
 TEST_CASE("keys and values know their place") {
   const Value root = parse(

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/check_same.h"
 #include "tests/kernels/portable/reference_batch_norm.h"
 #include "tests/kernels/portable/threads.h"
 
@@ -12,16 +13,6 @@ using namespace estrain::kernels::portable;
 using namespace estrain::kernels::test;
 
 namespace {
-
-void check_same(const char* what, const test::Floats& got, const test::Floats& expected) {
-  const size_t i = first_difference(got, expected);
-  if (i == expected.size()) return;
-  CAPTURE(what);
-  CAPTURE(i);
-  CAPTURE(got[i]);
-  CAPTURE(expected[i]);
-  REQUIRE(i == expected.size());
-}
 
 struct Case {
   BatchNormShape shape;

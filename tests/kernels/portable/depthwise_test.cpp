@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/check_same.h"
 #include "tests/kernels/portable/reference_depthwise.h"
 #include "tests/kernels/portable/threads.h"
 
@@ -29,16 +30,6 @@ test::Floats values(size_t n, bool wild, uint32_t seed) {
   const test::Floats strange = wild_floats(n, seed + 1);
   for (size_t i = seed % 7; i < n; i += 31) out[i] = strange[i];
   return out;
-}
-
-void check_same(const char* what, const test::Floats& got, const test::Floats& expected) {
-  const size_t i = first_difference(got, expected);
-  if (i == expected.size()) return;
-  CAPTURE(what);
-  CAPTURE(i);
-  CAPTURE(got[i]);
-  CAPTURE(expected[i]);
-  REQUIRE(i == expected.size());
 }
 
 void check(const DepthwiseShape& s, bool wild, bool with_bias, uint32_t seed) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/kernels/bits.h"
+#include "tests/kernels/check_same.h"
 #include "tests/kernels/portable/reference_lanes.h"
 #include "tests/kernels/portable/threads.h"
 
@@ -89,16 +90,6 @@ test::Floats values(const Case& c, size_t n, uint32_t seed) {
   const test::Floats wild = wild_floats(n, seed + 1);
   for (size_t i = seed % 7; i < n; i += 97) out[i] = wild[i];
   return out;
-}
-
-void check_same(const char* what, const test::Floats& got, const test::Floats& expected) {
-  const size_t i = first_difference(got, expected);
-  if (i == expected.size()) return;
-  CAPTURE(what);
-  CAPTURE(i);
-  CAPTURE(got[i]);
-  CAPTURE(expected[i]);
-  REQUIRE(i == expected.size());
 }
 
 void check(const Case& c, const Execution& execution, const Results& expected, const test::Floats& x,

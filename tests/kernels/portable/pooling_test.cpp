@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/kernels/bits.h"
+#include "tests/kernels/check_same.h"
 #include "tests/kernels/portable/threads.h"
 
 using namespace estrain::kernels;
@@ -87,16 +88,6 @@ Expected reference(const Shape& s, const test::Floats& x, const test::Floats& dy
     }
   }
   return out;
-}
-
-void check_same(const char* what, const test::Floats& got, const test::Floats& expected) {
-  const size_t i = first_difference(got, expected);
-  if (i == expected.size()) return;
-  CAPTURE(what);
-  CAPTURE(i);
-  CAPTURE(got[i]);
-  CAPTURE(expected[i]);
-  REQUIRE(i == expected.size());
 }
 
 test::Floats values(int64_t n, int kind, uint32_t seed) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "tests/kernels/bits.h"
+
+namespace estrain::kernels::test {
+
+// The same bits, but for which NaN it is. Shows the first element that differs.
+inline void check_same(const char* what, const Floats& got, const Floats& expected) {
+  REQUIRE(got.size() == expected.size());
+  const size_t i = first_difference(got, expected);
+  if (i == expected.size()) return;
+  CAPTURE(what);
+  CAPTURE(i);
+  CAPTURE(got[i]);
+  CAPTURE(expected[i]);
+  REQUIRE(i == expected.size());
+}
+
+}  // namespace estrain::kernels::test
