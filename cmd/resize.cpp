@@ -10,15 +10,18 @@ namespace {
 
 struct Arguments {
   std::string run, devices;
-  bool json = false, oversubscribe = false;
+  bool json = false, oversubscribe = false, allow_mixed = false;
 };
 
 int resize(const Arguments& arguments) {
   // Its errors before the launcher is bothered.
   if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
-  const Json answer = launch::ask_launcher(
-      arguments.run, {{"do", "resize"}, {"devices", arguments.devices}, {"oversubscribe", arguments.oversubscribe}},
-      -1);
+  const Json answer = launch::ask_launcher(arguments.run,
+                                           {{"do", "resize"},
+                                            {"devices", arguments.devices},
+                                            {"oversubscribe", arguments.oversubscribe},
+                                            {"allow_mixed", arguments.allow_mixed}},
+                                           -1);
   fmt::print("{}\n", arguments.json ? answer.dump() : answer.value("message", ""));
   return 0;
 }
@@ -33,6 +36,8 @@ void add_resize(CLI::App& app, Action& chosen) {
                    "A number of CPU workers, a list as for train, or auto: what the planner thinks best for those held")
       ->required();
   verb->add_flag("--oversubscribe", arguments->oversubscribe, "Accept several workers on one GPU (for tests)");
+  verb->add_flag("--allow-mixed", arguments->allow_mixed,
+                 "Accept devices of other kinds than the job's, on which its bits differ below D2");
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return resize(*arguments); }; });
 }

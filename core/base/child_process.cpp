@@ -53,6 +53,7 @@ ExecPlan plan_exec(const ChildOptions& options) {
     if (::getppid() != parent) ::_exit(127);  // the parent ended before the line above
   }
   for (int number : options.ignored_signals) ::signal(number, SIG_IGN);
+  ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -76,6 +77,7 @@ ChildProcess ChildProcess::start(const ChildOptions& options) {
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
   UniqueFd reader(report[0]), writer(report[1]);
+  ::signal(SIGCHLD, SIG_DFL);  // where this process was started with it ignored, children would leave no word
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw system_error("cannot start a process", errno);

@@ -16,7 +16,8 @@
 namespace estrain::comm {
 namespace {
 
-constexpr uint64_t kMagic = 0x45'53'54'52'41'49'4e'31;  // "ESTRAIN1"
+// Of another version, what lies in the memory is most likely of another size.
+constexpr uint64_t kVersion = (sizeof(MemoryHeader) << 40) + (sizeof(WorkerPulse) << 20) + sizeof(RecordHead);
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHeaderBytes = (sizeof(MemoryHeader) + kPage - 1) / kPage * kPage;
 
@@ -45,11 +46,22 @@ UniqueFd JobMemory::create() {
   if (!fd) throw system_error("cannot create shared memory", errno);
   if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes)) != 0)
     throw system_error("cannot size shared memory", errno);
+  JobMemory(fd.get(), kVersion);
   return fd;
+}
+
+JobMemory::JobMemory(int fd, uint64_t version) : fd_(fd) {
+  map(kHeaderBytes);
+  header().version = version;
 }
 
 JobMemory::JobMemory(int fd) : fd_(fd) {
   map(kHeaderBytes);
+  if (header().version != kVersion) {
+    ::munmap(base_, mapped_);
+    throw Error(Fault::mismatch, "the job's shared memory is of another version of this program")
+        .advise("the program was replaced while the job ran: stop the job, and go on with `estrain train --resume`");
+  }
   if (header().ready.load() == 1) map(header().total_bytes);
 }
 
@@ -72,7 +84,6 @@ void JobMemory::map(uint64_t bytes) {
 void JobMemory::lay_out(const MemoryPlan& plan) {
   MemoryHeader& h = header();
   Regions regions;
-  h.magic = kMagic;
   h.manifest_bytes = plan.manifest.size();
   h.manifest = regions.take(plan.manifest.size());
   h.state_bytes = round_up(plan.state_bytes, kPage);
@@ -107,12 +118,16 @@ void JobMemory::set_ready() {
   futex_wake_all(header().ready);
 }
 
+bool JobMemory::is_writable(int64_t step) const {
+  const int64_t held = header().held_step.load();
+  return held < 0 || (held & 1) != (step & 1);
+}
+
 bool JobMemory::wait_writable(int64_t step) {
   MemoryHeader& h = header();
   for (;;) {
     const uint32_t releases = h.releases.load();
-    const int64_t held = h.held_step.load();
-    if (held < 0 || (held & 1) != (step & 1)) return true;
+    if (is_writable(step)) return true;
     if (h.abort.load() != 0) return false;
     futex_wait(h.releases, releases, 100);
   }

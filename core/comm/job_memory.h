@@ -42,6 +42,7 @@ struct MemoryPlan {
 enum class Activity : uint32_t {
   idle,                // not in a stage
   computing,           // a mini-batch, an update, an evaluation
+  reading,             // waits for data to be read
   meeting,             // waits for the other workers
   waiting_for_scribe,  // waits until a copy of the state or the record ring is free
 };
@@ -65,7 +66,7 @@ struct BarrierWords {
 };
 
 struct MemoryHeader {
-  uint64_t magic;
+  uint64_t version;  // of this layout
   // layout: offsets from the start of the mapping
   uint64_t total_bytes;
   uint64_t manifest, manifest_bytes;
@@ -83,13 +84,14 @@ struct MemoryHeader {
   std::atomic<int64_t> trained;
   // Step whose copy has been written to its end by a stage that shares the state; 0: none since repair().
   std::atomic<int64_t> whole;
-  std::atomic<int64_t> shared_until;     // up to this step it does not, whatever the devices
-  std::atomic<int64_t> save_step;        // the state that GPUs bring to shared memory now
-  std::atomic<uint32_t> save_waits;      // 1: nobody goes on before it is there
-  std::atomic<uint32_t> saved_parts;     // of it: workers whose part is there
-  std::atomic<double> lr[2];             // of the update that made each copy; 0: none yet
-  std::atomic<int64_t> evaluated;        // last step whose evaluation has been published; -1: none
-  std::atomic<int64_t> progress_ns;      // of the last commit, evaluation, trace or opening of a stage (monotonic)
+  std::atomic<int64_t> shared_until;  // up to this step it does not, whatever the devices
+  std::atomic<int64_t> save_step;     // the state that GPUs bring to shared memory now
+  std::atomic<uint32_t> save_waits;   // 1: nobody goes on before it is there
+  std::atomic<uint32_t> saved_parts;  // of it: workers whose part is there
+  std::atomic<double> lr[2];          // of the update that made each copy; 0: none yet
+  std::atomic<int64_t> evaluated;     // last step whose evaluation has been published; -1: none
+  // Of the last commit, evaluation, trace, opening of a stage, or end of a wait for the scribe (monotonic).
+  std::atomic<int64_t> progress_ns;
   std::atomic<int64_t> longest_step_ns;  // between two of them; 0: no step yet
   std::atomic<int64_t> scribe_beat_ns;   // when the scribe last looked around (monotonic); 0: not yet
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.
@@ -123,7 +125,8 @@ class JobMemory {
  public:
   // The launcher's: a memfd that holds only the header. Throws Fault::io.
   static UniqueFd create();
-  // Maps what stands behind `fd`: the header alone while it is not ready, else everything.
+  // Maps what stands behind `fd`: the header alone while it is not ready, else everything. Throws Fault::mismatch where
+  // another version of this program made it.
   explicit JobMemory(int fd);
   ~JobMemory();
   JobMemory(const JobMemory&) = delete;
@@ -133,7 +136,9 @@ class JobMemory {
   // in.
   void lay_out(const MemoryPlan& plan);
   void set_ready();
-  // Before writing the copy of step `step`: sleeps while the scribe still reads what stands there. False on abort.
+  // Whether the scribe has read what stands in the copy of step `step`.
+  bool is_writable(int64_t step) const;
+  // Before writing that copy: sleeps until it is. False on abort.
   bool wait_writable(int64_t step);
   // Keeps the state of step `step`, the committed one, from being overwritten until the scribe has read it; first
   // sleeps until an earlier hold is released. False on abort.
@@ -174,6 +179,7 @@ class JobMemory {
   void release_gradient_slots(int64_t first);
 
  private:
+  JobMemory(int fd, uint64_t version);
   void map(uint64_t bytes);
 
   int fd_;

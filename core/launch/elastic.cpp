@@ -21,6 +21,7 @@ constexpr size_t kLatestWindows = 2;   // what a plan for workers that changed t
 constexpr int64_t kTrialWindows = 40;  // as estimated for so many: a growth has proven itself
 constexpr int64_t kLately = 60'000'000'000;  // ns
 constexpr double kTrialSlowSeconds = 3;
+constexpr int kPatienceWithKillMs = 5000;
 
 // `all` without one of each of `some`; nothing where one is not in it.
 std::optional<std::vector<std::string>> without(std::vector<std::string> all, const std::vector<std::string>& some) {
@@ -147,7 +148,7 @@ void Launcher::weigh_offer(ClientId client, const Json& request) {
   const std::vector<Device> offered = parse_devices(request.value("devices", ""));
   std::vector<Device> together = offered;
   for (const std::string& kind : state_.held) together.push_back({kind, {}});
-  check_wanted(together, false);
+  check_wanted({together});
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   if (phase_ != Phase::training || state_.resize) {  // when it has settled
     state_.waiting.push_back({client, request, monotonic_ns()});
@@ -224,7 +225,7 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
   const int64_t deadline_ns = arrived_ns + static_cast<int64_t>(within * 1e9);
   if (rest->empty()) {
-    stop_client_ = client;
+    stop_clients_.push_back(client);
     state_.grace_seconds = std::min(state_.grace_seconds, within * kHurryAt);
     return request_stop("all its devices were reclaimed");
   }
@@ -293,7 +294,7 @@ void Launcher::hurry_reclaim(int64_t now) {
   if (phase_ != Phase::recovering || !passed(kKillAt)) return;
   for (WorkerProcess* worker : unneeded_workers()) {
     worker->process.signal(SIGKILL);
-    worker->process.wait();
+    if (!worker->process.wait_for(kPatienceWithKillMs)) state_.leaving.push_back(std::move(*worker));
   }
   std::erase_if(state_.workers, [](const WorkerProcess& worker) { return !worker.process.running(); });
   change_workers_if_ready();

@@ -28,7 +28,10 @@ int Launcher::end() {
   if (memory_ && !first_step_seen_) note_first_step();
   if (memory_) log_stage_speed();
   if (memory_ && ending_ != Ending::none) keep_profiles();
-  if (pending_) give_up_resize(Error(Fault::usage, "the job ended first"));
+  const Error too_late(Fault::usage, "the job ended first");
+  if (pending_) give_up_resize(too_late);
+  if (state_.resize && state_.resize->client) control_->reply(*state_.resize->client, error_answer(too_late));
+  for (const WaitingRequest& waiting : state_.waiting) control_->reply(waiting.client, error_answer(too_late));
   if (failure_ || stop_at_once_) {
     kill_workers();
     if (memory_) memory_->repair();
@@ -64,15 +67,17 @@ int Launcher::report_stop() {
             .advise(
                 fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
                             directory_.path()));
-    if (stop_client_) control_->reply(*stop_client_, error_answer(error));
+    answer_stops(error_answer(error));
     throw Error(error);
   }
-  if (stop_client_) {
-    control_->reply(*stop_client_, {{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
-  }
+  answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
   printer_.note(
       fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
   return exit_code(Fault::interrupted);
+}
+
+void Launcher::answer_stops(const Json& answer) {
+  for (const ClientId client : stop_clients_) control_->reply(client, answer);
 }
 
 void Launcher::fail() {
@@ -95,7 +100,7 @@ void Launcher::fail() {
   Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
   details["last_good_step"] = memory_ ? Json(trained()) : Json();
   directory_.log_event("failed", details);
-  if (stop_client_) control_->reply(*stop_client_, error_answer(error));
+  answer_stops(error_answer(error));
   throw error.advise(advice);
 }
 

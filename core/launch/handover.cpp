@@ -116,6 +116,7 @@ Json to_json(const Handover& handover) {
                {"fault_step", handover.fault_step},
                {"faults_at_step", handover.faults_at_step},
                {"faults", handover.faults},
+               {"less_memory", handover.less_memory},
                {"memory", handover.shared.memory},
                {"doorbell", handover.shared.doorbell},
                {"lock", handover.shared.lock},
@@ -180,6 +181,7 @@ Handover take_handover(int fd) {
   handover.fault_step = json.at("fault_step");
   handover.faults_at_step = json.at("faults_at_step");
   handover.faults = json.at("faults");
+  handover.less_memory = json.at("less_memory");
   handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock")};
   handover.workers_started = json.at("workers_started");
   handover.stage = json.at("stage");

@@ -69,6 +69,7 @@ struct Handover {
   std::optional<Loss> recovery;   // from which the first step has not been seen yet
   int64_t fault_step = -1;        // of the last fault
   int64_t faults_at_step = 0;     // there, in a row
+  bool less_memory = false;       // workers from here on read ahead less
   Json faults = Json::array();    // all of this launch, for the report at its end
   std::vector<std::string> held;  // kinds of all devices that the job may use, the idle ones included
   std::vector<WaitingRequest> waiting;

@@ -23,6 +23,11 @@ constexpr int kTickMilliseconds = 100;
 constexpr int kTickWhileChangingMilliseconds = 2;
 constexpr int kPatienceWithScribeMs = 5000;
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 UniqueFd new_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) throw system_error("cannot create an event descriptor", errno);
@@ -82,6 +87,7 @@ Launcher::Launcher(Handover handover)
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
   companion_->profiles = profile::Profiles::from_json(state_.profiles);
+  stage_devices_ = shares_in_force();
   phase_ = Phase::training;
 }
 
@@ -91,7 +97,7 @@ WorkerStart Launcher::worker_start(const Device& device) {
   start.id = state_.workers_started++;
   start.device = device;
   start.job = spec_.job;
-  start.less_memory = less_memory_;
+  start.less_memory = state_.less_memory;
   start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
   start.cuda_streams = state_.cuda_streams;
   return start;
@@ -104,10 +110,15 @@ int Launcher::run() {
   return end();
 }
 
+// Those that end the job. What nohup, or the shell for a job in the background, has the program ignore, it ignores. Who
+// reads its output may go away.
 void Launcher::block_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::sigaddset(&signals, number);
+  for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    if (!is_ignored(number)) ::sigaddset(&signals, number);
+  }
+  ::signal(SIGPIPE, SIG_IGN);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw system_error("cannot watch signals", errno);
@@ -174,9 +185,15 @@ void Launcher::request_stop(std::string why) {
   const bool no_step_under_way = phase_ == Phase::starting || phase_ == Phase::recovering;
   if (pending_) give_up_resize(Error(Fault::interrupted, "the job is being stopped"));
   if (no_step_under_way) return stop_at_once();
+  if (phase_ == Phase::pausing && all_left()) {
+    phase_ = Phase::over;
+    return;
+  }
   if (state_.grace_seconds > 0) stop_deadline_ns_ = monotonic_ns() + static_cast<int64_t>(state_.grace_seconds * 1e9);
   request_pause();
 }
+
+bool Launcher::all_left() const { return std::ranges::all_of(state_.workers, &WorkerProcess::left); }
 
 // With the committed step; what was under way is given up.
 void Launcher::stop_at_once() {
@@ -210,7 +227,7 @@ void Launcher::on_worker_message(WorkerProcess& worker) {
     worker.left = true;
     if (phase_ == Phase::recovering) return change_workers_if_ready();
     if (message.value("finished", false) && ending_ == Ending::none) ending_ = Ending::finished;
-    if (std::ranges::all_of(state_.workers, &WorkerProcess::left)) workers_left_loop();
+    if (all_left()) workers_left_loop();
   } else if (say == "error") {
     on_worker_error(worker, message);
   }
@@ -263,8 +280,11 @@ void Launcher::on_scribe_message(int milliseconds) {
     printer_.note(fmt::format("step {}: no update: {}", message.value("step", INT64_C(0)), message.value("why", "")));
   } else if (say == "write_failed") {
     directory_.log_event("write_failed", message);
-    printer_.note(fmt::format("warning: {}; records wait in memory until there is room, and training with them",
-                              message.value("error", "")));
+    write_error_ = message.value("error", "");
+    written_before_error_ = memory_ ? memory_->header().drained.load() : 0;
+    printer_.note(
+        fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
+    if (pending_ && pending_->asked_for && !pending_->give_back_ns) give_up_resize(Error(Fault::io, write_error_));
   } else if (say == "error") {
     failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
                    .advise(message.value("advice", ""));
@@ -285,7 +305,7 @@ void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_
       reclaim(client, request, arrived_ns);
     } else if (verb == "stop") {
       if (ending_ == Ending::finished) throw Error(Fault::usage, "the job is already ending");
-      stop_client_ = client;
+      stop_clients_.push_back(client);
       request_stop("asked to by `estrain stop`");
     } else {
       throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
@@ -303,12 +323,18 @@ void Launcher::tick() {
   hurry_reclaim(monotonic_ns());
   serve_waiting();
   if (state_.recovery && memory_) report_recovery_if_stepped();
-  if (start_missing_at_ns_ != 0 && pending_ && monotonic_ns() >= start_missing_at_ns_) start_missing_workers();
+  if (start_missing_at_ns_ != 0 && monotonic_ns() >= start_missing_at_ns_) {
+    if (phase_ == Phase::starting) {
+      start_lost_workers();
+    } else if (pending_) {
+      start_missing_workers();
+    }
+  }
   change_workers_if_ready();
   if (phase_ == Phase::training && !first_step_seen_) note_first_step();
   if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
   const int64_t now = monotonic_ns();
-  if (printer_.due(now) && trained() > rate_from_step_) printer_.show(progress(), now);
+  if (printer_.due(now) && trained() > rate_from_step_ && !waits_for_room()) printer_.show(progress(), now);
 }
 
 // How long the user waited from the start of this process to the end of the first step.
@@ -370,6 +396,7 @@ bool Launcher::workers_exchange() const {
 // Hands the ranges to the workers of state_; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
+  stage_devices_ = shares_in_force();
   speed_meter_.begin(trained());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});

@@ -92,16 +92,23 @@ class Launcher {
   void request_pause();
   WorkerStart worker_start(const Device& device);
   void stop_at_once();
+  void answer_stops(const Json& answer);
+  bool all_left() const;
 
   // resize.cpp
   void begin_resize(ClientId client, const Json& request);
   void require_quiet() const;
-  void check_wanted(const std::vector<Device>& devices, bool oversubscribe) const;
+  struct Wanted {
+    std::vector<Device> devices;
+    bool oversubscribe = false, mixed = false;  // accepted for them
+  };
+  void check_wanted(const Wanted& wanted) const;
   void begin_change(PendingChange change, std::optional<int64_t> requested_ns = {});
   void ask_for(PendingChange change, int64_t requested_ns);
   std::vector<WorkerProcess*> unneeded_workers();
   void added_worker_ready();
   void give_up_resize(const Error& error);
+  std::vector<size_t> missing_workers();
   void start_missing_workers();
   void change_workers_if_ready();
   void change_workers();
@@ -142,7 +149,10 @@ class Launcher {
   void lose(WorkerProcess& worker, Evidence evidence);
   void recover(const Loss& loss, const Diagnosis& diagnosis);
   void replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis);
-  bool may_recover(const Loss& loss, const Diagnosis& diagnosis);
+  void start_lost_workers();
+  void cannot_start(const Error& error);
+  bool count_fault(int64_t step, const Diagnosis& diagnosis);
+  int64_t back_off_ns(const Diagnosis& diagnosis) const;
   void stand_still();
   void report_recovery_if_stepped();
   void lose_scribe(const ChildEnd& ended, bool hung);
@@ -160,6 +170,7 @@ class Launcher {
   void end_hung_worker(WorkerProcess& worker, std::string how);
   int64_t patience_ns() const;
   int64_t age_ns(int64_t beat_ns, int64_t now) const;
+  void note_own_pause(int64_t now);
 
   // ending.cpp
   int end();
@@ -182,6 +193,8 @@ class Launcher {
   Json elastic_status();
   std::optional<comm::RecordHead> last_step_record();
   void log_stage_speed();
+  std::string shares_in_force() const;
+  bool waits_for_room() const;
   double step_seconds() const;
   // The newest step; the committed one while nobody trains.
   int64_t trained() const { return memory_->header().trained.load(); }
@@ -201,7 +214,7 @@ class Launcher {
   Ending ending_ = Ending::none;
   std::string stop_reason_;
   bool stop_at_once_ = false;
-  std::optional<ClientId> stop_client_;
+  std::vector<ClientId> stop_clients_;
   int64_t stop_deadline_ns_ = 0;  // monotonic; when a stop no longer waits for the step under way. 0: none
   std::optional<PendingChange> pending_;
   std::optional<Error> failure_;
@@ -211,15 +224,19 @@ class Launcher {
   bool first_step_seen_ = false;
   bool closing_scribe_ = false;  // it was told to finish
   std::string last_save_error_;
+  // What kept the scribe from writing, and how many records it had written then.
+  std::string write_error_;
+  uint32_t written_before_error_ = 0;
+  std::string stage_devices_;  // with their shares, of the stage under way
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
   // supervision
   int64_t last_tick_ns_ = 0;         // when the loop last turned
   int64_t supervised_from_ns_ = 0;   // silence before this is not held against anybody
+  int64_t longest_step_ns_ = 0;      // as of the last tick
   int64_t stalled_at_ = -1;          // the last step after which all waited for each other
   int64_t stood_still_ns_ = 0;       // since when the workers have been leaving an aborted stage
   int64_t start_missing_at_ns_ = 0;  // when lost workers are replaced: back-off. 0: no one to replace
-  bool less_memory_ = false;         // workers from here on read ahead less
   SpeedWatch speed_watch_;
   SpeedMeter speed_meter_;
   // elasticity

@@ -57,7 +57,7 @@ Json Launcher::status() {
                {"model", spec_.model.name},
                {"run", directory_.path()},
                {"pid", ::getpid()},
-               {"state", names[static_cast<int>(phase_)]},
+               {"state", waits_for_room() ? "waiting for room on the disk" : names[static_cast<int>(phase_)]},
                {"ests", spec_.job.ests},
                {"stage", state_.stage},
                {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
@@ -103,13 +103,24 @@ Json Launcher::elastic_status() {
   return {{"held", state_.held}, {"plan", plan}, {"decisions", decisions}};
 }
 
-// What the stage that ends here achieved.
-void Launcher::log_stage_speed() {
-  const SpeedMeter::Span& span = speed_meter_.stage();
+std::string Launcher::shares_in_force() const {
   std::string devices;
   for (const WorkerProcess& worker : state_.workers)
     devices += fmt::format("{}{}={}", devices.empty() ? "" : ",", worker.device.kind, worker.ests.size());
-  elastic_.end_stage(trained(), std::move(devices), span.step_seconds());
+  return devices;
+}
+
+// Whether the scribe has written nothing since it could not, though there is something to write.
+bool Launcher::waits_for_room() const {
+  if (write_error_.empty() || !memory_) return false;
+  const uint32_t drained = memory_->header().drained.load();
+  return drained == written_before_error_ && drained != memory_->header().published.load();
+}
+
+// What the stage that ends here achieved.
+void Launcher::log_stage_speed() {
+  const SpeedMeter::Span& span = speed_meter_.stage();
+  elastic_.end_stage(trained(), stage_devices_, span.step_seconds());
   if (span.steps == 0) return;
   Json workers = Json::array();
   for (size_t rank = 0; rank < span.workers.size(); ++rank) {

@@ -16,6 +16,7 @@ namespace estrain::launch {
 struct PendingChange {
   bool asked_for = false;  // by a user or the planner
   std::optional<ClientId> client;
+  std::string before;                // the devices in force when it was asked for
   std::vector<Device> devices;       // to run on
   std::vector<int64_t> workers;      // ids of those that are to serve them, -1: any; empty: any everywhere
   std::vector<WorkerProcess> added;  // started for it

@@ -1,6 +1,7 @@
 // A worker or the scribe is lost: what it was, whether to go on, and how.
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "core/base/clock.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr size_t kLogTailBytes = 16 * 1024;
 constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
 constexpr int kPatienceWithKillMs = 5000;
+constexpr double kLongestBackOffSeconds = 3600;
+constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
 std::string tail_of(const std::string& path) {
   std::string text = read_file_if_present(path).value_or("");
@@ -55,6 +58,7 @@ Error as_error(pid_t pid, const WorkerProcess& worker, const Evidence& evidence,
 // `worker` has ended, or has been killed: it is taken off the list that holds it, and what to do is decided.
 void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
   const pid_t pid = worker.process.pid();
+  const auto is_lost = [&worker](const WorkerProcess& other) { return &other == &worker; };
   ChildEnd end;
   if (worker.process.running()) {
     if (evidence.said && !worker.process.wait_for(kPatienceWithKillMs)) worker.process.signal(SIGKILL);
@@ -73,14 +77,13 @@ void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
     evidence.oom_text = finding.text;
   }
   const Diagnosis diagnosis = faults_.diagnose(evidence);
-  Loss loss{worker.id,
-            worker.device,
-            worker.ests,
-            diagnosis.cause,
-            in_words(evidence, diagnosis),
-            memory_ ? trained() : from_step_,
-            0,
-            monotonic_ns()};
+  Loss loss{.worker = worker.id,
+            .device = worker.device,
+            .ests = worker.ests,
+            .cause = diagnosis.cause,
+            .what = in_words(evidence, diagnosis),
+            .step = memory_ ? trained() : from_step_,
+            .noticed_ns = monotonic_ns()};
   if (const comm::WorkerPulse* pulse = pulse_of(worker)) loss.last_beat_ns = pulse->beat_ns.load();
   Json details = {{"worker", loss.worker},
                   {"device", loss.device.kind},
@@ -102,7 +105,9 @@ void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
   if (pending_ && pending_->asked_for && phase_ == Phase::warming && remove_from(pending_->added, worker)) {
     return give_up_resize(error.within("log: " + log));
   }
-  if (!may_recover(loss, diagnosis)) {
+  // Who is lost from a stage that has been given up is taken to be lost by what it was given up for.
+  const bool counted = phase_ == Phase::recovering && std::ranges::any_of(state_.workers, is_lost);
+  if (counted ? !diagnosis.retry : !count_fault(loss.step, diagnosis)) {
     if (failure_) return;
     failure_details_ = details;
     failure_details_["fault"] = fault_name(error.fault());
@@ -129,29 +134,72 @@ const comm::WorkerPulse* Launcher::pulse_of(const WorkerProcess& worker) {
   return at == state_.workers.end() ? nullptr : &memory_->pulse(at - state_.workers.begin());
 }
 
-// Counts the fault, too.
-bool Launcher::may_recover(const Loss& loss, const Diagnosis& diagnosis) {
-  state_.faults_at_step = state_.fault_step == loss.step ? state_.faults_at_step + 1 : 1;
-  state_.fault_step = loss.step;
+// Whether the job may go on.
+bool Launcher::count_fault(int64_t step, const Diagnosis& diagnosis) {
+  state_.faults_at_step = state_.fault_step == step ? state_.faults_at_step + 1 : 1;
+  state_.fault_step = step;
   return diagnosis.retry && state_.faults_at_step <= spec_.recovery.retries;
 }
 
-// Before the first stage: the same worker once more. If it was to build the state and has not done so, its successor
-// does.
+// Before the next attempt.
+int64_t Launcher::back_off_ns(const Diagnosis& diagnosis) const {
+  const auto doublings = static_cast<int>(std::clamp<int64_t>(state_.faults_at_step - 1, 0, 30));
+  return static_cast<int64_t>(1e9 * std::min(std::ldexp(diagnosis.backoff_seconds, doublings), kLongestBackOffSeconds));
+}
+
+// Before the first stage: its place waits for the same worker once more.
 void Launcher::replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis) {
-  less_memory_ |= diagnosis.less_memory;
+  state_.less_memory |= diagnosis.less_memory;
   const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
-  const bool builds = lost == state_.workers.begin() && comm::JobMemory(memory_fd_.get()).header().ready.load() == 0;
-  WorkerStart start = worker_start(loss.device);
-  start.builds = builds;
-  if (builds) start.checkpoint = checkpoint_;
-  *lost = start_worker(directory_, state_.shared, start);
-  lost->ests = loss.ests;
+  if (lost->process.running()) state_.leaving.push_back(std::move(*lost));
+  WorkerProcess none;
+  none.device = loss.device;
+  none.ests = loss.ests;
+  *lost = std::move(none);
+  start_missing_at_ns_ = monotonic_ns() + back_off_ns(diagnosis);
+}
+
+// In the places that wait. If the state has not been built, the first worker builds it.
+void Launcher::start_lost_workers() {
+  start_missing_at_ns_ = 0;
+  const bool is_built = comm::JobMemory(memory_fd_.get()).header().ready.load() != 0;
+  try {
+    for (WorkerProcess& worker : state_.workers) {
+      if (worker.process.running()) continue;
+      WorkerStart start = worker_start(worker.device);
+      start.builds = !is_built && &worker == &state_.workers.front();
+      if (start.builds) start.checkpoint = checkpoint_;
+      const EstRange ests = worker.ests;
+      worker = start_worker(directory_, state_.shared, start);
+      worker.ests = ests;
+    }
+  } catch (const Error& error) {
+    cannot_start(error);
+  }
+}
+
+// A worker, for want of something. A change that is only wished for is given up; what the job needs is tried again.
+void Launcher::cannot_start(const Error& error) {
+  if (phase_ == Phase::warming) return give_up_resize(error);
+  Evidence evidence;
+  evidence.said = error;
+  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  const int64_t step = memory_ ? trained() : from_step_;
+  Json details = {{"worker", Json()}, {"step", step}, {"what", error.message()}};
+  details.update(to_json(diagnosis));
+  directory_.log_event("fault", details);
+  if (!count_fault(step, diagnosis)) {
+    failure_ = Error(error).within("a worker cannot be started");
+    phase_ = Phase::over;
+    return;
+  }
+  printer_.note(fmt::format("step {}: a worker cannot be started, is tried again: {}", step, error.message()));
+  start_missing_at_ns_ = monotonic_ns() + std::max(back_off_ns(diagnosis), kBeforeNextStartNs);
 }
 
 // The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
 void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
-  less_memory_ |= diagnosis.less_memory;
+  state_.less_memory |= diagnosis.less_memory;
   if (!pending_) {
     pending_.emplace();
     pending_->devices = devices_in_force();
@@ -175,12 +223,11 @@ void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
                               format_devices(pending_->devices)));
   }
   if (!state_.recovery) state_.recovery = loss;
-  const double wait = state_.faults_at_step < 2
-                          ? 0
-                          : diagnosis.backoff_seconds * static_cast<double>(INT64_C(1) << (state_.faults_at_step - 2));
-  start_missing_at_ns_ = monotonic_ns() + static_cast<int64_t>(wait * 1e9);
   stand_still();
-  if (wait == 0) start_missing_workers();
+  if (!missing_workers().empty()) {
+    start_missing_at_ns_ = monotonic_ns() + back_off_ns(diagnosis);
+    if (back_off_ns(diagnosis) == 0) start_missing_workers();
+  }
   change_workers_if_ready();
 }
 
@@ -201,11 +248,12 @@ void Launcher::report_recovery_if_stepped() {
                                      {"seconds_to_next_step", lost},
                                      {"committed_steps_redone", loss.steps_redone},
                                      {"devices", progress().devices}});
+  double lost_by_all = lost;  // of all that were lost together, told once, and so what was redone
   int64_t redone = loss.steps_redone;
   for (Json& fault : state_.faults) {
     if (fault.contains("seconds_lost")) continue;
-    fault["seconds_lost"] = lost;
-    fault["steps_redone"] = std::exchange(redone, 0);  // of all that were lost together, told once
+    fault["seconds_lost"] = std::exchange(lost_by_all, 0.0);
+    fault["steps_redone"] = std::exchange(redone, 0);
   }
   printer_.note(
       fmt::format("step {}: recovered from the loss of worker {} in {:.2f} s; {}", loss.step, loss.worker, lost,
@@ -226,9 +274,7 @@ void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
   Json details = {{"worker", "scribe"}, {"step", step}, {"what", hung ? "hung" : ended.text()}};
   details.update(to_json(diagnosis));
   directory_.log_event("fault", details);
-  Loss loss;
-  loss.step = step;
-  if (!may_recover(loss, diagnosis)) {
+  if (!count_fault(step, diagnosis)) {
     if (!failure_)
       failure_ = Error::make(Fault::peer, "the scribe, which writes the run's files, {}",
                              hung ? "hung" : "ended with " + ended.text())

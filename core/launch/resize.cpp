@@ -13,6 +13,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
+constexpr int kPatienceWithKillMs = 5000;
 
 // Which worker serves each wanted device: its index, or -1 for a device that needs a new one. The one that was asked
 // for if it is there, else those that are there longest.
@@ -47,14 +48,21 @@ void Launcher::require_quiet() const {
   if (phase_ == Phase::starting) throw Error(Fault::usage, "the job is still starting").advise("try again in a moment");
   if (phase_ == Phase::recovering)
     throw Error(Fault::usage, "the job is recovering from a fault").advise("try again in a moment");
+  if (waits_for_room())
+    throw Error(Fault::io, "the job waits for room on the disk: " + write_error_).advise("make room and try again");
   if (phase_ != Phase::training || state_.resize)
     throw Error(Fault::usage, "another resize is under way").advise("try again when it is done");
 }
 
-// Refuses devices that the job cannot have, or cannot have while it runs.
-void Launcher::check_wanted(const std::vector<Device>& devices, bool oversubscribe) const {
-  check_devices(devices, {.mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2,
-                          .oversubscribed = state_.oversubscribe || oversubscribe});
+// Refuses devices that the job cannot have, or cannot have while it runs. Those that are there give their bits: others
+// must be of their kind.
+void Launcher::check_wanted(const Wanted& wanted) const {
+  const std::vector<Device>& devices = wanted.devices;
+  const bool mixed = state_.allow_mixed || wanted.mixed || spec_.job.determinism == spec::Determinism::d2;
+  check_devices(devices, {.mixed = mixed, .oversubscribed = state_.oversubscribe || wanted.oversubscribe});
+  std::vector<Device> all = devices_in_force();
+  all.insert(all.end(), devices.begin(), devices.end());
+  check_devices(all, {.mixed = mixed, .oversubscribed = true});
   if (!state_.cuda_streams && spec_.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices, is_gpu)) {
     throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
         .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
@@ -68,16 +76,19 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   PendingChange resize;
   resize.client = client;
   resize.devices = parse_devices(list);
-  check_wanted(resize.devices, request.value("oversubscribe", false));
+  const bool mixed = request.value("allow_mixed", false);
+  check_wanted({resize.devices, request.value("oversubscribe", false), mixed});
   place_ests(resize.devices, spec_.job.ests);
   resize.held = kinds_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
+  state_.allow_mixed |= mixed;
   elastic_.trial.reset();
   begin_change(std::move(resize));
 }
 
 void Launcher::ask_for(PendingChange change, int64_t requested_ns) {
   change.asked_for = true;
+  change.before = format_devices(devices_in_force());
   change.requested_ns = requested_ns;
   change.requested_step = trained();
   change.step_seconds_before = step_seconds();
@@ -89,17 +100,27 @@ void Launcher::begin_change(PendingChange change, std::optional<int64_t> request
   ask_for(std::move(change), requested_ns.value_or(monotonic_ns()));
   phase_ = Phase::warming;
   start_missing_workers();
-  if (pending_->added.empty()) added_worker_ready();
+  if (pending_ && pending_->added.empty()) added_worker_ready();
 }
 
-// For the devices of the pending change that no worker serves.
-void Launcher::start_missing_workers() {
-  start_missing_at_ns_ = 0;
+// Devices of the pending change that no worker serves: their places in its list.
+std::vector<size_t> Launcher::missing_workers() {
   const std::vector<int> matched =
       match_devices(pool_of(state_.workers, pending_->added), pending_->devices, pending_->workers);
+  std::vector<size_t> missing;
   for (size_t i = 0; i < matched.size(); ++i) {
-    if (matched[i] >= 0) continue;
-    pending_->added.push_back(start_worker(directory_, state_.shared, worker_start(pending_->devices[i])));
+    if (matched[i] < 0) missing.push_back(i);
+  }
+  return missing;
+}
+
+void Launcher::start_missing_workers() {
+  start_missing_at_ns_ = 0;
+  try {
+    for (const size_t i : missing_workers())
+      pending_->added.push_back(start_worker(directory_, state_.shared, worker_start(pending_->devices[i])));
+  } catch (const Error& error) {
+    cannot_start(error);
   }
 }
 
@@ -127,7 +148,7 @@ std::vector<WorkerProcess*> Launcher::unneeded_workers() {
 void Launcher::give_up_resize(const Error& error) {
   for (WorkerProcess& worker : pending_->added) {
     worker.process.signal(SIGKILL);
-    if (worker.process.running()) worker.process.wait();
+    if (!worker.process.wait_for(kPatienceWithKillMs)) state_.leaving.push_back(std::move(worker));
   }
   if (!pending_->asked_for) return pending_.reset();
   directory_.log_event(
@@ -145,7 +166,7 @@ void Launcher::give_up_resize(const Error& error) {
 void Launcher::change_workers_if_ready() {
   if (phase_ != Phase::pausing && phase_ != Phase::recovering) return;
   if (!pending_ || start_missing_at_ns_ != 0) return;
-  if (!std::ranges::all_of(state_.workers, &WorkerProcess::left)) return;
+  if (!all_left() || !missing_workers().empty()) return;
   if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
   if (phase_ == Phase::recovering) {
     const int64_t redone = memory_->repair();
@@ -210,7 +231,7 @@ ResizeUnderWay Launcher::account_for(const PendingChange& resize) {
   under_way.why = resize.why;
   under_way.gives_back = resize.give_back_ns.has_value();
   under_way.keeps_devices = resize.keeps_devices;
-  under_way.before = format_devices(devices_in_force());
+  under_way.before = resize.before;
   under_way.after = format_devices(resize.devices);
   under_way.step = step;
   under_way.requested_ns = resize.requested_ns;

@@ -22,7 +22,8 @@ constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
 constexpr int64_t kLeavingNs = 2 * kSecond;  // from an abort, beyond the longest step, until a worker has left its loop
 constexpr int64_t kStartNs = 600 * kSecond;  // until a new worker is ready
 constexpr int64_t kFirstStepNs = 120 * kSecond;
-constexpr int64_t kScribeNs = 60 * kSecond;  // a disk may be that slow
+constexpr int64_t kReadingNs = 600 * kSecond;  // storage may be away for a while, and another worker reads the same
+constexpr int64_t kScribeNs = 60 * kSecond;    // a disk may be that slow
 constexpr int kPatienceWithKillMs = 5000;
 
 // The state letter of /proc/PID/stat, behind the name in parentheses: 'T' is stopped by a signal. 0: not known.
@@ -53,10 +54,19 @@ int64_t Launcher::patience_ns() const {
 
 int64_t Launcher::age_ns(int64_t beat_ns, int64_t now) const { return now - std::max(beat_ns, supervised_from_ns_); }
 
+// The step in which everybody stood still is no measure of how long a step takes.
+void Launcher::note_own_pause(int64_t now) {
+  supervised_from_ns_ = now;
+  if (!memory_) return;
+  memory_->header().progress_ns.store(now);
+  memory_->header().longest_step_ns.store(longest_step_ns_);
+}
+
 void Launcher::supervise() {
   const int64_t now = monotonic_ns();
-  if (now - last_tick_ns_ > kOwnPause) supervised_from_ns_ = now;
+  if (now - last_tick_ns_ > kOwnPause) note_own_pause(now);
   last_tick_ns_ = now;
+  if (memory_) longest_step_ns_ = memory_->header().longest_step_ns.load();
   if (phase_ == Phase::over) return;
   if (ending_ == Ending::stopped && stop_deadline_ns_ != 0 && now > stop_deadline_ns_) {
     printer_.note(
@@ -85,6 +95,7 @@ bool Launcher::allocation_ends(int64_t now) {
 // Handlers change the lists of workers: false when one was lost, and the next tick looks on.
 bool Launcher::supervise_processes(int64_t now) {
   for (WorkerProcess* worker : all_workers()) {
+    if (!worker->process.running()) continue;
     const bool starting = !worker->ready;
     const comm::WorkerPulse* pulse = pulse_of(*worker);
     const int64_t beat = pulse != nullptr ? pulse->beat_ns.load() : worker->started_ns;
@@ -110,7 +121,7 @@ bool Launcher::supervise_progress(int64_t now) {
     return false;
   }
   if (phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
-  bool all_wait = true;
+  bool all_wait = !all_left();
   int64_t newest_beat = 0;
   for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
     const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
@@ -120,14 +131,21 @@ bool Launcher::supervise_progress(int64_t now) {
     if (state_.workers[rank].left) continue;
     if (activity != Activity::meeting) all_wait = false;
     const bool works = activity == Activity::computing || activity == Activity::idle;
-    if (works && age_ns(beat, now) > patience) {
-      end_hung_worker(state_.workers[rank], fmt::format("made no progress for {:.1f} s", seconds(now - beat)));
+    const bool reads = activity == Activity::reading;
+    if ((works && age_ns(beat, now) > patience) || (reads && age_ns(beat, now) > std::max(patience, kReadingNs))) {
+      end_hung_worker(
+          state_.workers[rank],
+          fmt::format("{} for {:.1f} s", reads ? "waited for its data" : "made no progress", seconds(now - beat)));
       return false;
     }
   }
   // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one. Should it come
   // again before the run is further, it is no accident.
   if (all_wait && age_ns(newest_beat, now) > patience) {
+    if (ending_ == Ending::stopped) {  // the committed step is what is saved
+      stop_at_once();
+      return false;
+    }
     const int64_t step = trained();
     directory_.log_event("stalled", {{"step", step}, {"seconds", seconds(now - newest_beat)}});
     if (step <= std::exchange(stalled_at_, std::max(stalled_at_, step))) {

@@ -30,8 +30,13 @@ model::Batch as_tensors(const data::Batch& batch, device::Device& device) {
   return tensors;
 }
 
+void BatchFeed::read() {
+  if (!ahead_ && !read_) read_ = std::make_shared<const data::Batch>(loader_.next());
+}
+
 DeviceBatch BatchFeed::upload_next() {
-  const auto batch = std::make_shared<const data::Batch>(loader_.next());
+  read();
+  const std::shared_ptr<const data::Batch> batch = std::move(read_);
   return {batch->rank(), upload(batch, device_)};
 }
 

@@ -26,6 +26,8 @@ class BatchFeed {
   // Both must outlive the feed.
   BatchFeed(data::Loader& loader, device::Device& device) : loader_(loader), device_(device) {}
 
+  // Waits until the one that next() gives has been read.
+  void read();
   // As Loader::next().
   DeviceBatch next();
   // Begins to copy the next one, if that takes a copy and it has been read. Returns whether next() has it at hand.
@@ -36,6 +38,7 @@ class BatchFeed {
 
   data::Loader& loader_;
   device::Device& device_;
+  std::shared_ptr<const data::Batch> read_;  // and not on its way
   std::optional<DeviceBatch> ahead_;
 };
 

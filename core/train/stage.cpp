@@ -176,8 +176,10 @@ bool Stage::traced_step(int64_t step) {
 }
 
 bool Stage::step(int64_t step) {
-  if (!place_.resident && !waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); }))
-    return false;
+  if (!place_.resident && !memory_.is_writable(step + 1)) {
+    if (!waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); })) return false;
+    memory_.header().progress_ns.store(monotonic_ns());
+  }
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
   if (!run_ests(step) || !combine(step)) return false;
@@ -225,6 +227,10 @@ bool Stage::update() {
 
 // The next EST of this worker's.
 Stage::BegunEst Stage::begin_est(int64_t step) {
+  waiting(comm::Activity::reading, [&] {
+    feed_.read();
+    return true;
+  });
   const DeviceBatch batch = feed_.next();
   if (!begun_) {
     begun_ = true;
@@ -287,12 +293,13 @@ void Stage::commit(int64_t step) {
   header.next_sum.store(0);
   header.next_update.store(0);
   pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full, or a hold still stands
-  if (!place_.resident) header.whole.store(step + 1);
-  if (!comm::publish_record(memory_)) return;
   if (!place_.resident) {
-    header.lr[(step + 1) & 1].store(lr);
-    header.committed.store(step + 1);
+    header.lr[(step + 1) & 1].store(lr);  // before the record, with which the step may be committed (repair())
+    header.whole.store(step + 1);
   }
+  if (!comm::publish_record(memory_)) return;
+  header.progress_ns.store(monotonic_ns());
+  if (!place_.resident) header.committed.store(step + 1);
   header.trained.store(step + 1);
   if (!place_.resident || !decide_save(step + 1)) settle(step + 1);
 }
@@ -301,7 +308,10 @@ void Stage::commit(int64_t step) {
 void Stage::settle(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   const bool stands = header.committed.load() == step;
-  if (stands && job_.saves_after(step)) memory_.hold(step);
+  if (stands && job_.saves_after(step)) {
+    memory_.hold(step);
+    header.progress_ns.store(monotonic_ns());
+  }
   if (job_.saves_after(step) || header.published.load() - header.drained.load() > header.ring_records / 2)
     ring_doorbell();
   if (stands && header.pause_request.load() != 0) {
@@ -391,7 +401,8 @@ bool Stage::evaluate(int64_t step) {
   options.prefetch = spec::first_prefetch(job_.spec().data);
   options.memory = place_.device.host_memory();
   data::Evaluation evaluation(*job_.data().test, options);
-  while (auto batch = evaluation.next()) {
+  std::optional<data::Batch> batch;
+  while (waiting(comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const model::Evaluation result = job_.model().evaluate(as_tensors(*batch, place_.device));
     const int64_t first = batch->number() * options.batch;
     const torch::Tensor losses = result.losses.cpu().contiguous();

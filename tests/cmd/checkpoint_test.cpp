@@ -18,6 +18,9 @@
 namespace estrain::testing {
 namespace {
 
+// A write beyond RLIMIT_FSIZE is an error, as on a full disk, and no signal.
+const Command::Options kSurvivesFileLimit = {.before = "trap '' XFSZ"};
+
 namespace fs = std::filesystem;
 
 TEST_CASE("`keep` newest checkpoints and that of step 0 stay, each whole, and `latest` points to the newest") {
@@ -149,8 +152,7 @@ void limit_files(pid_t pid, rlim_t bytes) {
 
 TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, and a stop says what happened") {
   const ScratchFolder folder;
-  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.every=5"},
-          {.survives_file_limit = true});
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.every=5"}, kSurvivesFileLimit);
   wait_until("two checkpoints", [&] {
     job.status();
     return job.step() > 0 && events(job.run(), "checkpoint").size() >= 2;
@@ -190,7 +192,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
 TEST_CASE("no room for the records: the job says so and waits, goes on when there is room, and can be stopped") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
-  Job job(spec, run, {"--set", "checkpoint.every=5", "--grace", "1"}, {.survives_file_limit = true});
+  Job job(spec, run, {"--set", "checkpoint.every=5", "--grace", "1"}, kSurvivesFileLimit);
   wait_until("two checkpoints", [&] {
     job.status();
     return job.step() > 0 && events(run, "checkpoint").size() >= 2;
@@ -207,6 +209,11 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
     return before == step && job.step() == step;
   });
   CHECK(metric_steps(run).back() < step);
+  CHECK(job.status().at("state") == "waiting for room on the disk");
+  const Ended refused = job.resize("2");
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("waits for room on the disk"));
   SUBCASE("room again") {
     limit_files(job.scribe(), RLIM_INFINITY);
     job.reach(step + 20);

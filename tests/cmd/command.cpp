@@ -29,7 +29,7 @@ std::string program() {
 
 ChildProcess start(const Words& arguments, const Command::Options& options, const std::string& output) {
   ChildOptions child;
-  if (options.survives_file_limit) child.arguments = {"/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"};
+  if (!options.before.empty()) child.arguments = {"/bin/sh", "-c", options.before + "; exec \"$@\"", "sh"};
   child.arguments.push_back(program());
   child.arguments.insert(child.arguments.end(), arguments.begin(), arguments.end());
   child.output = output;

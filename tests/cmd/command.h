@@ -27,7 +27,7 @@ struct Ended {
 class Command {
  public:
   struct Options {
-    bool survives_file_limit = false;  // a write beyond RLIMIT_FSIZE is an error, as on a full disk, and no signal
+    std::string before;  // what a shell does first, which then becomes the command
   };
   explicit Command(const Words& arguments) : Command(arguments, Options{}) {}
   Command(const Words& arguments, Options options);

@@ -189,6 +189,7 @@ TEST_CASE("a device is given back in time though a step takes longer, or its wor
     CHECK(back.code == 0);
     CHECK(took < within + 0.5);  // the answer comes when the others go on, which is later than the device is free
     CHECK(job.workers().size() == 1);
+    CHECK(events(run, "resize").at(0).at("from") == "cpu,cpu");
     if (stuck) CHECK(::kill(last, 0) != 0);
     const Ended ended = job.launcher().wait(300);
     INFO(ended.shown());

@@ -96,9 +96,13 @@ TEST_CASE("a running job goes from kind to kind at D2 without a trace; below it 
 
   Job at_d1(spec, folder / "d1", {"--devices", "cpu"});
   at_d1.reach(2);
-  const Ended refused = at_d1.resize("cpu,cpu:sse");
-  CHECK(refused.code == 2);
-  CHECK(refused.says("different kinds"));
+  for (const char* devices : {"cpu,cpu:sse", "cpu:sse"}) {
+    CAPTURE(devices);
+    const Ended refused = at_d1.resize(devices);
+    CHECK(refused.code == 2);
+    CHECK(refused.says("different kinds"));
+  }
+  CHECK(estrain({"resize", at_d1.run(), "--devices", "cpu:sse", "--allow-mixed"}).code == 0);
 }
 
 TEST_CASE("a resume with other kernels is refused") {

@@ -2,11 +2,17 @@
 // bit, and every step is recorded once.
 
 #include <doctest/doctest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/files.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -55,6 +61,8 @@ void check_survives(const std::string& devices, size_t index, int signal, const 
   CHECK(faults[0].at("worker") == index);
   CHECK(faults[0].at("cause") == cause);
   CHECK(faults[0].at("step") >= 20);
+  CHECK(faults[0].at("noticed_seconds") >= 0);
+  CHECK(faults[0].at("noticed_seconds") < 15);
   const Json recovered = events(run, "recovered").at(0);
   CHECK(recovered.at("committed_steps_redone") == 0);
   CHECK(recovered.at("step") == faults[0].at("step"));
@@ -66,6 +74,61 @@ TEST_CASE("the last of three workers gets a segmentation fault") {
   check_survives("3", 2, SIGSEGV, "invalid_memory_access");
 }
 TEST_CASE("a worker is stopped: it is noticed and replaced") { check_survives("2", 1, SIGSTOP, "hung"); }
+
+TEST_CASE("all of many workers are killed at once: that is one fault") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "5", "--set", kSteps, "--set", "recovery.retries=1"});
+  job.reach(20);
+  for (const pid_t worker : job.workers()) ::kill(worker, SIGKILL);
+  wait_for_event(run, "recovered", 1);
+  check_ends_undisturbed(job, folder, spec);
+  CHECK(events(run, "fault").size() == 5);
+  double lost = 0;
+  const Json told = events(run, "faults").at(0);
+  for (const Json& fault : told.at("faults")) lost += fault.at("seconds_lost").get<double>();
+  CHECK(lost == events(run, "recovered")[0].at("seconds_to_next_step"));
+}
+
+// Keeps a thread from running, until the object goes.
+class StoppedThread {
+ public:
+  explicit StoppedThread(pid_t thread) : thread_(thread) {
+    REQUIRE(::ptrace(PTRACE_SEIZE, thread_, nullptr, nullptr) == 0);
+    REQUIRE(::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0);
+    REQUIRE(::waitpid(thread_, nullptr, __WALL) == thread_);
+  }
+  ~StoppedThread() { ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr); }
+  StoppedThread(const StoppedThread&) = delete;
+
+ private:
+  pid_t thread_;
+};
+
+std::vector<pid_t> readers_of(pid_t worker) {
+  std::vector<pid_t> readers;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(worker) + "/task")) {
+    if (read_file_if_present(thread.path() / "comm") == "reader\n")
+      readers.push_back(std::stoi(thread.path().filename()));
+  }
+  return readers;
+}
+
+TEST_CASE("storage that does not answer for a while costs no worker") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "2", "--set", kSteps, "--set", "data.readers=1"});
+  job.reach(20);
+  {
+    const std::vector<pid_t> readers = readers_of(job.workers().at(0));
+    REQUIRE(readers.size() == 1);
+    const StoppedThread stopped(readers[0]);
+    std::this_thread::sleep_for(std::chrono::seconds(4));
+    CHECK(job.step() < 400);
+  }
+  check_ends_undisturbed(job, folder, spec);
+  CHECK(events(run, "fault").empty());
+}
 
 TEST_CASE("workers are killed again and again, also while the job recovers") {
   const ScratchFolder folder;

@@ -195,6 +195,20 @@ TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothin
   stop_and_count(job);
 }
 
+TEST_CASE("workers that cannot all be started: the resize is given up, and another one works") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "1"}, {.before = "ulimit -Sn 24"});
+  job.reach(5);
+  const Ended too_many = job.resize("6");
+  INFO(too_many.shown());
+  CHECK(too_many.code == 1);
+  CHECK(too_many.says("the job goes on as before: "));
+  CHECK(too_many.says("Too many open files"));
+  CHECK(job.resize("2").code == 0);
+  CHECK(job.workers().size() == 2);
+  CHECK(job.stop().code == 0);
+}
+
 TEST_CASE("a run directory with a very long path: trains, resizes, stops") {
   const ScratchFolder folder;
   std::string run = folder.path();

@@ -104,6 +104,51 @@ TEST_CASE("a stop while the job starts, and a second signal, end it with exit co
   CHECK(checkpoint_steps(twice.run()).back() >= 5);
 }
 
+TEST_CASE("a stop while a resize waits for the scribe") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run");
+  job.reach(5);
+  ::kill(job.scribe(), SIGSTOP);
+  REQUIRE(job.resize("2").code == 0);
+  Command another({"resize", job.run(), "--devices", "3"});  // waits for the checkpoint of the one before
+  wait_until("a standstill", [&] { return job.status().value("state", "") == "pausing"; });
+  const Ended stop = job.stop();
+  INFO(stop.shown());
+  CHECK(stop.code == 0);
+  CHECK(job.launcher().ended_within(10'000));
+  CHECK(another.wait().says("the job is being stopped"));
+  CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+}
+
+TEST_CASE("several stops at once are all answered") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "data.batch=4000"});
+  job.reach(1);
+  Command one({"stop", job.run()}), two({"stop", job.run()});
+  CHECK(one.wait().code == 0);
+  CHECK(two.wait().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+}
+
+TEST_CASE("what nohup has a program ignore does not stop a job, nor who reads its output and goes away") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), pipe = folder / "pipe";
+  Job ignores(spec, folder / "ignores", {}, {.before = "trap '' HUP"});
+  ignores.reach(5);
+  ignores.launcher().signal(SIGHUP);
+  ignores.reach(ignores.step() + 50);
+  REQUIRE(ignores.resize("2").code == 0);  // the launcher after it ignores it, too
+  ignores.launcher().signal(SIGHUP);
+  ignores.reach(ignores.step() + 50);
+  CHECK(ignores.stop().code == 0);
+
+  Job unread(spec, folder / "unread", {"--set", "logging.every_seconds=0.05"},
+             {.before = "mkfifo " + pipe + "; (: <" + pipe + ") & exec >" + pipe + " 2>&1"});
+  unread.reach(200);
+  CHECK(unread.stop().code == 0);
+  CHECK(unread.launcher().wait().code == 75);
+}
+
 TEST_CASE("at D0 a resume leaves its trace") {
   const ScratchFolder folder;
   const Words d0 = {"--set", "job.determinism=D0"};
