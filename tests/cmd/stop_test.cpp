@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
+#include "core/base/clock.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -111,10 +114,15 @@ TEST_CASE("a stop while a resize waits for the scribe") {
   ::kill(job.scribe(), SIGSTOP);
   REQUIRE(job.resize("2").code == 0);
   Command another({"resize", job.run(), "--devices", "3"});  // waits for the checkpoint of the one before
-  wait_until("a standstill", [&] { return job.status().value("state", "") == "pausing"; });
+  wait_until("a pause", [&] { return job.status().value("state", "") == "pausing"; });
+  const int64_t step = job.step();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all leave their loop
+  CHECK(job.step() <= step + 1);
+  const int64_t begin = monotonic_ns();
   const Ended stop = job.stop();
   INFO(stop.shown());
   CHECK(stop.code == 0);
+  CHECK(seconds(monotonic_ns() - begin) < 15);  // not only at the end of the grace of 30 s
   CHECK(job.launcher().ended_within(10'000));
   CHECK(another.wait().says("the job is being stopped"));
   CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
