@@ -2,8 +2,6 @@
 // bit, and every step is recorded once.
 
 #include <doctest/doctest.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +14,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "stopped_thread.h"
 
 namespace estrain::testing {
 namespace {
@@ -89,21 +88,6 @@ TEST_CASE("all of many workers are killed at once: that is one fault") {
   for (const Json& fault : told.at("faults")) lost += fault.at("seconds_lost").get<double>();
   CHECK(lost == events(run, "recovered")[0].at("seconds_to_next_step"));
 }
-
-// Keeps a thread from running, until the object goes.
-class StoppedThread {
- public:
-  explicit StoppedThread(pid_t thread) : thread_(thread) {
-    REQUIRE(::ptrace(PTRACE_SEIZE, thread_, nullptr, nullptr) == 0);
-    REQUIRE(::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0);
-    REQUIRE(::waitpid(thread_, nullptr, __WALL) == thread_);
-  }
-  ~StoppedThread() { ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr); }
-  StoppedThread(const StoppedThread&) = delete;
-
- private:
-  pid_t thread_;
-};
 
 std::vector<pid_t> readers_of(pid_t worker) {
   std::vector<pid_t> readers;
