@@ -69,9 +69,10 @@ std::vector<Step> CheckpointDirectory::steps() const {
   return found;
 }
 
-void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) const {
+void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) {
   make_folders(path_);
   write_checkpoint(path_of(meta.step), layout, state, meta);
+  whole_.insert(meta.step);
   point_latest_at(meta.step);
 }
 
@@ -99,15 +100,24 @@ NewestCheckpoint CheckpointDirectory::newest_valid() const {
   return newest;
 }
 
-std::vector<Step> CheckpointDirectory::prune(int64_t keep) const {
+bool CheckpointDirectory::is_whole(Step step) {
+  if (whole_.contains(step)) return true;
+  if (!opens(path_of(step))) return false;
+  whole_.insert(step);
+  return true;
+}
+
+std::vector<Step> CheckpointDirectory::prune(int64_t keep) {
   std::vector<Step> candidates = steps(), removed;
+  if (std::ssize(candidates) <= keep) return removed;
   std::reverse(candidates.begin(), candidates.end());
   int64_t kept = 0;
   for (const Step step : candidates) {
     if (kept < keep) {
-      kept += opens(path_of(step)) ? 1 : 0;
+      kept += is_whole(step) ? 1 : 0;
     } else if (step != Step(0)) {
       remove(path_of(step));
+      whole_.erase(step);
       removed.push_back(step);
     }
   }

@@ -5,6 +5,7 @@
 // step 0 is never removed. One process writes at a time; others may read.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,22 +38,25 @@ class CheckpointDirectory {
 
   // Writes the checkpoint of meta.step (replacing one of that step) and points `latest` at it. If that fails
   // (Fault::io, a full disk for one) all other checkpoints and `latest` are as before and no temporary file is left.
-  void publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) const;
+  void publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta);
 
   // The newest checkpoint of which every byte is right; damaged ones are skipped and told. Nothing if none is.
   NewestCheckpoint newest_valid() const;
 
   // Removes checkpoints until the newest `keep` are left, and step 0. A damaged one does not count among those that are
-  // kept, and stays as long as an older one is kept. Returns the steps removed.
-  std::vector<Step> prune(int64_t keep) const;
+  // kept, and stays as long as an older one is kept; each file is opened once at most to see that, and none that this
+  // object published. Returns the steps removed.
+  std::vector<Step> prune(int64_t keep);
 
   // Removes what an interrupted save left behind; returns how many files. Not while a save is under way.
   int64_t remove_stale_temporaries() const;
 
  private:
   void point_latest_at(Step step) const;
+  bool is_whole(Step step);
 
   std::string path_;
+  std::set<Step> whole_;  // published here, or seen to open
 };
 
 }  // namespace estrain::checkpoint

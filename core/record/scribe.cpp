@@ -117,7 +117,7 @@ class Saver {
   const spec::JobSpec& spec_;
   const std::string run_;
   const checkpoint::Manifest& manifest_;
-  const checkpoint::CheckpointDirectory directory_;
+  checkpoint::CheckpointDirectory directory_;
   Snapshot snapshot_;
   std::thread thread_;
   std::atomic<int64_t> last_saved_{-1};

@@ -20,7 +20,7 @@ std::vector<Step> steps(std::initializer_list<int64_t> values) {
   return list;
 }
 
-void publish(const CheckpointDirectory& directory, int64_t step) {
+void publish(CheckpointDirectory& directory, int64_t step) {
   const State state = filled(small_layout(), static_cast<uint64_t>(step));
   directory.publish(state.layout, state.bytes(), sample_meta(step));
 }
@@ -34,7 +34,7 @@ void flip_element(const std::string& path, int64_t step) {
 
 TEST_CASE("checkpoints are published under their step and `latest` follows") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder / "run/checkpoints");
+  CheckpointDirectory directory(folder / "run/checkpoints");
   CHECK(directory.steps().empty());
   CHECK_FALSE(directory.newest_valid().file.has_value());
   for (const int64_t step : {0, 20, 100}) publish(directory, step);
@@ -50,7 +50,7 @@ TEST_CASE("checkpoints are published under their step and `latest` follows") {
 
 TEST_CASE("damaged checkpoints are skipped, each with its reason") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
   std::filesystem::resize_file(directory.path_of(Step(40)), 4000);
   flip_element(directory.path_of(Step(30)), 30);
@@ -69,7 +69,7 @@ TEST_CASE("damaged checkpoints are skipped, each with its reason") {
 TEST_CASE(
     "1,000 random bytes of a large checkpoint, one flipped at a time: the one before it is used, and it is said") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   StateLayout layout;
   for (int i = 0; i < 100; ++i) layout.append(Role::parameter, "p" + std::to_string(i), "", DType::f32, {97, 103});
   const State older = filled(layout, 1), newer = filled(layout, 2);
@@ -100,7 +100,7 @@ TEST_CASE(
 
 TEST_CASE("a checkpoint of the same step replaces a damaged one") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   publish(directory, 10);
   flip_element(directory.path_of(Step(10)), 10);
   publish(directory, 10);
@@ -109,7 +109,7 @@ TEST_CASE("a checkpoint of the same step replaces a damaged one") {
 
 TEST_CASE("prune keeps the newest and step 0") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
   CHECK(directory.prune(2) == steps({20, 10}));
   CHECK(directory.steps() == steps({0, 30, 40}));
@@ -120,16 +120,44 @@ TEST_CASE("prune keeps the newest and step 0") {
 
 TEST_CASE("prune does not count a damaged one") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   for (const int64_t step : {0, 10, 20, 30}) publish(directory, step);
   std::filesystem::resize_file(directory.path_of(Step(30)), 100);
-  CHECK(directory.prune(1) == steps({10}));
+  CHECK(CheckpointDirectory(folder.path()).prune(1) == steps({10}));
   CHECK(directory.steps() == steps({0, 20, 30}));
+}
+
+// Bytes that this process has read from files so far.
+int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string word;
+  int64_t bytes = -1;
+  file >> word >> bytes;
+  REQUIRE(word == "rchar:");
+  return bytes;
+}
+
+TEST_CASE("prune reads a checkpoint once at most, and none that was published here or need not be known") {
+  const ScratchFolder folder;
+  CheckpointDirectory writer(folder.path());
+  for (const int64_t step : {10, 20, 30, 40}) publish(writer, step);
+  CheckpointDirectory successor(folder.path());
+  const auto reads = [&](CheckpointDirectory& directory, int64_t keep) {
+    const int64_t before = bytes_read();
+    directory.prune(keep);
+    return bytes_read() - before > 2000;  // the counter itself is read, too
+  };
+  CHECK_FALSE(reads(writer, 3));
+  CHECK(writer.steps() == steps({20, 30, 40}));
+  CHECK_FALSE(reads(successor, 3));
+  CHECK(reads(successor, 2));
+  CHECK_FALSE(reads(successor, 1));
+  CHECK(successor.steps() == steps({40}));
 }
 
 TEST_CASE("what is no checkpoint in the folder is left alone, temporary files are not") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   publish(directory, 10);
   for (const char* name : {"notes.txt", "step-7.h5", "step-000000007.h5.bak", "step-000000020.h5.tmp", "latest.tmp"})
     replace_bytes(folder / name, "x");
@@ -144,7 +172,7 @@ TEST_CASE("what is no checkpoint in the folder is left alone, temporary files ar
 // In a child, for the limit on file sizes is a property of the process.
 TEST_CASE("a save that the disk refuses keeps everything as it was") {
   const ScratchFolder folder;
-  const CheckpointDirectory directory(folder.path());
+  CheckpointDirectory directory(folder.path());
   publish(directory, 10);
   const pid_t child = ::fork();
   if (child == 0) {

@@ -124,7 +124,7 @@ void FakeRun::write(const std::string& folder) const {
   write_text(folder + "/job.toml", spec);
   write_text(folder + "/changes.jsonl", changes);
   write_text(folder + "/events.jsonl", events);
-  const checkpoint::CheckpointDirectory checkpoints(folder + "/checkpoints");
+  checkpoint::CheckpointDirectory checkpoints(folder + "/checkpoints");
   record::MetricsWriter metrics(folder + "/metrics.jsonl", Step(first_step));
   std::unique_ptr<record::FingerprintWriter> prints;
   if (fingerprints)
