@@ -124,17 +124,17 @@ class Saver {
   std::atomic<bool> busy_{false};  // a snapshot is being written
 };
 
+// A sign of life for the launcher.
+void beat(comm::JobMemory& memory) { memory.header().scribe_beat_ns.store(monotonic_ns()); }
+
 class Scribe {
  public:
   Scribe(ScribeSetup& setup, comm::JobMemory& memory)
       : setup_(setup),
         memory_(memory),
         manifest_(checkpoint::Manifest::from_json(memory.manifest())),
-        fingerprints_(setup.spec.logging.fingerprints
-                          ? std::make_unique<FingerprintWriter>(setup.run + "/fingerprints", manifest_.digest_names,
-                                                                Step(setup.from_step))
-                          : nullptr),
-        metrics_(setup.run + "/metrics.jsonl", Step(setup.from_step)),
+        fingerprints_(open_fingerprints()),
+        metrics_(open_metrics()),
         saver_(setup.spec, setup.run, manifest_),
         newest_(setup.from_step) {}
 
@@ -146,7 +146,7 @@ class Scribe {
         uint64_t rings = 0;
         [[maybe_unused]] const ssize_t got = ::read(setup_.doorbell, &rings, sizeof rings);
       }
-      memory_.header().scribe_beat_ns.store(monotonic_ns());
+      beat(memory_);
       drain_or_wait();
       save_held_state();
       if (polled[0].revents != 0 && !obey()) return;
@@ -154,6 +154,18 @@ class Scribe {
   }
 
  private:
+  std::unique_ptr<FingerprintWriter> open_fingerprints() {
+    if (!setup_.spec.logging.fingerprints) return nullptr;
+    beat(memory_);
+    return std::make_unique<FingerprintWriter>(setup_.run + "/fingerprints", manifest_.digest_names,
+                                               Step(setup_.from_step));
+  }
+
+  MetricsWriter open_metrics() {
+    beat(memory_);
+    return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
+  }
+
   void tell(const Json& message) {
     const std::lock_guard lock(telling_);
     setup_.launcher.send(message);
@@ -317,13 +329,14 @@ class Scribe {
 
 // False: the launcher is gone before there was any state.
 bool wait_for_state(comm::JobMemory& memory, comm::MessageSocket& launcher) {
-  while (!memory.wait_ready(kDrainMilliseconds)) {
+  for (;;) {
+    beat(memory);
+    if (memory.wait_ready(kDrainMilliseconds)) return true;
     Json message;
     const auto received = launcher.receive(&message, 0);
     if (received == comm::MessageSocket::Received::closed) return false;
     if (received == comm::MessageSocket::Received::message && message.value("do", "") == "finish") return false;
   }
-  return true;
 }
 
 }  // namespace

@@ -14,8 +14,9 @@
 //                                                                                            where one is to blame
 //                       | {"say": "write_failed", "error": …}
 //
-// If it dies the launcher starts another one: records that were not marked as drained are still in the ring, a hold
-// that was not released still stands.
+// It says in shared memory that it lives (scribe_beat_ns), also while there is no state yet. If it dies the launcher
+// starts another one: records that were not marked as drained are still in the ring, a hold that was not released
+// still stands.
 
 #include <string>
 
