@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "core/algorithms/choice_file.h"
@@ -50,9 +51,9 @@ class Saver {
   }
 
   // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
-  // the saver's thread.
+  // the saver's thread if there is one to be had.
   void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
-            std::function<void(Json)> done) {
+            const std::function<void(Json)>& done) {
     wait();
     const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
@@ -60,11 +61,16 @@ class Saver {
     std::memcpy(snapshot_.get(), state, manifest_.layout.bytes);
     copied();
     busy_ = true;
-    thread_ = std::thread([this, step, lr, done = std::move(done)] {
-      const Json what_became_of_it = write(step, lr);
+    try {
+      thread_ = std::thread([this, step, lr, done] {
+        const Json what_became_of_it = write(step, lr);
+        busy_ = false;
+        done(what_became_of_it);
+      });
+    } catch (const std::system_error& error) {
       busy_ = false;
-      done(what_became_of_it);
-    });
+      done(failure(step, error.what()));
+    }
   }
 
  private:
@@ -74,13 +80,19 @@ class Saver {
       directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
       directory_.prune(spec_.checkpoint.keep);
     } catch (const Error& error) {
-      return {{"say", "save_failed"}, {"step", step}, {"error", error.message()}, {"advice", error.advice()}};
+      return failure(step, error.message(), error.advice());
+    } catch (const std::exception& error) {  // no memory, say
+      return failure(step, error.what());
     }
     last_saved_ = step;
     return {{"say", "saved"},
             {"step", step},
             {"seconds", seconds(monotonic_ns() - begin)},
             {"bytes", manifest_.layout.bytes}};
+  }
+
+  static Json failure(int64_t step, const std::string& why, const std::string& advice = "") {
+    return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
   }
 
   checkpoint::CheckpointMeta meta(int64_t step, double lr) const {

@@ -189,6 +189,24 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     CHECK(entry.path().extension() != ".tmp");
 }
 
+TEST_CASE("a save that fails in a way that nobody foresaw costs that checkpoint, not the scribe") {
+  const ScratchFolder folder;
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.every=5"});
+  wait_until("a checkpoint", [&] {
+    job.status();
+    return !events(job.run(), "checkpoint").empty();
+  });
+  const pid_t scribe = job.scribe();
+  std::ofstream(job.run() + "/events.jsonl", std::ios::app) << R"({"event":"stage","devices":[1]})"
+                                                            << "\n";
+  wait_until("a checkpoint that fails", [&] {
+    job.status();
+    return !events(job.run(), "checkpoint_failed").empty();
+  });
+  CHECK(events(job.run(), "fault").empty());
+  CHECK(job.scribe() == scribe);
+}
+
 TEST_CASE("no room for the records: the job says so and waits, goes on when there is room, and can be stopped") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
