@@ -207,6 +207,25 @@ TEST_CASE("a save that fails in a way that nobody foresaw costs that checkpoint,
   CHECK(job.scribe() == scribe);
 }
 
+TEST_CASE("a checkpoint that fails before the last one does not keep that from being tried") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run";
+  Job job(folder.write("job.toml", long_job()), run, {"--set", "checkpoint.every=200", "--set", "train.steps=201"});
+  job.reach(1);
+  const std::string in_the_way = run + "/checkpoints/step-000000200.h5.tmp";
+  REQUIRE(fs::create_directory(in_the_way));
+  job.reach(100);
+  ::kill(job.scribe(), SIGSTOP);
+  ::usleep(900'000);  // the job is over, but for its records and checkpoints; a scribe is given up after two seconds
+  ::kill(job.scribe(), SIGCONT);
+  const Ended train = job.launcher().wait();
+  INFO(train.shown());
+  CHECK(train.code == 0);
+  CHECK(events(run, "checkpoint_failed").at(0).at("step") == 200);
+  CHECK(events(run, "fault").empty());
+  CHECK(fs::path(latest_checkpoint(run)).filename() == "step-000000201.h5");
+}
+
 TEST_CASE("no room for the records: the job says so and waits, goes on when there is room, and can be stopped") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
