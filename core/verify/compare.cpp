@@ -16,7 +16,7 @@ namespace estrain::verify {
 namespace {
 
 using checkpoint::CheckpointFile;
-using Pair = std::pair<const CheckpointFile*, const CheckpointFile*>;
+using Pair = std::pair<Step, Step>;  // of A's checkpoint and of B's
 
 bool earlier(const Difference& a, const Difference& b) {
   return std::tie(a.step, a.evidence) < std::tie(b.step, b.evidence);
@@ -33,7 +33,7 @@ SideSummary summarize(const Subject& subject) {
   }
   side.unreadable = subject.unreadable;
   side.stages = subject.stages;
-  if (!subject.checkpoints.empty()) side.processor = subject.checkpoints.rbegin()->second.meta().cpu;
+  side.processor = subject.processor;
   return side;
 }
 
@@ -110,19 +110,19 @@ class Search {
   std::vector<Pair> checkpoint_pairs() const {
     std::vector<Pair> pairs;
     if (!a_.is_run && !b_.is_run) {
-      pairs.emplace_back(&a_.checkpoints.begin()->second, &b_.checkpoints.begin()->second);
+      pairs.emplace_back(a_.checkpoints.begin()->first, b_.checkpoints.begin()->first);
       return pairs;
     }
-    for (const auto& [step, file] : a_.checkpoints)
-      if (const auto other = b_.checkpoints.find(step); other != b_.checkpoints.end())
-        pairs.emplace_back(&file, &other->second);
+    for (const auto& [step, path] : a_.checkpoints)
+      if (b_.checkpoints.contains(step)) pairs.emplace_back(step, step);
     return pairs;
   }
 
   void search_checkpoints() {
-    for (const auto& [a, b] : checkpoint_pairs()) {
-      const Step step = a->meta().step;
+    for (const auto& [step, step_of_b] : checkpoint_pairs()) {
       if (!of_interest(step)) return;
+      const auto a = open_checkpoint(a_, step), b = open_checkpoint(b_, step_of_b);
+      if (!a || !b) continue;
       compared_something_ = true;
       std::optional<Difference> found = compare_pair(*a, *b);
       if (found)
@@ -153,19 +153,21 @@ class Search {
 
   // Each checkpoint of `side` with what it recorded, or the other one did where it did not.
   void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other) {
-    for (const auto& [step, file] : subject.checkpoints) {
+    for (const auto& [step, path] : subject.checkpoints) {
       if (!of_interest(step)) continue;
       const bool own = has_record(subject, step);
       if (!own && !has_record(other, step)) continue;
+      const auto file = open_checkpoint(subject, step);
+      if (!file) continue;
       const record::FingerprintReader& fingerprints = own ? *subject.fingerprints : *other.fingerprints;
-      std::vector<std::string> names = unlike_record(file, present_, fingerprints, *fingerprints.find(step));
+      std::vector<std::string> names = unlike_record(*file, present_, fingerprints, *fingerprints.find(step));
       compared_something_ = compared_something_ || !own;
       if (names.empty()) {
         result_.recorded.push_back(step);
         continue;
       }
       const std::string remark = fmt::format("the checkpoint of {} is not the state that {} recorded at step {}: {}",
-                                             side, own ? side : other_side, step, change_of(file));
+                                             side, own ? side : other_side, step, change_of(*file));
       consider(Difference{step, Evidence::own_record, {}, std::move(names), {}, {}});
       if (result_.difference->step == step) result_.difference->remarks.push_back(remark);
     }
@@ -201,9 +203,9 @@ class Search {
       if (step < difference.step) result_.replay_from = step;
     if (difference.evidence == Evidence::tensors) return;
     add_digests(difference);
-    const auto of_a = a_.checkpoints.find(difference.step), of_b = b_.checkpoints.find(difference.step);
-    if (difference.tensors.empty() && of_a != a_.checkpoints.end() && of_b != b_.checkpoints.end())
-      difference.tensors = tensor_differences(of_a->second, of_b->second, present_);
+    if (!difference.tensors.empty()) return;
+    const auto of_a = open_checkpoint(a_, difference.step), of_b = open_checkpoint(b_, difference.step);
+    if (of_a && of_b) difference.tensors = tensor_differences(*of_a, *of_b, present_);
   }
 
   void add_digests(Difference& difference) const {

@@ -15,11 +15,10 @@ namespace {
 using checkpoint::CheckpointFile;
 using record::StepRecord;
 
-const CheckpointFile& checkpoint_at(const Subject& subject, Step step) {
-  const auto found = subject.checkpoints.find(step);
-  if (found == subject.checkpoints.end())
-    throw Error::make(Fault::mismatch, "{}: the replay left no checkpoint of step {}", subject.path, step);
-  return found->second;
+CheckpointFile checkpoint_at(const Subject& subject, Step step) {
+  auto file = open_checkpoint(subject, step);
+  if (!file) throw Error::make(Fault::mismatch, "{}: the replay left no checkpoint of step {}", subject.path, step);
+  return *std::move(file);
 }
 
 const StepRecord* losses_at(const Subject& subject, Step step) {
@@ -36,20 +35,20 @@ bool same_losses(const StepRecord* a, const StepRecord* b) {
 
 // Whether everything that is known of the recorded run at the step is what the replay gave.
 bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDigests& present) {
-  const CheckpointFile& file = checkpoint_at(replay, step);
+  const CheckpointFile file = checkpoint_at(replay, step);
   if (!same_losses(losses_at(recorded, step), losses_at(replay, step))) return false;
   if (recorded.fingerprints)
     if (const std::optional<size_t> record = recorded.fingerprints->find(step))
       if (!unlike_record(file, present, *recorded.fingerprints, *record).empty()) return false;
-  const auto own = recorded.checkpoints.find(step);
-  return own == recorded.checkpoints.end() || tensor_differences(own->second, file, present).empty();
+  const auto own = open_checkpoint(recorded, step);
+  return !own || tensor_differences(*own, file, present).empty();
 }
 
 // What became of B where A repeats, and the other way round: the replay stands for the run that repeats.
 std::vector<TensorDifference> damage(const Subject& a, const Subject& b, Step step, PresentDigests& present) {
-  const auto of_a = a.checkpoints.find(step), of_b = b.checkpoints.find(step);
-  if (of_a == a.checkpoints.end() || of_b == b.checkpoints.end()) return {};
-  return tensor_differences(of_a->second, of_b->second, present);
+  const auto of_a = open_checkpoint(a, step), of_b = open_checkpoint(b, step);
+  if (!of_a || !of_b) return {};
+  return tensor_differences(*of_a, *of_b, present);
 }
 
 std::string_view name_of(Repeats repeats) {
@@ -95,7 +94,7 @@ std::optional<ReplayPlan> plan_replay(const Comparison& comparison, const Subjec
   if (!comparison.difference || comparison.difference->evidence == Evidence::tensors) return std::nullopt;
   if (!comparison.replay_from) return std::nullopt;
   const Step from = *comparison.replay_from;
-  return ReplayPlan{from, comparison.difference->step, a.checkpoints.at(from).path()};
+  return ReplayPlan{from, comparison.difference->step, a.checkpoints.at(from)};
 }
 
 ReplayVerdict judge_replay(const ReplayPlan& plan, const Subject& a, const Subject& b, const Subject& replay_a,

@@ -19,13 +19,28 @@ std::optional<spec::JobSpec> parse_if_possible(const std::string& text, const st
   }
 }
 
-void open_checkpoints(const std::string& folder, Subject& subject) {
+// Nothing where the file is gone.
+std::optional<checkpoint::CheckpointFile> open_if_there(const std::string& path) {
+  try {
+    return checkpoint::CheckpointFile::open(path);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::io && !std::filesystem::exists(path)) return std::nullopt;
+    throw;
+  }
+}
+
+void find_checkpoints(const std::string& folder, Subject& subject) {
   const checkpoint::CheckpointDirectory directory(folder);
   for (const Step step : directory.steps()) {
+    const std::string path = directory.path_of(step);
     try {
-      subject.checkpoints.emplace(step, checkpoint::CheckpointFile::open(directory.path_of(step)));
+      const auto file = open_if_there(path);
+      if (!file) continue;
+      subject.checkpoints.emplace(step, path);
+      subject.processor = file->meta().cpu;
     } catch (const Error& error) {
-      subject.unreadable.push_back({step, directory.path_of(step), error.message()});
+      if (error.fault() == Fault::io) throw;
+      subject.unreadable.push_back({step, path, error.message()});
     }
   }
 }
@@ -40,29 +55,36 @@ Subject open_run(const std::string& path) {
   if (std::filesystem::exists(path + "/metrics.jsonl")) run.metrics = record::read_metrics(path + "/metrics.jsonl");
   if (std::filesystem::exists(path + "/fingerprints"))
     run.fingerprints = std::make_unique<record::FingerprintReader>(path + "/fingerprints");
-  open_checkpoints(path + "/checkpoints", run);
+  find_checkpoints(path + "/checkpoints", run);
   return run;
 }
 
-Subject open_checkpoint(const std::string& path) {
+Subject open_alone(const std::string& path) {
   Subject alone;
   alone.path = path;
-  checkpoint::CheckpointFile file = checkpoint::CheckpointFile::open(path);
+  const auto file = checkpoint::CheckpointFile::open(path);
   alone.spec = parse_if_possible(file.meta().spec, path);
   alone.changes = file.meta().changes;
   alone.stages = stages_from_list(file.meta().stages);
-  alone.checkpoints.emplace(file.meta().step, std::move(file));
+  alone.checkpoints.emplace(file.meta().step, path);
+  alone.processor = file.meta().cpu;
   return alone;
 }
 
 }  // namespace
 
 Subject open_subject(const std::string& path) {
-  if (std::filesystem::is_regular_file(path)) return open_checkpoint(path);
+  if (std::filesystem::is_regular_file(path)) return open_alone(path);
   if (std::filesystem::exists(path + "/job.toml")) return open_run(path);
   throw Error::make(Fault::usage, "{}: {}", path,
                     std::filesystem::exists(path) ? "neither a run directory nor a checkpoint" : "does not exist")
       .advise("give a run directory (it holds job.toml) or one of its checkpoints/step-*.h5");
+}
+
+std::optional<checkpoint::CheckpointFile> open_checkpoint(const Subject& subject, Step step) {
+  const auto found = subject.checkpoints.find(step);
+  if (found == subject.checkpoints.end()) return std::nullopt;
+  return open_if_there(found->second);
 }
 
 }  // namespace estrain::verify

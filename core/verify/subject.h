@@ -29,12 +29,19 @@ struct Subject {
   std::vector<Stage> stages;
   record::Metrics metrics;                                  // empty for a checkpoint
   std::unique_ptr<record::FingerprintReader> fingerprints;  // may be absent
-  std::map<Step, checkpoint::CheckpointFile> checkpoints;   // those that open; their elements are unchecked
-  std::vector<UnreadableCheckpoint> unreadable;
+  // Paths of those that open. None stays open: a run may have more of them than a process may have files.
+  std::map<Step, std::string> checkpoints;
+  std::string processor;                         // that the newest of them was made on; empty if there is none
+  std::vector<UnreadableCheckpoint> unreadable;  // damaged ones of a run
 };
 
-// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged checkpoint or
-// record, Fault::io.
+// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged record or a
+// damaged checkpoint that is given alone, Fault::io wherever the system refuses: what was not looked at is not
+// identical.
 Subject open_subject(const std::string& path);
+
+// One of its checkpoints, elements unchecked. Nothing where it has none of that step, or a running job pruned it since.
+// Throws Fault::io, Fault::corrupt.
+std::optional<checkpoint::CheckpointFile> open_checkpoint(const Subject& subject, Step step);
 
 }  // namespace estrain::verify

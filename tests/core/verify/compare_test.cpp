@@ -1,6 +1,8 @@
 #include "core/verify/compare.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <ctime>
@@ -232,6 +234,53 @@ TEST_CASE("a checkpoint that cannot be opened is told and left out") {
   CHECK(numbers(comparison.checkpoints) == std::vector<int64_t>{0, 20});
   REQUIRE(comparison.b.unreadable.size() == 1);
   CHECK(contains(to_text(comparison), "not compared: " + checkpoint_path(runs.b, 10) + ": truncated"));
+}
+
+// While it exists this process may have no more than `more` files open beside those that it has.
+class OpenFilesLimit {
+ public:
+  explicit OpenFilesLimit(int more) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const UniqueFd lowest_free(::dup(STDIN_FILENO));
+    const rlimit limited = {static_cast<rlim_t>(lowest_free.get() + more), before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limited) == 0);
+  }
+  ~OpenFilesLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  OpenFilesLimit(const OpenFilesLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("runs may have more checkpoints than a process may have files open") {
+  const TwoRuns runs;
+  FakeRun{.checkpoint_every = 1}.write(runs.a);
+  FakeRun{.checkpoint_every = 1}.write(runs.b);
+  const OpenFilesLimit limit(8);
+  const Comparison comparison = compare(runs.a, runs.b);
+  CHECK(comparison.identical());
+  CHECK(comparison.a.unreadable.empty());
+  CHECK(comparison.checkpoints.size() == 21);
+}
+
+TEST_CASE("a checkpoint that the system does not let be read is an error, not a remark") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{}.write(runs.b);
+  std::filesystem::remove(checkpoint_path(runs.b, 10));
+  std::filesystem::create_directory(checkpoint_path(runs.b, 10));
+  const Error error = error_of([&] { (void)compare(runs.a, runs.b); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(contains(error.message(), checkpoint_path(runs.b, 10)));
+}
+
+TEST_CASE("a checkpoint that is pruned while it is verified is left out") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{}.write(runs.b);
+  const Subject a = open_subject(runs.a), b = open_subject(runs.b);
+  std::filesystem::remove(checkpoint_path(runs.b, 10));
+  CHECK(numbers(compare(a, b).checkpoints) == std::vector<int64_t>{0, 20});
 }
 
 TEST_CASE("two checkpoints, and a run with a checkpoint") {
