@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/long_files.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
 constexpr int kTickMilliseconds = 100;
+constexpr uint64_t kLogTailBytes = 16 * 1024;
 
 std::string last_lines(const std::string& text, int lines) {
   size_t from = text.size();
@@ -86,9 +87,9 @@ void Launcher::fail() {
   if (!failure_details_.is_null()) {
     const std::string log = failure_details_.at("log");
     if (error.fault() == Fault::peer) {
-      const auto text = read_file_if_present(log);
-      if (text && !text->empty())
-        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(*text, 8))
+      const std::string text = last_bytes(log, kLogTailBytes);
+      if (!text.empty())
+        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(text, 8))
                     .exiting_with(error.exit_code());
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);

@@ -14,6 +14,8 @@
 #include "core/base/child_process.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/base/json_lines.h"
+#include "core/base/long_files.h"
 #include "core/launch/devices.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/gpus.h"
@@ -157,12 +159,10 @@ class ShortRun {
   }
 
   std::optional<StageSpeed> last_stage() const {
-    const std::string events = read_file_if_present(run_.events()).value_or("");
     std::optional<StageSpeed> last;
-    for (size_t begin = 0, end; (end = events.find('\n', begin)) != events.npos; begin = end + 1) {
-      const Json event = Json::parse(events.substr(begin, end - begin), nullptr, false);
+    for_each_object(run_.events(), [&](const Json& event) {
       if (auto speed = StageSpeed::from_event(event)) last = std::move(speed);
-    }
+    });
     if (last) weigh_steps(*last);
     return last;
   }
@@ -184,11 +184,10 @@ class ShortRun {
   }
 
   Error failure(const ChildEnd& end) const {
-    std::string log = read_file_if_present(folder_.path() + "/log").value_or("");
+    std::string log = last_bytes(folder_.path() + "/log", 2000);
     while (log.ends_with('\n')) log.pop_back();
-    const size_t from = log.size() > 2000 ? log.size() - 2000 : 0;
     return Error::make(Fault::peer, "a short run of the job on {} ended with {}; it said:\n{}", devices_, end.text(),
-                       log.substr(from))
+                       log)
         .advise("`estrain check SPEC` finds what keeps a job from running");
   }
 

@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/long_files.h"
 #include "core/comm/step_record.h"
 #include "core/launch/launcher.h"
 
@@ -18,11 +18,7 @@ constexpr int kPatienceWithKillMs = 5000;
 constexpr double kLongestBackOffSeconds = 3600;
 constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
-std::string tail_of(const std::string& path) {
-  std::string text = read_file_if_present(path).value_or("");
-  if (text.size() > kLogTailBytes) text.erase(0, text.size() - kLogTailBytes);
-  return text;
-}
+std::string tail_of(const std::string& path) { return last_bytes(path, kLogTailBytes); }
 
 std::string in_words(const Evidence& evidence, const Diagnosis& diagnosis) {
   if (evidence.hung) return evidence.hung_how;

@@ -4,6 +4,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/files.h"
+#include "core/base/json_lines.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/run_directory.h"
 
@@ -13,18 +14,15 @@ namespace {
 // The device list of the stage that `run` was in after `step`.
 std::string devices_at(const RunDirectory& directory, Step step) {
   std::string devices = "1";
-  const std::string events = read_file_if_present(directory.events()).value_or("");
-  for (size_t begin = 0, end; (end = events.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const Json line = Json::parse(events.substr(begin, end - begin), nullptr, false);
-    if (!line.is_object() || line.value("event", "") != "stage" || line.value("step", INT64_C(0)) > step.value)
-      continue;
+  for_each_object(directory.events(), [&](const Json& event) {
+    if (event.value("event", "") != "stage" || event.value("step", INT64_C(0)) > step.value) return;
     devices.clear();
-    for (size_t i = 0; i < line.at("devices").size(); ++i) {
-      const Json& range = line.at("ranges").at(i);
-      devices += fmt::format("{}{}={}", i > 0 ? "," : "", line.at("devices").at(i).get<std::string>(),
+    for (size_t i = 0; i < event.at("devices").size(); ++i) {
+      const Json& range = event.at("ranges").at(i);
+      devices += fmt::format("{}{}={}", i > 0 ? "," : "", event.at("devices").at(i).get<std::string>(),
                              range.at(1).get<int64_t>() - range.at(0).get<int64_t>());
     }
-  }
+  });
   return devices;
 }
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/json_lines.h"
+#include "core/base/long_files.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
@@ -15,14 +16,19 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 
-std::vector<Json> json_lines(const std::string& path) {
-  std::vector<Json> lines;
-  const std::string text = read_file_if_present(path).value_or("");
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
-    if (line.is_object()) lines.push_back(std::move(line));
+// The last step, and the last evaluation, which may lie far back. Damaged lines are passed over.
+void add_last_metrics(const std::string& path, Json& status) {
+  BackwardLineReader lines(path);
+  for (std::string_view text; (!status.contains("step") || !status.contains("test_accuracy")) && lines.next(&text);) {
+    const bool is_evaluation = text.find("\"eval\"") != text.npos;
+    if (status.contains(is_evaluation ? "test_accuracy" : "step")) continue;
+    const Json line = Json::parse(text, nullptr, false);
+    if (!line.is_object()) continue;
+    if (line.contains("eval"))
+      status["test_accuracy"] = line.at("eval").at("accuracy");
+    else if (line.contains("loss"))
+      for (const char* key : {"step", "epoch", "loss", "lr"}) status[key] = line.at(key);
   }
-  return lines;
 }
 
 // Of a run that has no launcher.
@@ -34,21 +40,14 @@ Json recorded_status(const RunDirectory& directory) {
                  {"run", directory.path()},
                  {"state", "not running"},
                  {"ests", spec.job.ests}};
-  for (const Json& event : json_lines(directory.events())) {
+  for_each_object(directory.events(), [&](const Json& event) {
     const std::string name = event.value("event", "");
     if (name == "start") status["state"] = "not running";
     if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
     if (name == "failed") status["error"] = event.value("error", "");
     if (name == "checkpoint") status["last_checkpoint_step"] = event.at("step");
-  }
-  const std::vector<Json> metrics = json_lines(directory.path() + "/metrics.jsonl");
-  for (auto line = metrics.rbegin(); line != metrics.rend(); ++line) {
-    if (line->contains("eval") && !status.contains("test_accuracy"))
-      status["test_accuracy"] = line->at("eval").at("accuracy");
-    if (!line->contains("loss")) continue;
-    for (const char* key : {"step", "epoch", "loss", "lr"}) status[key] = line->at(key);
-    break;
-  }
+  });
+  add_last_metrics(directory.path() + "/metrics.jsonl", status);
   return status;
 }
 

@@ -15,6 +15,7 @@
 #include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/base/json_lines.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/futex.h"
@@ -114,11 +115,9 @@ class Saver {
   // From the launcher's events: what the job ran on so far.
   void stage_history(checkpoint::CheckpointMeta& meta) const {
     Json stages = Json::array();
-    const std::string events = read_file_if_present(run_ + "/events.jsonl").value_or("");
-    for (size_t begin = 0, end; (end = events.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const Json line = Json::parse(events.substr(begin, end - begin), nullptr, false);
-      if (line.is_object() && line.value("event", "") == "stage") stages.push_back(line);
-    }
+    for_each_object(run_ + "/events.jsonl", [&](const Json& event) {
+      if (event.value("event", "") == "stage") stages.push_back(event);
+    });
     if (!stages.empty()) {
       for (const Json& device : stages.back().value("devices", Json::array()))
         meta.devices += (meta.devices.empty() ? "" : ",") + device.get<std::string>();

@@ -1,0 +1,15 @@
+#include "core/base/json_lines.h"
+
+#include "core/base/long_files.h"
+
+namespace estrain {
+
+void for_each_object(const std::string& path, const std::function<void(const Json&)>& visit) {
+  LineReader lines(path);
+  for (std::string_view line; lines.next(&line);) {
+    const Json object = Json::parse(line, nullptr, false);
+    if (object.is_object()) visit(object);
+  }
+}
+
+}  // namespace estrain

@@ -1,0 +1,81 @@
+#include "core/launch/run_status.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/launch/run_directory.h"
+#include "core/spec/parse.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr const char* kSpec =
+    "[job]\nname = \"ended\"\nests = 2\n[model]\nname = \"mlp\"\n[data]\nformat = \"synthetic\"\n[train]\nsteps = "
+    "200000\n";
+
+std::string step_line(int64_t step) {
+  const Json line = {{"step", step}, {"epoch", step / 100}, {"loss", 0.5}, {"lr", 0.25}};
+  return line.dump() + "\n";
+}
+
+std::string evaluation_line(int64_t step, double accuracy) {
+  const Json line = {{"step", step}, {"eval", {{"loss", 0.75}, {"accuracy", accuracy}, {"predictions", 64}}}};
+  return line.dump() + "\n";
+}
+
+// A run that nobody is at work on.
+struct EndedRun {
+  ScratchFolder folder;
+
+  explicit EndedRun(const std::string& metrics) {
+    RunDirectory(folder.path()).write_spec(spec::parse_text(kSpec, "job.toml"));
+    replace_bytes(folder / "metrics.jsonl", metrics);
+  }
+  Json status() const { return run_status(folder.path()); }
+};
+
+// Bytes that this process has read from files so far.
+int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string word;
+  int64_t bytes = -1;
+  file >> word >> bytes;
+  REQUIRE(word == "rchar:");
+  return bytes;
+}
+
+TEST_CASE("a run that ended shows its last step and its last evaluation, whatever stands behind them") {
+  const EndedRun run(step_line(98) + evaluation_line(98, 0.75) + step_line(99) + step_line(100) + "nonsense\n{}\n[]\n" +
+                     "{\"step\":101,");
+  const Json status = run.status();
+  CHECK(status.at("state") == "not running");
+  CHECK(status.at("step") == 100);
+  CHECK(status.at("epoch") == 1);
+  CHECK(status.at("loss") == 0.5);
+  CHECK(status.at("lr") == 0.25);
+  CHECK(status.at("test_accuracy") == 0.75);
+}
+
+TEST_CASE("a run that was never evaluated, and one without a step") {
+  CHECK_FALSE(EndedRun(step_line(1) + step_line(2)).status().contains("test_accuracy"));
+  CHECK(EndedRun(step_line(1) + step_line(2)).status().at("step") == 2);
+  CHECK_FALSE(EndedRun("").status().contains("step"));
+}
+
+TEST_CASE("of a long run only the end is read") {
+  std::string metrics;
+  for (int64_t step = 1; step <= 100'000; ++step) metrics += step_line(step);
+  const EndedRun run(metrics + evaluation_line(100'000, 0.5) + step_line(100'001));
+  REQUIRE(std::filesystem::file_size(run.folder / "metrics.jsonl") > 4'000'000);
+  const int64_t before = bytes_read();
+  const Json status = run.status();
+  CHECK(bytes_read() - before < 1'000'000);
+  CHECK(status.at("step") == 100'001);
+  CHECK(status.at("test_accuracy") == 0.5);
+}
+
+}  // namespace
+}  // namespace estrain::launch
