@@ -12,6 +12,8 @@
 #include "core/launch/allocation.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
+#include "core/record/fingerprints.h"
+#include "core/record/metrics.h"
 #include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 
@@ -106,6 +108,23 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   });
 }
 
+// Records that a power cut or a disk has damaged: told, and kept beside what is sound of them.
+void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
+  const Step last(plan.from_step);
+  std::vector<std::optional<record::Damage>> damages = {
+      record::mend_metrics(directory.path() + "/metrics.jsonl", last)};
+  if (plan.spec.logging.fingerprints)
+    damages.push_back(record::mend_fingerprints(directory.path() + "/fingerprints", last));
+  for (const std::optional<record::Damage>& damage : damages) {
+    if (!damage) continue;
+    fmt::print(stderr, "warning: {} is damaged ({}): kept as {}; the run goes on with what is sound in it\n",
+               damage->path, damage->why, damage->kept_as);
+    directory.log_event(
+        "records_damaged",
+        {{"step", last.value}, {"path", damage->path}, {"kept_as", damage->kept_as}, {"why", damage->why}});
+  }
+}
+
 }  // namespace
 
 LaunchPlan plan_launch(const StartRequest& request) {
@@ -142,6 +161,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   if (continues) {
     refuse_changed_spec(directory, plan.spec);
     choose_checkpoint(directory, plan);
+    mend_records(directory, plan);
   }
   directory.write_spec(plan.spec);
   if (!read_file_if_present(directory.changes())) write_file_atomically(directory.changes(), "");

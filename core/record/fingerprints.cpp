@@ -1,9 +1,11 @@
 #include "core/record/fingerprints.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
+constexpr size_t kWriteBytes = size_t{1} << 20;
 constexpr char magic[8] = {'E', 'S', 'T', 'F', 'P', 'R', 'T', '1'};
 
 struct Head {
@@ -52,6 +55,34 @@ bool is_begun(const std::string& path, const std::string& header) {
   return !absent && (size >= header.size() || !header.starts_with(read_file(path)));
 }
 
+struct Kept {
+  size_t records = 0;
+  std::string damage;  // why the records up to `last` are not sound
+};
+
+Kept records_until(const FingerprintReader& reader, Step last) {
+  Kept kept;
+  size_t high = reader.size();
+  while (kept.records < high) {
+    const size_t middle = (kept.records + high) / 2;
+    if (!reader.intact(middle)) return {0, fmt::format("its record {} does not fit its check", middle + 1)};
+    if (reader.step(middle) <= last)
+      kept.records = middle + 1;
+    else
+      high = middle;
+  }
+  const size_t checked = kCheckedBytes / (record_words(reader.names().size()) * sizeof(uint64_t)) + 1;
+  const size_t first = kept.records - std::min(kept.records, checked);
+  for (size_t i = first; i < kept.records; ++i) {
+    if (!reader.intact(i)) return {0, fmt::format("its record {} does not fit its check", i + 1)};
+    if (i > first && reader.step(i) <= reader.step(i - 1)) return {0, fmt::format("its record {} is old", i + 1)};
+  }
+  const Step reached = kept.records > 0 ? reader.step(kept.records - 1) : Step(0);
+  if (kept.records == reader.size() && reader.size_with_damaged() > reader.size() && reached < last)
+    kept.damage = fmt::format("what is behind its record of step {} does not fit its check", reached);
+  return kept;
+}
+
 // Makes the file where need be, and tells how many of its bytes stay.
 uint64_t prepare(const std::string& path, const std::vector<std::string>& names, Step last) {
   const std::string header = header_of(names);
@@ -63,12 +94,44 @@ uint64_t prepare(const std::string& path, const std::vector<std::string>& names,
   if (reader.names() != names)
     throw Error::make(Fault::mismatch, "{}: holds digests of other tensors than this job has", path)
         .advise("start the run in a directory of its own");
-  size_t records = 0;
-  while (records < reader.size() && reader.step(records) <= last && reader.intact(records)) ++records;
-  return header.size() + records * record_words(names.size()) * sizeof(uint64_t);
+  const Kept kept = records_until(reader, last);
+  if (!kept.damage.empty()) throw damaged(path, kept.damage);
+  return header.size() + kept.records * record_words(names.size()) * sizeof(uint64_t);
+}
+
+// All that are intact and not after `last`; steps rise.
+void copy_sound_records(const FingerprintReader& reader, Step last, AppendedFile& copy) {
+  std::string text(reader.header());
+  Step newest(-1);
+  for (size_t i = 0; i < reader.size(); ++i) {
+    if (!reader.intact(i) || reader.step(i) > last || reader.step(i) <= newest) continue;
+    newest = reader.step(i);
+    text += reader.bytes(i);
+    if (text.size() < kWriteBytes) continue;
+    copy.append(text);
+    text.clear();
+  }
+  copy.append(text);
 }
 
 }  // namespace
+
+std::optional<Damage> mend_fingerprints(const std::string& path, Step last) {
+  if (std::error_code absent; std::filesystem::file_size(path, absent) == 0 || absent) return std::nullopt;
+  const std::string sound = path + ".tmp";
+  std::string why;
+  try {
+    const FingerprintReader reader(path);
+    why = records_until(reader, last).damage;
+    if (why.empty()) return std::nullopt;
+    AppendedFile copy(sound, 0);
+    copy_sound_records(reader, last, copy);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    return put_aside(path, "", error.message());
+  }
+  return put_aside(path, sound, why);
+}
 
 FingerprintWriter::FingerprintWriter(const std::string& path, const std::vector<std::string>& names, Step last)
     : num_digests_(names.size()), last_(last), file_(path, prepare(path, names, last)) {}
@@ -131,7 +194,7 @@ void FingerprintReader::read_names() {
 // A power cut leaves the tail torn, zero or stale; it does not leave many records of which none is right.
 void FingerprintReader::find_records() {
   const size_t whole = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
-  num_records_ = whole;
+  num_records_ = num_whole_ = whole;
   while (num_records_ > 0 && !intact(num_records_ - 1)) --num_records_;
   if (num_records_ == 0 && whole > 1 && step(0) != Step(0))
     throw Error::make(Fault::corrupt, "{}: none of its records fits its check", path_)
@@ -140,6 +203,10 @@ void FingerprintReader::find_records() {
 
 const uint64_t* FingerprintReader::words(size_t record) const {
   return reinterpret_cast<const uint64_t*>(base_ + records_at_) + record * record_words(names_.size());
+}
+
+std::string_view FingerprintReader::bytes(size_t record) const {
+  return {reinterpret_cast<const char*>(words(record)), record_words(names_.size()) * sizeof(uint64_t)};
 }
 
 Step FingerprintReader::step(size_t record) const { return Step(static_cast<int64_t>(*words(record))); }

@@ -1,42 +1,110 @@
 #include "core/record/metrics.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/long_files.h"
 #include "core/record/metrics_line.h"
 
 namespace estrain::record {
 namespace {
 
-// Calls visit(line, offset behind it) for every whole line until it returns false.
-template <typename Visit>
-void for_each_line(const std::string& path, std::string_view text, Visit&& visit) {
-  size_t begin = 0, number = 1;
-  for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1, ++number)
-    if (!visit(parse_line(text.substr(begin, end - begin), fmt::format("{}:{}", path, number)), end + 1)) return;
-}
+constexpr size_t kWriteBytes = size_t{1} << 20;
 
 Step step_of(const Line& line) {
   return std::visit([](const auto& record) { return record.step; }, line);
 }
 
-}  // namespace
+bool is_evaluation(const Line& line) { return std::holds_alternative<EvaluationRecord>(line); }
 
-MetricsWriter::Kept MetricsWriter::whole_lines_until(const std::string& path, Step last) {
+std::optional<Line> read_if_sound(std::string_view text) {
+  try {
+    return parse_line(text, "");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// All that can be read and is not after `last`; steps rise.
+void copy_sound_lines(const std::string& path, Step last, AppendedFile& copy) {
+  std::string text;
+  Step step(-1), evaluated(-1);
+  LineReader lines(path);
+  for (std::string_view line; lines.next(&line);) {
+    const std::optional<Line> sound = read_if_sound(line);
+    if (!sound || step_of(*sound) > last) continue;
+    Step& newest = is_evaluation(*sound) ? evaluated : step;
+    if (step_of(*sound) <= newest) continue;
+    newest = step_of(*sound);
+    text.append(line).append("\n");
+    if (text.size() < kWriteBytes) continue;
+    copy.append(text);
+    text.clear();
+  }
+  copy.append(text);
+}
+
+struct Kept {
+  uint64_t bytes = 0;
+  Step step = Step(-1), evaluated = Step(-1);
+  std::string damage;  // why the lines up to `last` are not sound
+};
+
+Kept lines_until(const std::string& path, Step last) {
   Kept kept;
-  for_each_line(path, read_file_if_present(path).value_or(""), [&](const Line& line, size_t end) {
-    if (step_of(line) > last) return false;
-    (std::holds_alternative<EvaluationRecord>(line) ? kept.evaluated : kept.step) = step_of(line);
-    kept.bytes = end;
-    return true;
-  });
+  Step behind = last;       // of the line behind, as long as lines stay
+  bool unreadable = false;  // the line behind
+  BackwardLineReader lines(path);
+  for (std::string_view text; lines.next(&text);) {
+    const std::optional<Line> line = read_if_sound(text);
+    const bool stays = kept.bytes > 0;
+    if (stays && (!line || step_of(*line) > behind)) {
+      kept.damage = fmt::format("a line before that of step {} cannot be read", behind);
+      return kept;
+    }
+    if (!line || step_of(*line) > last) {
+      unreadable = !line;
+      continue;
+    }
+    behind = step_of(*line);
+    if (!stays) kept.bytes = lines.end();
+    if (!stays && unreadable) {  // that of step `last` may have been its evaluation
+      kept.damage = fmt::format("a line after that of step {} cannot be read", behind);
+      return kept;
+    }
+    Step& newest = is_evaluation(*line) ? kept.evaluated : kept.step;
+    newest = std::max(newest, behind);
+    if (kept.step >= Step(0) && kept.bytes - lines.begin() >= kCheckedBytes) return kept;
+  }
+  if (kept.bytes == 0 && unreadable && last > Step(0)) kept.damage = "its first line cannot be read";
   return kept;
 }
 
-MetricsWriter::MetricsWriter(const std::string& path, Step last) : MetricsWriter(path, whole_lines_until(path, last)) {}
+}  // namespace
 
-MetricsWriter::MetricsWriter(const std::string& path, const Kept& kept)
-    : step_(kept.step), evaluated_(kept.evaluated), file_(path, kept.bytes) {}
+MetricsWriter::MetricsWriter(const std::string& path, Step last) : file_(path, take_up(path, last)) {}
+
+// Returns how many bytes of the file stay.
+uint64_t MetricsWriter::take_up(const std::string& path, Step last) {
+  const Kept kept = lines_until(path, last);
+  if (!kept.damage.empty()) throw damaged(path, kept.damage);
+  step_ = kept.step;
+  evaluated_ = kept.evaluated;
+  return kept.bytes;
+}
+
+std::optional<Damage> mend_metrics(const std::string& path, Step last) {
+  const Kept kept = lines_until(path, last);
+  if (kept.damage.empty()) return std::nullopt;
+  const std::string sound = path + ".tmp";
+  AppendedFile copy(sound, 0);
+  copy_sound_lines(path, last, copy);
+  return put_aside(path, sound, kept.damage);
+}
 
 void MetricsWriter::append(std::span<const StepRecord> records) {
   std::string text;
@@ -57,14 +125,17 @@ void MetricsWriter::append(const EvaluationRecord& evaluation) {
 }
 
 Metrics read_metrics(const std::string& path) {
+  (void)open_file(path, O_RDONLY);  // one that is not there is an error
   Metrics metrics;
-  for_each_line(path, read_file(path), [&](Line line, size_t) {
-    if (auto* step = std::get_if<StepRecord>(&line))
-      metrics.steps.push_back(std::move(*step));
-    else
+  LineReader lines(path);
+  int64_t number = 0;
+  for (std::string_view text; lines.next(&text);) {
+    Line line = parse_line(text, fmt::format("{}:{}", path, ++number));
+    if (is_evaluation(line))
       metrics.evaluations.push_back(std::get<EvaluationRecord>(line));
-    return true;
-  });
+    else
+      metrics.steps.push_back(std::get<StepRecord>(std::move(line)));
+  }
   return metrics;
 }
 

@@ -2,19 +2,22 @@
 // The file metrics.jsonl of a run: a line per step and per evaluation (FORMAT.md). Losses stand as numbers to read and
 // as exact bits to compare.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/record/appended_file.h"
+#include "core/record/damage.h"
 #include "core/record/step_record.h"
 
 namespace estrain::record {
 
 class MetricsWriter {
  public:
-  // Opens the file for steps after `last`; lines beyond and a torn last line are dropped. Throws Fault::io,
-  // Fault::corrupt.
+  // Opens the file for steps after `last`; lines beyond and a torn last line are dropped. Reads it backwards, and no
+  // more than kCheckedBytes of the lines that stay. Throws Fault::io, and Fault::corrupt where mend_metrics would
+  // mend.
   MetricsWriter(const std::string& path, Step last);
 
   // Adds all lines in one write, or none (Fault::io). Steps that the file has are passed over.
@@ -24,16 +27,16 @@ class MetricsWriter {
   void append(const EvaluationRecord& evaluation);
 
  private:
-  struct Kept {
-    uint64_t bytes = 0;
-    Step step = Step(-1), evaluated = Step(-1);  // of the last step and the last evaluation
-  };
-  static Kept whole_lines_until(const std::string& path, Step last);
-  MetricsWriter(const std::string& path, const Kept& kept);
+  uint64_t take_up(const std::string& path, Step last);
 
-  Step step_, evaluated_;
+  Step step_ = Step(-1), evaluated_ = Step(-1);  // of the last step and its evaluation; -1: none
   AppendedFile file_;
 };
+
+// Before a run goes on from step `last`: a file in which something up to that step cannot be read, as far as
+// MetricsWriter looks, is put aside, and all lines up to `last` that can be read take its place. Nothing where the file
+// is sound, or there is none. Throws Fault::io.
+std::optional<Damage> mend_metrics(const std::string& path, Step last);
 
 struct Metrics {
   std::vector<StepRecord> steps;  // without digests

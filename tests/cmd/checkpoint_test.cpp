@@ -143,6 +143,39 @@ TEST_CASE("damaged checkpoints are told and skipped, and the bits come out the s
   }
 }
 
+std::vector<int64_t> first_steps_without(int64_t last, int64_t missing) {
+  std::vector<int64_t> steps = first_steps(last);
+  std::erase(steps, missing);
+  return steps;
+}
+
+TEST_CASE("damaged records are told and put aside, what is sound of them stays, and the run goes on") {
+  const ScratchFolder folder;
+  const std::string run = finished_run(folder);
+  const std::string metrics = run + "/metrics.jsonl", fingerprints = run + "/fingerprints";
+  std::string lines = read_file(metrics);
+  lines[lines.find("\"step\":4,")] = '\0';
+  std::ofstream(metrics, std::ios::binary) << lines;
+  flip_a_bit(fingerprints, 0.7);
+  const std::string digests = read_file(fingerprints);
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=15"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  CHECK(resumed.says("warning: " + metrics + " is damaged (a line before that of step 5 cannot be read): kept as " +
+                     metrics + ".damaged-1"));
+  CHECK(resumed.says("warning: " + fingerprints + " is damaged (its record "));
+  CHECK(metric_steps(run) == first_steps_without(15, 4));
+  CHECK(fingerprint_steps(run).size() == 14);
+  CHECK(read_file(metrics + ".damaged-1") == lines);
+  CHECK(read_file(fingerprints + ".damaged-1") == digests);
+  const std::vector<Json> told = events(run, "records_damaged");
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].at("step") == 13);
+  CHECK(told[0].at("path") == metrics);
+  CHECK(told[1].at("kept_as") == fingerprints + ".damaged-1");
+  CHECK(events(run, "fault").empty());
+}
+
 void limit_files(pid_t pid, rlim_t bytes) {
   rlimit limit{};
   REQUIRE(::prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) == 0);

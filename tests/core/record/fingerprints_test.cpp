@@ -99,13 +99,88 @@ TEST_CASE("a damaged record is known, at the end it does not count") {
     CHECK(reader.size() == 4);
     CHECK_FALSE(reader.intact(1));
   }
-  std::string bytes = whole;
-  bytes[bytes.size() - 100] ^= 8;  // a digest of step 2
-  replace_bytes(folder / "f", bytes);
-  FingerprintWriter(folder / "f", names, Step(4));  // a resumed run does not build on the damaged one
-  CHECK(steps_in(folder / "f") == counting(1, 1));
   replace_bytes(folder / "f", whole + std::string(40, '\0'));
   CHECK(steps_in(folder / "f") == counting(1, 4));
+}
+
+TEST_CASE("any byte of a record up to the step that a run goes on from: the file is put aside, the others stay") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 6);
+  const std::string whole = bytes_of(folder / "f");
+  CHECK_FALSE(mend_fingerprints(folder / "f", Step(5)).has_value());
+  CHECK_FALSE(mend_fingerprints(folder / "none", Step(5)).has_value());
+  for (int64_t step = 1; step <= 5; ++step) {
+    std::vector<int64_t> others = counting(1, 5);
+    std::erase(others, step);
+    for (size_t byte = 0; byte < 40; byte += 13) {
+      CAPTURE(step);
+      CAPTURE(byte);
+      std::string bytes = whole;
+      bytes[bytes.size() - 40 * static_cast<size_t>(7 - step) + byte] ^= 8;
+      replace_bytes(folder / "f", bytes);
+      CHECK(error_of([&] { FingerprintWriter(folder / "f", names, Step(5)); }).fault() == Fault::corrupt);
+      CHECK(bytes_of(folder / "f") == bytes);
+      const std::optional<Damage> damage = mend_fingerprints(folder / "f", Step(5));
+      REQUIRE(damage.has_value());
+      CHECK(damage->path == folder / "f");
+      CHECK(bytes_of(damage->kept_as) == bytes);
+      CHECK(steps_in(folder / "f") == others);
+      write(folder / "f", 6, 7);
+      others.insert(others.end(), {6, 7});
+      CHECK(steps_in(folder / "f") == others);
+      CHECK_FALSE(mend_fingerprints(folder / "f", Step(7)).has_value());
+      others.resize(4);
+    }
+  }
+  CHECK(std::filesystem::exists(folder / "f.damaged-20"));
+  CHECK_FALSE(std::filesystem::exists(folder / "f.tmp"));
+}
+
+TEST_CASE("damage behind the step that a run goes on from goes with what is there") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 6);
+  std::string bytes = bytes_of(folder / "f");
+  bytes[bytes.size() - 10] ^= 8;
+  bytes[bytes.size() - 50] ^= 8;
+  replace_bytes(folder / "f", bytes);
+  CHECK(mend_fingerprints(folder / "f", Step(5)).has_value());
+  replace_bytes(folder / "f", bytes);
+  CHECK_FALSE(mend_fingerprints(folder / "f", Step(4)).has_value());
+  write(folder / "f", 5, 5);
+  CHECK(steps_in(folder / "f") == counting(1, 5));
+}
+
+TEST_CASE("a fingerprints file whose head is damaged is put aside") {
+  const ScratchFolder folder;
+  write(folder / "f", 1, 6);
+  std::string bytes = bytes_of(folder / "f");
+  bytes[3] ^= 8;
+  replace_bytes(folder / "f", bytes);
+  const std::optional<Damage> damage = mend_fingerprints(folder / "f", Step(4));
+  REQUIRE(damage.has_value());
+  CHECK(bytes_of(damage->kept_as) == bytes);
+  write(folder / "f", 5, 6);
+  CHECK(steps_in(folder / "f") == counting(5, 6));
+}
+
+TEST_CASE("only the tail of a long file is checked; what lies further back stays") {
+  const ScratchFolder folder;
+  constexpr size_t kDigests = 62;  // 512 bytes a record
+  const std::vector<std::string> many(kDigests, "p");
+  FingerprintWriter(folder / "f", many, Step(0)).append(sample_records(1, 40'000, kDigests));
+  const std::string whole = bytes_of(folder / "f");
+  const auto damaged_at = [&](int64_t step) {
+    std::string bytes = whole;
+    bytes[bytes.size() - 512 * static_cast<size_t>(40'001 - step) + 100] ^= 8;
+    replace_bytes(folder / "f", bytes);
+    return mend_fingerprints(folder / "f", Step(39'000)).has_value();
+  };
+  CHECK_FALSE(damaged_at(5'000));
+  FingerprintWriter(folder / "f", many, Step(39'000));
+  CHECK(FingerprintReader(folder / "f").size() == 39'000);
+  CHECK(damaged_at(38'000));
+  CHECK(FingerprintReader(folder / "f").size() == 38'999);
+  CHECK(damaged_at(20'000 + 1));  // the bisection meets it
 }
 
 TEST_CASE("records of which none is right are no empty file") {

@@ -114,6 +114,78 @@ TEST_CASE("cut short at any byte: whole lines stay, and the writer goes on behin
   }
 }
 
+TEST_CASE("any line up to the step that a run goes on from: the file is put aside, the others stay") {
+  const ScratchFolder folder;
+  {
+    MetricsWriter writer(folder / "m", Step(0));
+    writer.append(sample_records(1, 3));
+    writer.append(EvaluationRecord{Step(3), 0.5, 0.75, 64});
+    writer.append(sample_records(4, 7));
+  }
+  const std::string whole = bytes_of(folder / "m");
+  CHECK_FALSE(mend_metrics(folder / "m", Step(5)).has_value());
+  CHECK_FALSE(mend_metrics(folder / "none", Step(5)).has_value());
+  CHECK(bytes_of(folder / "m") == whole);
+  for (size_t begin = 0, line = 0; begin < whole.size(); begin = whole.find('\n', begin) + 1, ++line) {
+    CAPTURE(line);
+    std::string bytes = whole;
+    for (size_t i = begin; i < begin + 20; ++i) bytes[i] = '\0';
+    replace_bytes(folder / "m", bytes);
+    const std::optional<Damage> damage = mend_metrics(folder / "m", Step(5));
+    CHECK(damage.has_value() == (line <= 6));  // steps 1, 2, 3, an evaluation, 4, 5 and what may be its evaluation
+    if (damage) {
+      CHECK(bytes_of(damage->kept_as) == bytes);
+    }
+    MetricsWriter(folder / "m", Step(5)).append(sample_records(6, 8));
+    const Metrics metrics = read_metrics(folder / "m");
+    std::vector<int64_t> steps = {1, 2, 3, 4, 5, 6, 7, 8};
+    if (line < 3) steps.erase(steps.begin() + static_cast<long>(line));
+    if (line == 4 || line == 5) steps.erase(steps.begin() + static_cast<long>(line) - 1);
+    CHECK(steps_of(metrics) == steps);
+    CHECK(metrics.evaluations.size() == (line == 3 ? 0 : 1));
+  }
+  CHECK(std::filesystem::exists(folder / "m.damaged-7"));
+  CHECK_FALSE(std::filesystem::exists(folder / "m.damaged-8"));
+}
+
+TEST_CASE("a writer does not go on in a damaged file, and says what to do") {
+  const ScratchFolder folder;
+  MetricsWriter(folder / "m", Step(0)).append(sample_records(1, 6));
+  std::string bytes = bytes_of(folder / "m");
+  bytes[bytes.find("\"step\":3")] = '\0';
+  replace_bytes(folder / "m", bytes);
+  const Error error = error_of([&] { MetricsWriter(folder / "m", Step(6)); });
+  CHECK(error.fault() == Fault::corrupt);
+  CHECK(error.message() == folder / "m is damaged: a line before that of step 4 cannot be read");
+  CHECK(error.advice().find("--resume") != std::string::npos);
+  CHECK(bytes_of(folder / "m") == bytes);
+  MetricsWriter(folder / "m", Step(1)).append(sample_records(2, 4));
+  CHECK(steps_of(read_metrics(folder / "m")) == std::vector<int64_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("only the tail of a long file is checked; what lies further back stays") {
+  const ScratchFolder folder;
+  StepRecord record = sample_record(1);
+  record.est_losses.assign(1000, 0.1f);  // 17 kB a line
+  {
+    MetricsWriter writer(folder / "m", Step(0));
+    for (int64_t step = 1; step <= 1500; ++step) {
+      record.step = Step(step);
+      writer.append({&record, 1});
+    }
+  }
+  const auto damage_step = [&](int64_t step) {
+    std::string bytes = bytes_of(folder / "m");
+    bytes[bytes.find("{\"step\":" + std::to_string(step) + ",")] = '\0';
+    replace_bytes(folder / "m", bytes);
+    return mend_metrics(folder / "m", Step(1400)).has_value();
+  };
+  CHECK_FALSE(damage_step(100));
+  CHECK(error_of([&] { (void)read_metrics(folder / "m"); }).message().starts_with(folder / "m:100: not valid JSON"));
+  CHECK(damage_step(1000));
+  CHECK(read_metrics(folder / "m").steps.size() == 1398);
+}
+
 TEST_CASE("lines in another form of the same JSON are read; others are named") {
   const ScratchFolder folder;
   const Json line = parse_json(to_line(sample_record(4)), "line");
