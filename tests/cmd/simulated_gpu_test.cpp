@@ -24,6 +24,10 @@ namespace {
 
 const Words kD2 = {"--set", "job.determinism=D2", "--oversubscribe", "--allow-mixed"};
 const Words kD1 = {"--oversubscribe"};
+const Words kSmall = {"--set", "train.steps=2", "--set", "job.ests=3", "--set", "data.batch=2"};
+// Of resnet18: fewer pixels, and evaluated.
+const Words kEvaluated = {"--set", "data.shape=[3, 8, 8]", "--set", "data.crop=[8, 8]", "--set", "train.eval_every=2"};
+const Words kBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
 
@@ -77,26 +81,25 @@ TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU'
   check_as_on_the_cpu(mlp_job(), {});
 }
 TEST_CASE("lenet at D2: a GPU's bits are the CPU's") { check_as_on_the_cpu(lenet_job(), {"--set", "train.steps=4"}); }
-TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(resnet18_job(), {"--set", "train.steps=2", "--set", "job.ests=3", "--set", "data.batch=2"});
-}
+TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") { check_as_on_the_cpu(resnet18_job(), kSmall); }
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"});
 }
 
-void check_on_any_number_of_gpus(const std::string& text) {
+void check_on_any_number_of_gpus(const std::string& text, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_on(folder, spec, "cuda:0", kD1);
+  const std::string one = train_on(folder, spec, "cuda:0", with(kD1, more));
   for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}) {
     CAPTURE(devices);
-    CHECK(difference(one, train_on(folder, spec, devices, kD1)).text == "");
+    CHECK(difference(one, train_on(folder, spec, devices, with(kD1, more))).text == "");
   }
 }
 
 TEST_CASE("D1 on GPUs: no trace of the number of workers") {
   check_on_any_number_of_gpus(lenet_job());
   check_on_any_number_of_gpus(GptJob().spec());
+  check_on_any_number_of_gpus(resnet18_job(), with(kSmall, kEvaluated));
 }
 
 TEST_CASE("who sums what: GPUs among themselves where each worker has one, else the host") {
@@ -112,13 +115,13 @@ TEST_CASE("who sums what: GPUs among themselves where each worker has one, else 
   CHECK(exchange("cuda:0", short_job) == "host");
 }
 
-void check_replayed(const std::string& text) {
+void check_replayed(const std::string& text, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string plain = train_on(folder, spec, "cuda:0", kD1);
+  const std::string plain = train_on(folder, spec, "cuda:0", with(kD1, more));
   for (const char* devices : {"cuda:0", "cuda:0*2", "cuda:0"}) {
     CAPTURE(devices);
-    const std::string run = train_on(folder, spec, devices, with(kD1, {"--set", "job.cuda_graphs=auto"}));
+    const std::string run = train_on(folder, spec, devices, with(with(kD1, more), {"--set", "job.cuda_graphs=auto"}));
     CHECK(difference(plain, run).text == "");
     CHECK(read_file(run + "/worker-0.log").find("not captured") == std::string::npos);
   }
@@ -128,6 +131,8 @@ TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not
   check_replayed(lenet_job());
   check_replayed(mlp_job());        // draws random numbers
   check_replayed(GptJob().spec());  // its backward passes draw them again
+  check_replayed(resnet18_job(), with(kSmall, kEvaluated));
+  check_replayed(resnet18_job(), with(kSmall, with(kEvaluated, kBf16)));
 }
 
 // What worker 0 did in a step, by its trace, in order of time.

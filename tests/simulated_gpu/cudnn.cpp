@@ -1,5 +1,5 @@
 // cuDNN (libcudnn.so.9) on a simulated GPU: convolutions by its backend's descriptors, by a few engines with bits of
-// their own. One more is not deterministic, and says so.
+// their own. One more is not deterministic, and says so. Batch norm computes nothing (batch_norm_operators.h does).
 
 #include <cudnn.h>
 
@@ -70,22 +70,19 @@ struct Tensor {
   Type type;
   void* memory;
 
-  float at(int64_t a, int64_t b, int64_t c, int64_t d) const { return element(memory, type, place(a, b, c, d)); }
-  void set(int64_t a, int64_t b, int64_t c, int64_t d, float value) const {
-    set_element(memory, type, place(a, b, c, d), value);
-  }
-  template <typename Each>
-  void for_each(Each each) const {
-    for (int64_t a = 0; a < sizes[0]; ++a)
-      for (int64_t b = 0; b < sizes[1]; ++b)
-        for (int64_t c = 0; c < sizes[2]; ++c)
-          for (int64_t d = 0; d < sizes[3]; ++d) set(a, b, c, d, each(a, b, c, d));
+  int64_t plane() const { return sizes[2] * sizes[3]; }
+  float at(int64_t a, int64_t b, int64_t place) const { return element(memory, type, index(a, b, place)); }
+  void set(int64_t a, int64_t b, int64_t place, float value) const {
+    set_element(memory, type, index(a, b, place), value);
   }
 
  private:
-  int64_t place(int64_t a, int64_t b, int64_t c, int64_t d) const {
-    return ((a * sizes[1] + b) * sizes[2] + c) * sizes[3] + d;
-  }
+  int64_t index(int64_t a, int64_t b, int64_t place) const { return (a * sizes[1] + b) * plane() + place; }
+};
+
+// Places in the planes of input, filter and output that meet.
+struct Meeting {
+  int64_t x, w, y;
 };
 
 struct Convolution {
@@ -94,50 +91,64 @@ struct Convolution {
   std::vector<int64_t> padding, stride, dilation;
   Tensor x, w, y;
 
-  int64_t groups() const { return x.sizes[1] / w.sizes[1]; }
-  int64_t outputs() const { return y.sizes[1] / groups(); }  // of a group
+  int64_t inputs() const { return w.sizes[1]; }  // of a group
+  int64_t outputs() const { return y.sizes[1] * inputs() / x.sizes[1]; }
   // Along height (0) or width (1): where output i meets tap k; -1 where it is outside.
   int64_t input(size_t axis, int64_t i, int64_t k) const {
     const int64_t at = i * stride[axis] - padding[axis] + k * dilation[axis];
     return at < x.sizes[2 + axis] ? at : -1;
   }
-  // The output that meets input i with tap k; -1: none.
-  int64_t output(size_t axis, int64_t i, int64_t k) const {
-    const int64_t at = i + padding[axis] - k * dilation[axis];
-    if (at < 0 || at % stride[axis] != 0) return -1;
-    return at / stride[axis] < y.sizes[2 + axis] ? at / stride[axis] : -1;
-  }
 
+  std::vector<Meeting> meetings() const;
+  template <typename Term>
+  void sum_up(const Tensor& result, int64_t Meeting::*place, int64_t count, Term term) const;
   void compute() const;
 };
 
+std::vector<Meeting> Convolution::meetings() const {
+  std::vector<Meeting> all;
+  for (int64_t place = 0; place < y.plane(); ++place) {
+    for (int64_t tap = 0; tap < w.plane(); ++tap) {
+      const int64_t row = input(0, place / y.sizes[3], tap / w.sizes[3]);
+      const int64_t column = input(1, place % y.sizes[3], tap % w.sizes[3]);
+      if (row >= 0 && column >= 0) all.push_back({row * x.sizes[3] + column, tap, place});
+    }
+  }
+  return all;
+}
+
+// Each number of the result: of `count` planes, the terms (of result's plane [a][b], plane i, meeting).
+template <typename Term>
+void Convolution::sum_up(const Tensor& result, int64_t Meeting::*place, int64_t count, Term term) const {
+  std::vector<std::vector<Meeting>> of_place(static_cast<size_t>(result.plane()));
+  for (const Meeting& meeting : meetings()) of_place[static_cast<size_t>(meeting.*place)].push_back(meeting);
+  for (int64_t a = 0; a < result.sizes[0]; ++a) {
+    for (int64_t b = 0; b < result.sizes[1]; ++b) {
+      for (int64_t at = 0; at < result.plane(); ++at) {
+        const std::vector<Meeting>& here = of_place[static_cast<size_t>(at)];
+        const auto each = static_cast<int64_t>(here.size());
+        result.set(a, b, at, sum(algorithm, count * each, [&](int64_t i) {
+                     return term(a, b, i / each, here[static_cast<size_t>(i % each)]);
+                   }));
+      }
+    }
+  }
+}
+
 void Convolution::compute() const {
-  const int64_t height = w.sizes[2], width = w.sizes[3], taps = height * width;
   switch (pass) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-      return y.for_each([&](int64_t n, int64_t o, int64_t h, int64_t v) {
-        return sum(algorithm, w.sizes[1] * taps, [&](int64_t i) {
-          const int64_t c = i / taps, kh = i / width % height, kw = i % width;
-          const int64_t ih = input(0, h, kh), iw = input(1, v, kw);
-          return ih < 0 || iw < 0 ? 0.0f : x.at(n, o / outputs() * w.sizes[1] + c, ih, iw) * w.at(o, c, kh, kw);
-        });
+      return sum_up(y, &Meeting::y, inputs(), [&](int64_t n, int64_t o, int64_t i, const Meeting& at) {
+        return x.at(n, o / outputs() * inputs() + i, at.x) * w.at(o, i, at.w);
       });
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return x.for_each([&](int64_t n, int64_t c, int64_t h, int64_t v) {
-        return sum(algorithm, outputs() * taps, [&](int64_t i) {
-          const int64_t o = c / w.sizes[1] * outputs() + i / taps, kh = i / width % height, kw = i % width;
-          const int64_t oh = output(0, h, kh), ow = output(1, v, kw);
-          return oh < 0 || ow < 0 ? 0.0f : y.at(n, o, oh, ow) * w.at(o, c % w.sizes[1], kh, kw);
-        });
+      return sum_up(x, &Meeting::x, outputs(), [&](int64_t n, int64_t c, int64_t i, const Meeting& at) {
+        const int64_t o = c / inputs() * outputs() + i;
+        return y.at(n, o, at.y) * w.at(o, c % inputs(), at.w);
       });
     default:
-      return w.for_each([&](int64_t o, int64_t c, int64_t kh, int64_t kw) {
-        const int64_t outs = y.sizes[2] * y.sizes[3];
-        return sum(algorithm, y.sizes[0] * outs, [&](int64_t i) {
-          const int64_t n = i / outs, oh = i / y.sizes[3] % y.sizes[2], ow = i % y.sizes[3];
-          const int64_t ih = input(0, oh, kh), iw = input(1, ow, kw);
-          return ih < 0 || iw < 0 ? 0.0f : x.at(n, o / outputs() * w.sizes[1] + c, ih, iw) * y.at(n, o, oh, ow);
-        });
+      return sum_up(w, &Meeting::w, x.sizes[0], [&](int64_t o, int64_t c, int64_t n, const Meeting& at) {
+        return x.at(n, o / outputs() * inputs() + c, at.x) * y.at(n, o, at.y);
       });
   }
 }
@@ -168,6 +179,15 @@ Convolution convolution_of(const Node& plan, const Node& pack) {
           tensor(names.x),
           tensor(names.w),
           tensor(names.y)};
+}
+
+cudnnStatus_t batch_norm() {
+  if (!ComputedElsewhere::is_so()) fail("nobody computes what cuDNN's batch norm should");
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t say(size_t* size) {
+  *size = kWorkspace;
+  return CUDNN_STATUS_SUCCESS;
 }
 
 template <typename T>
@@ -288,6 +308,55 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   launch("convolution " + std::to_string(convolution.algorithm), reinterpret_cast<Handle*>(handle)->stream, workspace,
          [convolution] { convolution.compute(); });
   return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t*) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t, cudnnDataType_t, int, const int*, const int*) {
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t, cudnnBatchNormMode_t,
+                                                                       cudnnBatchNormOps_t, cudnnTensorDescriptor_t,
+                                                                       cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
+                                                                       cudnnTensorDescriptor_t,
+                                                                       cudnnActivationDescriptor_t, size_t* size) {
+  return say(size);
+}
+cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t, cudnnBatchNormMode_t,
+                                                                   cudnnBatchNormOps_t, cudnnActivationDescriptor_t,
+                                                                   cudnnTensorDescriptor_t, size_t* size) {
+  return say(size);
+}
+cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t, cudnnBatchNormMode_t,
+                                                                cudnnBatchNormOps_t, cudnnTensorDescriptor_t,
+                                                                cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
+                                                                cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
+                                                                cudnnTensorDescriptor_t, cudnnActivationDescriptor_t,
+                                                                size_t* size) {
+  return say(size);
+}
+cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t,
+                                                       const void*, const void*, cudnnTensorDescriptor_t, const void*,
+                                                       cudnnTensorDescriptor_t, const void*, cudnnTensorDescriptor_t,
+                                                       void*, cudnnTensorDescriptor_t, const void*, const void*, double,
+                                                       void*, void*, double, void*, void*, cudnnActivationDescriptor_t,
+                                                       void*, size_t, void*, size_t) {
+  return batch_norm();
+}
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t, cudnnBatchNormMode_t, const void*, const void*,
+                                                      cudnnTensorDescriptor_t, const void*, cudnnTensorDescriptor_t,
+                                                      void*, cudnnTensorDescriptor_t, const void*, const void*,
+                                                      const void*, const void*, double) {
+  return batch_norm();
+}
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const void*,
+                                                const void*, const void*, const void*, cudnnTensorDescriptor_t,
+                                                const void*, cudnnTensorDescriptor_t, const void*,
+                                                cudnnTensorDescriptor_t, const void*, cudnnTensorDescriptor_t, void*,
+                                                cudnnTensorDescriptor_t, void*, cudnnTensorDescriptor_t, const void*,
+                                                const void*, void*, void*, double, const void*, const void*,
+                                                cudnnActivationDescriptor_t, void*, size_t, void*, size_t) {
+  return batch_norm();
 }
 
 }  // extern "C"

@@ -24,6 +24,7 @@
 
 #include "core/device/quiet_warnings.h"
 #include "tests/kernels/cuda/emulation/launch.h"
+#include "tests/simulated_gpu/batch_norm_operators.h"
 #include "tests/simulated_gpu/machine.h"
 #include "tests/simulated_gpu/random_operators.h"
 
@@ -140,16 +141,19 @@ struct RandomNumbers {
 // Of an operator on the device.
 struct Computation {
   c10::OperatorHandle op;
+  BatchNorm batch_norm;
   Drawing drawing;
   std::optional<RandomNumbers> numbers;
   Stack given, wanted;
 
-  explicit Computation(const c10::OperatorHandle& of) : op(of), drawing(drawing_of(of)) {
+  explicit Computation(const c10::OperatorHandle& of)
+      : op(of), batch_norm(batch_norm_of(toString(of.operator_name()))), drawing(drawing_of(of)) {
     if (drawing != nullptr) numbers.emplace(c10::cuda::current_device());
   }
 
   Stack results() const {
     const Computing computing;
+    if (batch_norm != nullptr) return batch_norm(given);
     if (drawing != nullptr) return drawing(given, numbers->philox());
     Stack values = given;
     op.callBoxed(values);
