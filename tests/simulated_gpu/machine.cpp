@@ -11,6 +11,8 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/simulated_gpu/memory.h"
+
 namespace estrain::simulated {
 namespace {
 
@@ -190,11 +192,13 @@ void Machine::compute() {
   for (;;) {
     Stream* const stream = broken_ ? nullptr : next();
     if (stream == nullptr) {
+      DeviceMemory::of_process().close();
       if (wanted_.wait_for(lock, kStandstill) == std::cv_status::timeout) want_all();
       continue;
     }
     const Item item = std::move(stream->items.front());
     if (item.work) {
+      DeviceMemory::of_process().open();
       lock.unlock();
       const bool is_done = item.work();
       if (!is_done) std::this_thread::sleep_for(kBetweenTries);

@@ -7,7 +7,8 @@
 //           before everything has stood still for a while, as another process may be waiting
 //   random  at any time, some of it
 //   early   everything as soon as it may be
-// Of several streams that may go on one does so as long as it can, another time another.
+// Of several streams that may go on one does so as long as it can, another time another. Its memory is nobody else's:
+// memory.h.
 //
 // ESTRAIN_SIMULATED_FAULT="memory|kernel|transfer|silence COUNT FILE": the COUNTth time that a process takes memory or
 // gives work to a stream, or a communicator makes transfers, there is none, it fails, fails, or never ends; in the

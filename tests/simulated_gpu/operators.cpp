@@ -13,6 +13,7 @@
 #include <ATen/ops/sub_cuda_dispatch.h>
 #include <ATen/ops/sum_cuda_dispatch.h>
 #include <c10/core/GradMode.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -185,8 +186,10 @@ class ComputedByCpu : public c10::OperatorKernel {
     }
     if (computation.drawing == nullptr && answers_the_host(op)) {
       torch::jit::drop(*stack, arguments);
-      machine().synchronize(machine().now(current_stream()));
-      for (c10::IValue& result : computation.results()) stack->push_back(std::move(result));
+      const auto results = std::make_shared<Stack>();
+      machine().put(current_stream(), [computation, results] { *results = computation.results(); });
+      C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
+      for (c10::IValue& result : *results) stack->push_back(std::move(result));
       return;
     }
     of_cuda_.callBoxed(op, keys, stack);

@@ -1,8 +1,8 @@
 // CUDA's runtime (libcudart.so.13) on a simulated GPU (machine.h): what LibTorch and libestrain_cuda.so call of it in
 // the tests. What is not here ends the process, naming it (missing.py).
 //
-// The GPU's memory is the process's own, so that a host that reads it is not found out here; what is read before it was
-// computed is junk. Kernels of LibTorch compute nothing (operators.cpp does).
+// The GPU's memory is the process's own, out of its reach while the GPU stands still (memory.h); what is read before it
+// was computed is junk. Kernels of LibTorch compute nothing (operators.cpp does).
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "tests/simulated_gpu/machine.h"
+#include "tests/simulated_gpu/memory.h"
 
 namespace estrain::simulated {
 namespace {
@@ -31,45 +31,7 @@ Machine& machine() { return Machine::of_process(); }
 Stream* of(cudaStream_t stream) { return machine().stream(stream); }
 Moment* of(cudaEvent_t event) { return reinterpret_cast<Moment*>(event); }
 
-// Pieces of memory by where they begin.
-class Pieces {
- public:
-  void add(void* begin, size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    pieces_[static_cast<std::byte*>(begin)] = bytes;
-    bytes_ += bytes;
-  }
-  // Its size; 0: there is none.
-  size_t remove(void* begin) {
-    const std::lock_guard lock(mutex_);
-    const auto piece = pieces_.find(static_cast<std::byte*>(begin));
-    if (piece == pieces_.end()) return 0;
-    const size_t bytes = piece->second;
-    bytes_ -= bytes;
-    pieces_.erase(piece);
-    return bytes;
-  }
-  bool contain(const void* place) {
-    const std::lock_guard lock(mutex_);
-    auto piece = pieces_.upper_bound(static_cast<std::byte*>(const_cast<void*>(place)));
-    if (piece == pieces_.begin()) return false;
-    --piece;
-    return place < piece->first + piece->second;
-  }
-  size_t bytes() {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::byte*, size_t> pieces_;
-  size_t bytes_ = 0;
-};
-Pieces& device_memory() {
-  static auto* const pieces = new Pieces();
-  return *pieces;
-}
+DeviceMemory& device_memory() { return DeviceMemory::of_process(); }
 Pieces& page_locked() {
   static auto* const pieces = new Pieces();
   return *pieces;
