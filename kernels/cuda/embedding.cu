@@ -51,7 +51,7 @@ __global__ void add_chunks(Sorting s) {
 
 // Numbers of occurrences to where they begin, by one block of threads.
 constexpr unsigned kRowThreads = 1024;
-__global__ void add_rows(Sorting s) {
+__global__ void __launch_bounds__(kRowThreads) add_rows(Sorting s) {
   __shared__ int64_t sums[kRowThreads];
   const int64_t share = (s.vocabulary + kRowThreads - 1) / kRowThreads, thread = threadIdx.x;
   const int64_t begin = thread * share < s.vocabulary ? thread * share : s.vocabulary;
