@@ -39,7 +39,7 @@ def all_checks():
         Check("torch's bits lenet", torch_bits.check("lenet"), 200),
         Check("torch's bits gpt", torch_bits.check("gpt"), 200),
         Check("torch's bits resnet18", torch_bits.check("resnet18"), 200),
-        Check("kernels", kernel_checks.kernels, 170),
+        Check("kernels", kernel_checks.kernels, 220),
         Check("D1 resnet50", equality.d1("resnet50"), 300),
         Check("pinned choices resnet18", pinned_choices.check("resnet18"), 200),
         Check("CUDA graphs gpt", equality.graphs("gpt"), 150),

@@ -182,7 +182,8 @@ def expect_judgements():
 
 
 def expect_restarts():
-    """Where one part ends gpu_check, hangs, or leaves the GPU with errors, the others are tried all the same."""
+    """Where one part ends gpu_check, hangs, or leaves the GPU with errors, the others are tried all the same. Those that
+    time does not suffice for are no faults."""
     kernel_checks.SILENT_SECONDS = 0.5
     with tempfile.TemporaryDirectory() as folder:
         fake = Path(folder) / "gpu_check"
@@ -191,10 +192,13 @@ def expect_restarts():
         machine = Machine(TREE, Path(folder), Path(folder) / "out", "cpu", Path(folder))
         machine.scratch = Path(folder)
         run = kernel_checks.GpuCheck(machine, "fake", ["good", "crashes", "silent", "fails", "last"], 60)
+        kernel_checks.SILENT_SECONDS = 60
+        short = kernel_checks.GpuCheck(machine, "short", ["good", "silent", "last"], 0.5)
     told = [(one["part"], one.get("ended", one.get("differing"))) for one in run.lines]
-    assert told == [("good", 0), ("crashes", "ended with code -9"), ("silent", "took too long"), ("fails", 1),
+    assert told == [("good", 0), ("crashes", "ended with code -9"), ("silent", "hangs"), ("fails", 1),
                     ("fails", "left the GPU with errors"), ("last", 0)], told  # fmt: skip
     assert run.code == 0 and "4 of 6 parts are wrong: crashes: " in verdict_of(run.lines), verdict_of(run.lines)
+    assert verdict_of(short.lines).endswith("equal to the CPU's; not in time: silent, last"), verdict_of(short.lines)
 
 
 def expect_exchange():
