@@ -1,4 +1,4 @@
-"""One EST with kernels = "torch" against Python's torch with deterministic algorithms: every bit of every step."""
+"""One EST with algorithms = "torch" against Python's torch with deterministic algorithms: every bit of every step."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from report import Failed, Skipped
 IMAGES, PIXELS = 256, 28 * 28
 REPLAY_SECONDS, FURTHER_SECONDS = 75, 30
 DEFAULT = "torch's default"
+SETTING = 'algorithms = "torch", not the default'
 ALWAYS = [DEFAULT, "foreach=False", "fused=True"]
 # What could explain a difference, each in a process of its own: {in words: (cuDNN's benchmark mode, environment)}.
 FURTHER = {
@@ -125,13 +126,13 @@ def check(name):
         by_default = [one for one in found if one["variant"] == DEFAULT]
         different = [one for one in by_default if not one.get("equal")]
         if different:
-            headline = "; ".join(lines_of(by_default))
+            headline = "; ".join([SETTING, *lines_of(by_default)])
             raise Failed("\n".join([headline, *lines, *further(machine, different[0]), why]))
         if why or len(by_default) < len(runs):
             raise Failed("\n".join([why.splitlines()[0] if why else "not all runs were repeated", *lines, why]))
         alike = sum(one.get("equal", False) for one in found) - len(by_default)
         return (
-            f"sgd and adamw: equal to torch by default over {by_default[0]['compared']} steps; "
+            f"{SETTING}; sgd and adamw: equal to torch by default over {by_default[0]['compared']} steps; "
             f"{alike} of {len(found) - len(by_default)} runs with foreach=False, too"
         )
 
