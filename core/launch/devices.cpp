@@ -62,6 +62,26 @@ void number_gpus(std::vector<Device>& devices) {
   }
 }
 
+// What the names of variables begin with that tell libraries how to compute: LibTorch, those below it on CPUs, and on
+// GPUs.
+constexpr std::string_view kOfArithmetic =
+    "ATEN_ TORCH_ PYTORCH_TUNABLEOP_ DISABLE_ADDMM_ "
+    "ONEDNN_ DNNL_ _ONEDNN_ _DNNL_ MKL_ OPENBLAS_ FBGEMM_ OMP_ KMP_ "
+    "CUBLAS_ CUBLASLT_ CUDNN_ NVIDIA_TF32_ CUDA_FORCE_";
+// Of these, what says only where threads run, how they wait, and what is logged.
+constexpr std::string_view kWithoutBits =
+    "TORCH_CPP_LOG_LEVEL TORCH_SHOW_ TORCH_SYMBOLIZE_MODE TORCH_DISABLE_ADDR2LINE TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_ "
+    "ONEDNN_VERBOSE DNNL_VERBOSE MKL_VERBOSE "
+    "OMP_PLACES OMP_PROC_BIND OMP_WAIT_POLICY OMP_STACKSIZE OMP_DISPLAY_ OMP_AFFINITY_FORMAT KMP_AFFINITY "
+    "KMP_BLOCKTIME "
+    "CUBLAS_LOG CUBLAS_NVTX_ CUBLASLT_LOG_ CUBLASLT_NVTX_ CUDNN_LOG CUDNN_NVTX_ CUDNN_FRONTEND_LOG_";
+
+bool reaches_arithmetic(std::string_view variable) {
+  const auto begins = [variable](std::string_view with) { return variable.starts_with(with); };
+  return std::ranges::any_of(split(kOfArithmetic, ' '), begins) &&
+         std::ranges::none_of(split(kWithoutBits, ' '), begins);
+}
+
 std::string_view arithmetic_of(const Device& device) { return is_gpu(device) ? any_gpu : device.kind; }
 
 void append_item(std::vector<Device>& devices, std::string_view list, std::string_view item) {
@@ -190,7 +210,8 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
   }
 }
 
-std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job) {
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
+                                                                    const Environment& inherited) {
   const std::string count = std::to_string(job.threads);
   // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
   std::vector<std::pair<std::string, std::string>> environment = {
@@ -212,6 +233,10 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
         environment.end(),
         {{"ATEN_CPU_CAPABILITY", "default"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"MKL_CBWR", "COMPATIBLE"}});
   }
+  std::set<std::string, std::less<>> said;
+  for (const auto& [name, value] : environment) said.insert(name);
+  for (const auto& [name, value] : inherited)
+    if (reaches_arithmetic(name) && !said.contains(name)) environment.emplace_back(name, "");
   return environment;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/launch/allocation.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
@@ -55,7 +56,9 @@ struct Permissions {
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions);
 
 // What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
-// threads and the precision of the job: for ChildOptions::environment.
-std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job);
+// threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of
+// how libraries compute (MKL_CBWR, OMP_DYNAMIC, …) is taken away, so that it does not reach the bits.
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
+                                                                    const Environment& inherited);
 
 }  // namespace estrain::launch

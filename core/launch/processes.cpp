@@ -28,7 +28,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");
   if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");
   if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
-  options.environment = device_environment(start.device, start.job);
+  options.environment = device_environment(start.device, start.job, own_environment());
   options.inherited = {shared.memory, shared.doorbell, theirs.descriptor()};
   options.output = run.worker_log(start.id);
   options.ignored_signals = kStopSignals;

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 
 namespace estrain::testing {
 namespace {
@@ -57,6 +58,23 @@ TEST_CASE("lenet with augmentation and momentum, not clipped: no trace of nine p
 TEST_CASE("resnet18 with batch norm's buffers and augmentation: no trace of the placement") {
   const ScratchFolder folder;
   check_same_on_all(resnet18_job(), kFewPlacements, folder);
+}
+
+TEST_CASE("no trace of what the environment tells libraries about computing") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", resnet18_job());
+  const Words two_threads = {"--set", "job.threads=2", "--set", "train.steps=2"};
+  const std::string undisturbed = train_on(folder, spec, "2", two_threads);
+  const auto check_no_trace = [&] {
+    CHECK(difference(undisturbed, train_on(folder, spec, "2", two_threads)).text == "");
+  };
+  {
+    const Setting aten("ATEN_CPU_CAPABILITY", "default"), onednn("ONEDNN_MAX_CPU_ISA", "SSE41"),
+        mkl("MKL_CBWR", "COMPATIBLE");
+    check_no_trace();
+  }
+  const Setting limit("OMP_THREAD_LIMIT", "1"), dynamic("OMP_DYNAMIC", "true");
+  check_no_trace();
 }
 
 TEST_CASE("at D0 the sums go left to right: repeatable on one placement, other bits on another") {
