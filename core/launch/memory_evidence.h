@@ -4,8 +4,7 @@
 //   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Often not
 //      readable for users, and in a container the process ids differ.
 //   2. The memory cgroup of this process, which its children are in too, counts kills among its members, whoever ran
-//   out
-//      of memory: memory.events (version 2) or memory.oom_control (version 1).
+//      out of memory: memory.events (version 2) or memory.oom_control (version 1).
 //   3. Where there is no such group, /proc/vmstat counts the kills of the whole machine.
 //
 // A counter does not say who was killed, so each kill that was counted explains one death.

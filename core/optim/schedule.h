@@ -7,9 +7,8 @@
 //   step       StepLR(period, gamma)
 //   cosine     CosineAnnealingLR(period, eta_min)
 //   linear     LinearLR(start_factor, end_factor, period)
-//   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which starts
-//   the
-//              second schedule by its closed form (constant is ConstantLR(factor=1) there)
+//   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which
+//              starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //
 // A schedule is a function of its settings, the base lr and the number of calls: nothing of it needs saving.
 

@@ -7,8 +7,8 @@
 // launcher is gone it saves the committed state and ends, holding the run directory's lock until then.
 //
 //   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
-//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n} | {"say": "save_failed", "step": t,
-//   "error": …}
+//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
+//                       | {"say": "save_failed", "step": t, "error": …}
 //                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
 //                       | {"say": "skipped", "step": t, "why": …, "rank": r, "tensor": …}    no update; rank and tensor
 //                                                                                            where one is to blame

@@ -3,8 +3,7 @@
 //
 // New values are written to the copy of the next step. Three ways, the same bits:
 //  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
-//  while
-//    that gradient is in cache (the weights that the backward pass still reads are the old copy's);
+//    while that gradient is in cache (the weights that the backward pass still reads are the old copy's);
 //  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
 //
