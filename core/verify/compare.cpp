@@ -22,6 +22,24 @@ bool earlier(const Difference& a, const Difference& b) {
   return std::tie(a.step, a.evidence) < std::tie(b.step, b.evidence);
 }
 
+std::string end_of(const std::string& file, bool empty, Step last) {
+  return empty ? fmt::format("{} has no step", file) : fmt::format("{} ends at step {}", file, last);
+}
+
+// Both records of a run grow together.
+std::string short_file(const Subject& run) {
+  if (!run.fingerprints || (run.spec && !run.spec->logging.fingerprints)) return "";
+  const bool no_losses = run.metrics.steps.empty(), no_digests = run.fingerprints->size() == 0;
+  const Step losses = no_losses ? Step(0) : run.metrics.steps.back().step;
+  const Step digests = no_digests ? Step(0) : run.fingerprints->step(run.fingerprints->size() - 1);
+  if (losses == digests) return "";
+  const std::string metrics = end_of(run.path + "/metrics.jsonl", no_losses, losses);
+  const std::string fingerprints = end_of(run.path + "/fingerprints", no_digests, digests);
+  const auto& [shorter, longer] =
+      losses < digests ? std::pair(metrics, fingerprints) : std::pair(fingerprints, metrics);
+  return fmt::format("torn or cut short: {}, {}", shorter, longer);
+}
+
 SideSummary summarize(const Subject& subject) {
   SideSummary side;
   side.path = subject.path;
@@ -31,6 +49,7 @@ SideSummary summarize(const Subject& subject) {
     side.first = subject.metrics.steps.front().step;
     side.last = subject.metrics.steps.back().step;
   }
+  side.short_file = short_file(subject);
   side.unreadable = subject.unreadable;
   side.stages = subject.stages;
   side.processor = subject.processor;
@@ -102,7 +121,8 @@ class Search {
       consider(Difference{first, Evidence::tensors, {}, {}, {}, names_of_one_only(names_a, names_b)});
       return;
     }
-    result_.digests = static_cast<int64_t>(names_a.size());
+    result_.states = common_steps(*a_.fingerprints, *b_.fingerprints);
+    if (result_.states.count > 0) result_.digests = static_cast<int64_t>(names_a.size());
     consider(first_record_difference(*a_.fingerprints, *b_.fingerprints));
   }
 
@@ -123,7 +143,7 @@ class Search {
       if (!of_interest(step)) return;
       const auto a = open_checkpoint(a_, step), b = open_checkpoint(b_, step_of_b);
       if (!a || !b) continue;
-      compared_something_ = true;
+      compared_ = std::max(compared_, std::optional(step));
       std::optional<Difference> found = compare_pair(*a, *b);
       if (found)
         consider(std::move(found));
@@ -145,14 +165,13 @@ class Search {
   }
 
   void search_own_records() {
-    search_own_records("A", a_, "B", b_);
-    search_own_records("B", b_, "A", a_);
-    std::sort(result_.recorded.begin(), result_.recorded.end());
-    result_.recorded.erase(std::unique(result_.recorded.begin(), result_.recorded.end()), result_.recorded.end());
+    search_own_records("A", a_, "B", b_, result_.a.recorded);
+    search_own_records("B", b_, "A", a_, result_.b.recorded);
   }
 
   // Each checkpoint of `side` with what it recorded, or the other one did where it did not.
-  void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other) {
+  void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other,
+                          std::vector<Step>& as_recorded) {
     for (const auto& [step, path] : subject.checkpoints) {
       if (!of_interest(step)) continue;
       const bool own = has_record(subject, step);
@@ -161,9 +180,9 @@ class Search {
       if (!file) continue;
       const record::FingerprintReader& fingerprints = own ? *subject.fingerprints : *other.fingerprints;
       std::vector<std::string> names = unlike_record(*file, present_, fingerprints, *fingerprints.find(step));
-      compared_something_ = compared_something_ || !own;
+      if (!own) compared_ = std::max(compared_, std::optional(step));
       if (names.empty()) {
-        result_.recorded.push_back(step);
+        as_recorded.push_back(step);
         continue;
       }
       const std::string remark = fmt::format("the checkpoint of {} is not the state that {} recorded at step {}: {}",
@@ -185,14 +204,18 @@ class Search {
   }
 
   void require_something_compared() const {
-    if (result_.steps > 0 || compared_something_ || result_.difference) return;
+    if (result_.steps > 0 || result_.states.count > 0 || result_.difference) return;
+    // That two runs began alike tells nothing of steps that one of them has recorded.
+    const bool recorded_steps = result_.a.steps > 0 || result_.b.steps > 0;
+    const bool only_the_start = a_.is_run && b_.is_run && recorded_steps && compared_ == Step(0);
+    if (compared_ && !only_the_start) return;
     throw Error::make(Fault::mismatch, "{} and {} have no step in common to compare", a_.path, b_.path)
         .advise("compare runs that overlap, or checkpoints of the same step");
   }
 
   Step last_compared() const {
-    Step last = result_.last;
-    for (const std::vector<Step>* compared : {&result_.checkpoints, &result_.recorded})
+    Step last = std::max(result_.last, result_.states.last);
+    for (const std::vector<Step>* compared : {&result_.checkpoints, &result_.a.recorded, &result_.b.recorded})
       if (!compared->empty()) last = std::max(last, compared->back());
     return result_.difference ? std::max(last, result_.difference->step) : last;
   }
@@ -220,7 +243,7 @@ class Search {
   const Subject &a_, &b_;
   Comparison result_;
   PresentDigests present_;
-  bool compared_something_ = false;
+  std::optional<Step> compared_;  // the last one whose checkpoint was held against what the other side has
 };
 
 }  // namespace

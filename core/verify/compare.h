@@ -9,7 +9,8 @@
 
 namespace estrain::verify {
 
-// Throws Fault::mismatch if the two have nothing in common to compare, and what open_subject throws.
+// Throws Fault::mismatch if the two have nothing in common to compare, of two runs nothing but their start, and what
+// open_subject throws.
 Comparison compare(const std::string& a, const std::string& b);
 Comparison compare(const Subject& a, const Subject& b);
 

@@ -35,13 +35,20 @@ struct Difference {
   std::vector<std::string> remarks;       // sentences: which checkpoint is not what its run recorded, …
 };
 
+struct CommonSteps {
+  int64_t count = 0;
+  Step first, last;
+};
+
 // What is known of one side, for the report.
 struct SideSummary {
   std::string path;
   bool is_run = false;
   int64_t steps = 0;  // recorded
   Step first, last;
+  std::string short_file;  // which of its records ends before the other, as a sentence; empty if neither does
   std::vector<UnreadableCheckpoint> unreadable;
+  std::vector<Step> recorded;  // its checkpoints found to be what was recorded at their step
   std::vector<Stage> stages;
   std::string processor;  // from its checkpoints; empty if there is none
 };
@@ -50,12 +57,12 @@ struct Comparison {
   SideSummary a, b;
   std::vector<std::string> spec_keys;  // that differ and define the bits: the two are not expected to agree
   std::string changes;                 // how the change logs differ; empty if they do not
-  int64_t steps = 0;                   // in common
+  int64_t steps = 0;                   // whose losses both recorded
   Step first, last;                    // of them
   int64_t ests = 0;                    // whose losses were compared at every step
-  int64_t digests = 0;                 // compared at every step; 0: one side recorded none
+  int64_t digests = 0;                 // compared at each step of `states`; 0: one side recorded none
+  CommonSteps states;                  // steps whose digests both recorded
   std::vector<Step> checkpoints;       // of both, compared tensor by tensor and equal
-  std::vector<Step> recorded;          // checkpoints of either found to be what was recorded at their step
   std::optional<Difference> difference;
   std::optional<Step> replay_from;  // the last checkpoint before the difference that both have and that is equal
 

@@ -15,10 +15,9 @@ std::string to_text(const Comparison& comparison);
 std::string describe(const TensorDifference& tensor);
 Json to_json(const TensorDifference& tensor);
 
-// {"identical", "a", "b", "steps": {"common", "first", "last"}, "ests", "digests", "checkpoints", "recorded",
-// "spec_keys",
-//  "changes", "replay_from", "difference": null or {"step", "evidence", "losses", "digests", "tensors", "remarks",
-//  "stage_a", "stage_b"}}
+// {"identical", "a", "b", "steps": {"common", "first", "last"}, "ests", "digests", "states": as steps, "checkpoints",
+//  "spec_keys", "changes", "replay_from", "difference": null or {"step", "evidence", "losses", "digests", "tensors",
+//  "remarks", "stage_a", "stage_b"}}
 Json to_json(const Comparison& comparison);
 
 }  // namespace estrain::verify

@@ -42,6 +42,8 @@ Json side_json(const SideSummary& side) {
   return {{"path", side.path},
           {"kind", side.is_run ? "run" : "checkpoint"},
           {"steps", side.steps},
+          {"short_file", side.short_file},
+          {"recorded", steps_json(side.recorded)},
           {"processor", side.processor},
           {"unreadable", unreadable}};
 }
@@ -93,8 +95,11 @@ Json to_json(const Comparison& comparison) {
           {"steps", {{"common", comparison.steps}, {"first", comparison.first.value}, {"last", comparison.last.value}}},
           {"ests", comparison.ests},
           {"digests", comparison.digests},
+          {"states",
+           {{"common", comparison.states.count},
+            {"first", comparison.states.first.value},
+            {"last", comparison.states.last.value}}},
           {"checkpoints", steps_json(comparison.checkpoints)},
-          {"recorded", steps_json(comparison.recorded)},
           {"spec_keys", comparison.spec_keys},
           {"changes", comparison.changes},
           {"replay_from", comparison.replay_from ? Json(comparison.replay_from->value) : Json()},

@@ -36,34 +36,55 @@ void add_sides(const Comparison& comparison, std::string& text) {
     text += fmt::format("  made from specs that differ in what defines the bits: {}\n",
                         fmt::join(comparison.spec_keys, ", "));
   if (!comparison.changes.empty()) text += fmt::format("  {}\n", comparison.changes);
-  if (comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
+  if (comparison.steps > 0 && comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
     text += fmt::format("  A has {}, B {}: compared the {} in common\n", plural(comparison.a.steps, "step"),
                         comparison.b.steps, comparison.steps);
-  for (const SideSummary* side : {&comparison.a, &comparison.b})
+  for (const SideSummary* side : {&comparison.a, &comparison.b}) {
+    if (!side->short_file.empty()) text += fmt::format("  {}\n", side->short_file);
     for (const UnreadableCheckpoint& damaged : side->unreadable)
       text += fmt::format("  not compared: {}\n", damaged.why);
+  }
+}
+
+std::string losses_and_digests(const Comparison& comparison) {
+  const std::string losses = fmt::format("losses of {}", plural(comparison.ests, "EST"));
+  const std::string digests = plural(comparison.digests, "digest");
+  const int64_t steps = comparison.steps, states = comparison.states.count;
+  if (steps == 0) return states == 0 ? "" : fmt::format("{} at {}, no losses", digests, plural(states, "step"));
+  if (states == 0) return losses + " at every step (not both recorded fingerprints)";
+  if (states == steps) return fmt::format("{} and {} at every step", losses, digests);
+  return fmt::format("{} at {}, {} at {} of {}", losses, plural(steps, "step"), digests, std::min(states, steps),
+                     plural(std::max(states, steps), "step"));
+}
+
+std::string as_recorded(const Comparison& comparison) {
+  const std::vector<Step>&a = comparison.a.recorded, &b = comparison.b.recorded;
+  if (a == b) return fmt::format("checkpoints are what was recorded at step {}", fmt::join(a, ", "));
+  std::string text;
+  for (const auto& [side, steps] : {std::pair("A", &a), std::pair("B", &b)})
+    if (!steps->empty())
+      text += fmt::format("{}{}'s checkpoints are what was recorded at step {}", text.empty() ? "" : ", ", side,
+                          fmt::join(*steps, ", "));
+  return text;
 }
 
 std::string what_was_compared(const Comparison& comparison) {
-  std::vector<std::string> parts;
-  if (comparison.steps > 0) parts.push_back(fmt::format("losses of {}", plural(comparison.ests, "EST")));
-  if (comparison.digests > 0) parts.push_back(fmt::format("{}", plural(comparison.digests, "digest")));
-  std::string text = fmt::format("{}", fmt::join(parts, " and "));
-  if (!parts.empty()) text += " at every step";
-  if (comparison.steps > 0 && comparison.digests == 0) text += " (not both recorded fingerprints)";
+  std::string text = losses_and_digests(comparison);
   if (!comparison.checkpoints.empty())
     text += fmt::format("{}every tensor of the checkpoints of step {}", text.empty() ? "" : "; ",
                         fmt::join(comparison.checkpoints, ", "));
-  if (!comparison.recorded.empty())
-    text += fmt::format("{}checkpoints are what was recorded at step {}", text.empty() ? "" : "; ",
-                        fmt::join(comparison.recorded, ", "));
+  if (!comparison.a.recorded.empty() || !comparison.b.recorded.empty())
+    text += (text.empty() ? "" : "; ") + as_recorded(comparison);
   return text;
 }
 
 std::string verdict(const Comparison& comparison) {
-  if (comparison.steps == 0) return "identical: bit for bit\n";
-  return fmt::format("identical: bit for bit over {} ({} to {})\n", plural(comparison.steps, "step"), comparison.first,
-                     comparison.last);
+  const CommonSteps losses{comparison.steps, comparison.first, comparison.last}, &states = comparison.states;
+  if (losses.count == 0 && states.count == 0) return "identical: bit for bit\n";
+  const bool by_states = losses.count == 0 || (states.count > 0 && states.count < losses.count);
+  const CommonSteps& all = by_states ? states : losses;
+  return fmt::format("identical: bit for bit over {} ({} to {}){}\n", plural(all.count, "step"), all.first, all.last,
+                     by_states && losses.count > 0 ? fmt::format(", in their losses over {}", losses.count) : "");
 }
 
 std::string describe(const LossDifference& loss) {

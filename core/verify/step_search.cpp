@@ -64,6 +64,18 @@ CommonSteps common_steps(const record::Metrics& a, const record::Metrics& b) {
   return common;
 }
 
+CommonSteps common_steps(const FingerprintReader& a, const FingerprintReader& b) {
+  CommonSteps common;
+  const auto visit = [&](size_t i, size_t) {
+    if (common.count++ == 0) common.first = a.step(i);
+    common.last = a.step(i);
+    return true;
+  };
+  for_each_common(
+      a.size(), b.size(), [&](size_t i) { return a.step(i); }, [&](size_t j) { return b.step(j); }, visit);
+  return common;
+}
+
 std::optional<Difference> first_loss_difference(const record::Metrics& a, const record::Metrics& b) {
   std::optional<Difference> found;
   for_each_common(a.steps, b.steps, [&](const StepRecord& of_a, const StepRecord& of_b) {

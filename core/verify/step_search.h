@@ -7,13 +7,9 @@
 
 namespace estrain::verify {
 
-struct CommonSteps {
-  int64_t count = 0;
-  Step first, last;
-};
-
-// Steps whose losses both recorded.
+// Steps whose losses, or whose digests, both recorded.
 CommonSteps common_steps(const record::Metrics& a, const record::Metrics& b);
+CommonSteps common_steps(const record::FingerprintReader& a, const record::FingerprintReader& b);
 
 // The first step at which an EST's loss differs in any bit, with all that differ there. A mean that differs although
 // the ESTs' losses agree counts too: it has no LossDifference.

@@ -66,7 +66,7 @@ TEST_CASE("equal runs are identical, whatever they ran on") {
   CHECK(comparison.ests == 2);
   CHECK(comparison.digests == 5);
   CHECK(numbers(comparison.checkpoints) == std::vector<int64_t>{0, 10, 20});
-  CHECK(numbers(comparison.recorded) == std::vector<int64_t>{10, 20});
+  CHECK(numbers(comparison.a.recorded) == std::vector<int64_t>{10, 20});
   CHECK(comparison.spec_keys.empty());
   CHECK(to_text(comparison) == "identical: bit for bit over 20 steps (1 to 20)\n  A: " + runs.a +
                                    " (steps 1 to 20)\n  B: " + runs.b +
@@ -215,7 +215,7 @@ TEST_CASE("a checkpoint that only one run has is held against what was recorded"
   const TwoRuns runs;
   FakeRun{}.write(runs.a);
   FakeRun{.checkpoint_every = 0}.write(runs.b);
-  CHECK(numbers(compare(runs.a, runs.b).recorded) == std::vector<int64_t>{10, 20});
+  CHECK(numbers(compare(runs.a, runs.b).a.recorded) == std::vector<int64_t>{10, 20});
   nudge_file(checkpoint_path(runs.a, 10), "model/fc.bias", 0);
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
@@ -301,7 +301,7 @@ TEST_CASE("two checkpoints, and a run with a checkpoint") {
   // A run that has no checkpoint of that step, but recorded it.
   std::filesystem::remove(a20);
   CHECK(compare(runs.a, b20).difference->digests == std::vector<std::string>{"fc.bias"});
-  CHECK(numbers(compare(runs.a, b10).recorded) == std::vector<int64_t>{10});
+  CHECK(numbers(compare(runs.a, b10).b.recorded) == std::vector<int64_t>{10});
 }
 
 TEST_CASE("specs and change logs that differ are said up front") {
@@ -333,8 +333,33 @@ TEST_CASE("runs without fingerprints are compared by losses and checkpoints, and
   const Comparison comparison = compare(runs.a, runs.b);
   CHECK(comparison.identical());
   CHECK(comparison.digests == 0);
-  CHECK(numbers(comparison.recorded) == std::vector<int64_t>{10, 20});
+  CHECK(numbers(comparison.a.recorded) == std::vector<int64_t>{10, 20});
   CHECK(contains(to_text(comparison), "(not both recorded fingerprints)"));
+}
+
+TEST_CASE("records that are torn are named, and no more is said to be equal than was compared") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{}.write(runs.b);
+  for (const int64_t step : {10, 20}) std::filesystem::remove(checkpoint_path(runs.b, step));
+  const std::string fingerprints = runs.b + "/fingerprints";
+  std::filesystem::resize_file(fingerprints, std::filesystem::file_size(fingerprints) - 10 * 7 * 8 - 13);
+  const std::string text = to_text(compare(runs.a, runs.b));
+  CHECK(text.starts_with("identical: bit for bit over 9 steps (1 to 9), in their losses over 20\n"));
+  CHECK(contains(
+      text, "torn or cut short: " + fingerprints + " ends at step 9, " + runs.b + "/metrics.jsonl ends at step 20\n"));
+  CHECK(contains(text, "losses of 2 ESTs at 20 steps, 5 digests at 9 of 20 steps"));
+  CHECK(contains(text, "; A's checkpoints are what was recorded at step 10, 20\n"));
+  CHECK(to_json(compare(runs.a, runs.b)).at("states").at("common") == 9);
+
+  replace_bytes(runs.b + "/metrics.jsonl", "");
+  const std::string no_losses = to_text(compare(runs.a, runs.b));
+  CHECK(no_losses.starts_with("identical: bit for bit over 9 steps (1 to 9)\n"));
+  CHECK(contains(no_losses, runs.b + "/metrics.jsonl has no step"));
+  CHECK(contains(no_losses, "compared: 5 digests at 9 steps, no losses; "));
+
+  std::filesystem::remove(fingerprints);  // the checkpoints of step 0 are equal, and that is all
+  CHECK(error_of([&] { (void)compare(runs.a, runs.b); }).fault() == Fault::mismatch);
 }
 
 TEST_CASE("nothing in common, no run, damaged records: an error, not a verdict") {
