@@ -1,6 +1,8 @@
 #include "core/launch/replay.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "core/base/child_process.h"
 #include "core/base/files.h"
@@ -11,19 +13,48 @@
 namespace estrain::launch {
 namespace {
 
-// The device list of the stage that `run` was in after `step`.
-std::string devices_at(const RunDirectory& directory, Step step) {
-  std::string devices = "1";
-  for_each_object(directory.events(), [&](const Json& event) {
-    if (event.value("event", "") != "stage" || event.value("step", INT64_C(0)) > step.value) return;
-    devices.clear();
-    for (size_t i = 0; i < event.at("devices").size(); ++i) {
-      const Json& range = event.at("ranges").at(i);
-      devices += fmt::format("{}{}={}", i > 0 ? "," : "", event.at("devices").at(i).get<std::string>(),
-                             range.at(1).get<int64_t>() - range.at(0).get<int64_t>());
-    }
-  });
+// What a run was on from a step on.
+struct Placement {
+  Step from;
+  std::string devices;
+};
+
+std::string device_list(const Json& stage) {
+  std::string devices;
+  for (size_t i = 0; i < stage.at("devices").size(); ++i) {
+    const Json& range = stage.at("ranges").at(i);
+    devices += fmt::format("{}{}={}", i > 0 ? "," : "", stage.at("devices").at(i).get<std::string>(),
+                           range.at(1).get<int64_t>() - range.at(0).get<int64_t>());
+  }
   return devices;
+}
+
+// Of the steps behind `from` up to `to`, by events.jsonl. Where the run went back to a checkpoint, what it was on in
+// the end counts.
+std::vector<Placement> placements(const RunDirectory& directory, Step from, Step to) {
+  std::vector<Placement> all = {{from, "1"}};
+  for_each_object(directory.events(), [&](const Json& event) {
+    if (event.value("event", "") != "stage") return;
+    const Step since = std::max(from, Step(event.value("step", INT64_C(0))));
+    while (!all.empty() && all.back().from >= since) all.pop_back();
+    const std::string devices = device_list(event);
+    if (since < to && (all.empty() || all.back().devices != devices)) all.push_back({since, devices});
+  });
+  return all;
+}
+
+// Goes on in `folder` from its newest checkpoint.
+void go_on(const std::string& folder, Step to, const std::string& devices) {
+  ChildOptions options;
+  options.arguments = {
+      own_executable(), "train", "--resume",      "--run",          folder, "--set", fmt::format("train.steps={}", to),
+      "--devices",      devices, "--allow-mixed", "--oversubscribe"};
+  options.output = fmt::format("{}/replay-to-{}.log", folder, to);
+  const ChildEnd end = ChildProcess::start(options).wait();
+  if (end.signaled || end.code != 0) {
+    throw Error::make(Fault::peer, "replay on {} up to step {} ended with {}", devices, to, end.text())
+        .advise("see " + options.output);
+  }
 }
 
 }  // namespace
@@ -38,24 +69,11 @@ void replay(const std::string& run, Step from, Step to, const std::string& folde
   make_folders(copy.checkpoints());
   std::filesystem::copy_file(original.spec(), copy.spec());
   std::filesystem::copy_file(source, checkpoint::CheckpointDirectory(copy.checkpoints()).path_of(from));
-  ChildOptions options;
-  options.arguments = {own_executable(),
-                       "train",
-                       "--resume",
-                       "--run",
-                       folder,
-                       "--set",
-                       fmt::format("train.steps={}", to),
-                       "--devices",
-                       devices_at(original, from),
-                       "--allow-mixed",
-                       "--oversubscribe"};
-  options.output = folder + "/replay.log";
-  const ChildEnd end = ChildProcess::start(options).wait();
-  if (end.signaled || end.code != 0) {
-    throw Error::make(Fault::peer, "replay of {} from step {} to {} ended with {}", run, from, to, end.text())
-        .advise("see " + options.output);
-  }
+  const std::vector<Placement> stages = placements(original, from, to);
+  with_context(fmt::format("{} from step {} on", run, from), [&] {
+    for (size_t i = 0; i < stages.size(); ++i)
+      go_on(folder, i + 1 < stages.size() ? stages[i + 1].from : to, stages[i].devices);
+  });
 }
 
 }  // namespace estrain::launch

@@ -56,6 +56,17 @@ SideSummary summarize(const Subject& subject) {
   return side;
 }
 
+// That of the stage that computed the step, by a checkpoint of that stage.
+std::string processor_at(const Subject& subject, Step step) {
+  std::string processor;
+  for (const auto& [saved, file] : subject.checkpoints) {
+    if (stage_of(subject.stages, saved) != stage_of(subject.stages, step)) continue;
+    processor = file.meta().cpu;
+    if (saved >= step) break;
+  }
+  return processor;
+}
+
 std::vector<std::string> names_of_one_only(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> remarks;
   const auto list = [&](const char* side, const std::vector<std::string>& of, const std::vector<std::string>& other) {
@@ -222,6 +233,8 @@ class Search {
 
   // What else is known of the state in which the difference shows.
   void describe(Difference& difference) {
+    result_.a.processor = processor_at(a_, difference.step);
+    result_.b.processor = processor_at(b_, difference.step);
     for (const Step step : result_.checkpoints)
       if (step < difference.step) result_.replay_from = step;
     if (difference.evidence == Evidence::tensors) return;

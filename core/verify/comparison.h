@@ -50,7 +50,7 @@ struct SideSummary {
   std::vector<UnreadableCheckpoint> unreadable;
   std::vector<Step> recorded;  // its checkpoints found to be what was recorded at their step
   std::vector<Stage> stages;
-  std::string processor;  // from its checkpoints; empty if there is none
+  std::string processor;  // by its checkpoints: at the step of the difference, or the last one; empty if not known
 };
 
 struct Comparison {

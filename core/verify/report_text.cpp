@@ -130,8 +130,10 @@ void add_difference(const Comparison& comparison, std::string& text) {
     text += fmt::format("  and {} more tensors\n", difference.tensors.size() - tensors_at_most);
   add_stage("A", comparison.a, difference.step, text);
   add_stage("B", comparison.b, difference.step, text);
-  if (comparison.a.processor != comparison.b.processor)
-    text += fmt::format("  A's processor: {}; B's: {}\n", comparison.a.processor, comparison.b.processor);
+  const std::string &of_a = comparison.a.processor, &of_b = comparison.b.processor;
+  if (of_a != of_b)
+    text += fmt::format("  A's processor: {}; B's: {}\n", of_a.empty() ? "not known" : of_a,
+                        of_b.empty() ? "not known" : of_b);
   if (comparison.replay_from)
     text += fmt::format("  equal up to the checkpoints of step {}\n", *comparison.replay_from);
 }

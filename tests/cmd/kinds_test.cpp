@@ -105,6 +105,21 @@ TEST_CASE("a running job goes from kind to kind at D2 without a trace; below it 
   CHECK(estrain({"resize", at_d1.run(), "--devices", "cpu:sse", "--allow-mixed"}).code == 0);
 }
 
+TEST_CASE("verify --replay runs each stage on its own devices again" * doctest::skip(!has_avx2())) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const Words to_4 = {"--set", "train.steps=4"}, to_8 = {"--set", "train.steps=8"};
+  const std::string stayed = train_on(folder, spec, kinds()[0], to_8);
+  const std::string moved = train_on(folder, spec, kinds()[0], to_4);
+  REQUIRE(estrain({"train", "--resume", "--run", moved, "--devices", kinds().back(), "--allow-mixed", "--set",
+                   "train.steps=8"})
+              .code == 0);
+  const Ended compared = estrain({"verify", stayed, moved, "--replay"});
+  INFO(compared.shown());
+  CHECK(compared.code == 3);
+  CHECK(compared.says("replay: the difference repeats: run again from step 0"));
+}
+
 TEST_CASE("a resume with other kernels is refused") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());

@@ -129,6 +129,22 @@ TEST_CASE("a parameter off by one ulp at one step is named exactly from the chec
   CHECK(contains(text, "B ran on: cpu (1 worker), since step 9"));
 }
 
+TEST_CASE("the processors named are those at the step of the difference") {
+  const TwoRuns runs;
+  FakeRun{.events = stage_line(0, {"cpu"})}.write(runs.a);
+  const std::string moved = stage_line(0, {"cpu"}) + stage_line(13, {"cpu:avx2"});
+  for (const auto& [step, processor] : {std::pair(12, "a processor"), {14, "another"}}) {
+    FakeRun{.checkpoint_every = 5,
+            .events = moved,
+            .new_processor_after = 13,
+            .disturb = nudge(step, "/model/fc.weight", 8)}
+        .write(runs.b);
+    CHECK(compare(runs.a, runs.b).a.processor == "a processor");
+    CHECK(compare(runs.a, runs.b).b.processor == processor);
+    std::filesystem::remove_all(runs.b);
+  }
+}
+
 TEST_CASE("between checkpoints the digest names the tensor; optimizer, buffers and generators too") {
   for (const auto& [path, name] :
        {std::pair("/model/fc.bias", "fc.bias"), std::pair("/optimizer/fc.bias/momentum_buffer", "fc.bias"),

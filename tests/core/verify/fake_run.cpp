@@ -153,7 +153,7 @@ void FakeRun::write(const std::string& folder) const {
                                                .changes = changes,
                                                .stages = "[" + stage_line(0, {"cpu"}) + "]",
                                                .devices = "cpu",
-                                               .cpu = "a processor"};
+                                               .cpu = step > new_processor_after ? "another" : "a processor"};
       checkpoints.publish(state.layout, reinterpret_cast<const std::byte*>(state.words.data()), meta);
     }
   }

@@ -28,6 +28,7 @@ struct FakeRun {
   std::string spec = fake_spec(0);
   std::string events = "";
   std::string changes = "";
+  int64_t new_processor_after = 1000;  // the step after which its checkpoints are of another processor
   // Called with every step's state before it is recorded, and with its losses.
   std::function<void(int64_t step, FakeState& state)> disturb = nullptr;
   std::function<void(int64_t step, std::vector<float>& losses)> disturb_losses = nullptr;
