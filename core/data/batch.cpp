@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "core/base/error.h"
+
 namespace estrain::data {
 namespace {
 
@@ -18,6 +20,11 @@ std::shared_ptr<std::byte> ordinary_memory(size_t bytes) {
 
 BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory) {
   const size_t samples = static_cast<size_t>(capacity);
+  if (size_t bytes; __builtin_mul_overflow(samples, shape.bytes() + 64, &bytes)) {
+    throw Error::make(Fault::infeasible, "a mini-batch of {} samples of {} bytes is more than can be addressed",
+                      capacity, shape.bytes())
+        .advise("lower data.batch or train.eval_batch");
+  }
   targets_at_ = round_up(samples * shape.input_bytes());
   indices_at_ = targets_at_ + round_up(samples * static_cast<size_t>(shape.targets()) * sizeof(int64_t));
   const size_t bytes = indices_at_ + round_up(samples * sizeof(int64_t));

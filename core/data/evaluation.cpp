@@ -11,9 +11,12 @@ namespace {
 class EvaluationPlan : public BatchPlan {
  public:
   EvaluationPlan(int64_t samples, const EvaluationOptions& options)
-      : samples_(samples), batch_(options.batch), stride_(options.stride), number_(options.first) {
+      : samples_(samples),
+        batch_(std::min(options.batch, std::max<int64_t>(1, samples))),
+        stride_(options.stride),
+        number_(options.first) {
     if (batch_ < 1 || stride_ < 1 || number_ < 0)
-      throw Error::make(Fault::bug, "evaluation: batch {}, first {}, stride {}", batch_, number_, stride_);
+      throw Error::make(Fault::bug, "evaluation: batch {}, first {}, stride {}", options.batch, number_, stride_);
   }
 
   std::optional<BatchRequest> following() override {

@@ -8,7 +8,7 @@
 namespace estrain::data {
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
@@ -27,6 +27,7 @@ Sampler::Sampler(const Options& options) : options_(options) {
         n, ests, samples_per_est_, batch)
         .advise(fmt::format("set data.batch to at most {}, or data.drop_last = false", samples_per_est_));
   }
+  options_.batch = std::min(batch, samples_per_est_);
 }
 
 Sampler::Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed)

@@ -43,7 +43,7 @@ class Sampler {
   Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
 
   int64_t ests() const { return options_.ests; }
-  int64_t batch() const { return options_.batch; }
+  int64_t batch() const { return options_.batch; }                  // of an epoch's largest mini-batch
   int64_t samples_per_est() const { return samples_per_est_; }      // ceil(n / N): the length of every rank's list
   int64_t batches_per_epoch() const { return batches_per_epoch_; }  // steps of an epoch
 

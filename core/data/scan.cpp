@@ -203,6 +203,11 @@ void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context
 }
 
 void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optional<int64_t> classes) {
+  try {
+    require_room(section, classes);
+  } catch (const Error& error) {
+    return scan.findings.push_back(Finding::of("data", error));
+  }
   scan.classes = classes.value_or(synthetic_classes);
   scan.train_samples = section.samples;
   scan.findings.push_back(Finding::fine(

@@ -1,5 +1,7 @@
 #include "core/data/synthetic.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -113,13 +115,26 @@ void SyntheticBytes::write(int64_t index, uint8_t* out) const {
   }
 }
 
+int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes) {
+  constexpr int64_t most = int64_t{4} << 30;
+  const int64_t copies = classes.value_or(synthetic_classes);
+  int64_t elements = 1;
+  for (const int64_t length : section.shape)
+    if (__builtin_mul_overflow(elements, length, &elements)) elements = most;
+  if (elements <= most / copies) return elements;
+  throw Error::make(Fault::infeasible,
+                    "made-up samples of [{}] in {} classes need a pattern of that size for each: over 4 GiB",
+                    fmt::join(section.shape, ", "), copies)
+      .advise("use a smaller data.shape or fewer model.classes");
+}
+
 DataPair open_synthetic(const spec::DataSection& section, uint64_t seed, std::optional<int64_t> classes) {
   const auto& shape = section.shape;
   if ((shape.size() != 1 && shape.size() != 3) || std::ranges::any_of(shape, [](int64_t dim) { return dim < 1; }))
     throw Error(Fault::spec, "data.shape must be [channels, height, width] or [length], all positive");
   if (section.samples < 1) throw Error(Fault::spec, "data.samples must be positive");
   if (shape.size() == 1) refuse_image_keys(section);
-  const int64_t elements = shape.size() == 1 ? shape[0] : shape[0] * shape[1] * shape[2];
+  const int64_t elements = require_room(section, classes);
   const auto bytes = std::make_shared<const SyntheticBytes>(seed, classes.value_or(synthetic_classes), elements);
   const int64_t test_samples = std::max<int64_t>(section.samples / 8, 1);
   return {make(section, {bytes, 0, section.samples}), make(section, {bytes, section.samples, test_samples})};

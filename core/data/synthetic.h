@@ -39,7 +39,11 @@ class SyntheticBytes {
   std::vector<uint8_t> prototypes_;  // classes x elements, rounded up to whole Philox blocks
 };
 
-// Throws Fault::spec for a shape that is neither [channels, height, width] nor [length], or transforms that do not fit.
+// Numbers of a sample. Throws Fault::infeasible where the prototypes would take more than 4 GiB.
+int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes);
+
+// Throws what require_room does, and Fault::spec for a shape that is neither [channels, height, width] nor [length], or
+// transforms that do not fit.
 DataPair open_synthetic(const spec::DataSection& section, uint64_t seed, std::optional<int64_t> classes);
 
 }  // namespace estrain::data

@@ -10,6 +10,8 @@
 namespace estrain::spec {
 namespace {
 
+constexpr int64_t kMostElements = 1'000'000'000;  // of a sample
+
 class Combinations {
  public:
   Combinations(const JobSpec& spec, const Document& document, Findings& findings)
@@ -48,6 +50,7 @@ class Combinations {
   }
   void classes();
   void image_files();
+  void shape();
   void crop();
   void channels();
 
@@ -126,8 +129,16 @@ void Combinations::image_files() {
           "data.test_images and data.test_labels are needed together");
 }
 
+void Combinations::shape() {
+  int64_t elements = 1;
+  for (const int64_t length : spec_.data.shape)
+    if (elements <= kMostElements) elements *= length;
+  require(elements <= kMostElements, {"data.shape"}, fmt::format("a sample of more than {} numbers", kMostElements));
+}
+
 void Combinations::images() {
   if (is_text()) return;
+  if (is_synthetic()) shape();
   const auto& data = spec_.data;
   const bool vectors = is_synthetic() && data.shape.size() != 3;
   for (const std::string_view key :

@@ -21,6 +21,12 @@ const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5"};
 const Words adaptive = {"adam", "adamw"};
 const Words changing = {"step", "cosine", "linear"};
 
+// Far more than anybody needs, and few enough that products of them can be taken.
+constexpr int64_t kMostUnits = 1'000'000;        // of a layer, a side of an image
+constexpr int64_t kMostSamples = 1'000'000'000;  // of a data set, a batch
+constexpr int64_t kMostSteps = 1'000'000'000'000;
+constexpr int64_t kMostSeconds = 1'000'000'000;
+
 std::vector<Key<JobSpec>> job_and_model_keys() {
   return {
       ESTRAIN_KEY(job.name).filled().not_in_bits().means("What the job is called: names its run directory."),
@@ -52,18 +58,30 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.init)
           .path()
           .means("HDF5 file with a PyTorch state_dict to start from; empty: initial weights from the seed."),
-      ESTRAIN_KEY(model.classes).min(1).unset("what the data set has; text: 256").means("Number of outputs."),
-      ESTRAIN_KEY(model.hidden).min(1).only("model.name", {"mlp"}).means("Width of each hidden layer."),
+      ESTRAIN_KEY(model.classes)
+          .min(1)
+          .max(kMostUnits)
+          .unset("what the data set has; text: 256")
+          .means("Number of outputs."),
+      ESTRAIN_KEY(model.hidden).min(1).max(kMostUnits).only("model.name", {"mlp"}).means("Width of each hidden layer."),
       ESTRAIN_KEY(model.dropout)
           .min(0)
           .below(1)
           .unset("gpt 0.1, vgg 0.5, mlp 0")
           .only("model.name", {"mlp", "vgg11", "vgg19", "gpt"})
           .means("Probability of dropping an activation."),
-      ESTRAIN_KEY(model.layers).min(1).only("model.name", {"gpt"}).means("Number of transformer blocks."),
-      ESTRAIN_KEY(model.heads).min(1).only("model.name", {"gpt"}).means("Attention heads of a block."),
-      ESTRAIN_KEY(model.width).min(1).only("model.name", {"gpt"}).means("Embedding width, a multiple of the heads."),
-      ESTRAIN_KEY(model.context).min(1).only("model.name", {"gpt"}).means("Length of a sequence in tokens."),
+      ESTRAIN_KEY(model.layers).min(1).max(10'000).only("model.name", {"gpt"}).means("Number of transformer blocks."),
+      ESTRAIN_KEY(model.heads).min(1).max(kMostUnits).only("model.name", {"gpt"}).means("Attention heads of a block."),
+      ESTRAIN_KEY(model.width)
+          .min(1)
+          .max(kMostUnits)
+          .only("model.name", {"gpt"})
+          .means("Embedding width, a multiple of the heads."),
+      ESTRAIN_KEY(model.context)
+          .min(1)
+          .max(kMostUnits)
+          .only("model.name", {"gpt"})
+          .means("Length of a sequence in tokens."),
       ESTRAIN_KEY(model.tied)
           .only("model.name", {"gpt"})
           .means("Whether the output projection shares the token embedding."),
@@ -88,7 +106,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.format", {"text"})
           .only("data.test_path", {""})
           .means("Last part of the text that is kept for evaluation."),
-      ESTRAIN_KEY(data.batch).min(1).means("Samples per EST and step."),
+      ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has its own random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
       ESTRAIN_KEY(data.channels)
@@ -98,6 +116,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .means("3 repeats a grey channel three times; 1 demands grey images."),
       ESTRAIN_KEY(data.resize)
           .min(1)
+          .max(kMostUnits)
           .lengths({0, 2})
           .only("data.format", image_formats)
           .means("[height, width] to which images are scaled, bilinearly."),
@@ -108,6 +127,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .means("Zero pixels added on each side, after resizing."),
       ESTRAIN_KEY(data.crop)
           .min(1)
+          .max(kMostUnits)
           .lengths({0, 2})
           .only("data.format", image_formats)
           .means("[height, width] cut out: at a random place in training, in the centre in evaluation."),
@@ -120,11 +140,13 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.std).above(0).only("data.format", image_formats).means("By which each channel is then divided."),
       ESTRAIN_KEY(data.shape)
           .min(1)
+          .max(kMostSamples)
           .lengths({1, 3})
           .only("data.format", {"synthetic"})
           .means("[channels, height, width] of an image, or [length] of a vector."),
       ESTRAIN_KEY(data.samples)
           .min(1)
+          .max(kMostSamples)
           .only("data.format", {"synthetic"})
           .means("Training samples; an eighth as many, at least one, for evaluation."),
       ESTRAIN_KEY(data.readers)
@@ -170,6 +192,7 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
       ESTRAIN_KEY(schedule.unit).means("What period and warmup count, and after what the schedule advances."),
       ESTRAIN_KEY(schedule.period)
           .min(1)
+          .max(kMostSteps)
           .only("schedule.name", changing)
           .means("Units between two drops (step), to the lowest rate (cosine), to the last factor (linear)."),
       ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step"}).means("Factor of each drop."),
@@ -184,7 +207,10 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .max(1)
           .only("schedule.name", {"linear"})
           .means("Factor on the learning rate after the period."),
-      ESTRAIN_KEY(schedule.warmup).min(0).means("Units of linear warm-up before the schedule; 0: none."),
+      ESTRAIN_KEY(schedule.warmup)
+          .min(0)
+          .max(kMostSteps)
+          .means("Units of linear warm-up before the schedule; 0: none."),
       ESTRAIN_KEY(schedule.warmup_start).above(0).max(1).means("Factor on the learning rate at the warm-up's start."),
   };
 }
@@ -193,20 +219,23 @@ std::vector<Key<JobSpec>> other_keys() {
   return {
       ESTRAIN_KEY(train.steps)
           .min(1)
+          .max(kMostSteps)
           .unset("train.epochs says")
           .not_in_bits()
           .means("Optimizer updates to do; give either this or train.epochs."),
       ESTRAIN_KEY(train.epochs)
           .min(1)
+          .max(kMostUnits)
           .unset("train.steps says")
           .not_in_bits()
           .means("Passes over the data to do; give either this or train.steps."),
       ESTRAIN_KEY(train.eval_every)
           .min(-1)
+          .max(kMostSteps)
           .words({{"epoch", 0}, {"never", -1}})
           .not_in_bits()
-          .means("Steps between evaluations."),
-      ESTRAIN_KEY(train.eval_batch).min(1).not_in_bits().means("Samples per batch of an evaluation."),
+          .means("Steps between evaluations; 0 is \"epoch\", after each one, and -1 \"never\"."),
+      ESTRAIN_KEY(train.eval_batch).min(1).max(kMostSamples).not_in_bits().means("Samples per batch of an evaluation."),
       ESTRAIN_KEY(train.clip_grad_norm)
           .min(0)
           .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
@@ -217,9 +246,14 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(checkpoint.every)
           .min(0)
+          .max(kMostSteps)
           .not_in_bits()
           .means("Steps between checkpoints; 0: only at step 0, at resizes, stops and the end."),
-      ESTRAIN_KEY(checkpoint.keep).min(1).not_in_bits().means("Newest checkpoints that stay, besides that of step 0."),
+      ESTRAIN_KEY(checkpoint.keep)
+          .min(1)
+          .max(kMostUnits)
+          .not_in_bits()
+          .means("Newest checkpoints that stay, besides that of step 0."),
 
       ESTRAIN_KEY(resources.devices)
           .takes_integer()
@@ -229,10 +263,12 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(recovery.retries)
           .min(0)
+          .max(30)
           .not_in_bits()
           .means("Faults at one step that the job recovers from; the next one there ends it."),
       ESTRAIN_KEY(recovery.hang_seconds)
           .min(0)
+          .max(kMostSeconds)
           .not_in_bits()
           .means(
               "Seconds without progress after which a worker counts as hung; 0: three times the longest step and 2 s."),
@@ -248,11 +284,13 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
+          .max(kMostSeconds)
           .not_in_bits()
           .means("Seconds between progress lines; ten times as long where there is no terminal."),
       ESTRAIN_KEY(logging.fingerprints).not_in_bits().means("Whether the digests of every step are recorded."),
       ESTRAIN_KEY(logging.trace)
           .min(1)
+          .max(kMostSteps)
           .lengths({0, 2})
           .not_in_bits()
           .means(

@@ -66,7 +66,7 @@ Json size_of(const Job& job) {
   const comm::MemoryPlan plan = job.memory_plan();
   return {{"state_bytes", plan.state_bytes},
           {"gradient_bytes", plan.gradient_bytes},
-          {"batch_bytes", job.data().train->shape().bytes() * static_cast<size_t>(job.manifest().batch)},
+          {"batch_bytes", job.data().train->shape().bytes() * static_cast<size_t>(job.sampler().batch())},
           {"tensors", job.layout().tensors.size()},
           {"parameters", job.manifest().parameter_count},
           {"digests", plan.digests},

@@ -295,6 +295,8 @@ TEST_CASE("evaluation reads the test set in order, shared out by stride, without
   }
   CHECK(numbers == std::vector<int64_t>{0, 3, 1, 4, 2});
   CHECK(samples.size() == 23);
+  Evaluation huge(data, {INT64_MAX, 2, 3, 1, 1});  // one batch, which another worker has
+  CHECK_FALSE(huge.next());
   Evaluation none(data, {5, 9, 3, 1, 1});  // more workers than batches
   CHECK_FALSE(none.next());
 }

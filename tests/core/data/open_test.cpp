@@ -527,6 +527,9 @@ TEST_CASE("synthetic: wrong keys") {
   CHECK(refusal(section).fault() == Fault::spec);
   section.shape = {1, 0, 3};
   CHECK(refusal(section).fault() == Fault::spec);
+  section = DataSection();
+  section.shape = {INT64_MAX, INT64_MAX, 3};
+  CHECK(refusal(section).fault() == Fault::infeasible);
 }
 
 }  // namespace estrain::data

@@ -81,4 +81,12 @@ TEST_CASE("an epoch without a mini-batch is refused") {
   CHECK(error_of([] { Sampler(4, 0, 4, true, false, 0); }).fault() == Fault::bug);
 }
 
+TEST_CASE("a batch larger than an EST's share is that share") {
+  const Sampler sampler(10, 4, INT64_MAX, true, false, 0);
+  CHECK(sampler.batches_per_epoch() == 1);
+  CHECK(sampler.batch() == 3);
+  CHECK(sampler.batch_size({}) == 3);
+  CHECK(sampler.advance({}) == Cursor{Epoch(1), 0});
+}
+
 }  // namespace estrain::data

@@ -290,6 +290,8 @@ TEST_CASE("synthetic: nothing to read, but transforms must fit") {
   section = DataSection();
   section.shape = {7};
   check_complaints(scan(section, 0), {});
+  section.shape = {500'000'000};  // times ten classes
+  check_complaints(scan(section, 0), {"made-up samples of [500000000] in 10 classes need a pattern"});
 }
 
 // The scan and the reader must agree on what can be used: any damage to any file that one refuses, the other does.

@@ -109,6 +109,8 @@ TEST_CASE("images and what is done to them") {
   CHECK(complaint_with("[data]\nchannels = 1") ==
         "job.toml:6:12: data.channels: the images have 3 channels; only a single one can be repeated");
   CHECK(parse_with("[data]\nshape = [1, 4, 4]\nchannels = 3").data.channels == 3);
+  CHECK(complaint_with("[data]\nshape = [1000, 1001, 1000]") ==
+        "job.toml:6:9: data.shape: a sample of more than 1000000000 numbers");
   CHECK(complaint_with("[data]\nshape = [12]\nflip = true") ==
         "job.toml:7:8: data.flip: needs images: data.shape = [channels, height, width]");
 }

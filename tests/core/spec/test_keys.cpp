@@ -25,6 +25,14 @@ TEST_CASE("the table of keys is whole and says something of each") {
   CHECK(group_keys().size() == 4);
 }
 
+TEST_CASE("every integer has an upper bound, so that products of them can be taken") {
+  for (const auto& key : job_keys()) {
+    CAPTURE(key.name);
+    if (key.type(key.rule).find("integer") == std::string::npos || key.rule.takes_integer) continue;
+    CHECK((key.rule.range.high || !key.rule.numbers.empty()));
+  }
+}
+
 TEST_CASE("every default is within its own rule") {
   const JobSpec defaults = parse_text(smallest, "x");
   size_t tried = 0;
@@ -42,13 +50,13 @@ TEST_CASE("the reference has a row for every key") {
   const std::string text = key_reference();
   CHECK(text.rfind("| key | type | default | range | meaning |\n|---|---|---|---|---|\n", 0) == 0);
   for (const auto& key : job_keys()) CHECK(text.find("| `" + key.name + "` | ") != std::string::npos);
-  CHECK(text.find("| `data.batch` | integer | 32 | >= 1 | Samples per EST and step. |\n") != std::string::npos);
+  CHECK(text.find("| `data.batch` | integer | 32 | [1, 1000000000] | Samples per EST and step. |\n") !=
+        std::string::npos);
   CHECK(text.find("| `job.determinism` | string | \"D1\" | \"D0\", \"D1\", \"D2\", \"auto\" | ") != std::string::npos);
-  CHECK(
-      text.find("| `model.hidden` | array of integers | [128] | >= 1 | Width of each hidden layer. Only for model.name "
-                "\"mlp\". |\n") != std::string::npos);
+  CHECK(text.find("| `model.hidden` | array of integers | [128] | [1, 1000000] | Width of each hidden layer. Only for "
+                  "model.name \"mlp\". |\n") != std::string::npos);
   CHECK(text.find("| `optimizer.groups.match` | array of strings | required | not empty | ") != std::string::npos);
-  CHECK(text.find("| `train.eval_every` | integer or \"epoch\" or \"never\" | \"epoch\" | >= -1 | ") !=
+  CHECK(text.find("| `train.eval_every` | integer or \"epoch\" or \"never\" | \"epoch\" | [-1, 1000000000000] | ") !=
         std::string::npos);
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) CHECK(text[at - 1] == '|');
 }

@@ -128,7 +128,7 @@ TEST_CASE("values out of range") {
       {"[job]\nseed = -1", "job.toml:6:8: job.seed: must be in [0, 4611686018427387904], found -1"},
       {"[job]\nseed = 4611686018427387905",
        "job.toml:6:8: job.seed: must be in [0, 4611686018427387904], found 4611686018427387905"},
-      {"[data]\nbatch = 0", "job.toml:6:9: data.batch: must be >= 1, found 0"},
+      {"[data]\nbatch = 0", "job.toml:6:9: data.batch: must be in [1, 1000000000], found 0"},
       {"[model2]\n[data]\nstd = [1, 0]\nmean = [0, 0]",
        "job.toml:5:2: model2: unknown table; did you mean \"model\"?\n"
        "job.toml:7:11: data.std: must be > 0, found 0.0"},
@@ -141,7 +141,7 @@ TEST_CASE("values out of range") {
       {"label_smoothing = 1.0", "job.toml:5:19: train.label_smoothing: must be in [0, 1), found 1.0"},
       {"[schedule]\nname = \"linear\"\nstart_factor = 0",
        "job.toml:7:16: schedule.start_factor: must be in (0, 1], found 0.0"},
-      {"[checkpoint]\nkeep = 0", "job.toml:6:8: checkpoint.keep: must be >= 1, found 0"},
+      {"[checkpoint]\nkeep = 0", "job.toml:6:8: checkpoint.keep: must be in [1, 1000000], found 0"},
       {"[resources]\ndevices = 0", "job.toml:6:11: resources.devices: must be >= 1, found 0"},
       {"[resources]\ndevices = \"\"", "job.toml:6:11: resources.devices: must not be empty"},
       {"[[optimizer.groups]]\nmatch = []", "job.toml:6:9: optimizer.groups: match: must not be empty"},
@@ -153,7 +153,7 @@ TEST_CASE("values out of range") {
 
 TEST_CASE("all findings are reported, in the order of the file, what has no place in it last") {
   CHECK(complaint("[data]\nbatch = 0\nbtach = 1\n[model]\nname = \"mlpp\"\n", {"job.ests=0", "job.sed=1"}) ==
-        "job.toml:2:9: data.batch: must be >= 1, found 0\n"
+        "job.toml:2:9: data.batch: must be in [1, 1000000000], found 0\n"
         "job.toml:3:1: data.btach: unknown key; did you mean \"data.batch\"?\n"
         "job.toml:5:8: model.name: unknown value \"mlpp\"; did you mean \"mlp\"?\n"
         "--set job.ests=0: job.ests: must be in [1, 65536], found 0\n"
