@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/seconds.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
 
@@ -49,7 +50,7 @@ void add_reclaim(CLI::App& app, Action& chosen) {
   verb->add_option("--within", arguments->within, "Time within which they must be free: 5s, 500ms, 2min (default 5s)")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
                                         CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_from(0.001));
   verb->callback([arguments, &chosen] {
     chosen = [arguments] {
       return ask(*arguments, {{"do", "reclaim"}, {"devices", arguments->devices}, {"within", arguments->within}});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/seconds.h"
 #include "core/base/child_process.h"
 #include "core/base/memory_use.h"
 #include "core/launch/allocation.h"
@@ -430,7 +431,7 @@ void add_plan(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 1024))
       ->excludes("--run");
   verb->add_option("--seconds", arguments->seconds, "Of training for each set of devices that is measured (default 3)")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_from(0.001));
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return Planning(*arguments).run(); }; });

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/seconds.h"
 #include "core/launch/handover.h"
 #include "core/launch/launcher.h"
 #include "core/launch/start.h"
@@ -44,8 +45,8 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
   verb->add_flag("--oversubscribe", request.oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_option("--grace", request.grace_seconds,
-                   "Seconds that a stop by a signal waits for the step under way before it is given up (default 30)")
-      ->check(CLI::NonNegativeNumber);
+                   "Seconds that a stop waits for the step under way before it is given up (default 30; 0: at once)")
+      ->check(seconds_from(0));
   verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
   verb->add_option("--handover", arguments->handover, "")->group("");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return train(*arguments); }; });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace estrain {
@@ -16,6 +17,12 @@ int64_t unix_seconds() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec;
+}
+
+int64_t nanoseconds(double seconds) {
+  constexpr double most = 0x1p62;
+  const double ns = seconds * 1e9;
+  return static_cast<int64_t>(ns < most ? std::max(ns, -most) : most);
 }
 
 std::string utc_timestamp() {

@@ -10,6 +10,9 @@ int64_t monotonic_ns();       // CLOCK_MONOTONIC: comparable between processes o
 int64_t unix_seconds();       // seconds since 1970
 std::string utc_timestamp();  // "2031-05-04T12:30:01.123Z"
 
+// At most 2^62 either way (146 years), so that monotonic_ns() may be added; NaN is as good as never.
+int64_t nanoseconds(double seconds);
+
 inline double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace estrain

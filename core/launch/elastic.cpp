@@ -223,7 +223,7 @@ void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns)
         .advise("see `estrain status`");
   }
   if (ending_ != Ending::none) throw Error(Fault::usage, "the job is ending");
-  const int64_t deadline_ns = arrived_ns + static_cast<int64_t>(within * 1e9);
+  const int64_t deadline_ns = arrived_ns + nanoseconds(within);
   if (rest->empty()) {
     stop_clients_.push_back(client);
     state_.grace_seconds = std::min(state_.grace_seconds, within * kHurryAt);
@@ -304,7 +304,7 @@ void Launcher::hurry_reclaim(int64_t now) {
 void Launcher::hurry_waiting_reclaims(int64_t now) {
   for (const WaitingRequest& waiting : state_.waiting) {
     if (waiting.request.value("do", "") != "reclaim") continue;
-    const auto within = static_cast<int64_t>(waiting.request.value("within", 0.0) * 1e9 * kHurryAt);
+    const int64_t within = nanoseconds(waiting.request.value("within", 0.0) * kHurryAt);
     if (phase_ == Phase::starting && now - waiting.arrived_ns > within)
       return request_stop("devices were reclaimed while the job was starting");
   }

@@ -189,7 +189,7 @@ void Launcher::request_stop(std::string why) {
     phase_ = Phase::over;
     return;
   }
-  if (state_.grace_seconds > 0) stop_deadline_ns_ = monotonic_ns() + static_cast<int64_t>(state_.grace_seconds * 1e9);
+  stop_deadline_ns_ = monotonic_ns() + nanoseconds(state_.grace_seconds);
   request_pause();
 }
 

@@ -136,12 +136,12 @@ class ShortRun {
 
  private:
   void train_for(double seconds) {
-    const auto nanoseconds = static_cast<int64_t>(std::max(seconds, kLeastSeconds) * 1e9);
+    const int64_t length = nanoseconds(std::max(seconds, kLeastSeconds));
     int64_t deadline = 0;  // from the first step on
     for (;;) {
       if (ChildEnd end; process_.wait_for(0, &end)) throw failure(end);
       const int64_t steps = steps_done();
-      if (steps > 0 && deadline == 0) deadline = monotonic_ns() + nanoseconds;
+      if (steps > 0 && deadline == 0) deadline = monotonic_ns() + length;
       if (steps >= kLeastSteps && monotonic_ns() > deadline) return;
       std::this_thread::sleep_for(kGlance);
     }

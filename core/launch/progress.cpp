@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 
 std::string format_duration(double seconds) {
@@ -24,8 +26,7 @@ std::string format_progress(const Progress& progress) {
 }
 
 ProgressPrinter::ProgressPrinter(double every_seconds)
-    : terminal_(::isatty(STDOUT_FILENO) == 1),
-      period_ns_(static_cast<int64_t>(every_seconds * (terminal_ ? 1e9 : 1e10))) {}
+    : terminal_(::isatty(STDOUT_FILENO) == 1), period_ns_(nanoseconds(every_seconds * (terminal_ ? 1 : 10))) {}
 
 void ProgressPrinter::clear_line() {
   if (line_open_) std::fputs("\r\033[K", stdout);

@@ -17,7 +17,7 @@ struct StartRequest {
   bool resume = false;
   bool allow_mixed = false;
   bool oversubscribe = false;  // several workers on one GPU
-  double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: no limit
+  double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed

@@ -47,7 +47,7 @@ bool is_stopped(pid_t pid, int64_t now, int64_t* since) {
 
 // Silence longer than this is a hang.
 int64_t Launcher::patience_ns() const {
-  if (spec_.recovery.hang_seconds > 0) return static_cast<int64_t>(spec_.recovery.hang_seconds * 1e9);
+  if (spec_.recovery.hang_seconds > 0) return nanoseconds(spec_.recovery.hang_seconds);
   const int64_t longest = memory_->header().longest_step_ns.load();
   return longest == 0 ? kFirstStepNs : 3 * longest + 2 * kSecond;
 }
@@ -85,8 +85,7 @@ void Launcher::supervise() {
 // what there was at the start, so that a short allocation gets something done.
 bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
-  const int64_t margin =
-      std::min(static_cast<int64_t>(state_.grace_seconds * 1e9), (*state_.ends_ns - state_.started_ns) / 4 * 3);
+  const int64_t margin = std::min(nanoseconds(state_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
   state_.ends_ns = current_allocation().ends_ns.value_or(*state_.ends_ns);  // it may have been given more time
   return *state_.ends_ns - now < margin;
