@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "core/launch/control_socket.h"
 #include "core/launch/run_status.h"
 
 namespace estrain::cmd {
@@ -13,9 +14,20 @@ struct Arguments {
   bool json = false;
 };
 
+// One run that cannot be asked does not keep the others from being told.
+Json status_or_error(const std::string& run) {
+  try {
+    return launch::run_status(run);
+  } catch (const Error& error) {
+    Json answer = launch::error_answer(error);
+    answer.update({{"run", run}, {"state", "not told"}});
+    return answer;
+  }
+}
+
 int status_of_all(bool as_json) {
   std::vector<Json> all;
-  for (const std::string& run : launch::find_runs("runs")) all.push_back(launch::run_status(run));
+  for (const std::string& run : launch::find_runs("runs")) all.push_back(status_or_error(run));
   if (as_json) {
     fmt::print("{}\n", Json(all).dump());
   } else if (all.empty()) {

@@ -33,19 +33,21 @@ class Patience {
   int64_t deadline_ns_;
 };
 
-enum class Connected { yes, busy, nobody };
+enum class Connected { yes, busy, nobody, forbidden };
 
 // Never blocks: with a launcher that stands still, connect(2) would once its backlog is full.
 Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   const UniqueFd folder(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return Connected::nobody;
+  if (!folder) return errno == EACCES ? Connected::forbidden : Connected::nobody;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/control.sock", folder.get());
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw system_error("cannot create a socket", errno);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EACCES || errno == EPERM) return Connected::forbidden;
     return errno == EAGAIN || errno == EINTR ? Connected::busy : Connected::nobody;
+  }
   *connection = std::move(fd);
   return Connected::yes;
 }
@@ -63,6 +65,9 @@ UniqueFd connect_to(const std::string& run, const Patience& patience, int millis
       case Connected::nobody:
         throw Error::make(Fault::usage, "{}: no job is running there", run)
             .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
+      case Connected::forbidden:
+        throw Error::make(Fault::io, "{}: running, but its control socket is another user's", run)
+            .advise("the user who started the job can ask it, and root");
       case Connected::busy:
         if (patience.over()) throw no_answer(run, milliseconds);
         ::poll(nullptr, 0, kRetryMs);

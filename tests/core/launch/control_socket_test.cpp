@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -140,6 +141,24 @@ TEST_CASE("a request is answered") {
   const Serving serving(run.path(), answer_with_echo);
   const Json answer = ask_launcher(run.path(), {{"do", "status"}}, 10'000);
   CHECK(answer.dump() == R"({"ok":true,"heard":{"do":"status"}})");
+  CHECK(launcher_answers(run.path()));
+}
+
+// This thread alone is another user for a while; only root can be.
+class AnotherUser {
+ public:
+  AnotherUser() { REQUIRE(::syscall(SYS_setresuid, -1, 65534, -1) == 0); }
+  ~AnotherUser() { ::syscall(SYS_setresuid, -1, 0, -1); }
+};
+
+TEST_CASE("another user is told that the job runs, and why it does not answer" * doctest::skip(::getuid() != 0)) {
+  const ScratchFolder run;
+  std::filesystem::permissions(run.path(), std::filesystem::perms{0755});
+  const Serving serving(run.path(), answer_with_echo);
+  const AnotherUser other;
+  const Error error = error_of([&] { ask_launcher(run.path(), {{"do", "status"}}, 10'000); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message() == run.path() + ": running, but its control socket is another user's");
   CHECK(launcher_answers(run.path()));
 }
 
