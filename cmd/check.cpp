@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/validators.h"
 #include "core/base/memory_use.h"
 #include "core/data/scan.h"
 #include "core/launch/diagnosis.h"
@@ -234,8 +235,9 @@ void add_check(CLI::App& app, Action& chosen) {
       "Find what would keep a job from running: spec, data, one mini-batch, memory, disk, limits, determinism");
   auto arguments = std::make_shared<Arguments>();
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
-  verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one");
-  verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)");
+  verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")
+      ->check(not_empty());
+  verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);

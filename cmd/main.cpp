@@ -1,40 +1,61 @@
 // estrain: elastic, bit-exact training. One verb per file; see commands.h.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
 #include "cmd/commands.h"
 #include "core/base/error.h"
+#include "core/launch/control_socket.h"
+#include "core/spec/closest.h"
 
 namespace {
+
+using namespace estrain;
 
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 failed; 2 bad usage or bad spec; 3 runs differ (verify); 75 stopped early but resumable.";
 
-int report(const estrain::Error& error) {
+// On stderr in words; for whoever asked for JSON on stdout, too.
+int report(const Error& error, bool as_json) {
+  if (as_json) fmt::print("{}\n", launch::error_answer(error).dump(-1, ' ', false, Json::error_handler_t::replace));
   std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
   if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
   return error.exit_code();
 }
 
-int run(int argc, char** argv) {
+// What CLI11 would call a missing subcommand.
+void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    if (verb->get_name() == word) return;
+    if (!verb->get_group().empty()) verbs.push_back(verb->get_name());
+  }
+  const std::optional<std::string> meant = spec::closest(word, verbs);
+  throw Error::make(Fault::usage, "unknown command \"{}\"; {}", word,
+                    meant ? fmt::format("did you mean \"{}\"?", *meant) : "known are " + spec::quoted_list(verbs));
+}
+
+int run(int argc, char** argv, bool as_json) {
   CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were."};
   app.set_version_flag("--version", "estrain " ESTRAIN_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);
-  estrain::cmd::Action chosen;
-  for (auto add :
-       {estrain::cmd::add_train, estrain::cmd::add_resize, estrain::cmd::add_offer, estrain::cmd::add_reclaim,
-        estrain::cmd::add_verify, estrain::cmd::add_status, estrain::cmd::add_stop, estrain::cmd::add_check,
-        estrain::cmd::add_plan, estrain::cmd::add_probe, estrain::cmd::add_worker, estrain::cmd::add_scribe}) {
+  cmd::Action chosen;
+  for (auto add : {cmd::add_train, cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_verify, cmd::add_status,
+                   cmd::add_stop, cmd::add_check, cmd::add_plan, cmd::add_probe, cmd::add_worker, cmd::add_scribe}) {
     add(app, chosen);
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(kFooter);
+  if (argc > 1 && argv[1][0] != '-') refuse_unknown_verb(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : estrain::exit_code(estrain::Fault::usage);
+    if (error.get_exit_code() == 0) return app.exit(error);
+    if (as_json) return report(Error(Fault::usage, error.what()), as_json);
+    app.exit(error);
+    return exit_code(Fault::usage);
   }
   return chosen();
 }
@@ -42,11 +63,12 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool as_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   try {
-    return run(argc, argv);
-  } catch (const estrain::Error& error) {
-    return report(error);
+    return run(argc, argv, as_json);
+  } catch (const Error& error) {
+    return report(error, as_json);
   } catch (const std::exception& error) {
-    return report(estrain::Error(estrain::Fault::bug, error.what()));
+    return report(Error(Fault::bug, error.what()), as_json);
   }
 }

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "cmd/seconds.h"
+#include "cmd/validators.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
 

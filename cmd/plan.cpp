@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
-#include "cmd/seconds.h"
+#include "cmd/validators.h"
 #include "core/base/child_process.h"
 #include "core/base/memory_use.h"
 #include "core/launch/allocation.h"
@@ -416,9 +416,11 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML); with --run: default is the run's own");
   verb->add_option("--devices", arguments->devices,
                    "Devices at hand, as for train (default: those of --run, else the spec's); with =ESTs behind each "
-                   "that plan is shown too");
-  verb->add_option("--offer", arguments->offer, "Further devices that could be had: what they would be worth");
-  verb->add_option("--run", arguments->run, "Run directory of a job: its spec and its devices");
+                   "that plan is shown too")
+      ->check(not_empty());
+  verb->add_option("--offer", arguments->offer, "Further devices that could be had: what they would be worth")
+      ->check(not_empty());
+  verb->add_option("--run", arguments->run, "Run directory of a job: its spec and its devices")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);

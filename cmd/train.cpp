@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
-#include "cmd/seconds.h"
+#include "cmd/validators.h"
 #include "core/launch/handover.h"
 #include "core/launch/launcher.h"
 #include "core/launch/start.h"
@@ -35,9 +35,10 @@ void add_train(CLI::App& app, Action& chosen) {
   launch::StartRequest& request = arguments->request;
   verb->add_option("SPEC", request.spec_path, "Job spec (TOML); with --resume: default is the run's own");
   verb->add_option(
-      "--devices", request.devices,
-      "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | cuda:0 | auto");
-  verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)");
+          "--devices", request.devices,
+          "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | cuda:0 | auto")
+      ->check(not_empty());
+  verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)")->check(not_empty());
   verb->add_flag("--resume", request.resume, "Go on from the newest valid checkpoint of the run directory");
   verb->add_option("--set", request.overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()

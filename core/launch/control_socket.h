@@ -95,8 +95,8 @@ class ControlServer {
 };
 
 // Sends one request to the launcher of `run` and waits for its answer, at most `milliseconds` in all (-1: no limit).
-// Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the launcher does not answer in time or hangs up; an answer
-// with "ok": false is thrown as the Error it describes.
+// Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the launcher
+// does not answer in time or hangs up; an answer with "ok": false is thrown as the Error it describes.
 Json ask_launcher(const std::string& run, const Json& request, int milliseconds);
 // Whether a launcher listens there, be it that it is too busy to answer, or another user's.
 bool launcher_answers(const std::string& run);

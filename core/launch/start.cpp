@@ -31,8 +31,10 @@ spec::JobSpec read_spec(const StartRequest& request) {
     return spec::parse_file(request.spec_path, request.overrides);
   }
   if (!request.resume || request.run.empty()) {
-    throw Error(Fault::usage, "no job spec given")
-        .advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
+    const Error error(Fault::usage, "no job spec given");
+    if (!request.run.empty() && RunDirectory(request.run).has_run())
+      throw error.advise("there is a run in " + request.run + ": go on with it by --resume");
+    throw error.advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
   }
   const RunDirectory directory(request.run);
   if (!directory.has_run())

@@ -62,7 +62,46 @@ TEST_CASE("a spec file that is wrong is told by line and column") {
   check_refused({"no file", {}, 2, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
   check_refused({"no spec", {}, 2, {"no job spec given"}}, estrain({"train"}));
   check_refused({"no verb", {}, 2, {"subcommand"}}, estrain({}));
-  check_refused({"verb", {}, 2, {}}, estrain({"trane"}));
+  check_refused({"verb", {}, 2, {"unknown command \"trian\"; did you mean \"train\"?"}}, estrain({"trian", "x"}));
+  check_refused({"no verb near", {}, 2, {"known are", "\"resize\""}}, estrain({"frobnicate"}));
+}
+
+TEST_CASE("options that are times, and lists that are empty") {
+  for (const Words& words : {Words{"train", "--grace", "-1"},
+                             {"train", "--grace", "nan"},
+                             {"train", "--grace", "1e12"},
+                             {"plan", "x.toml", "--seconds", "0"},
+                             {"reclaim", "r", "1", "--within", "99999999999s"}}) {
+    const Ended ended = estrain(words);
+    check_refused({words.back(), {}, 2, {"must be a number of seconds from", "to 1000000000"}}, ended);
+  }
+  for (const char* verb : {"train", "check", "plan"})
+    check_refused({verb, {}, 2, {"--devices", "must not be empty"}}, estrain({verb, "x.toml", "--devices", ""}));
+}
+
+TEST_CASE("whoever asks for JSON gets JSON, of errors too") {
+  const ScratchFolder folder;
+  const std::string nowhere = folder / "nowhere";
+  for (const Words& words : {Words{"status", nowhere},
+                             {"stop", nowhere},
+                             {"resize", nowhere, "--devices", "2"},
+                             {"offer", nowhere, "2"},
+                             {"reclaim", nowhere, "2"},
+                             {"verify", nowhere, nowhere},
+                             {"plan", nowhere},
+                             {"status", "--nonsense"}}) {
+    CAPTURE(words.front());
+    Words arguments = words;
+    arguments.push_back("--json");
+    const Ended ended = estrain(arguments);
+    CHECK(ended.code == 2);
+    const size_t begin = ended.text.find('{');  // what it says in words comes by stderr
+    REQUIRE(begin != std::string::npos);
+    const Json answer = parse_json(ended.text.substr(begin, ended.text.find('\n', begin) - begin), "stdout");
+    CHECK(answer.at("ok") == false);
+    CHECK(answer.at("fault") == "usage");
+    CHECK(answer.at("error") != "");
+  }
 }
 
 TEST_CASE("data files that are missing, cut short or do not fit") {
@@ -112,6 +151,7 @@ TEST_CASE("run directories that are in use, not fresh, or no run") {
   REQUIRE(job.launcher().wait().code == 75);
   const std::vector<int64_t> steps = metric_steps(run);
 
+  check_refused({"no spec", {}, 2, {"no job spec given", run, "--resume"}}, estrain({"train", "--run", run}));
   check_refused({"not fresh", {}, 2, {run, "there is a run already", "--resume"}},
                 estrain({"train", spec, "--run", run}));
   check_refused({"changed key", {}, 1, {"data.batch"}},

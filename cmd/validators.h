@@ -1,5 +1,5 @@
 #pragma once
-// Options that are times in seconds.
+// What check() makes sure of in options of several verbs.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace estrain::cmd {
 
-// For check(): a number from `least` up to thirty years, and not NaN.
+// A number from `least` up to thirty years, and not NaN.
 inline CLI::Validator seconds_from(double least) {
   static constexpr double most = 1e9;
   const auto check = [least](std::string& text) -> std::string {
@@ -17,6 +17,11 @@ inline CLI::Validator seconds_from(double least) {
     return fmt::format("must be a number of seconds from {} to {}, found {}", least, most, text);
   };
   return {check, "SECONDS"};
+}
+
+// `--devices ""` is not the same as leaving it out.
+inline CLI::Validator not_empty() {
+  return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, ""};
 }
 
 }  // namespace estrain::cmd
