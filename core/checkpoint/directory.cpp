@@ -107,8 +107,9 @@ bool CheckpointDirectory::is_whole(Step step) {
   return true;
 }
 
-std::vector<Step> CheckpointDirectory::prune(int64_t keep) {
+std::vector<Step> CheckpointDirectory::prune(Step newest, int64_t keep) {
   std::vector<Step> candidates = steps(), removed;
+  std::erase_if(candidates, [&](Step step) { return step > newest; });
   if (std::ssize(candidates) <= keep) return removed;
   std::reverse(candidates.begin(), candidates.end());
   int64_t kept = 0;

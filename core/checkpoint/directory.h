@@ -43,10 +43,11 @@ class CheckpointDirectory {
   // The newest checkpoint of which every byte is right; damaged ones are skipped and told. Nothing if none is.
   NewestCheckpoint newest_valid() const;
 
-  // Removes checkpoints until the newest `keep` are left, and step 0. A damaged one does not count among those that are
-  // kept, and stays as long as an older one is kept; each file is opened once at most to see that, and none that this
-  // object published. Returns the steps removed.
-  std::vector<Step> prune(int64_t keep);
+  // Of the checkpoints up to `newest`, where the run is, removes all but the newest `keep` and step 0. Later ones are
+  // left alone: the run went on from before them, so that they may be wrong. A damaged one does not count among those
+  // that are kept, and stays as long as an older one is kept; each file is opened once at most to see that, and none
+  // that this object published. Returns the steps removed.
+  std::vector<Step> prune(Step newest, int64_t keep);
 
   // Removes what an interrupted save left behind; returns how many files. Not while a save is under way.
   int64_t remove_stale_temporaries() const;

@@ -140,7 +140,7 @@ bool Launcher::count_fault(int64_t step, const Diagnosis& diagnosis) {
 // Before the next attempt.
 int64_t Launcher::back_off_ns(const Diagnosis& diagnosis) const {
   const auto doublings = static_cast<int>(std::clamp<int64_t>(state_.faults_at_step - 1, 0, 30));
-  return static_cast<int64_t>(1e9 * std::min(std::ldexp(diagnosis.backoff_seconds, doublings), kLongestBackOffSeconds));
+  return nanoseconds(std::min(std::ldexp(diagnosis.backoff_seconds, doublings), kLongestBackOffSeconds));
 }
 
 // Before the first stage: its place waits for the same worker once more.

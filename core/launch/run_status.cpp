@@ -7,6 +7,7 @@
 
 #include "core/base/json_lines.h"
 #include "core/base/long_files.h"
+#include "core/checkpoint/directory.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
@@ -45,8 +46,9 @@ Json recorded_status(const RunDirectory& directory) {
     if (name == "start") status["state"] = "not running";
     if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
     if (name == "failed") status["error"] = event.value("error", "");
-    if (name == "checkpoint") status["last_checkpoint_step"] = event.at("step");
   });
+  const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
+  if (!saved.empty()) status["last_checkpoint_step"] = saved.back().value;
   add_last_metrics(directory.path() + "/metrics.jsonl", status);
   return status;
 }

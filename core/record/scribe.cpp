@@ -79,7 +79,7 @@ class Saver {
     const int64_t begin = monotonic_ns();
     try {
       directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-      directory_.prune(spec_.checkpoint.keep);
+      directory_.prune(Step(step), spec_.checkpoint.keep);
     } catch (const Error& error) {
       return failure(step, error.message(), error.advice());
     } catch (const std::exception& error) {  // no memory, say

@@ -59,9 +59,9 @@ SideSummary summarize(const Subject& subject) {
 // That of the stage that computed the step, by a checkpoint of that stage.
 std::string processor_at(const Subject& subject, Step step) {
   std::string processor;
-  for (const auto& [saved, file] : subject.checkpoints) {
+  for (const auto& [saved, path] : subject.checkpoints) {
     if (stage_of(subject.stages, saved) != stage_of(subject.stages, step)) continue;
-    processor = file.meta().cpu;
+    if (const auto file = open_checkpoint(subject, saved)) processor = file->meta().cpu;
     if (saved >= step) break;
   }
   return processor;

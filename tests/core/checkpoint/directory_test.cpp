@@ -111,10 +111,10 @@ TEST_CASE("prune keeps the newest and step 0") {
   const ScratchFolder folder;
   CheckpointDirectory directory(folder.path());
   for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
-  CHECK(directory.prune(2) == steps({20, 10}));
+  CHECK(directory.prune(Step(40), 2) == steps({20, 10}));
   CHECK(directory.steps() == steps({0, 30, 40}));
-  CHECK(directory.prune(2).empty());
-  CHECK(directory.prune(1) == steps({30}));
+  CHECK(directory.prune(Step(40), 2).empty());
+  CHECK(directory.prune(Step(40), 1) == steps({30}));
   CHECK(directory.newest_valid().file->meta().step == Step(40));
 }
 
@@ -123,8 +123,16 @@ TEST_CASE("prune does not count a damaged one") {
   CheckpointDirectory directory(folder.path());
   for (const int64_t step : {0, 10, 20, 30}) publish(directory, step);
   std::filesystem::resize_file(directory.path_of(Step(30)), 100);
-  CHECK(CheckpointDirectory(folder.path()).prune(1) == steps({10}));
+  CHECK(CheckpointDirectory(folder.path()).prune(Step(30), 1) == steps({10}));
   CHECK(directory.steps() == steps({0, 20, 30}));
+}
+
+TEST_CASE("prune leaves later checkpoints alone, and does not count them") {
+  const ScratchFolder folder;
+  CheckpointDirectory directory(folder.path());
+  for (const int64_t step : {0, 10, 20, 900}) publish(directory, step);
+  CHECK(directory.prune(Step(20), 1) == steps({10}));
+  CHECK(directory.steps() == steps({0, 20, 900}));
 }
 
 // Bytes that this process has read from files so far.
@@ -144,7 +152,7 @@ TEST_CASE("prune reads a checkpoint once at most, and none that was published he
   CheckpointDirectory successor(folder.path());
   const auto reads = [&](CheckpointDirectory& directory, int64_t keep) {
     const int64_t before = bytes_read();
-    directory.prune(keep);
+    directory.prune(Step(40), keep);
     return bytes_read() - before > 2000;  // the counter itself is read, too
   };
   CHECK_FALSE(reads(writer, 3));
@@ -163,7 +171,7 @@ TEST_CASE("what is no checkpoint in the folder is left alone, temporary files ar
     replace_bytes(folder / name, "x");
   CHECK(directory.steps() == steps({10}));
   CHECK(directory.remove_stale_temporaries() == 2);
-  CHECK(directory.prune(1).empty());
+  CHECK(directory.prune(Step(10), 1).empty());
   CHECK(std::filesystem::exists(folder / "notes.txt"));
   CHECK(std::filesystem::exists(folder / "step-7.h5"));
   CHECK_FALSE(std::filesystem::exists(folder / "step-000000020.h5.tmp"));
