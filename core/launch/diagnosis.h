@@ -57,7 +57,7 @@ class FaultTable {
  public:
   static FaultTable built_in();
   // The built-in rules, and before them those of a TOML file (FAULTS.md); an empty path: the built-in ones. Throws
-  // Fault::io where the file cannot be read, Fault::spec "file:line:column: key: what is wrong" for each mistake in it.
+  // Fault::spec where the file cannot be read, and "file:line:column: key: what is wrong" for each mistake in it.
   static FaultTable with_rules(const std::string& user_toml_path);
 
   Diagnosis diagnose(const Evidence& evidence) const;

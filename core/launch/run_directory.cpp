@@ -16,7 +16,12 @@ namespace estrain::launch {
 
 std::string RunDirectory::worker_log(int64_t worker) const { return fmt::format("{}/worker-{}.log", path_, worker); }
 
-bool RunDirectory::has_run() const { return std::filesystem::exists(spec()); }
+bool RunDirectory::has_run() const {
+  std::error_code failure;
+  const bool found = std::filesystem::exists(spec(), failure);
+  if (failure) throw Error::make(Fault::usage, "{}: {}", path_, failure.message());
+  return found;
+}
 
 UniqueFd RunDirectory::lock(int milliseconds) const {
   make_folders(path_);

@@ -24,7 +24,7 @@ class RunDirectory {
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }
 
-  bool has_run() const;  // whether a run was ever started here
+  bool has_run() const;  // whether a run was ever started here; throws Fault::usage for a path that leads nowhere
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Waits
   // up to `milliseconds` for a previous launcher's scribe to finish its last checkpoint. Throws Fault::usage if the
   // lock is taken.

@@ -10,6 +10,7 @@
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/est_streams.h"
 #include "core/launch/allocation.h"
+#include "core/launch/diagnosis.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
 #include "core/record/fingerprints.h"
@@ -24,12 +25,7 @@ namespace {
 constexpr int kPatienceWithLockMs = 30'000;
 
 spec::JobSpec read_spec(const StartRequest& request) {
-  if (!request.spec_path.empty()) {
-    if (!std::filesystem::exists(request.spec_path)) {
-      throw Error::make(Fault::usage, "{}: no such job spec", request.spec_path).advise("configs/ holds ready ones");
-    }
-    return spec::parse_file(request.spec_path, request.overrides);
-  }
+  if (!request.spec_path.empty()) return spec::parse_file(request.spec_path, request.overrides);
   if (!request.resume || request.run.empty()) {
     const Error error(Fault::usage, "no job spec given");
     if (!request.run.empty() && RunDirectory(request.run).has_run())
@@ -132,6 +128,7 @@ void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
 LaunchPlan plan_launch(const StartRequest& request) {
   LaunchPlan plan;
   plan.spec = read_spec(request);
+  FaultTable::with_rules(plan.spec.recovery.rules);  // their errors before anything is written
   const Allocation allocation = current_allocation();
   plan.devices = read_devices(request, plan.spec, allocation);
   plan.allow_mixed = request.allow_mixed;

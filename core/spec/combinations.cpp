@@ -72,6 +72,7 @@ void Combinations::job() {
   const bool plain = name.find('/') == std::string::npos && name.front() != '.' &&
                      std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   require(plain, {"job.name"}, "names a folder: it must not have '/' or control characters, nor start with '.'");
+  require(name.size() <= 255, {"job.name"}, "names a folder: it must not have more than 255 bytes");
   const bool torch_at_d2 = spec_.job.determinism == Determinism::d2 && spec_.job.kernels == Kernels::torch;
   require(!torch_at_d2 || !given("job.kernels"), {"job.kernels", "job.determinism"},
           "D2 needs the portable kernels: LibTorch's give other bits on another kind of device");

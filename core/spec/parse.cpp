@@ -76,6 +76,15 @@ void find_missing(const Document& document, Findings& findings) {
   }
 }
 
+// A path that does not lead to a file is the user's fault.
+std::string text_of_spec(const std::string& path) {
+  try {
+    return read_file(path);
+  } catch (const Error& error) {
+    throw Error(Fault::spec, error.message()).advise(error.advice());
+  }
+}
+
 }  // namespace
 
 JobSpec parse_text(std::string_view toml, const std::string& source_name, const std::vector<std::string>& overrides) {
@@ -95,7 +104,7 @@ JobSpec parse_text(std::string_view toml, const std::string& source_name, const 
 }
 
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_text(read_file(path), path, overrides);
+  return parse_text(text_of_spec(path), path, overrides);
 }
 
 }  // namespace estrain::spec

@@ -15,7 +15,7 @@ namespace estrain::spec {
 // the other way round. Relative paths in the spec are taken from its folder, those of overrides from the current
 // folder; the JobSpec has absolute ones. Throws Fault::spec with advice and one line "file:line:column: key: what is
 // wrong" for everything that is wrong, in the order of the file (text that is no TOML: the first mistake); "--set ..."
-// stands for the place in an override. Fault::usage for an override that is not key=value, Fault::io where the file
+// stands for the place in an override. Fault::usage for an override that is not key=value, Fault::spec where the file
 // cannot be read.
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides = {});
 

@@ -74,10 +74,14 @@ Subject open_alone(const std::string& path) {
 }  // namespace
 
 Subject open_subject(const std::string& path) {
-  if (std::filesystem::is_regular_file(path)) return open_alone(path);
-  if (std::filesystem::exists(path + "/job.toml")) return open_run(path);
+  std::error_code failure;
+  if (std::filesystem::is_regular_file(path, failure)) return open_alone(path);
+  if (std::filesystem::exists(path + "/job.toml", failure)) return open_run(path);
+  const bool found = std::filesystem::exists(path, failure);
   throw Error::make(Fault::usage, "{}: {}", path,
-                    std::filesystem::exists(path) ? "neither a run directory nor a checkpoint" : "does not exist")
+                    failure ? failure.message()
+                    : found ? "neither a run directory nor a checkpoint"
+                            : "does not exist")
       .advise("give a run directory (it holds job.toml) or one of its checkpoints/step-*.h5");
 }
 

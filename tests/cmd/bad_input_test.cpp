@@ -44,6 +44,8 @@ TEST_CASE("what --set and --devices get wrong") {
       {"mixed kinds", {"--devices", "cpu,cpu:avx2"}, 2, {"different kinds", "--allow-mixed"}},
       {"D2 on LibTorch", {"--set", "job.determinism=D2", "--set", "job.kernels=torch"}, 2, {"job.kernels", "D2"}},
       {"unknown option", {"--devicess", "2"}, 2, {"--devicess"}},
+      {"rules that are not there", {"--set", "recovery.rules=/nowhere"}, 2, {"recovery.rules", "/nowhere"}},
+      {"a name too long", {"--set", "job.name=" + std::string(300, 'x')}, 2, {"job.name", "255 bytes"}},
   };
   for (const Case& bad : cases) {
     Words arguments = {"train", spec, "--run", folder / "run"};
@@ -60,6 +62,15 @@ TEST_CASE("a spec file that is wrong is told by line and column") {
   const std::string key = folder.write("key.toml", "[job]\nests = 2\nsteps = 4\n[model]\nname = \"mlp\"\n");
   check_refused({"key", {}, 2, {key + ":3:1", "job.steps"}}, estrain({"train", key, "--run", folder / "run"}));
   check_refused({"no file", {}, 2, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
+  for (const char* verb : {"train", "plan", "check"}) {
+    check_refused({verb, {}, 2, {"nowhere.toml: No such file"}}, estrain({verb, folder / "nowhere.toml"}));
+    check_refused({verb, {}, 2, {folder.path() + ": Is a directory"}}, estrain({verb, folder.path()}));
+  }
+  fs::create_symlink("loop", folder / "loop");
+  const std::string loop = folder / "loop", says = loop + ": Too many levels of symbolic links";
+  for (const Words& words :
+       {Words{"train", key, "--run", loop, "--set", "job.steps=1"}, {"status", loop}, {"verify", loop, loop}})
+    check_refused({words.front(), {}, 2, words.front() == "train" ? Words{} : Words{says}}, estrain(words));
   check_refused({"no spec", {}, 2, {"no job spec given"}}, estrain({"train"}));
   check_refused({"no verb", {}, 2, {"subcommand"}}, estrain({}));
   check_refused({"verb", {}, 2, {"unknown command \"trian\"; did you mean \"train\"?"}}, estrain({"trian", "x"}));
@@ -99,7 +110,7 @@ TEST_CASE("whoever asks for JSON gets JSON, of errors too") {
     REQUIRE(begin != std::string::npos);
     const Json answer = parse_json(ended.text.substr(begin, ended.text.find('\n', begin) - begin), "stdout");
     CHECK(answer.at("ok") == false);
-    CHECK(answer.at("fault") == "usage");
+    CHECK(answer.at("fault") == (words.front() == "plan" ? "spec" : "usage"));
     CHECK(answer.at("error") != "");
   }
 }

@@ -409,7 +409,7 @@ TEST_CASE("a signature holds where all of its conditions do") {
 TEST_CASE("without a rule file the built-in rules stand alone; one that is not there is an error") {
   CHECK(FaultTable::with_rules("").causes().size() == table().causes().size());
   const Error error = error_of([] { FaultTable::with_rules("/nowhere/rules.toml"); });
-  CHECK(error.fault() == Fault::io);
+  CHECK(error.fault() == Fault::spec);
   CHECK(contains(error.message(), "/nowhere/rules.toml"));
 }
 

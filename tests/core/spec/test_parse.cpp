@@ -179,7 +179,7 @@ TEST_CASE("text that is no TOML, files that are not there") {
     parse_file("/nowhere/job.toml");
     FAIL("a file that is not there was read");
   } catch (const Error& error) {
-    CHECK(error.fault() == Fault::io);
+    CHECK(error.fault() == Fault::spec);
     CHECK(error.message().find("/nowhere/job.toml") != std::string::npos);
   }
 }
