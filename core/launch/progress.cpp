@@ -17,9 +17,10 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_progress(const Progress& progress) {
-  std::string line =
-      fmt::format("step {}/{}  epoch {}  loss {:.4f}  {:.1f} samples/s  on {}", progress.step, progress.total_steps,
-                  progress.epoch, progress.loss, progress.samples_per_second, progress.devices);
+  std::string line = fmt::format("step {}/{}  epoch {}", progress.step, progress.total_steps, progress.epoch);
+  if (progress.samples_per_second > 0)  // there was a step
+    line += fmt::format("  loss {:.4f}  {:.1f} samples/s", progress.loss, progress.samples_per_second);
+  line += "  on " + progress.devices;
   if (progress.accuracy) line += fmt::format("  test accuracy {:.2f} %", 100 * *progress.accuracy);
   if (progress.seconds_left) line += fmt::format("  {} left", format_duration(*progress.seconds_left));
   return line;

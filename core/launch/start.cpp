@@ -100,6 +100,9 @@ void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
   plan.checkpoint = newest.file->path();
   plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
+  if (plan.from_step >= plan.spec.train.steps.value_or(INT64_MAX))
+    fmt::print(stderr, "{}: step {} is done, train.steps is {}: nothing is left to train\n", directory.path(),
+               plan.from_step, *plan.spec.train.steps);
   algorithms::adopt(directory.algorithms(), newest.file->meta().algorithms, plan.checkpoint);
   plan.cuda_streams |= std::ranges::any_of(newest.file->layout().tensors, [](const checkpoint::StateTensor& tensor) {
     return tensor.slot == checkpoint::cuda_generator_slot;

@@ -30,6 +30,9 @@ TEST_CASE("a progress line says what is known") {
   progress.samples_per_second = 3204.26;
   progress.devices = "2 x cpu";
   CHECK(format_progress(progress) == "step 120/5625  epoch 1  loss 0.5679  3204.3 samples/s  on 2 x cpu");
+  Progress finished_before = progress;
+  finished_before.samples_per_second = finished_before.loss = 0;
+  CHECK(format_progress(finished_before) == "step 120/5625  epoch 1  on 2 x cpu");
   progress.accuracy = 0.8912;
   progress.seconds_left = 61;
   CHECK(format_progress(progress) ==
