@@ -11,6 +11,7 @@
 #include "core/launch/diagnosis.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
+#include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 
 namespace estrain::cmd {
@@ -62,8 +63,7 @@ class Check {
       return code;
     }
     if (!report_.at("operators").empty()) {
-      fmt::print("{}\ndeterminism: {} ({})\n\n", launch::format_operators(report_),
-                 report_.at("verdict").get<std::string>(), report_.at("reason").get<std::string>());
+      fmt::print("{}\ndeterminism: {}\n\n", launch::format_operators(report_), level_and_reason());
     }
     const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
     const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
@@ -139,10 +139,7 @@ class Check {
       note_determinism();
       note_first_weights();
     } catch (const Error& error) {
-      Finding finding = Finding::of("mini-batch", error);
-      if (error.fault() == Fault::peer && finding.advice.empty())
-        finding.advice = "SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory";
-      findings_.push_back(std::move(finding));
+      findings_.push_back(Finding::of("mini-batch", error));
     }
   }
 
@@ -170,9 +167,17 @@ class Check {
       findings_.push_back(Finding::user_error("determinism", "D2 cannot be had: " + verdict.reason,
                                               "use job.determinism = \"D1\", or \"auto\""));
     } else {
-      findings_.push_back(
-          Finding::fine("determinism", fmt::format("\"auto\" is {}: {}", d2 ? "D2" : "D1", verdict.reason)));
+      findings_.push_back(Finding::fine("determinism", level_and_reason()));
     }
+  }
+
+  // The level that the spec sets, and what "auto" would make of it.
+  std::string level_and_reason() const {
+    const std::string level(spec::to_string(job_.spec.job.determinism));
+    const auto verdict = report_.at("verdict").get<std::string>(), reason = report_.at("reason").get<std::string>();
+    if (job_.spec.job.determinism == spec::Determinism::automatic)
+      return fmt::format("{}, by \"auto\": {}", verdict, reason);
+    return fmt::format("{}, by the spec; \"auto\" would be {}: {}", level, verdict, reason);
   }
 
   void note_first_weights() {
