@@ -53,11 +53,18 @@ int64_t gradient_slots(const CheckedJob& job) {
   return slots;
 }
 
+// As much as there can be, where it is more.
+uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+uint64_t product(uint64_t a, uint64_t b) {
+  uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
 // Of metrics.jsonl and fingerprints (core/record/FORMAT.md).
 uint64_t log_bytes(const CheckedJob& job) {
   const uint64_t line = 160 + 32 * unsigned_of(job.spec.job.ests);
   const uint64_t digests = job.spec.logging.fingerprints ? 16 + 8 * unsigned_of(job.size->digests) : 0;
-  return unsigned_of(job.size->steps) * (line + digests);
+  return product(unsigned_of(job.size->steps), line + digests);
 }
 
 // The newest ones that are kept, step 0, and the one being written.
@@ -182,14 +189,14 @@ Finding check_disk(const CheckedJob& job, const Machine& machine) {
     if (*run.free_bytes < kLeastFreeBytes) return Finding::machine_error("disk space", free, advice);
     return Finding::fine("disk space", free);
   }
-  const uint64_t one = checkpoint_bytes(*job.size), all = checkpoints_kept(job) * one, logs = log_bytes(job);
+  const uint64_t one = checkpoint_bytes(*job.size), all = product(checkpoints_kept(job), one), logs = log_bytes(job);
   const uint64_t missing = all - std::min(all, run.checkpoint_bytes);
   const std::string seen =
-      fmt::format("{}; {} needed: {} checkpoints of {} (keep = {}, step 0, one being written){}", free,
-                  format_bytes(missing), checkpoints_kept(job), format_bytes(one), job.spec.checkpoint.keep,
-                  logs > kMiB ? fmt::format(", and {} of logs", format_bytes(logs)) : "");
+      fmt::format("{}; {} needed: {} checkpoints of {} (keep = {}, step 0, one being written), and {} of logs", free,
+                  format_bytes(sum(missing, logs)), checkpoints_kept(job), format_bytes(one), job.spec.checkpoint.keep,
+                  format_bytes(logs));
   if (missing > *run.free_bytes) return Finding::machine_error("disk space", seen, advice);
-  if (missing + logs > *run.free_bytes)
+  if (sum(missing, logs) > *run.free_bytes)
     return Finding::warn("disk space", seen,
                          "the logs will fill the disk: free space, or set logging.fingerprints = false");
   return Finding::fine("disk space", seen);

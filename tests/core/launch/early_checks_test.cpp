@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/memory_use.h"
 #include "tests/error_of.h"
 
 namespace estrain::launch {
@@ -222,6 +223,10 @@ TEST_CASE("disk: logs that would fill it are a warning, and no inodes an error")
   machine.run.free_bytes = 6 * checkpoint_bytes(*job.size);
   CHECK(check_disk(job, machine).severity == Severity::warning);
   CHECK(says(check_disk(job, machine), "logging.fingerprints"));
+  const uint64_t needed = 5 * checkpoint_bytes(*job.size);
+  CHECK_FALSE(says(check_disk(job, machine), format_bytes(needed) + " needed"));  // the logs count
+  job.size->steps = INT64_MAX;
+  CHECK(check_disk(job, machine).severity == Severity::warning);
   machine = sample_machine();
   machine.run.free_files = 3;
   CHECK(check_disk(job, machine).severity == Severity::error);
