@@ -172,7 +172,15 @@ class Search {
     difference.remarks = attribute_differences(a.meta(), b.meta());
     difference.tensors = tensor_differences(a, b, present_);
     if (difference.tensors.empty() && difference.remarks.empty()) return std::nullopt;
+    add_damage("A", a_, a, difference);
+    add_damage("B", b_, b, difference);
     return difference;
+  }
+
+  // Of a checkpoint that no record tells it of.
+  void add_damage(const char* side, const Subject& subject, const CheckpointFile& file, Difference& difference) {
+    if (has_record(subject, file.meta().step) || present_.damaged(file).empty()) return;
+    difference.remarks.push_back(fmt::format("the checkpoint of {} is damaged: {}", side, change_of(file)));
   }
 
   void search_own_records() {

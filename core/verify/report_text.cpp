@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <bit>
+#include <map>
 
 #include "core/verify/report.h"
 
@@ -114,9 +115,18 @@ void add_stage(const char* name, const SideSummary& side, Step step, std::string
                            : fmt::format("  {} ran on: {}, since step {}\n", name, stage->text, stage->from);
 }
 
+// Of lines that begin alike, as "only A has …", the first few.
+void add_remarks(const std::vector<std::string>& remarks, std::string& text) {
+  std::map<std::string, size_t> alike;
+  for (const std::string& remark : remarks)
+    if (++alike[remark.substr(0, 6)] <= named_at_most) text += fmt::format("  {}\n", remark);
+  for (const auto& [begin, count] : alike)
+    if (count > named_at_most) text += fmt::format("  {} …: {} more\n", begin, count - named_at_most);
+}
+
 void add_difference(const Comparison& comparison, std::string& text) {
   const Difference& difference = *comparison.difference;
-  for (const std::string& remark : difference.remarks) text += fmt::format("  {}\n", remark);
+  add_remarks(difference.remarks, text);
   for (size_t i = 0; i < std::min(difference.losses.size(), named_at_most); ++i)
     text += fmt::format("  {}\n", describe(difference.losses[i]));
   if (difference.losses.size() > named_at_most)

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -318,6 +319,28 @@ TEST_CASE("two checkpoints, and a run with a checkpoint") {
   std::filesystem::remove(a20);
   CHECK(compare(runs.a, b20).difference->digests == std::vector<std::string>{"fc.bias"});
   CHECK(numbers(compare(runs.a, b10).b.recorded) == std::vector<int64_t>{10});
+}
+
+TEST_CASE("of two checkpoints, one that fails its own checksums is named") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{}.write(runs.b);
+  nudge_file(checkpoint_path(runs.b, 10), "model/fc.bias", 0);
+  const std::string text = to_text(compare(checkpoint_path(runs.a, 10), checkpoint_path(runs.b, 10)));
+  CHECK(contains(text,
+                 "the checkpoint of B is damaged: 1 of its tensors changed in the file after it was written, "
+                 "first /model/fc.bias\n"));
+  CHECK_FALSE(contains(text, "the checkpoint of A is damaged"));
+}
+
+TEST_CASE("what only one of them has is listed in part, with a count") {
+  const TwoRuns runs;
+  FakeRun{}.write(runs.a);
+  FakeRun{.ests = 30}.write(runs.b);
+  const std::string text = to_text(compare(checkpoint_path(runs.a, 10), checkpoint_path(runs.b, 10)));
+  CHECK(contains(text, "only B has /ests/"));
+  CHECK(contains(text, "  only B …: 51 more\n"));  // 28 ESTs with two tensors each
+  CHECK(std::ranges::count(text, '\n') < 20);
 }
 
 TEST_CASE("specs and change logs that differ are said up front") {
