@@ -61,6 +61,18 @@ TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: n
   check_chain(long_image_job());
 }
 
+TEST_CASE("--grace 0 gives the step under way up at once") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_image_job());
+  Job job(spec, folder / "run", {"--grace", "0", "--set", "data.batch=8000"});  // of long steps
+  job.reach(1);
+  job.launcher().signal(SIGTERM);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 75);
+  CHECK(ended.says("longer than the grace of 0 s: given up"));
+}
+
 TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: no trace (dropout, AdamW, clipping)") {
   std::string text = long_job();
   text.replace(text.find("ests = 6"), 8, "ests = 5");
