@@ -83,6 +83,13 @@ void PinnedAlgorithms::warn_of_libraries(const Choice& choice) {
                    choice.libraries, libraries_));
 }
 
+void PinnedAlgorithms::warn_of_objection(const std::string& key, const std::string& objection) {
+  if (warned_of_objection_ || objection.empty()) return;
+  warned_of_objection_ = true;
+  warn(fmt::format("{}: none of the library's algorithms can be used, so LibTorch's own kernel is; said once: {}", key,
+                   objection));
+}
+
 void PinnedAlgorithms::warn(const std::string& sentence) const {
   if (pinning_.warn) pinning_.warn(sentence);
 }
@@ -126,6 +133,7 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
     return algorithms.seconds(candidate, best);
   });
   beat();
+  warn_of_objection(key, candidates.empty() ? algorithms.objection() : "");
   if (const std::exception_ptr obstacle = algorithms.obstacle(); obstacle && algorithm.empty())
     std::rethrow_exception(obstacle);
   Choice choice = {key, device_, algorithm, libraries_};

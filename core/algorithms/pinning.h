@@ -44,6 +44,8 @@ class Algorithms {
   virtual std::optional<double> seconds(const std::string& algorithm, double fastest) = 0;
   // Why a candidate that did not run may run another time, such as want of memory; null: there is none of that kind.
   virtual std::exception_ptr obstacle() { return nullptr; }
+  // Why none of those that the library has is a candidate, in words; "" where it has none.
+  virtual std::string objection() { return ""; }
 };
 
 // How a run pins.
@@ -73,6 +75,7 @@ class PinnedAlgorithms {
   const Choice* known(const Choices& run, const std::string& key, Algorithms& algorithms) const;
   const std::string& require(const Choice& choice, Algorithms& algorithms);
   void warn_of_libraries(const Choice& choice);
+  void warn_of_objection(const std::string& key, const std::string& objection);
   void warn(const std::string& sentence) const;
   const Choice* usable(const Choices& store, const std::string& key, Algorithms& algorithms) const;
   Choice from_store_or_measured(const std::string& key, Algorithms& algorithms);
@@ -83,7 +86,7 @@ class PinnedAlgorithms {
   std::mutex one_at_a_time_;
   const Pinning pinning_;
   const std::string device_, libraries_;
-  bool warned_of_libraries_ = false;
+  bool warned_of_libraries_ = false, warned_of_objection_ = false;
   ChoiceFile run_;
   std::optional<ChoiceFile> store_;
 };

@@ -71,13 +71,16 @@ class PinnedPlans {
         : library_(library), shape_(shape), like_(like), run_(run) {}
 
     std::vector<std::string> candidates(const std::function<void()>& between) override {
-      return library_.candidates(shape_, between);
+      return library_.candidates(shape_, between, [this](const std::string& why) { objection_ = why; });
     }
 
     std::optional<std::string> refusal(const std::string& algorithm) override {
       if (built_.contains(algorithm)) return std::nullopt;
       auto built = library_.build(shape_, algorithm);
-      if (!built.plan) return built.refusal;
+      if (!built.plan) {
+        C10_CUDA_CHECK(cudaDeviceSynchronize());  // it is not the device that fails
+        return built.refusal;
+      }
       built_.emplace(algorithm, std::move(built.plan));
       return std::nullopt;
     }
@@ -96,6 +99,7 @@ class PinnedPlans {
     }
 
     std::exception_ptr obstacle() override { return out_of_memory_; }
+    std::string objection() override { return objection_; }
 
     bool measured() const { return measured_; }
 
@@ -125,6 +129,7 @@ class PinnedPlans {
     std::map<std::string, std::unique_ptr<Plan>> built_;
     bool measured_ = false;
     std::exception_ptr out_of_memory_;
+    std::string objection_;
   };
 
   algorithms::PinnedAlgorithms& algorithms_;

@@ -190,8 +190,10 @@ ConvolutionAlgorithm algorithm_of(const CudnnDescriptor& configuration) {
   return algorithm;
 }
 
+using LeftOut = std::function<void(const std::string&)>;
+
 std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDescriptor& graph,
-                                            cudnnBackendHeurMode_t mode) {
+                                            cudnnBackendHeurMode_t mode, const LeftOut& left_out) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -201,7 +203,13 @@ std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDes
   for (int64_t i = 0; i < kMostConfigurations; ++i) configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   const int64_t count = heuristics.fill(CUDNN_ATTR_ENGINEHEUR_RESULTS, configurations);
   std::vector<ConvolutionAlgorithm> algorithms;
-  for (int64_t i = 0; i < count; ++i) algorithms.push_back(algorithm_of(configurations[static_cast<size_t>(i)]));
+  for (int64_t i = 0; i < count; ++i) {
+    try {
+      algorithms.push_back(algorithm_of(configurations[static_cast<size_t>(i)]));
+    } catch (const Failure& failure) {
+      left_out(failure.what());
+    }
+  }
   return algorithms;
 }
 
@@ -219,12 +227,20 @@ struct Sorted {
 };
 
 Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convolution& convolution,
-                const std::vector<ConvolutionAlgorithm>& algorithms) {
+                const std::vector<ConvolutionAlgorithm>& algorithms, const LeftOut& left_out) {
   Sorted sorted;
   for (const ConvolutionAlgorithm& algorithm : algorithms) {
-    const auto engine = engine_of(device, graph, algorithm.engine);
-    if (!engine || wrong_arithmetic(convolution, *engine)) continue;
-    (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
+    try {
+      const auto engine = engine_of(device, graph, algorithm.engine);
+      if (!engine) continue;
+      if (const auto reason = wrong_arithmetic(convolution, *engine)) {
+        left_out(*reason);
+      } else {
+        (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
+      }
+    } catch (const Failure& failure) {
+      left_out(failure.what());
+    }
   }
   return sorted;
 }
@@ -271,8 +287,8 @@ std::string Convolutions::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Convolutions::candidates(const Convolution& convolution,
-                                                  const std::function<void()>& between) const {
+std::vector<std::string> Convolutions::candidates(const Convolution& convolution, const std::function<void()>& between,
+                                                  const std::function<void(const std::string&)>& left_out) const {
   const std::optional<CudnnDescriptor> known = graph_if_known(*handle_, convolution);
   if (!known) return {};
   const CudnnDescriptor& graph = *known;
@@ -282,7 +298,11 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
     std::vector<std::string> texts;
     for (const ConvolutionAlgorithm& algorithm : algorithms) {
       between();
-      if (build(convolution, algorithm.text()).plan) texts.push_back(algorithm.text());
+      if (const Built built = build(convolution, algorithm.text()); built.plan) {
+        texts.push_back(algorithm.text());
+      } else {
+        left_out(built.refusal);
+      }
     }
     return texts;
   };
@@ -292,13 +312,13 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
     into.insert(into.end(), from.begin(), from.begin() + static_cast<int64_t>(std::min(most, from.size())));
   };
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    const Sorted fits = sort_out(*handle_, graph, convolution, suggested(*handle_, graph, mode));
+    const Sorted fits = sort_out(*handle_, graph, convolution, suggested(*handle_, graph, mode, left_out), left_out);
     take(sorted.ready, fits.ready, kMostTried);
     take(sorted.compiled, fits.compiled, kMostTried);
   }
   std::vector<std::string> texts = texts_of(sorted.ready);
   if (texts.size() < kEnough) {
-    const Sorted others = sort_out(*handle_, graph, convolution, all_engines(graph));
+    const Sorted others = sort_out(*handle_, graph, convolution, all_engines(graph), left_out);
     take(sorted.ready, others.ready, others.ready.size());
     take(sorted.compiled, others.compiled, others.compiled.size());
     texts = texts_of(sorted.ready);
@@ -307,6 +327,14 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
 }
 
 Convolutions::Built Convolutions::build(const Convolution& convolution, const std::string& text) const {
+  try {
+    return try_to_build(convolution, text);
+  } catch (const Failure& failure) {
+    return {nullptr, failure.what()};
+  }
+}
+
+Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, const std::string& text) const {
   const auto algorithm = ConvolutionAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
   const std::optional<CudnnDescriptor> graph = graph_if_known(*handle_, convolution);

@@ -88,19 +88,22 @@ class Convolutions {
 
   // Algorithms that can be built for the convolution, ascending by engine, then knobs. Engines that are compiled when
   // they are built (seconds each) are among them only where there are no others. None where cuDNN does not know the
-  // convolution. `between`: called now and then, as this may take seconds.
+  // convolution. `between`: called now and then, as this may take seconds. `left_out`: told why one that the library
+  // has is not among them.
   std::vector<std::string> candidates(
-      const Convolution& convolution, const std::function<void()>& between = [] {}) const;
+      const Convolution& convolution, const std::function<void()>& between = [] {},
+      const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
 
   struct Built {
     std::unique_ptr<ConvolutionPlan> plan;  // null: refused
-    std::string refusal;                    // why
+    std::string refusal;                    // why; also where a call of the library fails
   };
   // Plans must not outlive this object.
   Built build(const Convolution& convolution, const std::string& algorithm) const;
 
  private:
   struct Handle;
+  Built try_to_build(const Convolution& convolution, const std::string& algorithm) const;
   std::unique_ptr<Handle> handle_;
 };
 

@@ -161,6 +161,7 @@ std::optional<std::string> configure(const ProductAlgorithm& algorithm, cublasLt
   return std::nullopt;
 }
 
+// Throws Failure where the library does not say.
 template <typename Value>
 Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t attribute) {
   Value value{};
@@ -249,7 +250,8 @@ std::string Products::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Products::candidates(const Product& product, const std::function<void()>& between) const {
+std::vector<std::string> Products::candidates(const Product& product, const std::function<void()>& between,
+                                              const std::function<void(const std::string&)>& left_out) const {
   const Problem problem(product);
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results = {};
   int found = 0;
@@ -262,14 +264,22 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    if (const auto algorithm = configuration_of(result.algo)) algorithms.push_back(*algorithm);
+    if (const auto algorithm = configuration_of(result.algo)) {
+      algorithms.push_back(*algorithm);
+    } else {
+      left_out("cuBLASLt does not say how it is configured");
+    }
   }
   std::ranges::sort(algorithms);
   algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
   std::vector<std::string> texts;
   for (const ProductAlgorithm& algorithm : algorithms) {
     between();
-    if (build(product, algorithm.text()).plan) texts.push_back(algorithm.text());
+    if (const Built built = build(product, algorithm.text()); built.plan) {
+      texts.push_back(algorithm.text());
+    } else {
+      left_out(built.refusal);
+    }
   }
   return texts;
 }
@@ -277,9 +287,13 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
 Products::Built Products::build(const Product& product, const std::string& text) const {
   const auto algorithm = ProductAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuBLASLt's"};
-  auto plan = std::make_unique<Plan>(handle_->lt, product);
-  if (auto reason = plan->take(product, *algorithm)) return {nullptr, *reason};
-  return {std::move(plan), ""};
+  try {
+    auto plan = std::make_unique<Plan>(handle_->lt, product);
+    if (auto reason = plan->take(product, *algorithm)) return {nullptr, *reason};
+    return {std::move(plan), ""};
+  } catch (const Failure& failure) {
+    return {nullptr, failure.what()};
+  }
 }
 
 }  // namespace estrain::kernels::pinned

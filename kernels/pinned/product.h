@@ -68,13 +68,15 @@ class Products {
 
   static std::string version();  // "cuBLASLt 13.1.0"
 
-  // Algorithms that can be built for the product, ascending by their numbers. `between` as Convolutions::candidates.
+  // Algorithms that can be built for the product, ascending by their numbers. `between`, `left_out` as
+  // Convolutions::candidates.
   std::vector<std::string> candidates(
-      const Product& product, const std::function<void()>& between = [] {}) const;
+      const Product& product, const std::function<void()>& between = [] {},
+      const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
 
   struct Built {
     std::unique_ptr<ProductPlan> plan;  // null: refused
-    std::string refusal;                // why
+    std::string refusal;                // why; also where a call of the library fails
   };
   // Plans must not outlive this object.
   Built build(const Product& product, const std::string& algorithm) const;

@@ -1,5 +1,5 @@
-// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with bits of their own, and one that
-// computes on tensor cores, and says so.
+// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with bits of their own, one that
+// computes on tensor cores, and says so, and one that says nothing of itself.
 
 #include <cublasLt.h>
 
@@ -18,7 +18,8 @@ namespace {
 using namespace estrain::simulated;
 
 constexpr int kOnTensorCores = kAlgorithms;
-constexpr int kAll = kAlgorithms + 1;
+constexpr int kSaysNothing = kAlgorithms + 1;
+constexpr int kAll = kAlgorithms + 2;
 
 // Columns side by side; `ld` and `stride` count elements.
 struct Layout {
@@ -211,6 +212,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algori
 cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                  cublasLtMatmulAlgoCapAttributes_t attribute, void* value, size_t bytes,
                                                  size_t* written) {
+  if (inside<Algorithm>(algorithm).id == kSaysNothing) return CUBLAS_STATUS_NOT_SUPPORTED;
   uint64_t capability = 1;  // an alignment of any
   if (attribute == CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS) {
     capability = inside<Algorithm>(algorithm).id == kOnTensorCores ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK

@@ -1,5 +1,6 @@
 // cuDNN (libcudnn.so.9) on a simulated GPU: convolutions by its backend's descriptors, by a few engines with bits of
-// their own. One more is not deterministic, and says so. Batch norm computes nothing (batch_norm_operators.h does).
+// their own. One more is not deterministic, and says so; another says nothing of itself. Batch norm computes nothing
+// (batch_norm_operators.h does).
 
 #include <cudnn.h>
 
@@ -43,7 +44,8 @@ struct Handle {
 };
 
 constexpr int64_t kNotDeterministic = kAlgorithms;
-constexpr int64_t kEngines = kAlgorithms + 1;
+constexpr int64_t kSaysNothing = kAlgorithms + 1;
+constexpr int64_t kEngines = kAlgorithms + 2;
 
 // What stands where in the operation of a pass.
 struct Names {
@@ -283,6 +285,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       return answer<int64_t>({kWorkspace}, most, count, into);
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      if (node.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kSaysNothing) return CUDNN_STATUS_INTERNAL_ERROR;
       if (node.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kNotDeterministic)
         return answer<cudnnBackendNumericalNote_t>({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, most, count, into);
       return answer<cudnnBackendNumericalNote_t>({}, most, count, into);

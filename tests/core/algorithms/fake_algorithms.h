@@ -16,6 +16,7 @@ struct FakeAlgorithms : Algorithms {
   std::vector<double> bests;                                       // what it was told when asked
   int measured = 0, listed = 0;
   std::exception_ptr met;  // an obstacle
+  std::string objected;
 
   explicit FakeAlgorithms(std::vector<std::pair<std::string, std::optional<double>>> algorithms)
       : all(std::move(algorithms)) {}
@@ -42,6 +43,7 @@ struct FakeAlgorithms : Algorithms {
     return std::nullopt;
   }
   std::exception_ptr obstacle() override { return met; }
+  std::string objection() override { return objected; }
 };
 
 }  // namespace estrain::algorithms

@@ -163,6 +163,21 @@ TEST_CASE("another version of the libraries: the run's choices are used with one
   CHECK(warnings.size() == 1);
 }
 
+TEST_CASE("a library of which nothing can be used is warned of once, one that has nothing not at all") {
+  Files files;
+  FakeAlgorithms none({});
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& what) { warnings.push_back(what); };
+  PinnedAlgorithms pinned({.run = files.run, .warn = warn}, kHere, "fake 1");
+  CHECK(pinned.algorithm_for(kKey, none) == "");
+  CHECK(warnings.empty());
+  none.objected = "it is odd";
+  for (const char* m : {"8", "9"}) CHECK(pinned.algorithm_for(Key("product").set("m", m), none) == "");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("product m=8: none of the library's algorithms can be used"));
+  CHECK(warnings[0].ends_with("it is odd"));
+}
+
 TEST_CASE("a checkpoint's choices win over the run's file and the store") {
   Files files;
   FakeAlgorithms fake({{"1", 1.0}, {"2", 2.0}});
