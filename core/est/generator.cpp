@@ -36,6 +36,11 @@ void switch_generator_in(const std::byte* state) {
   generator.set_state(view_of(state, generator_state_bytes()));
 }
 
+void switch_seeded_generator_in(uint64_t seed) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  generator.set_current_seed(seed);
+}
+
 void switch_generator_out(std::byte* state) { write_state(at::detail::getDefaultCPUGenerator(), state); }
 
 void seeded_cuda_generator_state(uint64_t seed, std::byte* state) {

@@ -18,8 +18,9 @@ size_t generator_state_bytes();
 // Writes the state that `manual_seed(seed)` gives.
 void seeded_generator_state(uint64_t seed, std::byte* state);
 
-// Makes the default generator go on from `state` (64-byte aligned), and the reverse.
+// Makes the default generator go on from `state` (64-byte aligned) or begin as `manual_seed(seed)` has it; the reverse.
 void switch_generator_in(const std::byte* state);
+void switch_seeded_generator_in(uint64_t seed);
 void switch_generator_out(std::byte* state);
 
 // The same for torch's CUDA generator, which is the caller's to name: its state is the seed and the offset in the

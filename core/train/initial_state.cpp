@@ -19,7 +19,10 @@ void write_first_state(Job& job, std::byte* state) {
     std::memcpy(job.buffers(state) + job.buffer_offset(i), buffer.const_data_ptr(), buffer.nbytes());
   }
   if (!job.spec().model.init.empty()) checkpoint::read_model(job.spec().model.init, job.layout(), state);
-  seed_generators(job, {VirtualRank(0), VirtualRank(job.spec().job.ests)}, state);
+  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank) {
+    est::seeded_generator_state(job.seed_of(rank), job.generator(state, rank));
+    if (job.has_cuda_streams()) est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
+  }
 }
 
 void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state) {
@@ -31,18 +34,8 @@ void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byt
   checkpoint::StateLayout older = job.layout();
   std::erase_if(older.tensors, is_cuda_stream);
   file.read_state(older, state);
-  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank) {
-    est::seeded_cuda_generator_state(static_cast<uint64_t>(job.spec().job.seed + rank),
-                                     job.cuda_generator(state, rank));
-  }
-}
-
-void seed_generators(const Job& job, EstRange ests, std::byte* state) {
-  for (int64_t rank = ests.begin.value; rank < ests.end.value; ++rank) {
-    const auto seed = static_cast<uint64_t>(job.spec().job.seed + rank);
-    est::seeded_generator_state(seed, job.generator(state, rank));
-    if (job.has_cuda_streams()) est::seeded_cuda_generator_state(seed, job.cuda_generator(state, rank));
-  }
+  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank)
+    est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
 }
 
 }  // namespace estrain::train

@@ -15,7 +15,4 @@ void write_first_state(Job& job, std::byte* state);
 // nothing has been drawn from them, so they stand where their seeds put them. Throws as CheckpointFile::read_state.
 void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state);
 
-// Seeds the generators of `ests` anew: what a restart does at D0.
-void seed_generators(const Job& job, EstRange ests, std::byte* state);
-
 }  // namespace estrain::train

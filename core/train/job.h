@@ -59,6 +59,7 @@ class Job {
   float* slot(std::byte* base, size_t i, size_t k) const { return at<float>(base, slots_at_[i][k]); }
   size_t num_slots(size_t i) const { return slots_at_[i].size(); }
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
+  uint64_t seed_of(int64_t rank) const { return static_cast<uint64_t>(spec_.job.seed + rank); }  // of its generators
   std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
   bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
   std::byte* cuda_generator(std::byte* base, int64_t rank) const {

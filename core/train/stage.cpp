@@ -15,7 +15,6 @@
 #include "core/spec/defaults.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/exchanged_update.h"
-#include "core/train/initial_state.h"
 #include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
 #include "core/train/resident_update.h"
@@ -100,8 +99,9 @@ Stage::Stage(Workplace& place, StageOrder order)
       saved_(memory_.header().saved, memory_.header().abort, order_.workers(), spins(order_)),
       evaluated_(memory_.header().evaluated_by_all, memory_.header().abort, order_.workers(), spins(order_)),
       begun_(order_.again) {
-  if (order_.restarted && !order_.again && job_.spec().job.determinism == spec::Determinism::d0) {
-    seed_generators(job_, order_.own(), memory_.committed_state());
+  if (!order_.again) {
+    const bool seeds = order_.restarted && job_.spec().job.determinism == spec::Determinism::d0;
+    place_.seeded_step = seeds ? std::optional(memory_.header().committed.load()) : std::nullopt;
   }
   place_.resident.reset();
   const bool resident = can_be_resident_ && !looks_closely();

@@ -13,11 +13,20 @@
 namespace estrain::train {
 namespace {
 
-void switch_in(Workplace& place, int64_t rank, int64_t step) {
+void switch_streams_in(Workplace& place, int64_t rank, int64_t step) {
   std::byte* state = place.host_state(step);
+  auto generator = place.job.has_cuda_streams() ? place.device.generator() : std::nullopt;
+  if (place.seeded_step == step) {
+    est::switch_seeded_generator_in(place.job.seed_of(rank));
+    if (generator) generator->set_current_seed(place.job.seed_of(rank));
+    return;
+  }
   est::switch_generator_in(place.job.generator(state, rank));
-  if (const auto generator = place.device.generator(); generator && place.job.has_cuda_streams())
-    est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
+  if (generator) est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
+}
+
+void switch_in(Workplace& place, int64_t rank, int64_t step) {
+  switch_streams_in(place, rank, step);
   operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
                                  static_cast<uint64_t>(step));
   place.model.load_buffers(step);
@@ -72,6 +81,8 @@ uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {
   std::byte* saved_cuda = job.cuda_generator(new_state, rank);
   if (const auto generator = place.device.generator()) {
     est::switch_cuda_generator_out(*generator, saved_cuda);
+  } else if (place.seeded_step == step) {
+    est::seeded_cuda_generator_state(job.seed_of(rank), saved_cuda);
   } else {
     std::memcpy(saved_cuda, job.cuda_generator(old_state, rank), est::cuda_generator_state_bytes);
   }

@@ -20,6 +20,9 @@ struct Workplace {
   StepTrace* trace = nullptr;                            // null: nobody asks for one
   std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
   std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
+  // The step in which ESTs' random streams begin from their seeds, as after a restart at D0. Those of the state stay as
+  // they are: it may be the committed one, which the scribe may be copying.
+  std::optional<int64_t> seeded_step = std::nullopt;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(int64_t step) const {

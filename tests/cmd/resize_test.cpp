@@ -120,6 +120,9 @@ TEST_CASE("at D0 a resize leaves its trace, from its step on") {
   const int64_t last = stop_and_count(job);
   const Difference found = difference(job.run(), undisturbed(folder, spec, last, d0));
   CHECK(found.first_step == events(job.run(), "resize").at(0).at("step").get<int64_t>() + 1);
+  const Ended itself = estrain({"verify", job.run(), job.run()});  // checkpoints against fingerprints
+  INFO(itself.shown());
+  CHECK(itself.code == 0);
 }
 
 TEST_CASE("an added worker that dies while it warms up: the job goes on with the old set and says so") {

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/data/loader.h"
 #include "core/device/cpu_device.h"
+#include "core/est/generator.h"
 #include "core/spec/parse.h"
 #include "core/train/initial_state.h"
 #include "core/train/workplace.h"
@@ -50,7 +53,8 @@ spec::JobSpec job_of(const std::string& model, const std::string& precision) {
 }
 
 // What the mini-batches of a job's first steps give, one after another: the loss, every gradient, the streams' digest.
-std::vector<std::vector<float>> results_on(device::Device& device, const spec::JobSpec& spec) {
+// `restarted`: from streams that stand elsewhere, seeded anew.
+std::vector<std::vector<float>> results_on(device::Device& device, const spec::JobSpec& spec, bool restarted = false) {
   const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
   Job job(spec, data, true);
   const UniqueFd memory_fd = comm::JobMemory::create();
@@ -60,6 +64,12 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
   BoundModel model(job, memory, device);
   est::GradientHooks hooks(job.parameters(), device);
   Workplace place{device, job, memory, model, hooks, -1};
+  if (restarted) {
+    for (int64_t rank = 0; rank < kEsts; ++rank)
+      est::seeded_generator_state(1000, job.generator(memory.state(0), rank));
+    place.seeded_step = 0;
+  }
+  const std::vector<std::byte> committed(memory.state(0), memory.state(0) + job.layout().bytes);
   job.model().train();
   model.read_parameters_of(0);
   data::LoaderOptions options;
@@ -80,6 +90,7 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
     results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, 0, batch.rank.value) >> 40)});
     results.insert(results.end(), gradients.begin(), gradients.end());
   }
+  CHECK(std::equal(committed.begin(), committed.end(), memory.state(0)));
   return results;
 }
 
@@ -95,6 +106,12 @@ TEST_CASE("mini-batches that a device replays give what those give that run oper
       CHECK(capturing.replays > 2);
     }
   }
+}
+
+TEST_CASE("streams that are seeded anew in a step draw as from their seeds; those of the state stay") {
+  device::CpuDevice device;
+  const spec::JobSpec spec = job_of("mlp", "fp32");
+  CHECK(results_on(device, spec, true) == results_on(device, spec));
 }
 
 }  // namespace
