@@ -176,6 +176,11 @@ std::string without_blanks(std::string text) {
   return text;
 }
 
+std::optional<int64_t> end_by_squeue(const std::string& job) {
+  const auto left = ask_time_left(job, kPatienceWithSqueueMs);
+  return left ? std::optional(monotonic_ns() + *left * kNanosecondsPerSecond) : std::nullopt;
+}
+
 Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), monotonic_ns()}; }
 
 }  // namespace
@@ -200,10 +205,14 @@ Allocation current_resources() { return read_allocation(own_environment(), machi
 
 Allocation current_allocation() {
   Allocation allocation = current_resources();
-  if (!allocation.slurm_job || allocation.ends_ns) return allocation;
-  const auto left = ask_time_left(*allocation.slurm_job, kPatienceWithSqueueMs);
-  if (left) allocation.ends_ns = monotonic_ns() + *left * kNanosecondsPerSecond;
+  if (allocation.slurm_job && !allocation.ends_ns) allocation.ends_ns = end_by_squeue(*allocation.slurm_job);
   return allocation;
+}
+
+std::optional<int64_t> current_end_ns() {
+  const Allocation allocation = current_resources();
+  const auto end = allocation.slurm_job ? end_by_squeue(*allocation.slurm_job) : std::nullopt;
+  return end ? end : allocation.ends_ns;
 }
 
 Json describe(const Allocation& allocation) {

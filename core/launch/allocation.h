@@ -32,7 +32,7 @@ struct Allocation {
   std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
 
   // Seconds until Slurm ends the job, >= 0; absent where there is no such time. Looks at the clock and at nothing else,
-  // so it may be called at every tick, and does not see a limit that `scontrol update` changes later.
+  // so it may be called at every tick, and does not see a limit that `scontrol update` changes later (current_end_ns).
   std::optional<double> seconds_left() const;
 };
 
@@ -49,7 +49,11 @@ Allocation read_allocation(const Environment& environment, const MachineLimits& 
 // seconds: call it when the launcher starts, from the main thread, and keep the answer.
 Allocation current_allocation();
 
-// The same without the end, if only squeue knows it.
+// When Slurm will end this process's job as things are now: its time limit may have been changed since the environment
+// was made. Asks squeue as above; where that does not say, it is the environment's end.
+std::optional<int64_t> current_end_ns();
+
+// The same as current_allocation() without the end, if only squeue knows it.
 Allocation current_resources();
 
 // For events.jsonl.

@@ -87,7 +87,7 @@ bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
   const int64_t margin = std::min(nanoseconds(state_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
-  state_.ends_ns = current_allocation().ends_ns.value_or(*state_.ends_ns);  // it may have been given more time
+  state_.ends_ns = current_end_ns().value_or(*state_.ends_ns);  // it may have been given more time
   return *state_.ends_ns - now < margin;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/clock.h"
+#include "tests/cmd/setting.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::launch {
@@ -196,6 +197,19 @@ TEST_CASE("a squeue that does not answer is killed when its time is up") {
   const std::string pid = bytes_of(folder / "pid");
   REQUIRE_FALSE(pid.empty());
   CHECK_FALSE(std::filesystem::exists("/proc/" + pid.substr(0, pid.size() - 1)));
+}
+
+TEST_CASE("the end of a job whose time limit was changed is squeue's, not that of the environment") {
+  const ScratchFolder folder;
+  const std::string in_a_minute = std::to_string(::time(nullptr) + 60);
+  const testing::Setting job("SLURM_JOB_ID", "17"), end("SLURM_JOB_END_TIME", in_a_minute);
+  const auto seconds_left = [](std::optional<int64_t> end_ns) { return seconds(end_ns.value() - monotonic_ns()); };
+  fake_squeue(folder, "echo 1:00:00");
+  const testing::Setting path("PATH", folder.path() + ":" + ::getenv("PATH"));
+  CHECK(seconds_left(current_end_ns()) > 3000);
+  CHECK(seconds_left(current_allocation().ends_ns) <= 61);  // which asks nobody
+  fake_squeue(folder, "exit 1");
+  CHECK(seconds_left(current_end_ns()) <= 61);
 }
 
 TEST_CASE("what the event says: the sources, and Slurm's part only under Slurm") {
