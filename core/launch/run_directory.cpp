@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
@@ -23,14 +26,28 @@ bool RunDirectory::has_run() const {
   return found;
 }
 
+namespace {
+
+// Of the process that a lock file names.
+bool has_ended(const std::string& owner) {
+  const pid_t pid = std::atoi(owner.c_str());
+  return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
 UniqueFd RunDirectory::lock(int milliseconds) const {
   make_folders(path_);
   const std::string lock_path = path_ + "/lock";
   UniqueFd fd = open_file(lock_path, O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  bool waits_for_scribe = false;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (monotonic_ns() >= deadline) {
-      const std::string owner = read_file(lock_path);
+    const std::string owner = read_file(lock_path);
+    if (milliseconds > 0 && has_ended(owner)) {
+      if (!std::exchange(waits_for_scribe, true))
+        fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", path_);
+    } else if (monotonic_ns() >= deadline) {
       throw Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", path_,
                         owner.empty() ? "" : " (process " + owner + ")")
           .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");

@@ -25,9 +25,9 @@ class RunDirectory {
   std::string scribe_log() const { return path_ + "/scribe.log"; }
 
   bool has_run() const;  // whether a run was ever started here; throws Fault::usage for a path that leads nowhere
-  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Waits
-  // up to `milliseconds` for a previous launcher's scribe to finish its last checkpoint. Throws Fault::usage if the
-  // lock is taken.
+  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
+  // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
+  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes.
   UniqueFd lock(int milliseconds) const;
   void write_spec(const spec::JobSpec& spec) const;
   spec::JobSpec read_spec() const;

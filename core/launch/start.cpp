@@ -21,7 +21,7 @@
 namespace estrain::launch {
 namespace {
 
-// A scribe that outlived its launcher may still be writing the last checkpoint.
+// For a launcher that is about to end.
 constexpr int kPatienceWithLockMs = 30'000;
 
 spec::JobSpec read_spec(const StartRequest& request) {

@@ -49,6 +49,28 @@ TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a ch
   CHECK(static_cast<bool>(waiting.get()));
 }
 
+TEST_CASE("the scribe of a launcher that has ended is waited for beyond any limit, if at all") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::close(ends[1]);
+    const UniqueFd lock = run.lock(0);
+    char byte = 0;
+    if (::fork() == 0) ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));  // its scribe
+    ::_exit(0);
+  }
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  ::waitpid(launcher, nullptr, 0);
+  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(10); });
+  CHECK(waiting.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
+  writer.reset();
+  CHECK(static_cast<bool>(waiting.get()));
+}
+
 TEST_CASE("waiting for a lock has a limit") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "run");
