@@ -29,7 +29,13 @@ struct WorkerProcess {
   bool left = false;                 // it said that it left its loop
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
+  uint64_t processor_ticks = 0;      // that it had taken when it was last asked about
+  int64_t at_work_ns = 0;            // when it was last seen to take processor time, or to wait for one that does
 };
+
+// Whether the worker has taken processor time since it was last asked about: the sign of life of one that starts, which
+// reads, builds and loads what may be large.
+bool took_processor_time(WorkerProcess& worker);
 
 struct WorkerStart {
   int64_t id = 0;

@@ -20,8 +20,11 @@ constexpr int64_t kOwnPause = kSecond;
 constexpr int64_t kSilentNs = kSecond / 2;   // before /proc is asked
 constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
 constexpr int64_t kLeavingNs = 2 * kSecond;  // from an abort, beyond the longest step, until a worker has left its loop
-constexpr int64_t kStartNs = 600 * kSecond;  // until a new worker is ready
+// Without any processor time, until a new worker is ready or its first mini-batch is done. Nobody knows how long that
+// takes; but a worker in its first mini-batch may also turn for ever, so there is an end.
+constexpr int64_t kStartNs = 600 * kSecond;
 constexpr int64_t kFirstStepNs = 120 * kSecond;
+constexpr int64_t kBusyFirstStepNs = 3600 * kSecond;
 constexpr int64_t kReadingNs = 600 * kSecond;  // storage may be away for a while, and another worker reads the same
 constexpr int64_t kScribeNs = 60 * kSecond;    // a disk may be that slow
 constexpr int kPatienceWithKillMs = 5000;
@@ -103,8 +106,10 @@ bool Launcher::supervise_processes(int64_t now) {
       end_hung_worker(*worker, "was stopped by a signal (SIGSTOP) and did not go on");
       return false;
     }
-    if (starting && age_ns(worker->started_ns, now) > kStartNs) {
-      end_hung_worker(*worker, fmt::format("was not ready {} s after its start", kStartNs / kSecond));
+    const bool waits_for_builder = worker != all_workers().front() && !all_workers().front()->ready;
+    if (took_processor_time(*worker) || waits_for_builder) worker->at_work_ns = now;
+    if (starting && age_ns(std::max(worker->started_ns, worker->at_work_ns), now) > kStartNs) {
+      end_hung_worker(*worker, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond));
       return false;
     }
   }
@@ -120,6 +125,7 @@ bool Launcher::supervise_progress(int64_t now) {
     return false;
   }
   if (phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
+  const bool first_step = spec_.recovery.hang_seconds <= 0 && memory_->header().longest_step_ns.load() == 0;
   bool all_wait = !all_left();
   int64_t newest_beat = 0;
   for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
@@ -131,7 +137,9 @@ bool Launcher::supervise_progress(int64_t now) {
     if (activity != Activity::meeting) all_wait = false;
     const bool works = activity == Activity::computing || activity == Activity::idle;
     const bool reads = activity == Activity::reading;
-    if ((works && age_ns(beat, now) > patience) || (reads && age_ns(beat, now) > std::max(patience, kReadingNs))) {
+    const bool may_be_busy = first_step && age_ns(beat, now) < kBusyFirstStepNs;
+    const int64_t alive_ns = may_be_busy ? std::max(beat, state_.workers[rank].at_work_ns) : beat;
+    if ((works && age_ns(alive_ns, now) > patience) || (reads && age_ns(beat, now) > std::max(patience, kReadingNs))) {
       end_hung_worker(
           state_.workers[rank],
           fmt::format("{} for {:.1f} s", reads ? "waited for its data" : "made no progress", seconds(now - beat)));

@@ -17,7 +17,8 @@
 namespace estrain::train {
 namespace {
 
-constexpr int kPatienceWithBuilderMs = 600'000;
+// The builder may read a checkpoint for long. If it dies, the launcher replaces it or ends those that wait.
+constexpr int kGlanceMs = 60'000;
 
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   memory.lay_out(job.memory_plan());
@@ -122,8 +123,9 @@ void run_worker(WorkerSetup& setup) {
   if (setup.builds) {
     build_state(job, memory, setup);
     memory.set_ready();
-  } else if (!memory.wait_ready(kPatienceWithBuilderMs)) {
-    throw Error(Fault::peer, "the worker that builds the state did not become ready");
+  } else {
+    while (!memory.wait_ready(kGlanceMs)) {
+    }
   }
   if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
