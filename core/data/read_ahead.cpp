@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -55,7 +56,8 @@ ReadAhead::~ReadAhead() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-// Until there are `wanted` of them, or only so many are left.
+// Until there are `wanted` of them, or only so many are left. Where the system gives no more threads, those that there
+// are have to do: their number is no part of the bits.
 void ReadAhead::start_readers(int64_t wanted) {
   {
     std::lock_guard lock(mutex_);
@@ -66,8 +68,16 @@ void ReadAhead::start_readers(int64_t wanted) {
   room_.notify_all();  // one that has just ended may have been woken in place of another
   const BlockedSignals blocked;
   for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
-    pthread_setname_np(readers_.emplace_back([this, number] { read_pieces(number); }).native_handle(),
-                       "estrain-reader");
+    try {
+      readers_.emplace_back([this, number] { read_pieces(number); });
+    } catch (const std::system_error& error) {
+      if (readers_.empty()) throw estrain::system_error("cannot start a reader thread", error.code().value());
+      std::lock_guard lock(mutex_);
+      wanted_ = number;
+      tuning_.reset();
+      return;
+    }
+    pthread_setname_np(readers_.back().native_handle(), "estrain-reader");
   }
 }
 

@@ -39,7 +39,7 @@ class BatchPlan {
 class ReadAhead {
  public:
   struct Options {
-    int64_t readers = 1;        // threads, at least 1
+    int64_t readers = 1;        // threads, at least 1; fewer where the system gives no more
     int64_t prefetch = 4;       // mini-batches being read or ready but not handed out, at least 1
     int64_t batch = 1;          // samples of the largest mini-batch
     int64_t most_readers = 1;   // where that is more than `readers`: as many as it takes (reader_tuning.h)
@@ -47,7 +47,8 @@ class ReadAhead {
     HostMemory memory = {};     // where mini-batches lie; empty: ordinary memory
   };
 
-  // Starts reading. `dataset` must outlive the object (Batches may outlive both).
+  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io where not a single
+  // thread can be started.
   ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options);
   // Ends after the sample that each reader is at.
   ~ReadAhead();

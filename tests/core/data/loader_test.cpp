@@ -1,16 +1,21 @@
 #include "core/data/loader.h"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <future>
 #include <set>
 #include <thread>
 
 #include "core/data/evaluation.h"
 #include "data_files.h"
+#include "tests/error_of.h"
 
 namespace estrain::data {
 namespace {
@@ -162,6 +167,54 @@ TEST_CASE("readers are added while the worker waits for them, and the batches st
   }
   CHECK(loader.readers() >= 2);
   CHECK(most <= 4);
+}
+
+// While it lives, there is room for so many threads more.
+class RoomForThreads {
+ public:
+  explicit RoomForThreads(uint64_t threads) {
+    constexpr size_t stack = size_t{1} << 30;
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t large = before_;
+    ::pthread_attr_setstacksize(&large, stack);
+    ::pthread_setattr_default_np(&large);
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    ::getrlimit(RLIMIT_AS, &limit_);
+    const rlimit low{pages * static_cast<uint64_t>(::getpagesize()) + threads * stack + stack / 2, limit_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &low);
+  }
+  ~RoomForThreads() {
+    ::setrlimit(RLIMIT_AS, &limit_);
+    ::pthread_setattr_default_np(&before_);
+  }
+  RoomForThreads(const RoomForThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+  rlimit limit_;
+};
+
+TEST_CASE("readers that the system has no room for are done without") {
+  const Numbers data(4000);
+  const Slow slow(data);
+  const Sampler sampler(4000, 1, 4, true, false, 5);
+  {
+    const RoomForThreads room(2);
+    Loader loader(data, sampler, range(0, 1), {}, {4, 8, 5, std::nullopt});
+    CHECK(loader.readers() == 2);
+    for (int i = 0; i < 20; ++i) check_content(loader.next(), sampler, 5);
+  }
+  {
+    const RoomForThreads room(1);
+    Loader loader(slow, sampler, range(0, 1), {}, {1, 8, 5, std::nullopt, 4});
+    for (int i = 0; i < 100; ++i) check_content(loader.next(), sampler, 5);
+    CHECK(loader.readers() == 1);
+  }
+  const RoomForThreads none(0);
+  const Error error = error_of([&] { Loader(data, sampler, range(0, 1), {}, {2, 8, 5, std::nullopt}); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message().starts_with("cannot start a reader thread"));
 }
 
 // Every so many mini-batches one that takes long to read.
