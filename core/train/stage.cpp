@@ -392,7 +392,6 @@ bool Stage::was_refused(int64_t step) {
 bool Stage::evaluate(int64_t step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(step);
-  operators::begin_random_stream(seed(), operators::evaluation_stream, static_cast<uint64_t>(step));
   data::EvaluationOptions options;
   options.batch = job_.spec().train.eval_batch;
   options.first = order_.worker.value;
@@ -403,6 +402,9 @@ bool Stage::evaluate(int64_t step) {
   data::Evaluation evaluation(*job_.data().test, options);
   std::optional<data::Batch> batch;
   while (waiting(comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
+    // A stream for each batch, whoever takes it.
+    operators::begin_random_stream(seed() + static_cast<uint64_t>(batch->number()), operators::evaluation_stream,
+                                   static_cast<uint64_t>(step));
     const model::Evaluation result = job_.model().evaluate(as_tensors(*batch, place_.device));
     const int64_t first = batch->number() * options.batch;
     const torch::Tensor losses = result.losses.cpu().contiguous();
