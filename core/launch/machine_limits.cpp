@@ -1,6 +1,5 @@
 #include "core/launch/machine_limits.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/base/cpu_affinity.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 
@@ -94,18 +94,6 @@ std::vector<Membership> memberships(const std::string& text) {
         {controllers.empty() ? std::vector<std::string>{} : split(controllers, ','), line.substr(second + 1)});
   }
   return all;
-}
-
-int64_t cpus_of_affinity() {
-  // The kernel refuses a mask that is too short for its CPUs; 2^16 are more than it can have.
-  for (size_t cpus = 1024; cpus <= (1 << 16); cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const int count = ::sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 }  // namespace

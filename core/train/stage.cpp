@@ -1,6 +1,5 @@
 #include "core/train/stage.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/cpu_affinity.h"
 #include "core/data/evaluation.h"
 #include "core/operators/random_stream.h"
 #include "core/spec/defaults.h"
@@ -27,15 +27,10 @@ constexpr int64_t kMostReaders = 16;                            // where their n
 constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody seems to come
 constexpr int64_t kStepsInSharedMemory = 16;                    // from one that was looked into on
 
-int64_t cores() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 data::LoaderOptions loader_options(const Job& job, const device::Device& device, int64_t from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
-  if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cores());
+  if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cpus_of_affinity());
   const auto batch_bytes = static_cast<uint64_t>(job.sampler().batch()) * job.data().train->shape().bytes();
   options.prefetch = spec::first_prefetch(job.spec().data);
   options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
