@@ -1,5 +1,8 @@
 // estrain: elastic, bit-exact training. One verb per file; see commands.h.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -23,6 +26,15 @@ int report(const Error& error, bool as_json) {
   std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
   if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
   return error.exit_code();
+}
+
+// Whoever starts this program may have closed these; a file that is opened later must not get their numbers.
+void open_standard_files() {
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO) ::close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) return;
+  }
 }
 
 // What CLI11 would call a missing subcommand.
@@ -63,6 +75,7 @@ int run(int argc, char** argv, bool as_json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_files();
   const bool as_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   try {
     return run(argc, argv, as_json);

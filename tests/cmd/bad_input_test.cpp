@@ -185,5 +185,13 @@ TEST_CASE("run directories that are in use, not fresh, or no run") {
   CHECK(json.at("step") == steps.back());
 }
 
+TEST_CASE("started without stdin, stdout and stderr a job runs all the same") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job()), run = folder / "run";
+  Command train({"train", spec, "--run", run, "--set", "train.steps=3"}, {.before = "exec <&- >&- 2>&-"});
+  CHECK(train.wait().code == 0);
+  CHECK(metric_steps(run) == first_steps(3));
+}
+
 }  // namespace
 }  // namespace estrain::testing
