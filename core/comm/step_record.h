@@ -31,6 +31,7 @@ struct RecordHead {
 // By any worker, at any time before the step is committed.
 void mark_suspect(RecordHead& head, Nonfinite::Where where);
 
+inline constexpr int64_t records_of_ring = 512;
 uint64_t record_bytes(int64_t ests, int64_t digests);
 
 // A view of one record's parts.

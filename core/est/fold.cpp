@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "core/comm/reduction_tree.h"
 #include "kernels/device_updates.h"
 #include "kernels/sum.h"
 
 namespace estrain::est {
-namespace {
-
-constexpr size_t kMostOperands = 64;  // the tree's depth: log2 of the number of ESTs
-
-}  // namespace
 
 bool add_partials(Partial left, Partial right, float* out, size_t n) {
   if (left.present && right.present) {
@@ -28,8 +24,8 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     return gradient != nullptr;
   }
   const bool all_present = gradient != nullptr && std::ranges::all_of(left, &Partial::present);
-  if (all_present && left.size() <= kMostOperands) {
-    std::array<const float*, kMostOperands> operands;
+  if (all_present && left.size() <= comm::kDeepestStack) {
+    std::array<const float*, comm::kDeepestStack> operands;
     std::ranges::transform(left, operands.begin(), &Partial::values);
     kernels::fold_scaled(out, operands.data(), left.size(), gradient, factor, n);
     return true;

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-constexpr uint64_t kRingRecords = 512;           // core/train/job.cpp
 constexpr uint64_t kProgramBytes = 16 * kMiB;    // launcher and scribe
 constexpr uint64_t kLeastFreeBytes = 64 * 1024;  // a run directory without any checkpoint
 constexpr uint64_t kLeastFreeFiles = 16;
@@ -141,8 +140,8 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   needs.slots = gradient_slots(job);
   needs.workers =
       workers_of(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
-  const uint64_t records =
-      kRingRecords * comm::record_bytes(job.spec.job.ests, size.digests) + 8 * unsigned_of(size.evaluation_samples);
+  const uint64_t records = comm::records_of_ring * comm::record_bytes(job.spec.job.ests, size.digests) +
+                           8 * unsigned_of(size.evaluation_samples);
   needs.shared = 2 * size.state + unsigned_of(needs.slots) * size.gradients + records;
   needs.mapped = 2 * size.state + ests * size.gradients + records;
   needs.saving = size.state;

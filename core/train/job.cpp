@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/checkpoint/est_streams.h"
+#include "core/comm/step_record.h"
 #include "core/device/cpu.h"
 #include "core/est/generator.h"
 #include "core/model/build.h"
@@ -13,8 +14,6 @@ namespace {
 
 using checkpoint::DType;
 using checkpoint::Role;
-
-constexpr int64_t kRingRecords = 512;
 
 model::DataShape model_shape(const data::SampleShape& shape) {
   switch (shape.kind) {
@@ -161,7 +160,7 @@ comm::MemoryPlan Job::memory_plan() const {
   plan.parameters = static_cast<int64_t>(parameters_.size());
   plan.digests = static_cast<int64_t>(manifest_.digest_names.size());
   plan.evaluation_samples = data_.test ? data_.test->size() : 0;
-  plan.ring_records = kRingRecords;
+  plan.ring_records = comm::records_of_ring;
   return plan;
 }
 
