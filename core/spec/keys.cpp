@@ -263,7 +263,7 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(recovery.retries)
           .min(0)
-          .max(30)
+          .max(1'000'000)
           .not_in_bits()
           .means("Faults at one step that the job recovers from; the next one there ends it."),
       ESTRAIN_KEY(recovery.hang_seconds)
