@@ -127,7 +127,6 @@ bool ReadAhead::is_ready() {
 }
 
 void ReadAhead::read_pieces(int64_t number) {
-  ::pthread_setname_np(::pthread_self(), "reader");  // for who looks at the process
   while (const std::optional<Piece> piece = claim(number)) {
     std::exception_ptr failure;
     try {

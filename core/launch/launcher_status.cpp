@@ -57,7 +57,7 @@ Json Launcher::status() {
                {"model", spec_.model.name},
                {"run", directory_.path()},
                {"pid", ::getpid()},
-               {"state", waits_for_room() ? "waiting for room on the disk" : names[static_cast<int>(phase_)]},
+               {"state", names[static_cast<int>(phase_)]},
                {"ests", spec_.job.ests},
                {"stage", state_.stage},
                {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
@@ -74,6 +74,7 @@ Json Launcher::status() {
     if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
   }
   if (memory_) json.update(elastic_status());
+  if (waits_for_room()) json["waits_for_room"] = write_error_;
   json["last_checkpoint_step"] = state_.last_saved_step < 0 ? Json() : Json(state_.last_saved_step);
   json["workers"] = Json::array();
   for (const WorkerProcess& worker : state_.workers) {

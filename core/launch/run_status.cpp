@@ -92,6 +92,8 @@ std::string format_status(const Json& status) {
   text += fmt::format("  test accuracy    {}\n", text_or_dash(status, "test_accuracy", "{:.4f}"));
   text += fmt::format("  last checkpoint  {}\n", text_or_dash(status, "last_checkpoint_step", "{}"));
   if (status.contains("error")) text += fmt::format("  error            {}\n", text_or_dash(status, "error", "{}"));
+  if (status.contains("waits_for_room"))
+    text += fmt::format("  waits for room   {}\n", text_or_dash(status, "waits_for_room", "{}"));
   if (!status.contains("workers")) return text;
   text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
   if (status.contains("seconds_left"))

@@ -279,7 +279,8 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
     return before == step && job.step() == step;
   });
   CHECK(metric_steps(run).back() < step);
-  CHECK(job.status().at("state") == "waiting for room on the disk");
+  CHECK(job.status().at("waits_for_room").get<std::string>().starts_with("cannot write " + run + "/"));
+  CHECK(estrain({"status", run}).says("waits for room   cannot write"));
   const Ended refused = job.resize("2");
   INFO(refused.shown());
   CHECK(refused.code == 1);

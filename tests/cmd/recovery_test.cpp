@@ -92,7 +92,7 @@ TEST_CASE("all of many workers are killed at once: that is one fault") {
 std::vector<pid_t> readers_of(pid_t worker) {
   std::vector<pid_t> readers;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(worker) + "/task")) {
-    if (read_file_if_present(thread.path() / "comm") == "reader\n")
+    if (read_file_if_present(thread.path() / "comm") == "estrain-reader\n")
       readers.push_back(std::stoi(thread.path().filename()));
   }
   return readers;
