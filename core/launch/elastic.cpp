@@ -21,7 +21,6 @@ constexpr size_t kLatestWindows = 2;   // what a plan for workers that changed t
 constexpr int64_t kTrialWindows = 40;  // as estimated for so many: a growth has proven itself
 constexpr int64_t kLately = 60'000'000'000;  // ns
 constexpr double kTrialSlowSeconds = 3;
-constexpr int kPatienceWithKillMs = 5000;
 
 // `all` without one of each of `some`; nothing where one is not in it.
 std::optional<std::vector<std::string>> without(std::vector<std::string> all, const std::vector<std::string>& some) {
@@ -292,10 +291,7 @@ void Launcher::hurry_reclaim(int64_t now) {
   };
   if ((phase_ == Phase::pausing || phase_ == Phase::warming) && passed(kHurryAt)) stand_still();
   if (phase_ != Phase::recovering || !passed(kKillAt)) return;
-  for (WorkerProcess* worker : unneeded_workers()) {
-    worker->process.signal(SIGKILL);
-    if (!worker->process.wait_for(kPatienceWithKillMs)) state_.leaving.push_back(std::move(*worker));
-  }
+  for (WorkerProcess* worker : unneeded_workers()) kill_worker(*worker);
   std::erase_if(state_.workers, [](const WorkerProcess& worker) { return !worker.process.running(); });
   change_workers_if_ready();
 }

@@ -180,6 +180,12 @@ void Launcher::dismiss_workers() {
   }
 }
 
+// And waits for its end, so that it touches the shared memory no more; one that the kernel holds may end later.
+void Launcher::kill_worker(WorkerProcess& worker) {
+  worker.process.signal(SIGKILL);
+  if (!worker.process.wait_for(kPatienceWithWorkersMs)) state_.leaving.push_back(std::move(worker));
+}
+
 void Launcher::kill_workers() {
   if (memory_) memory_->abort_stage();
   for (WorkerProcess* worker : all_workers()) {

@@ -182,6 +182,7 @@ class Launcher {
   void close_scribe();
   void dismiss_workers();
   void kill_workers();
+  void kill_worker(WorkerProcess& worker);
 
   std::vector<WorkerProcess*> all_workers();
   bool workers_exchange() const;

@@ -221,8 +221,9 @@ void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
   if (!state_.recovery) state_.recovery = loss;
   stand_still();
   if (!missing_workers().empty()) {
-    start_missing_at_ns_ = monotonic_ns() + back_off_ns(diagnosis);
-    if (back_off_ns(diagnosis) == 0) start_missing_workers();
+    const int64_t wait = back_off_ns(diagnosis);
+    start_missing_at_ns_ = monotonic_ns() + wait;
+    if (wait == 0) start_missing_workers();
   }
   change_workers_if_ready();
 }

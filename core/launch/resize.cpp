@@ -13,7 +13,6 @@ namespace estrain::launch {
 namespace {
 
 constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
-constexpr int kPatienceWithKillMs = 5000;
 
 // Which worker serves each wanted device: its index, or -1 for a device that needs a new one. The one that was asked
 // for if it is there, else those that are there longest.
@@ -146,10 +145,7 @@ std::vector<WorkerProcess*> Launcher::unneeded_workers() {
 
 // The job goes on with the devices it has.
 void Launcher::give_up_resize(const Error& error) {
-  for (WorkerProcess& worker : pending_->added) {
-    worker.process.signal(SIGKILL);
-    if (!worker.process.wait_for(kPatienceWithKillMs)) state_.leaving.push_back(std::move(worker));
-  }
+  for (WorkerProcess& worker : pending_->added) kill_worker(worker);
   if (!pending_->asked_for) return pending_.reset();
   directory_.log_event(
       "resize_failed",

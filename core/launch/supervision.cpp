@@ -96,7 +96,8 @@ bool Launcher::allocation_ends(int64_t now) {
 
 // Handlers change the lists of workers: false when one was lost, and the next tick looks on.
 bool Launcher::supervise_processes(int64_t now) {
-  for (WorkerProcess* worker : all_workers()) {
+  const std::vector<WorkerProcess*> workers = all_workers();
+  for (WorkerProcess* worker : workers) {
     if (!worker->process.running()) continue;
     const bool starting = !worker->ready;
     const comm::WorkerPulse* pulse = pulse_of(*worker);
@@ -106,7 +107,7 @@ bool Launcher::supervise_processes(int64_t now) {
       end_hung_worker(*worker, "was stopped by a signal (SIGSTOP) and did not go on");
       return false;
     }
-    const bool waits_for_builder = worker != all_workers().front() && !all_workers().front()->ready;
+    const bool waits_for_builder = worker != workers.front() && !workers.front()->ready;
     if (took_processor_time(*worker) || waits_for_builder) worker->at_work_ns = now;
     if (starting && age_ns(std::max(worker->started_ns, worker->at_work_ns), now) > kStartNs) {
       end_hung_worker(*worker, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond));

@@ -7,6 +7,7 @@
 
 #include <csignal>
 
+#include "tests/bytes_read.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -133,16 +134,6 @@ TEST_CASE("prune leaves later checkpoints alone, and does not count them") {
   for (const int64_t step : {0, 10, 20, 900}) publish(directory, step);
   CHECK(directory.prune(Step(20), 1) == steps({10}));
   CHECK(directory.steps() == steps({0, 20, 900}));
-}
-
-// Bytes that this process has read from files so far.
-int64_t bytes_read() {
-  std::ifstream file("/proc/self/io");
-  std::string word;
-  int64_t bytes = -1;
-  file >> word >> bytes;
-  REQUIRE(word == "rchar:");
-  return bytes;
 }
 
 TEST_CASE("prune reads a checkpoint once at most, and none that was published here or need not be known") {

@@ -7,6 +7,7 @@
 
 #include "core/launch/run_directory.h"
 #include "core/spec/parse.h"
+#include "tests/bytes_read.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::launch {
@@ -36,16 +37,6 @@ struct EndedRun {
   }
   Json status() const { return run_status(folder.path()); }
 };
-
-// Bytes that this process has read from files so far.
-int64_t bytes_read() {
-  std::ifstream file("/proc/self/io");
-  std::string word;
-  int64_t bytes = -1;
-  file >> word >> bytes;
-  REQUIRE(word == "rchar:");
-  return bytes;
-}
 
 TEST_CASE("a run that ended shows its last step and its last evaluation, whatever stands behind them") {
   const EndedRun run(step_line(98) + evaluation_line(98, 0.75) + step_line(99) + step_line(100) + "nonsense\n{}\n[]\n" +
