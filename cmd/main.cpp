@@ -72,10 +72,7 @@ int run(int argc, char** argv, bool as_json) {
   return chosen();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  open_standard_files();
+int run_or_report(int argc, char** argv) {
   const bool as_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   try {
     return run(argc, argv, as_json);
@@ -83,5 +80,17 @@ int main(int argc, char** argv) {
     return report(error, as_json);
   } catch (const std::exception& error) {
     return report(Error(Fault::bug, error.what()), as_json);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_files();
+  try {
+    return run_or_report(argc, argv);
+  } catch (const std::exception& error) {  // of the report: nobody reads stdout any more, or memory is out
+    std::fprintf(stderr, "estrain: %s\n", error.what());
+    return exit_code(Fault::bug);
   }
 }

@@ -68,6 +68,14 @@ std::optional<std::string> read_file_if_present(const std::string& path) {
   return read_all(fd.get(), path);
 }
 
+std::string text_if_readable(const std::string& path) {
+  try {
+    return read_file_if_present(path).value_or("");
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 void write_file_atomically(const std::string& path, std::string_view content) {
   const std::string temporary = path + ".tmp";
   try {

@@ -13,6 +13,9 @@ namespace estrain {
 std::string read_file(const std::string& path);
 std::optional<std::string> read_file_if_present(const std::string& path);
 
+// For what the system shows of itself: nothing where it shows nothing.
+std::string text_if_readable(const std::string& path);
+
 // Readers see the old content or the new, never a mixture, also after a crash: temporary name, fsync, rename, fsync of
 // the folder. Throws Fault::io.
 void write_file_atomically(const std::string& path, std::string_view content);

@@ -36,7 +36,7 @@ std::optional<uint64_t> proc_bytes(std::string_view text, std::string_view key) 
 }
 
 MemoryUse own_memory_use() {
-  const std::string status = read_file_if_present("/proc/self/status").value_or("");
+  const std::string status = text_if_readable("/proc/self/status");
   return {proc_bytes(status, "VmHWM").value_or(0), proc_bytes(status, "RssFile").value_or(0),
           proc_bytes(status, "VmPeak").value_or(0)};
 }

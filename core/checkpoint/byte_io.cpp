@@ -1,5 +1,6 @@
 #include "core/checkpoint/byte_io.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,6 +8,7 @@
 #include "core/base/error.h"
 
 namespace estrain::checkpoint {
+
 void write_bytes(int fd, uint64_t offset, const std::byte* bytes, uint64_t size) {
   while (size > 0) {
     const ssize_t written = ::pwrite(fd, bytes, size, static_cast<off_t>(offset));
@@ -28,6 +30,12 @@ void read_bytes(int fd, uint64_t offset, std::byte* out, uint64_t size) {
     offset += static_cast<uint64_t>(got);
     size -= static_cast<uint64_t>(got);
   }
+}
+
+uint64_t length_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw system_error("cannot read", errno);
+  return static_cast<uint64_t>(status.st_size);
 }
 
 }  // namespace estrain::checkpoint

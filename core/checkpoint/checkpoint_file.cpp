@@ -1,10 +1,8 @@
 #include "core/checkpoint/checkpoint_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <map>
 
@@ -18,12 +16,6 @@
 
 namespace estrain::checkpoint {
 namespace {
-
-uint64_t length_of(int fd) {
-  struct stat status;
-  if (::fstat(fd, &status) != 0) throw system_error("cannot read", errno);
-  return static_cast<uint64_t>(status.st_size);
-}
 
 bool looks_like_hdf5(int fd) {
   char signature[8] = {};

@@ -1,8 +1,6 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -14,12 +12,6 @@
 
 namespace estrain::checkpoint {
 namespace {
-
-uint64_t length_of(int fd) {
-  struct stat status;
-  if (::fstat(fd, &status) != 0) throw system_error("cannot read", errno);
-  return static_cast<uint64_t>(status.st_size);
-}
 
 std::vector<uint64_t> present_digests(int fd, const Structure& structure) {
   std::vector<ElementRange> ranges;

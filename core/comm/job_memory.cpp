@@ -46,7 +46,7 @@ UniqueFd JobMemory::create() {
   if (!fd) throw system_error("cannot create shared memory", errno);
   if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes)) != 0)
     throw system_error("cannot size shared memory", errno);
-  JobMemory(fd.get(), kVersion);
+  const JobMemory fresh(fd.get(), kVersion);
   return fd;
 }
 

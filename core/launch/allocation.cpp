@@ -176,9 +176,11 @@ std::string without_blanks(std::string text) {
   return text;
 }
 
-std::optional<int64_t> end_by_squeue(const std::string& job) {
+// What squeue says, else `known`.
+std::optional<int64_t> end_by_squeue(const std::string& job, std::optional<int64_t> known) {
   const auto left = ask_time_left(job, kPatienceWithSqueueMs);
-  return left ? std::optional(monotonic_ns() + *left * kNanosecondsPerSecond) : std::nullopt;
+  if (!left) return known;
+  return *left == kNoTimeLimit ? std::nullopt : std::optional(monotonic_ns() + *left * kNanosecondsPerSecond);
 }
 
 Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), monotonic_ns()}; }
@@ -205,14 +207,13 @@ Allocation current_resources() { return read_allocation(own_environment(), machi
 
 Allocation current_allocation() {
   Allocation allocation = current_resources();
-  if (allocation.slurm_job && !allocation.ends_ns) allocation.ends_ns = end_by_squeue(*allocation.slurm_job);
+  if (allocation.slurm_job && !allocation.ends_ns) allocation.ends_ns = end_by_squeue(*allocation.slurm_job, {});
   return allocation;
 }
 
-std::optional<int64_t> current_end_ns() {
+std::optional<int64_t> current_end_ns(std::optional<int64_t> known) {
   const Allocation allocation = current_resources();
-  const auto end = allocation.slurm_job ? end_by_squeue(*allocation.slurm_job) : std::nullopt;
-  return end ? end : allocation.ends_ns;
+  return allocation.slurm_job ? end_by_squeue(*allocation.slurm_job, known) : known;
 }
 
 Json describe(const Allocation& allocation) {
@@ -231,6 +232,7 @@ Json describe(const Allocation& allocation) {
 }
 
 std::optional<int64_t> parse_time_left(std::string_view text) {
+  if (text == "UNLIMITED") return kNoTimeLimit;
   int64_t days = 0;
   if (const size_t dash = text.find('-'); dash != text.npos) {
     const auto number = parse_integer(text.substr(0, dash));

@@ -50,8 +50,8 @@ Allocation read_allocation(const Environment& environment, const MachineLimits& 
 Allocation current_allocation();
 
 // When Slurm will end this process's job as things are now: its time limit may have been changed since the environment
-// was made. Asks squeue as above; where that does not say, it is the environment's end.
-std::optional<int64_t> current_end_ns();
+// was made. Asks squeue as above; where that does not say, `known`.
+std::optional<int64_t> current_end_ns(std::optional<int64_t> known);
 
 // The same as current_allocation() without the end, if only squeue knows it.
 Allocation current_resources();
@@ -59,7 +59,9 @@ Allocation current_resources();
 // For events.jsonl.
 Json describe(const Allocation& allocation);
 
-// Seconds in the words of squeue's %L, "[days-][[hours:]minutes:]seconds"; absent for UNLIMITED, NOT_SET, INVALID and
+constexpr int64_t kNoTimeLimit = INT64_MAX;  // seconds
+
+// Seconds in the words of squeue's %L, "[days-][[hours:]minutes:]seconds" or UNLIMITED; absent for NOT_SET, INVALID and
 // whatever else is no time.
 std::optional<int64_t> parse_time_left(std::string_view text);
 

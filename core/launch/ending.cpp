@@ -105,21 +105,18 @@ void Launcher::fail() {
   throw error.advise(advice);
 }
 
-// Has the scribe, or another one if it is lost on the way, write the committed state, and waits for it. A save that
-// fails may be that of an earlier step: it is asked twice.
+// Has the scribe, or another one if it is lost on the way, write the committed state, and waits for it.
 void Launcher::save_last_state() {
   const int64_t step = trained();
-  for (int attempt = 1; attempt <= 2; ++attempt) {
-    last_save_error_.clear();
-    pid_t asked = -1;
-    while (state_.last_saved_step != step && last_save_error_.empty() && state_.scribe.socket) {
-      if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
-        asked = state_.scribe.process.pid();
-        state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
-      }
-      on_scribe_message(kTickMilliseconds);
-      supervise_scribe(monotonic_ns());
+  pid_t asked = -1;
+  unsaved_step_ = -1;  // there may be room again
+  while (state_.last_saved_step != step && unsaved_step_ != step && state_.scribe.socket) {
+    if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
+      asked = state_.scribe.process.pid();
+      state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
     }
+    on_scribe_message(kTickMilliseconds);
+    supervise_scribe(monotonic_ns());
   }
 }
 

@@ -36,7 +36,7 @@ std::vector<Gpu> gpus_in(const std::string& folder) {
   std::vector<Gpu> gpus;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
-    const std::string text = read_file_if_present(entry.path() / "information").value_or("");
+    const std::string text = text_if_readable(entry.path() / "information");
     gpus.push_back({entry.path().filename(), value_of(text, "Model"), value_of(text, "GPU UUID")});
     if (gpus.back().model.empty()) return {};
   }

@@ -181,8 +181,9 @@ void Launcher::request_stop(std::string why) {
   if (phase_ == Phase::over) return;
   ending_ = Ending::stopped;
   stop_reason_ = std::move(why);
-  printer_.note("stopping (" + stop_reason_ + "): a checkpoint is written after the step under way");
   const bool no_step_under_way = phase_ == Phase::starting || phase_ == Phase::recovering;
+  printer_.note("stopping (" + stop_reason_ + ")" +
+                (no_step_under_way ? "" : ": a checkpoint is written after the step under way"));
   if (pending_) give_up_resize(Error(Fault::interrupted, "the job is being stopped"));
   if (no_step_under_way) return stop_at_once();
   if (phase_ == Phase::pausing && all_left()) {
@@ -266,9 +267,9 @@ void Launcher::on_scribe_message(int milliseconds) {
     directory_.log_event("checkpoint", message);
   } else if (say == "save_failed") {
     last_save_error_ = message.value("error", "");
+    unsaved_step_ = message.value("step", INT64_C(-1));
     directory_.log_event("checkpoint_failed", message);
-    printer_.note(
-        fmt::format("warning: no checkpoint at step {}: {}", message.value("step", INT64_C(-1)), last_save_error_));
+    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", unsaved_step_, last_save_error_));
   } else if (say == "evaluated") {
     state_.accuracy = message.value("accuracy", 0.0);
     const Json loss = message.value("loss", Json());  // null where it is NaN or infinite

@@ -225,6 +225,7 @@ class Launcher {
   bool first_step_seen_ = false;
   bool closing_scribe_ = false;  // it was told to finish
   std::string last_save_error_;
+  int64_t unsaved_step_ = -1;  // whose state could not be saved, the last such
   // What kept the scribe from writing, and how many records it had written then.
   std::string write_error_;
   uint32_t written_before_error_ = 0;

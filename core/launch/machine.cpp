@@ -17,7 +17,6 @@
 #include <sstream>
 
 #include "core/base/child_process.h"
-#include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/memory_use.h"
 #include "core/launch/allocation.h"
@@ -37,14 +36,6 @@ void for_each_entry(const std::string& folder, Visit visit) {
 bool is_folder(const std::string& path) {
   std::error_code failure;
   return fs::is_directory(path, failure);
-}
-
-std::string text_of(const std::string& path) {
-  try {
-    return read_file_if_present(path).value_or("");
-  } catch (const Error&) {
-    return "";
-  }
 }
 
 // The rest of the line that begins with `name`, a colon and white space; empty where there is none.
@@ -73,7 +64,8 @@ std::optional<uint64_t> soft_limit(__rlimit_resource resource) {
 // Whether RLIMIT_NPROC does not count for this process: root's, and those with CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 bool may_start_any_number() {
   constexpr uint64_t capabilities = uint64_t{1} << 21 | uint64_t{1} << 24;
-  return ::getuid() == 0 || (number(word_behind(text_of("/proc/self/status"), "CapEff"), 16) & capabilities) != 0;
+  return ::getuid() == 0 ||
+         (number(word_behind(text_if_readable("/proc/self/status"), "CapEff"), 16) & capabilities) != 0;
 }
 
 // Threads of all processes of this user.
@@ -82,7 +74,7 @@ uint64_t tasks_of_user() {
   uint64_t tasks = 0;
   for_each_entry("/proc", [&](const fs::path& process) {
     if (process.filename().string().find_first_not_of("0123456789") != std::string::npos) return;
-    const std::string status = text_of(process / "status");
+    const std::string status = text_if_readable(process / "status");
     if (word_behind(status, "Uid") == user) tasks += number(word_behind(status, "Threads"));
   });
   return tasks;
@@ -102,11 +94,11 @@ uint64_t count_open_files() {
 }
 
 void read_memory(Machine& machine) {
-  const std::string info = text_of("/proc/meminfo");
+  const std::string info = text_if_readable("/proc/meminfo");
   machine.memory_available = proc_bytes(info, "MemAvailable").value_or(UINT64_MAX);
   machine.swap_free = proc_bytes(info, "SwapFree").value_or(0);
   const auto limit = proc_bytes(info, "CommitLimit"), promised = proc_bytes(info, "Committed_AS");
-  const bool strict = number(text_of("/proc/sys/vm/overcommit_memory")) == 2;
+  const bool strict = number(text_if_readable("/proc/sys/vm/overcommit_memory")) == 2;
   if (strict && limit && promised) machine.commit_left = *limit - std::min(*limit, *promised);
   machine.cgroup = cgroup_room();
 }

@@ -6,80 +6,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/memory_use.h"
+#include "core/launch/control_groups.h"
 
 namespace estrain::launch {
 namespace {
 
-constexpr int64_t no_limit = INT64_C(1) << 60;   // cgroup version 1 writes such a number where there is none
 constexpr size_t most_kernel_lines = 1'000'000;  // read at one time
 
-std::optional<std::string> content_of(const std::string& path) {
-  try {
-    return read_file_if_present(path);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-std::optional<int64_t> to_number(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end == text.data()) return std::nullopt;
-  return number;
-}
-
-// The number behind `name` and white space, in a file of such lines.
-std::optional<int64_t> number_after(const std::string& path, std::string_view name) {
-  std::istringstream lines(content_of(path).value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(name)) continue;
-    const size_t at = line.find_first_not_of(" \t", name.size());
-    if (at == name.size() || at == std::string::npos) continue;
-    if (const auto number = to_number(std::string_view(line).substr(at))) return number;
-  }
-  return std::nullopt;
-}
-
-std::optional<int64_t> number_in(const std::string& path) { return to_number(content_of(path).value_or("")); }
-
-// A process's groups as /proc/self/cgroup lists them: "4:memory:/job" (version 1), "0::/job" (version 2).
-struct Groups {
-  std::optional<std::string> memory;   // of version 1's memory controller
-  std::optional<std::string> unified;  // of version 2
-};
-
-Groups read_groups(const std::string& path) {
-  Groups groups;
-  std::istringstream lines(content_of(path).value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers == ",,") groups.unified = line.substr(second + 1);
-    if (controllers.find(",memory,") != std::string::npos) groups.memory = line.substr(second + 1);
-  }
-  return groups;
-}
-
-bool present(const std::string& path) {
+bool is_present(const std::string& path) {
   std::error_code failure;
   return std::filesystem::exists(path, failure);
-}
-
-// In a container the path may be that of the host while the tree that is mounted begins at the container's own group.
-std::string visible_folder(const std::string& root, const std::string& path, const std::string& file) {
-  std::string own = path == "/" ? root : root + path;
-  if (present(own + "/" + file)) return own;
-  return present(root + "/" + file) ? root : "";
 }
 
 // The victim of "…: Killed process 4711 (estrain) …", or nothing.
@@ -87,7 +29,7 @@ std::optional<pid_t> victim(std::string_view line) {
   constexpr std::string_view words = "Killed process ";
   const size_t at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
-  const auto pid = to_number(line.substr(at + words.size()));
+  const auto pid = limit_in(line.substr(at + words.size()));
   if (!pid) return std::nullopt;
   return static_cast<pid_t>(*pid);
 }
@@ -102,53 +44,55 @@ std::string format_memory(int64_t bytes) {
   return amount >= 1e9 ? fmt::format("{:.1f} GB", amount / 1e9) : fmt::format("{:.0f} MB", amount / 1e6);
 }
 
-MemoryEvidence::MemoryEvidence(Sources sources) : sources_(std::move(sources)), group_(find_group()) {
-  counter_ = group_.found() ? Counter{group_.folder + "/" + group_.kills, group_.kills}
-                            : Counter{sources_.proc + "/vmstat", "/proc/vmstat"};
+MemoryEvidence::MemoryEvidence(std::string root) : root_(std::move(root)), group_(find_group()) {
+  counter_ = group_.found() ? Counter{group_.folders.front() + "/" + group_.kills, group_.kills}
+                            : Counter{root_ + "/proc/vmstat", "/proc/vmstat"};
   explained_ = kills();
-  kernel_log_ = UniqueFd(::open(sources_.kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  kernel_log_ = UniqueFd(::open((root_ + "/dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (kernel_log_ && ::lseek(kernel_log_.get(), 0, SEEK_END) < 0) kernel_log_.reset();
 }
 
 // Version 1's memory controller where it is mounted, else version 2. A machine may have both trees ("hybrid"): then the
 // memory is version 1's.
 MemoryEvidence::Group MemoryEvidence::find_group() const {
-  const Groups groups = read_groups(sources_.proc + "/self/cgroup");
-  if (groups.memory) {
-    Group group{"", sources_.cgroups + "/memory", "memory.oom_control", "memory.limit_in_bytes",
-                "memory.max_usage_in_bytes"};
-    group.folder = visible_folder(group.root, *groups.memory, group.kills);
-    if (group.found()) return group;
+  const Group version1{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"};
+  const Group version2{{}, "memory.events", "memory.max", "memory.peak"};
+  const std::vector<ControlGroup> groups = control_groups(root_, "memory");
+  for (const int version : {1, 2}) {
+    for (const ControlGroup& candidate : groups) {
+      if (candidate.version != version) continue;
+      Group group = version == 1 ? version1 : version2;
+      const auto shown = std::ranges::find_if(
+          candidate.folders, [&](const std::string& folder) { return is_present(folder + "/" + group.kills); });
+      group.folders.assign(shown, candidate.folders.end());
+      if (group.found()) return group;
+    }
   }
-  Group group{"", sources_.cgroups, "memory.events", "memory.max", "memory.peak"};
-  if (groups.unified) group.folder = visible_folder(group.root, *groups.unified, group.kills);
-  return group;
+  return version2;
 }
 
-std::optional<int64_t> MemoryEvidence::kills() const { return number_after(counter_.path, "oom_kill"); }
+std::optional<int64_t> MemoryEvidence::kills() const { return number_of(text_if_readable(counter_.path), "oom_kill"); }
 
 // The tightest limit of the group and those above it, and the most that was used below that limit.
 std::string MemoryEvidence::amounts() const {
   std::optional<int64_t> limit;
-  std::string limited = group_.folder;
-  for (std::string folder = group_.folder; group_.found(); folder = folder.substr(0, folder.rfind('/'))) {
-    const auto here = number_in(folder + "/" + group_.limit);
-    if (here && *here < limit.value_or(no_limit)) {
-      limit = here;
-      limited = folder;
-    }
-    if (folder.size() <= group_.root.size()) break;
+  std::string limited = group_.found() ? group_.folders.front() : "";
+  for (const std::string& folder : group_.folders) {
+    const auto here = limit_in_file(folder + "/" + group_.limit);
+    if (!here || (limit && *here >= *limit)) continue;
+    limit = here;
+    limited = folder;
   }
   std::string text;
   if (limit) text += fmt::format(", {} {}", group_.limit, format_memory(*limit));
   if (group_.found()) {
-    if (const auto peak = number_in(limited + "/" + group_.peak)) {
+    if (const auto peak = limit_in_file(limited + "/" + group_.peak)) {
       text += fmt::format(", {} {}", group_.peak, format_memory(*peak));
     }
   }
   if (!limit) {
-    const auto total = number_after(sources_.proc + "/meminfo", "MemTotal:");
-    if (total) text += fmt::format(", no limit but the machine's {}", format_memory(*total * 1024));
+    const auto total = proc_bytes(text_if_readable(root_ + "/proc/meminfo"), "MemTotal");
+    if (total) text += fmt::format(", no limit but the machine's {}", format_memory(static_cast<int64_t>(*total)));
   }
   return text;
 }

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/unique_fd.h"
 
@@ -23,11 +24,6 @@ namespace estrain::launch {
 
 class MemoryEvidence {
  public:
-  struct Sources {
-    std::string proc = "/proc";
-    std::string cgroups = "/sys/fs/cgroup";
-    std::string kernel_log = "/dev/kmsg";
-  };
   struct Finding {
     bool oom_kill = false;
     // What was used and allowed, with or without a kill; one line:
@@ -35,9 +31,9 @@ class MemoryEvidence {
     std::string text;
   };
 
-  // Remembers the counters as they are now. Never throws for what cannot be read: that evidence is then missing.
-  MemoryEvidence() : MemoryEvidence(Sources{}) {}
-  explicit MemoryEvidence(Sources sources);
+  // Remembers the counters as they are now. Never throws for what cannot be read: that evidence is then missing. `root`
+  // stands in front of /proc, /sys and /dev.
+  explicit MemoryEvidence(std::string root = "");
 
   // Whether a kill since the start explains the death of process `dead`. Ask once for each process that ended by
   // SIGKILL and was not killed by ourselves: a kill that was only counted is used up by the answer.
@@ -50,16 +46,16 @@ class MemoryEvidence {
     std::string name;  // in messages
   };
   struct Group {
-    std::string folder, root;        // of the group, and where its tree is mounted
-    std::string kills, limit, peak;  // names of files
-    bool found() const { return !folder.empty(); }
+    std::vector<std::string> folders;  // of the group, and of those around it
+    std::string kills, limit, peak;    // names of files
+    bool found() const { return !folders.empty(); }
   };
   Group find_group() const;
   std::optional<int64_t> kills() const;
   std::string amounts() const;
   void read_kernel_log();
 
-  Sources sources_;
+  std::string root_;
   Group group_;
   Counter counter_;
   std::optional<int64_t> explained_;  // kills counted before the start, or used up since

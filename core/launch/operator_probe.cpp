@@ -32,10 +32,9 @@ Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measu
   const auto received = ours.receive(&report, -1);
   const ChildEnd ended = process.wait();
   if (received != comm::MessageSocket::Received::message) {
-    const Error error =
-        Error::make(Fault::peer, "the process that tried a mini-batch on {} ended with {}", device.kind, ended.text());
-    if (!ended.signaled || ended.code != SIGKILL) throw error;
-    throw error.advise("SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory");
+    const bool killed = ended.signaled && ended.code == SIGKILL;
+    throw Error::make(Fault::peer, "the process that tried a mini-batch on {} ended with {}", device.kind, ended.text())
+        .advise(killed ? "SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory" : "");
   }
   if (report.value("say", "") == "error") {
     throw Error(static_cast<Fault>(report.value("fault", static_cast<int>(Fault::bug))), report.value("message", ""))

@@ -1,12 +1,10 @@
 #include "core/launch/processes.h"
 
-#include <algorithm>
 #include <csignal>
-#include <sstream>
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/process_stat.h"
 
 namespace estrain::launch {
 namespace {
@@ -16,21 +14,10 @@ const std::vector<int> kStopSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-// User's and system's time of a process, fields 14 and 15 of /proc/PID/stat. 0: not known.
-uint64_t processor_ticks(pid_t pid) {
-  const std::string text = read_file_if_present(fmt::format("/proc/{}/stat", pid)).value_or("");
-  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-  std::string skipped;
-  for (int field = 3; field < 14; ++field) fields >> skipped;
-  uint64_t user = 0, system = 0;
-  fields >> user >> system;
-  return user + system;
-}
-
 }  // namespace
 
 bool took_processor_time(WorkerProcess& worker) {
-  const uint64_t now = processor_ticks(worker.process.pid());
+  const uint64_t now = process_stat(worker.process.pid()).processor_ticks;
   return std::exchange(worker.processor_ticks, now) != now;
 }
 

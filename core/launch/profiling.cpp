@@ -228,7 +228,7 @@ std::string build_note(const std::string& path) {
 }
 
 std::string cpu_model() {
-  const std::string text = read_file_if_present("/proc/cpuinfo").value_or("");
+  const std::string text = text_if_readable("/proc/cpuinfo");
   const size_t name = text.find("model name");
   if (name == text.npos) return "unknown";
   const size_t begin = text.find_first_not_of(": \t", name + 10), end = text.find('\n', name);

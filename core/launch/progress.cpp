@@ -17,7 +17,9 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_progress(const Progress& progress) {
-  std::string line = fmt::format("step {}/{}  epoch {}", progress.step, progress.total_steps, progress.epoch);
+  std::string line = fmt::format("step {}", progress.step);
+  if (progress.step <= progress.total_steps) line += fmt::format("/{}", progress.total_steps);  // which may be lowered
+  line += fmt::format("  epoch {}", progress.epoch);
   if (progress.samples_per_second > 0)  // there was a step
     line += fmt::format("  loss {:.4f}  {:.1f} samples/s", progress.loss, progress.samples_per_second);
   line += "  on " + progress.devices;

@@ -61,6 +61,14 @@ std::string text_or_dash(const Json& status, const char* key, const char* format
   return value.get<std::string>();
 }
 
+bool may_be_run(const std::string& path) {
+  try {
+    return RunDirectory(path).has_run();
+  } catch (const Error&) {
+    return true;  // who asks for its status is told why not
+  }
+}
+
 }  // namespace
 
 Json run_status(const std::string& run) {
@@ -75,8 +83,8 @@ Json run_status(const std::string& run) {
 std::vector<std::string> find_runs(const std::string& folder) {
   std::vector<std::string> runs;
   std::error_code failure;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
-    if (RunDirectory(entry.path().string()).has_run()) runs.push_back(entry.path().string());
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+    if (may_be_run(at->path().string())) runs.push_back(at->path().string());
   }
   std::ranges::sort(runs);
   return runs;

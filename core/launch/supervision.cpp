@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/process_stat.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -29,16 +29,9 @@ constexpr int64_t kReadingNs = 600 * kSecond;  // storage may be away for a whil
 constexpr int64_t kScribeNs = 60 * kSecond;    // a disk may be that slow
 constexpr int kPatienceWithKillMs = 5000;
 
-// The state letter of /proc/PID/stat, behind the name in parentheses: 'T' is stopped by a signal. 0: not known.
-char process_state(pid_t pid) {
-  const std::string text = read_file_if_present(fmt::format("/proc/{}/stat", pid)).value_or("");
-  const size_t name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
-}
-
 // Whether the process has been seen stopped for long enough.
 bool is_stopped(pid_t pid, int64_t now, int64_t* since) {
-  if (process_state(pid) != 'T') {
+  if (process_stat(pid).state != 'T') {
     *since = 0;
     return false;
   }
@@ -90,8 +83,8 @@ bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
   const int64_t margin = std::min(nanoseconds(state_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
-  state_.ends_ns = current_end_ns().value_or(*state_.ends_ns);  // it may have been given more time
-  return *state_.ends_ns - now < margin;
+  state_.ends_ns = current_end_ns(state_.ends_ns);  // it may have been given more time
+  return state_.ends_ns && *state_.ends_ns - now < margin;
 }
 
 // Handlers change the lists of workers: false when one was lost, and the next tick looks on.

@@ -4,21 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/cpu_affinity.h"
-#include "core/data/evaluation.h"
-#include "core/operators/random_stream.h"
 #include "core/spec/defaults.h"
-#include "core/train/batch_tensors.h"
+#include "core/train/evaluation.h"
 #include "core/train/exchanged_update.h"
 #include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
 #include "core/train/resident_update.h"
 #include "core/train/shared_update.h"
+#include "core/train/waiting.h"
 
 namespace estrain::train {
 namespace {
@@ -154,14 +152,6 @@ Stage::Left Stage::train() {
   }
 }
 
-template <typename Body>
-bool Stage::waiting(comm::Activity activity, Body&& body) {
-  pulse_.beat(activity, monotonic_ns());
-  const bool carry_on = body();
-  pulse_.beat(comm::Activity::computing, monotonic_ns());
-  return carry_on;
-}
-
 bool Stage::traced_step(int64_t step) {
   if (place_.trace == nullptr) return this->step(step);
   place_.trace->begin_step(step + 1, order_.worker);
@@ -172,7 +162,8 @@ bool Stage::traced_step(int64_t step) {
 
 bool Stage::step(int64_t step) {
   if (!place_.resident && !memory_.is_writable(step + 1)) {
-    if (!waiting(comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); })) return false;
+    if (!waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step + 1); }))
+      return false;
     memory_.header().progress_ns.store(monotonic_ns());
   }
   place_.model.read_parameters_of(step);
@@ -182,8 +173,8 @@ bool Stage::step(int64_t step) {
     commit(step);
     return memory_.header().abort.load() == 0;
   };
-  return waiting(comm::Activity::meeting, [&] { return finished_.meet(last_to_arrive); }) && save_if_wanted(step + 1) &&
-         !was_refused(step);
+  return waiting(pulse_, comm::Activity::meeting, [&] { return finished_.meet(last_to_arrive); }) &&
+         save_if_wanted(step + 1) && !was_refused(step);
 }
 
 // False: the stage was aborted; what was done is done again.
@@ -222,7 +213,7 @@ bool Stage::update() {
 
 // The next EST of this worker's.
 Stage::BegunEst Stage::begin_est(int64_t step) {
-  waiting(comm::Activity::reading, [&] {
+  waiting(pulse_, comm::Activity::reading, [&] {
     feed_.read();
     return true;
   });
@@ -345,7 +336,7 @@ bool Stage::save_if_wanted(int64_t step) {
     settle(step);
     return header.abort.load() == 0;
   };
-  return waiting(comm::Activity::meeting, [&] { return saved_.meet(last_to_arrive); });
+  return waiting(pulse_, comm::Activity::meeting, [&] { return saved_.meet(last_to_arrive); });
 }
 
 bool Stage::is_finite(const comm::RecordView& record) const {
@@ -382,67 +373,23 @@ bool Stage::was_refused(int64_t step) {
   return true;
 }
 
-// Each worker takes every W-th batch of the test set; results lie by sample, so their sum does not depend on who did
-// what.
 bool Stage::evaluate(int64_t step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(step);
-  data::EvaluationOptions options;
-  options.batch = job_.spec().train.eval_batch;
-  options.first = order_.worker.value;
-  options.stride = order_.workers();
-  options.readers = std::max<int64_t>(1, job_.spec().data.readers);
-  options.prefetch = spec::first_prefetch(job_.spec().data);
-  options.memory = place_.device.host_memory();
-  data::Evaluation evaluation(*job_.data().test, options);
-  std::optional<data::Batch> batch;
-  while (waiting(comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
-    // A stream for each batch, whoever takes it.
-    operators::begin_random_stream(seed() + static_cast<uint64_t>(batch->number()), operators::evaluation_stream,
-                                   static_cast<uint64_t>(step));
-    const model::Evaluation result = job_.model().evaluate(as_tensors(*batch, place_.device));
-    const int64_t first = batch->number() * options.batch;
-    const torch::Tensor losses = result.losses.cpu().contiguous();
-    const torch::Tensor correct = result.correct.to(torch::kInt).cpu().contiguous();
-    std::memcpy(memory_.evaluation_losses() + first, losses.const_data_ptr(), losses.nbytes());
-    std::memcpy(memory_.evaluation_correct() + first, correct.const_data_ptr(), correct.nbytes());
-    if (memory_.header().abort.load() != 0) return false;
-    pulse_.beat(comm::Activity::computing, monotonic_ns());
-  }
-  const auto last_to_arrive = [&] { return publish_evaluation(step) && memory_.header().abort.load() == 0; };
-  return waiting(comm::Activity::meeting, [&] { return evaluated_.meet(last_to_arrive); });
-}
-
-bool Stage::publish_evaluation(int64_t step) {
-  const int64_t samples = memory_.header().evaluation_samples;
-  double loss = 0;
-  int64_t correct = 0;
-  for (int64_t i = 0; i < samples; ++i) {
-    loss += static_cast<double>(memory_.evaluation_losses()[i]);
-    correct += memory_.evaluation_correct()[i];
-  }
-  comm::RecordHead& head = *comm::pending_record(memory_).head;
-  head.kind = comm::RecordKind::evaluation;
-  head.step = step;
-  head.epoch = job_.manifest().epoch_at(step - 1);
-  head.time_ns = monotonic_ns();
-  head.predictions = samples * job_.data().test->shape().targets();
-  head.loss = loss / static_cast<double>(samples);
-  head.accuracy = static_cast<double>(correct) / static_cast<double>(head.predictions);
-  pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
-  if (!comm::publish_record(memory_)) return false;
-  memory_.header().evaluated.store(step);
-  memory_.header().progress_ns.store(monotonic_ns());
-  ring_doorbell();
-  return true;
+  if (!evaluate_share(place_, order_, step)) return false;
+  const auto last_to_arrive = [&] {
+    pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
+    if (!publish_evaluation(place_, step)) return false;
+    ring_doorbell();
+    return memory_.header().abort.load() == 0;
+  };
+  return waiting(pulse_, comm::Activity::meeting, [&] { return evaluated_.meet(last_to_arrive); });
 }
 
 void Stage::ring_doorbell() const {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t rung = ::write(place_.doorbell, &one, sizeof one);
 }
-
-uint64_t Stage::seed() const { return static_cast<uint64_t>(job_.spec().job.seed); }
 
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.header().committed.load());

@@ -74,12 +74,7 @@ class Stage {
   bool is_finite(const comm::RecordView& record) const;
   bool was_refused(int64_t step);
   bool evaluate(int64_t step);
-  bool publish_evaluation(int64_t step);
   void ring_doorbell() const;
-  // What this worker shows of itself to the launcher: `body` waits for others.
-  template <typename Body>
-  bool waiting(comm::Activity activity, Body&& body);
-  uint64_t seed() const;
 
   Workplace& place_;
   Job& job_;

@@ -211,6 +211,9 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     CHECK(train.says("could not be written"));
     CHECK(train.says("--resume"));
     CHECK(checkpoint_steps(job.run()) == left);
+    const int64_t step = metric_steps(job.run()).back();
+    const auto is_last = [step](const Json& failed) { return failed.at("step") == step; };
+    CHECK(std::ranges::count_if(events(job.run(), "checkpoint_failed"), is_last) <= (step % 5 == 0 ? 2 : 1));
   }
   SUBCASE("there is room again at the stop") {
     limit_files(job.scribe(), RLIM_INFINITY);

@@ -11,9 +11,16 @@
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::testing {
 namespace {
+
+// Speeds and algorithms that the jobs of these tests find are nobody else's, and nobody else's are theirs.
+struct OwnProfiles {
+  ScratchFolder folder;
+  OwnProfiles() { ::setenv("ESTRAIN_PROFILES", (folder / "profiles.json").c_str(), 1); }
+} own_profiles;
 
 std::string fresh_output_file() {
   std::string pattern = (std::filesystem::temp_directory_path() / "estrain-output-XXXXXX").string();
@@ -52,6 +59,11 @@ ProcessInfo read_process(pid_t pid) {
 }
 
 }  // namespace
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
 
 std::string Ended::shown() const { return "exit code " + std::to_string(code) + ", it said:\n" + text; }
 

@@ -16,6 +16,8 @@ namespace estrain::testing {
 
 using Words = std::vector<std::string>;
 
+Words with(Words words, const Words& more);  // the ones behind the others
+
 struct Ended {
   int code = -1;     // exit status; 128 + the signal's number where a signal ended it
   std::string text;  // stdout and stderr

@@ -27,11 +27,6 @@ struct OwnProfiles {
 
 const Words kAutomatic = {"--set", "elastic.mode=auto"};
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 Json answer(const Words& command) {
   const Ended ended = estrain(with(command, {"--json"}));
   INFO(ended.shown());

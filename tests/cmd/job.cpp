@@ -1,5 +1,7 @@
 #include "job.h"
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
@@ -11,21 +13,26 @@ namespace {
 
 constexpr int kPatienceMs = 10'000;
 
-Words join(Words first, const Words& more) {
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
-
 }  // namespace
+
+std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
+                     const Words& more) {
+  static int runs = 0;
+  const std::string run = folder / ("run-" + std::to_string(runs++));
+  const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", devices}, more));
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
 
 Job::Job(std::string run, const Words& arguments, Command::Options options)
     : run_(std::move(run)), launcher_(arguments, options) {}
 
 Job::Job(std::string spec, std::string run, const Words& more, Command::Options options)
-    : Job(run, join({"train", std::move(spec), "--run", run}, more), options) {}
+    : Job(run, with({"train", std::move(spec), "--run", run}, more), options) {}
 
 Job Job::resumed(const std::string& run, const Words& more) {
-  return Job(run, join({"train", "--resume", "--run", run}, more), Command::Options{});
+  return Job(run, with({"train", "--resume", "--run", run}, more), Command::Options{});
 }
 
 Job::~Job() {

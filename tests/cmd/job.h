@@ -6,8 +6,14 @@
 #include <vector>
 
 #include "command.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::testing {
+
+// `estrain train SPEC --devices DEVICES …more` to its end, which must be a good one. Returns the run directory, a new
+// one in `folder`.
+std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
+                     const Words& more = {});
 
 class Job {
  public:

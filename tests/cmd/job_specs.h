@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::testing {
 

@@ -23,18 +23,6 @@ Words kinds() {
   return all;
 }
 
-std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
-                     const Words& more) {
-  static int runs = 0;
-  const std::string run = folder / ("run-" + std::to_string(runs++));
-  Words arguments = {"train", spec, "--run", run, "--devices", devices};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Ended ended = estrain(arguments);
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
-}
-
 // D2 on each kind alone and on all of them together.
 void check_no_trace(const std::string& text, const ScratchFolder& folder) {
   const std::string spec = folder.write("job.toml", text);

@@ -72,9 +72,7 @@ constexpr const char* kAdamW = "name = \"adamw\"\nlr = 0.01";
 const std::string kFound = "step 3: the gradient of layers.1.bias is NaN (virtual rank 3; its loss is NaN)";
 
 Ended train(const std::string& spec, const std::string& run, const Words& more) {
-  Words words = {"train", spec, "--run", run};
-  words.insert(words.end(), more.begin(), more.end());
-  return estrain(words);
+  return estrain(with({"train", spec, "--run", run}, more));
 }
 
 void check_refused(const Ended& ended, const std::string& run, const std::string& words, int64_t last_good) {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "command.h"
+#include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
 #include "setting.h"
@@ -15,19 +15,6 @@ namespace {
 const Words kPlacements = {
     "2", "3", "4", "5", "8", "cpu=1,cpu=7", "cpu=7,cpu=1", "cpu=3,cpu=3,cpu=2", "cpu=1,cpu=6,cpu=1"};
 const Words kFewPlacements = {"cpu=3,cpu=3,cpu=2", "8"};
-
-// Returns the run directory.
-std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
-                     const Words& more = {}) {
-  static int runs = 0;
-  const std::string run = folder / ("run-" + std::to_string(runs++));
-  Words arguments = {"train", spec, "--run", run, "--devices", devices};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Ended ended = estrain(arguments);
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
-}
 
 void check_same_on_all(const std::string& text, const Words& placements, const ScratchFolder& folder) {
   const std::string spec = folder.write("job.toml", text);

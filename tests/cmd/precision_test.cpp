@@ -12,21 +12,6 @@ namespace {
 
 const Words kBf16 = {"--set", "job.precision=bf16"};
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
-                     const Words& more) {
-  static int runs = 0;
-  const std::string run = folder / ("run-" + std::to_string(runs++));
-  const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", devices}, more));
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
-}
-
 std::string with_model(std::string text, const std::string& from, const std::string& to) {
   text.replace(text.find("name = \"" + from + "\"", text.find("[model]")), from.size() + 9, "name = \"" + to + "\"");
   return text;

@@ -17,9 +17,8 @@ namespace {
 // A run to `steps` on one worker that nobody disturbs.
 std::string undisturbed(const ScratchFolder& folder, const std::string& spec, int64_t steps, const Words& more = {}) {
   const std::string run = folder / "undisturbed";
-  Words arguments = {"train", spec, "--run", run, "--set", "train.steps=" + std::to_string(steps)};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Ended ended = estrain(arguments);
+  const Ended ended =
+      estrain(with({"train", spec, "--run", run, "--set", "train.steps=" + std::to_string(steps)}, more));
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   return run;

@@ -31,11 +31,6 @@ const Words kBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // One run's GPUs are slow where another's are quick.
 void take_another_order() {
   static int times = 0;
@@ -43,25 +38,20 @@ void take_another_order() {
   ::setenv("ESTRAIN_SIMULATED_GPU", orders[static_cast<size_t>(times++) % orders.size()], 1);
 }
 
-std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
-                     const Words& more) {
-  static int runs = 0;
+std::string train_in_another_order(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
+                                   const Words& more) {
   take_another_order();
-  const std::string run = folder / ("run-" + std::to_string(runs++));
-  const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", devices}, more));
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
+  return train_on(folder, spec, devices, more);
 }
 
 void check_as_on_the_cpu(const std::string& text, const Words& more) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_on(folder, spec, "cpu", with(kD2, more));
+  const std::string one = train_in_another_order(folder, spec, "cpu", with(kD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
   for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu", "cuda:0"}) {
     CAPTURE(devices);
-    CHECK(difference(one, train_on(folder, spec, devices, with(kD2, more))).text == "");
+    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD2, more))).text == "");
   }
 }
 
@@ -89,10 +79,10 @@ TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
 void check_on_any_number_of_gpus(const std::string& text, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_on(folder, spec, "cuda:0", with(kD1, more));
+  const std::string one = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
   for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}) {
     CAPTURE(devices);
-    CHECK(difference(one, train_on(folder, spec, devices, with(kD1, more))).text == "");
+    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD1, more))).text == "");
   }
 }
 
@@ -106,7 +96,10 @@ TEST_CASE("who sums what: GPUs among themselves where each worker has one, else 
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());
   const auto exchange = [&](const char* devices, const Words& more) {
-    return events(train_on(folder, spec, devices, with(kD1, more)), "stage").at(0).at("exchange").get<std::string>();
+    return events(train_in_another_order(folder, spec, devices, with(kD1, more)), "stage")
+        .at(0)
+        .at("exchange")
+        .get<std::string>();
   };
   const Words short_job = {"--set", "train.steps=2"};
   CHECK(exchange("cuda:0,cuda:1", short_job) == "GPUs");
@@ -118,10 +111,11 @@ TEST_CASE("who sums what: GPUs among themselves where each worker has one, else 
 void check_replayed(const std::string& text, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string plain = train_on(folder, spec, "cuda:0", with(kD1, more));
+  const std::string plain = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
   for (const char* devices : {"cuda:0", "cuda:0*2", "cuda:0"}) {
     CAPTURE(devices);
-    const std::string run = train_on(folder, spec, devices, with(with(kD1, more), {"--set", "job.cuda_graphs=auto"}));
+    const std::string run =
+        train_in_another_order(folder, spec, devices, with(with(kD1, more), {"--set", "job.cuda_graphs=auto"}));
     CHECK(difference(plain, run).text == "");
     CHECK(read_file(run + "/worker-0.log").find("not captured") == std::string::npos);
   }
@@ -164,7 +158,7 @@ TEST_CASE("a GPU that trains alone begins the next step before this one is commi
   const std::string spec = folder.write("job.toml", lenet_job());
   const Words traced =
       with(kD1, {"--set", "train.steps=4", "--set", "train.eval_every=3", "--set", "logging.trace=[1, 4]"});
-  const std::string alone = train_on(folder, spec, "cuda:0", traced);
+  const std::string alone = train_in_another_order(folder, spec, "cuda:0", traced);
   const auto of = [](const std::string& run, int64_t step) { return deeds(run, 1, step); };
   const std::string begins = "EST 0: forward", goes_on = "EST 0: backward";
   REQUIRE(of(alone, 2).size() == 17);
@@ -177,7 +171,7 @@ TEST_CASE("a GPU that trains alone begins the next step before this one is commi
   CHECK(of(alone, 4)[16 - 1] == "EST 7: backward");  // and nothing comes after it
   for (const char* devices : {"cuda:0,cuda:1", "cuda:0*2"}) {
     CAPTURE(devices);
-    CHECK(of(train_on(folder, spec, devices, traced), 2).front() == begins);
+    CHECK(of(train_in_another_order(folder, spec, devices, traced), 2).front() == begins);
   }
 }
 
@@ -187,10 +181,10 @@ TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in sha
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words more =
       with(kD1, {"--set", "train.clip_grad_norm=0.05", "--set", "checkpoint.every=3", "--set", "checkpoint.keep=9"});
-  const std::string alone = train_on(folder, spec, "cuda:0", more);
+  const std::string alone = train_in_another_order(folder, spec, "cuda:0", more);
   for (const char* devices : {"cuda:0*2", "cuda:0,cuda:1", "cuda:0=1,cuda:1=5,cuda:2=2"}) {
     CAPTURE(devices);
-    const std::string other = train_on(folder, spec, devices, more);
+    const std::string other = train_in_another_order(folder, spec, devices, more);
     CHECK(difference(alone, other).text == "");
     CHECK(checkpoint_steps(alone) == checkpoint_steps(other));
     for (const int64_t step : checkpoint_steps(alone)) {
@@ -207,10 +201,10 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
     CAPTURE(clip);
     const Words more = with(kD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip, "--set",
                                   "train.eval_every=\"never\""});
-    const std::string on_cpu = train_on(folder, spec, "cpu", more);
+    const std::string on_cpu = train_in_another_order(folder, spec, "cpu", more);
     for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
       CAPTURE(devices);
-      const std::string on_gpu = train_on(folder, spec, devices, more);
+      const std::string on_gpu = train_in_another_order(folder, spec, devices, more);
       CHECK(events(on_gpu, "skipped").size() > 3);
       CHECK(difference(on_cpu, on_gpu).text == "");
       CHECK(metric_steps(on_gpu) == metric_steps(on_cpu));
@@ -234,14 +228,14 @@ class SimulatedFault {
 TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  const std::string on_cpu = train_on(folder, spec, "cpu", kD2);
+  const std::string on_cpu = train_in_another_order(folder, spec, "cpu", kD2);
   const std::pair<std::string, std::string> causes[] = {{"kernel 1500", "invalid_memory_access"},
                                                         {"transfer 20", "mpi_runtime_failure"}};
   for (const auto& [what, cause] : causes) {
     CAPTURE(what);
     const ScratchFolder files;
     const SimulatedFault fault(files, what);
-    const std::string run = train_on(folder, spec, "cuda:0,cuda:1", kD2);
+    const std::string run = train_in_another_order(folder, spec, "cuda:0,cuda:1", kD2);
     REQUIRE(fault.struck());
     CHECK(difference(on_cpu, run).text == "");
     const std::vector<Json> faults = events(run, "fault");
@@ -280,7 +274,7 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
 size_t most_memory(const std::string& spec, const Words& more) {
   const ScratchFolder folder;
   const Setting noted("ESTRAIN_SIMULATED_MEMORY", folder.path());
-  const std::string run = train_on(folder, spec, "cuda:0", with(kD2, more));
+  const std::string run = train_in_another_order(folder, spec, "cuda:0", with(kD2, more));
   size_t most = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     size_t bytes = 0;
@@ -335,7 +329,7 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   const int64_t last = metric_steps(job.run()).back();
   const std::string steps = "train.steps=" + std::to_string(last);
   const std::string still =
-      train_on(folder, spec, "cpu", with(kD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
+      train_in_another_order(folder, spec, "cpu", with(kD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
   CHECK(difference(still, job.run()).text == "");
 }
 
@@ -361,7 +355,7 @@ void check_loss_of_a_worker(const std::string& devices) {
   const int64_t last = metric_steps(job.run()).back();
   CHECK(metric_steps(job.run()) == first_steps(last));
   const std::string steps = "train.steps=" + std::to_string(last);
-  const std::string whole = train_on(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
   CHECK(difference(whole, job.run()).text == "");
 }
 
@@ -387,7 +381,7 @@ TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on fr
   const Ended resumed = estrain({"train", "--resume", "--run", folder / "cut", "--devices", "cuda:0", "--set", steps});
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);
-  const std::string whole = train_on(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
   CHECK(difference(whole, folder / "cut").text == "");
 }
 

@@ -109,6 +109,7 @@ TEST_CASE("a stop while the job starts, and a second signal, end it with exit co
   const Ended early = starting.launcher().wait();
   INFO(early.shown());
   CHECK(early.code == 75);
+  CHECK(early.says("stopping (SIGTERM)\n"));
 
   Job twice(spec, folder / "twice");
   twice.reach(5);

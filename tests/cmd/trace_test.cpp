@@ -13,15 +13,6 @@
 namespace estrain::testing {
 namespace {
 
-std::string train_on(const ScratchFolder& folder, const std::string& name, const std::string& spec, const Words& more) {
-  Words words = {"train", spec, "--run", folder / name, "--devices", "2"};
-  words.insert(words.end(), more.begin(), more.end());
-  const Ended ended = estrain(words);
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return folder / name;
-}
-
 std::set<std::string> names_in(const std::string& trace) {
   std::ifstream file(trace);
   const Json trace_events = Json::parse(file).at("traceEvents");
@@ -33,8 +24,8 @@ std::set<std::string> names_in(const std::string& trace) {
 TEST_CASE("a trace has the operators of its steps and ESTs, worker by worker, and leaves none in the bits") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());
-  const std::string plain = train_on(folder, "plain", spec, {});
-  const std::string traced = train_on(folder, "traced", spec, {"--set", "logging.trace=[2, 3]"});
+  const std::string plain = train_on(folder, spec, "2");
+  const std::string traced = train_on(folder, spec, "2", {"--set", "logging.trace=[2, 3]"});
   CHECK(difference(plain, traced).text == "");
   CHECK_FALSE(std::filesystem::exists(plain + "/traces"));
   const int64_t first_est[] = {0, 4};
@@ -58,7 +49,7 @@ TEST_CASE("a trace that the end of the job cuts short has what there was") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());
   const Words until_3 = {"--set", "logging.trace=[2, 9]", "--set", "train.steps=3"};
-  const std::string run = train_on(folder, "run", spec, until_3);
+  const std::string run = train_on(folder, spec, "2", until_3);
   const std::set<std::string> names = names_in(run + "/traces/step-2-worker-0.json");
   CHECK(names.contains("ProfilerStep#3"));
   CHECK_FALSE(names.contains("ProfilerStep#4"));

@@ -157,7 +157,8 @@ TEST_CASE("squeue's words for the time left") {
   CHECK(parse_time_left("1-00:00:00") == 86400);
   CHECK(parse_time_left("364-23:59:30") == 364 * 86400 + 86370);
   CHECK(parse_time_left("45") == 45);
-  for (const char* none : {"", "UNLIMITED", "NOT_SET", "INVALID", "-", "1-", "-1:00", "1:-2", "1:2:3:4", ":",
+  CHECK(parse_time_left("UNLIMITED") == kNoTimeLimit);
+  for (const char* none : {"", "unlimited", "NOT_SET", "INVALID", "-", "1-", "-1:00", "1:-2", "1:2:3:4", ":",
                            "5:", "1 2", "99999999999-00:00:00", "9223372036854775807", "0x10"}) {
     CAPTURE(none);
     CHECK(parse_time_left(none) == std::nullopt);
@@ -183,7 +184,7 @@ TEST_CASE("a squeue that fails, babbles or is not there says nothing") {
   const ScratchFolder folder;
   CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo 1:40; exit 1")) == std::nullopt);
   CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo 1:40; kill -9 $$")) == std::nullopt);
-  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo UNLIMITED")) == std::nullopt);
+  CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo NOT_SET")) == std::nullopt);
   CHECK(ask_time_left("17", 10'000, fake_squeue(folder, "echo warning >&2; echo 1:40")) == std::nullopt);
   CHECK(ask_time_left("17", 10'000, folder / "none") == std::nullopt);
 }
@@ -206,10 +207,13 @@ TEST_CASE("the end of a job whose time limit was changed is squeue's, not that o
   const auto seconds_left = [](std::optional<int64_t> end_ns) { return seconds(end_ns.value() - monotonic_ns()); };
   fake_squeue(folder, "echo 1:00:00");
   const testing::Setting path("PATH", folder.path() + ":" + ::getenv("PATH"));
-  CHECK(seconds_left(current_end_ns()) > 3000);
-  CHECK(seconds_left(current_allocation().ends_ns) <= 61);  // which asks nobody
+  const auto known = current_allocation().ends_ns;  // which asks nobody
+  CHECK(seconds_left(known) <= 61);
+  CHECK(seconds_left(current_end_ns(known)) > 3000);
+  fake_squeue(folder, "echo UNLIMITED");
+  CHECK(current_end_ns(known) == std::nullopt);
   fake_squeue(folder, "exit 1");
-  CHECK(seconds_left(current_end_ns()) <= 61);
+  CHECK(current_end_ns(known) == known);
 }
 
 TEST_CASE("what the event says: the sources, and Slurm's part only under Slurm") {

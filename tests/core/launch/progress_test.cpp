@@ -33,6 +33,8 @@ TEST_CASE("a progress line says what is known") {
   Progress finished_before = progress;
   finished_before.samples_per_second = finished_before.loss = 0;
   CHECK(format_progress(finished_before) == "step 120/5625  epoch 1  on 2 x cpu");
+  finished_before.total_steps = 100;
+  CHECK(format_progress(finished_before) == "step 120  epoch 1  on 2 x cpu");
   progress.accuracy = 0.8912;
   progress.seconds_left = 61;
   CHECK(format_progress(progress) ==

@@ -56,6 +56,20 @@ TEST_CASE("a run that was never evaluated, and one without a step") {
   CHECK_FALSE(EndedRun("").status().contains("step"));
 }
 
+TEST_CASE("a folder's runs are found, what cannot be looked at among them") {
+  const ScratchFolder folder;
+  for (const char* name : {"b", "a"}) {
+    const RunDirectory run(folder / name);
+    std::filesystem::create_directory(run.path());
+    run.write_spec(spec::parse_text(kSpec, "job.toml"));
+  }
+  std::filesystem::create_directory(folder / "none");
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  CHECK(find_runs(folder.path()) == std::vector<std::string>{folder / "a", folder / "b", folder / "loop"});
+  CHECK(find_runs(folder / "none").empty());
+  CHECK(find_runs(folder / "nowhere").empty());
+}
+
 TEST_CASE("of a long run only the end is read") {
   std::string metrics;
   for (int64_t step = 1; step <= 100'000; ++step) metrics += step_line(step);

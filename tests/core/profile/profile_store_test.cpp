@@ -8,10 +8,10 @@
 
 #include <filesystem>
 
-#include "../../error_of.h"
-#include "../../scratch_folder.h"
 #include "core/base/files.h"
 #include "sample_work.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::profile {
 namespace {

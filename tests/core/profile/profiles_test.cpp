@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "../../error_of.h"
 #include "core/profile/plan_inputs.h"
 #include "sample_work.h"
+#include "tests/error_of.h"
 
 namespace estrain::profile {
 namespace {

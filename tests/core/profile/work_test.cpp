@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "../../error_of.h"
 #include "sample_work.h"
+#include "tests/error_of.h"
 
 namespace estrain::profile {
 namespace {

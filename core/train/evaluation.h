@@ -1,0 +1,16 @@
+#pragma once
+// The test set after a step: each of W workers takes every W-th batch. Results lie in shared memory by sample, so their
+// sum does not depend on who did what.
+
+#include "core/train/stage_order.h"
+#include "core/train/workplace.h"
+
+namespace estrain::train {
+
+// This worker's batches, by the parameters and buffers that place.model shows. False on abort.
+bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step);
+
+// When all have done theirs: publishes the record of mean loss and accuracy after `step`. False on abort.
+bool publish_evaluation(Workplace& place, int64_t step);
+
+}  // namespace estrain::train
