@@ -1,7 +1,7 @@
 #include "core/algorithms/choice_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/file_lock.h"
 #include "core/base/files.h"
 
 namespace estrain::algorithms {
@@ -67,8 +68,7 @@ ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(left_alone_until_ns_ - monotonic_ns()));
   for (;;) {
     UniqueFd fd = open_file(path_, O_RDWR | O_CREAT);
-    while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) throw system_error("cannot lock " + path_, errno);
+    while (!take_lock(fd.get(), path_)) {
       if (waiting) waiting();
       std::this_thread::sleep_for(kBetweenTries);
     }

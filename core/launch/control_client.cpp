@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/launch/control_socket.h"
+#include "core/launch/run_directory.h"
 
 namespace estrain::launch {
 namespace {
@@ -35,6 +36,12 @@ class Patience {
 
 enum class Connected { yes, busy, nobody, forbidden };
 
+// Whether the launcher left its socket behind.
+bool has_ended(const std::string& run) {
+  const std::optional<RunOwner> owner = RunDirectory(run).owner();
+  return owner && owner->has_ended();
+}
+
 // Never blocks: with a launcher that stands still, connect(2) would once its backlog is full.
 Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   const UniqueFd folder(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -45,7 +52,7 @@ Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw system_error("cannot create a socket", errno);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    if (errno == EACCES || errno == EPERM) return Connected::forbidden;
+    if (errno == EACCES || errno == EPERM) return has_ended(run) ? Connected::nobody : Connected::forbidden;
     return errno == EAGAIN || errno == EINTR ? Connected::busy : Connected::nobody;
   }
   *connection = std::move(fd);
@@ -56,6 +63,14 @@ Error no_answer(const std::string& run, int milliseconds) {
   return Error::make(Fault::peer, "{}: the launcher did not answer in {} s", run, milliseconds / 1000.0);
 }
 
+Error nobody(const std::string& run) {
+  if (const auto owner = RunDirectory(run).owner_elsewhere())
+    return Error::make(Fault::usage, "{}: the job is at work on another host ({})", run, owner->name())
+        .advise("give the command there: " + owner->reach() + " estrain …");
+  return Error::make(Fault::usage, "{}: no job is running there", run)
+      .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
+}
+
 UniqueFd connect_to(const std::string& run, const Patience& patience, int milliseconds) {
   for (;;) {
     UniqueFd fd;
@@ -63,8 +78,7 @@ UniqueFd connect_to(const std::string& run, const Patience& patience, int millis
       case Connected::yes:
         return fd;
       case Connected::nobody:
-        throw Error::make(Fault::usage, "{}: no job is running there", run)
-            .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
+        throw nobody(run);
       case Connected::forbidden:
         throw Error::make(Fault::io, "{}: running, but its control socket is another user's", run)
             .advise("the user who started the job can ask it, and root");

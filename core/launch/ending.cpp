@@ -40,6 +40,7 @@ int Launcher::end() {
   if (memory_) save_last_state();
   if (!failure_) dismiss_workers();
   close_scribe();
+  directory_.disown(lock_.get());
   report_stages();
   report_faults();
   if (failure_) fail();
@@ -115,8 +116,7 @@ void Launcher::save_last_state() {
       asked = state_.scribe.process.pid();
       state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
     }
-    on_scribe_message(kTickMilliseconds);
-    supervise_scribe(monotonic_ns());
+    wait_for_scribe();
   }
 }
 
@@ -128,9 +128,14 @@ void Launcher::close_scribe() {
       told = state_.scribe.process.pid();
       state_.scribe.socket.send({{"do", "finish"}});
     }
-    on_scribe_message(kTickMilliseconds);
-    supervise_scribe(monotonic_ns());
+    wait_for_scribe();
   }
+}
+
+void Launcher::wait_for_scribe() {
+  on_scribe_message(kTickMilliseconds);
+  supervise_scribe(monotonic_ns());
+  show_life(monotonic_ns());
 }
 
 // The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.

@@ -171,6 +171,7 @@ class Launcher {
   int64_t patience_ns() const;
   int64_t age_ns(int64_t beat_ns, int64_t now) const;
   void note_own_pause(int64_t now);
+  void show_life(int64_t now);
 
   // ending.cpp
   int end();
@@ -179,6 +180,7 @@ class Launcher {
   void report_stages();
   [[noreturn]] void fail();
   void save_last_state();
+  void wait_for_scribe();
   void close_scribe();
   void dismiss_workers();
   void kill_workers();
@@ -234,6 +236,7 @@ class Launcher {
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
   // supervision
   int64_t last_tick_ns_ = 0;         // when the loop last turned
+  int64_t shown_life_ns_ = 0;        // when the run's lock was last touched
   int64_t supervised_from_ns_ = 0;   // silence before this is not held against anybody
   int64_t longest_step_ns_ = 0;      // as of the last tick
   int64_t stalled_at_ = -1;          // the last step after which all waited for each other

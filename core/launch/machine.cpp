@@ -145,7 +145,7 @@ std::string refusal_of(const RunDirectory& run, const std::string& folder) {
     if (const std::string refusal = try_to_make_file(run.checkpoints()); !refusal.empty())
       return fmt::format("no file can be made in {}: {}", run.checkpoints(), refusal);
   }
-  for (const std::string& file : {run.path() + "/lock", run.spec(), run.events()}) {
+  for (const std::string& file : {run.lock_file(), run.spec(), run.events()}) {
     if (::access(file.c_str(), F_OK) == 0 && ::access(file.c_str(), W_OK) != 0)
       return fmt::format("{} cannot be written: {}", file, std::strerror(errno));
   }

@@ -1,17 +1,16 @@
 #include "core/launch/run_directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/file_lock.h"
 #include "core/base/files.h"
 #include "core/spec/parse.h"
 
@@ -26,39 +25,61 @@ bool RunDirectory::has_run() const {
   return found;
 }
 
+std::optional<RunOwner> RunDirectory::owner() const { return RunOwner::from_text(text_if_readable(lock_file())); }
+
+std::optional<RunOwner> RunDirectory::owner_elsewhere() const {
+  std::optional<RunOwner> one = owner();
+  const bool is_elsewhere = one && !one->is_here();
+  if (!is_elsewhere || seconds_since_touch(lock_file()).value_or(kSilentSeconds) >= kSilentSeconds) one.reset();
+  return one;
+}
+
 namespace {
 
-// Of the process that a lock file names.
-bool has_ended(const std::string& owner) {
-  const pid_t pid = std::atoi(owner.c_str());
-  return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+// Two touches, and what a shared file system may be behind.
+constexpr int kLookMs = 35'000;
+
+Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
+  const std::string who = owner ? fmt::format(" ({})", owner->name()) : "";
+  return Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", run, who)
+      .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
+}
+
+// Where hosts do not see each other's locks, an owner on another host may be at work though this one has the lock.
+void require_gone(const std::string& run, const RunOwner& owner, const std::string& lock_path) {
+  if (owner.is_here() || seconds_since_touch(lock_path).value_or(0) > 2 * kSilentSeconds) return;
+  fmt::print(stderr, "{}: {} was at work here a moment ago: looking for {} s whether it still is\n", run, owner.name(),
+             kLookMs / 1000);
+  if (is_touched_within(lock_path, kLookMs)) throw at_work(run, owner);
 }
 
 }  // namespace
 
 UniqueFd RunDirectory::lock(int milliseconds) const {
   make_folders(path_);
-  const std::string lock_path = path_ + "/lock";
-  UniqueFd fd = open_file(lock_path, O_RDWR | O_CREAT);
+  UniqueFd fd = open_file(lock_file(), O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
   bool waits_for_scribe = false;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    const std::string owner = read_file(lock_path);
-    if (milliseconds > 0 && has_ended(owner)) {
+  while (!take_lock(fd.get(), lock_file())) {
+    const std::optional<RunOwner> other = owner();
+    if (milliseconds > 0 && other && other->has_ended()) {
       if (!std::exchange(waits_for_scribe, true))
         fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", path_);
     } else if (monotonic_ns() >= deadline) {
-      throw Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", path_,
-                        owner.empty() ? "" : " (process " + owner + ")")
-          .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
+      throw at_work(path_, other);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  const std::string owner = std::to_string(::getpid());
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), owner.data(), owner.size(), 0) < 0) {
-    throw system_error("cannot write " + lock_path, errno);
+  if (const auto before = owner()) require_gone(path_, *before, lock_file());
+  const std::string text = RunOwner::this_process().to_text();
+  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
+    throw system_error("cannot write " + lock_file(), errno);
   }
   return fd;
+}
+
+void RunDirectory::disown(int lock) const {
+  if (::ftruncate(lock, 0) != 0) fmt::print(stderr, "warning: {}: {}\n", lock_file(), std::strerror(errno));
 }
 
 void RunDirectory::write_spec(const spec::JobSpec& job) const { write_file_atomically(spec(), spec::to_toml(job)); }

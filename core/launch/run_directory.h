@@ -6,6 +6,7 @@
 
 #include "core/base/json.h"
 #include "core/base/unique_fd.h"
+#include "core/launch/run_owner.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
@@ -23,12 +24,20 @@ class RunDirectory {
   std::string traces() const { return path_ + "/traces"; }
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }
+  std::string lock_file() const { return path_ + "/lock"; }
 
   bool has_run() const;  // whether a run was ever started here; throws Fault::usage for a path that leads nowhere
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
   // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
-  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes.
+  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes. An
+  // owner on another host that was at work a moment ago is watched for half a minute: the lock may not show it.
   UniqueFd lock(int milliseconds) const;
+  // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
+  std::optional<RunOwner> owner() const;
+  // The owner where it is on another host and has shown life within kSilentSeconds.
+  std::optional<RunOwner> owner_elsewhere() const;
+  // The owner ends as it should.
+  void disown(int lock) const;
   void write_spec(const spec::JobSpec& spec) const;
   spec::JobSpec read_spec() const;
 

@@ -32,7 +32,17 @@ void add_last_metrics(const std::string& path, Json& status) {
   }
 }
 
-// Of a run that has no launcher.
+void add_owner_elsewhere(const RunDirectory& directory, Json& status) {
+  const std::optional<RunOwner> owner = directory.owner_elsewhere();
+  if (!owner) return;
+  status["state"] = "elsewhere";
+  status["host"] = owner->host;
+  status["pid"] = owner->pid;
+  status["slurm_job"] = owner->slurm_job.empty() ? Json() : Json(owner->slurm_job);
+  status["seconds_since_sign_of_life"] = seconds_since_touch(directory.lock_file()).value_or(0);
+}
+
+// Of a run that has no launcher here.
 Json recorded_status(const RunDirectory& directory) {
   const spec::JobSpec spec = directory.read_spec();
   Json status = {{"ok", true},
@@ -47,6 +57,7 @@ Json recorded_status(const RunDirectory& directory) {
     if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
     if (name == "failed") status["error"] = event.value("error", "");
   });
+  add_owner_elsewhere(directory, status);
   const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
   if (!saved.empty()) status["last_checkpoint_step"] = saved.back().value;
   add_last_metrics(directory.path() + "/metrics.jsonl", status);
@@ -94,6 +105,13 @@ std::string format_status(const Json& status) {
   std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""),
                                  status.value("ests", INT64_C(0)), status.value("state", ""));
   text += fmt::format("  run directory    {}\n", status.value("run", ""));
+  if (status.contains("host")) {
+    text +=
+        fmt::format("  at work on       {}, process {}{}; last sign of life {} ago\n",
+                    text_or_dash(status, "host", "{}"), status.at("pid").get<int64_t>(),
+                    status.at("slurm_job").is_null() ? "" : ", Slurm job " + text_or_dash(status, "slurm_job", "{}"),
+                    format_duration(status.at("seconds_since_sign_of_life")));
+  }
   text += fmt::format("  step             {}{}\n", text_or_dash(status, "step", "{}"),
                       status.contains("total_steps") ? " of " + text_or_dash(status, "total_steps", "{}") : "");
   text += fmt::format("  loss             {}\n", text_or_dash(status, "loss", "{:.4f}"));

@@ -9,8 +9,9 @@
 namespace estrain::launch {
 
 // Keys as the launcher's answer (control_socket.h): name, state, step, total_steps, loss, devices, workers, … A run
-// without a launcher has the state "finished", "stopped", "failed" or "not running". Throws Fault::usage if `run` holds
-// no run.
+// without a launcher has the state "finished", "stopped", "failed" or "not running"; one whose launcher is at work on
+// another host, which shares the directory, has "elsewhere", with host, pid, slurm_job and seconds_since_sign_of_life.
+// Throws Fault::usage if `run` holds no run.
 Json run_status(const std::string& run);
 
 // The run directories below `folder`, by name.

@@ -1,6 +1,8 @@
 // Looking after the processes of a run, ten times a second: who is stopped, who hangs, who is slow. All from a few
 // words in shared memory that workers write as they go on, and from /proc for those that have been silent.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -58,8 +60,16 @@ void Launcher::note_own_pause(int64_t now) {
   memory_->header().longest_step_ns.store(longest_step_ns_);
 }
 
+// To hosts that see nothing of this one but the run directory.
+void Launcher::show_life(int64_t now) {
+  if (now - shown_life_ns_ < kBetweenTouchesNs) return;
+  shown_life_ns_ = now;
+  (void)::futimens(lock_.get(), nullptr);
+}
+
 void Launcher::supervise() {
   const int64_t now = monotonic_ns();
+  show_life(now);
   if (now - last_tick_ns_ > kOwnPause) note_own_pause(now);
   last_tick_ns_ = now;
   if (memory_) longest_step_ns_ = memory_->header().longest_step_ns.load();

@@ -1,7 +1,6 @@
 #include "core/profile/profile_store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <chrono>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/file_lock.h"
 #include "core/base/files.h"
 
 namespace estrain::profile {
@@ -30,7 +30,7 @@ std::string folder_of(const std::string& path) {
 UniqueFd lock(const std::string& path) {
   UniqueFd fd = open_file(path + ".lock", O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + kPatienceNs;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  while (!take_lock(fd.get(), path + ".lock")) {
     if (monotonic_ns() > deadline)
       throw Error::make(Fault::io, "{}.lock: another process holds it", path)
           .advise("see which with `fuser`, or set ESTRAIN_PROFILES to another file");

@@ -1,6 +1,8 @@
 #include "core/launch/run_directory.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,13 +20,55 @@ TEST_CASE("a run directory is one launcher's at a time") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "deep/run");
   UniqueFd lock = run.lock(0);
-  CHECK(read_file(run.path() + "/lock") == std::to_string(::getpid()));
+  CHECK(run.owner().value().pid == ::getpid());
   const Error error = error_of([&] { run.lock(0); });
   CHECK(error.fault() == Fault::usage);
   CHECK(error.message() == run.path() + ": another launcher is at work on this run directory (process " +
                                std::to_string(::getpid()) + ")");
   lock.reset();
-  CHECK_NOTHROW(run.lock(0));
+  CHECK(run.owner().has_value());
+  CHECK_FALSE(run.owner_elsewhere().has_value());
+  lock = run.lock(0);
+  run.disown(lock.get());
+  CHECK_FALSE(run.owner().has_value());
+}
+
+// A run directory that a launcher on another host took a lock of, which this one does not see.
+struct OwnedElsewhere {
+  ScratchFolder folder;
+  RunDirectory run{folder.path()};
+  RunOwner owner{7, RunOwner::this_process().host + "-not", ""};
+
+  OwnedElsewhere() { replace_bytes(run.lock_file(), owner.to_text()); }
+  void touched(int64_t seconds_ago) const {
+    const timespec times[] = {{0, UTIME_OMIT}, {unix_seconds() - seconds_ago, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, run.lock_file().c_str(), times, 0) == 0);
+  }
+};
+
+TEST_CASE("an owner on another host is seen as long as it shows life") {
+  const OwnedElsewhere other;
+  CHECK(other.run.owner_elsewhere().value().pid == 7);
+  other.touched(60);
+  CHECK(other.run.owner_elsewhere().has_value());
+  other.touched(120);
+  CHECK_FALSE(other.run.owner_elsewhere().has_value());
+  CHECK(other.run.owner().has_value());
+}
+
+TEST_CASE("a lock that another host's owner still touches is not taken, though it looks free here") {
+  const OwnedElsewhere other;
+  auto lock = std::async(std::launch::async, [&] { return error_of([&] { other.run.lock(0); }); });
+  while (lock.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) other.touched(0);
+  const Error error = lock.get();
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message().find("another launcher is at work on this run directory (process 7 on " + other.owner.host) !=
+        std::string::npos);
+  CHECK(other.run.owner().value().pid == 7);
+
+  other.touched(3600);
+  CHECK_NOTHROW(other.run.lock(0));
+  CHECK(other.run.owner().value().pid == ::getpid());
 }
 
 TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a child's") {

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/launch/control_socket.h"
 #include "core/launch/run_directory.h"
 #include "core/spec/parse.h"
 #include "tests/bytes_read.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::launch {
@@ -54,6 +56,28 @@ TEST_CASE("a run that was never evaluated, and one without a step") {
   CHECK_FALSE(EndedRun(step_line(1) + step_line(2)).status().contains("test_accuracy"));
   CHECK(EndedRun(step_line(1) + step_line(2)).status().at("step") == 2);
   CHECK_FALSE(EndedRun("").status().contains("step"));
+}
+
+TEST_CASE("a run whose launcher is at work on another host") {
+  const EndedRun run(step_line(1) + step_line(2));
+  const RunDirectory directory(run.folder.path());
+  directory.log_event("start", {{"step", 0}});
+  const RunOwner owner{7, "far-away", "42"};
+  replace_bytes(directory.lock_file(), owner.to_text());
+  const Json status = run.status();
+  CHECK(status.at("state") == "elsewhere");
+  CHECK(status.at("host") == "far-away");
+  CHECK(status.at("pid") == 7);
+  CHECK(status.at("slurm_job") == "42");
+  CHECK(status.at("step") == 2);
+  CHECK(format_status(status).find(
+            "  at work on       far-away, process 7, Slurm job 42; last sign of life 0 s ago\n") != std::string::npos);
+  const Error refused = error_of([&] { ask_launcher(run.folder.path(), {{"do", "stop"}}, 1000); });
+  CHECK(refused.fault() == Fault::usage);
+  CHECK(refused.message().ends_with(": the job is at work on another host (process 7 on far-away)"));
+  CHECK(refused.advice() == "give the command there: srun --overlap --jobid=42 estrain …");
+  replace_bytes(directory.lock_file(), "");
+  CHECK(run.status().at("state") == "not running");
 }
 
 TEST_CASE("a folder's runs are found, what cannot be looked at among them") {
