@@ -30,6 +30,7 @@ TEST_CASE("another host sees that a job lives and how far it is, and is told whe
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run");
   job.reach(5);
+  wait_until("records", [&] { return !metric_steps(job.run()).empty(); });
   const std::string socket = job.run() + "/control.sock", lock = job.run() + "/lock";
   std::filesystem::rename(socket, socket + ".away");
   const Ended status = elsewhere({"status", job.run(), "--json"});

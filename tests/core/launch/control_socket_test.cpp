@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/launch/run_owner.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
@@ -155,11 +156,24 @@ TEST_CASE("another user is told that the job runs, and why it does not answer" *
   const ScratchFolder run;
   std::filesystem::permissions(run.path(), std::filesystem::perms{0755});
   const Serving serving(run.path(), answer_with_echo);
-  const AnotherUser other;
-  const Error error = error_of([&] { ask_launcher(run.path(), {{"do", "status"}}, 10'000); });
-  CHECK(error.fault() == Fault::io);
-  CHECK(error.message() == run.path() + ": running, but its control socket is another user's");
-  CHECK(launcher_answers(run.path()));
+  const auto asked = [&] { return error_of([&] { ask_launcher(run.path(), {{"do", "status"}}, 10'000); }); };
+  RunOwner owner = RunOwner::this_process();
+  SUBCASE("whose launcher lives") {
+    run.write("lock", owner.to_text());
+    const AnotherUser other;
+    CHECK(asked().fault() == Fault::io);
+    CHECK(asked().message() == run.path() + ": running, but its control socket is another user's");
+    CHECK(launcher_answers(run.path()));
+  }
+  SUBCASE("unless its launcher was killed and left the socket behind") {
+    owner.pid = ::fork();
+    if (owner.pid == 0) ::_exit(0);
+    ::waitpid(owner.pid, nullptr, 0);
+    run.write("lock", owner.to_text());
+    const AnotherUser other;
+    CHECK(asked().message() == run.path() + ": no job is running there");
+    CHECK_FALSE(launcher_answers(run.path()));
+  }
 }
 
 TEST_CASE("many clients at a time each get their own answer") {
