@@ -8,7 +8,7 @@
 #include "cmd/validators.h"
 #include "core/base/memory_use.h"
 #include "core/data/scan.h"
-#include "core/launch/diagnosis.h"
+#include "core/faults/diagnosis.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
 #include "core/spec/enum_names.h"
@@ -195,7 +195,7 @@ class Check {
     const std::string& path = job_.spec.recovery.rules;
     if (path.empty()) return;
     try {
-      launch::FaultTable::with_rules(path);
+      faults::FaultTable::with_rules(path);
       findings_.push_back(Finding::fine("recovery.rules", path + ": can be used"));
     } catch (const Error& error) {
       add(user_errors("recovery.rules", error));

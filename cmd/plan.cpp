@@ -9,7 +9,7 @@
 #include "cmd/validators.h"
 #include "core/base/child_process.h"
 #include "core/base/memory_use.h"
-#include "core/launch/allocation.h"
+#include "core/host/allocation.h"
 #include "core/launch/devices.h"
 #include "core/launch/operator_probe.h"
 #include "core/launch/profiling.h"
@@ -92,7 +92,7 @@ class Planning {
   explicit Planning(const Arguments& arguments)
       : arguments_(arguments), store_(profile::default_store_path(own_environment()), warn) {
     spec_ = read_spec(arguments);
-    const launch::Allocation allocation = launch::current_resources();
+    const host::Allocation allocation = host::current_resources();
     cores_ = allocation.cores;
     host_ = launch::profile_host(cores_);
     choose_devices();

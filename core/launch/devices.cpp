@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/launch/gpus.h"
+#include "core/host/gpus.h"
 #include "core/plan/assignment.h"
 
 namespace estrain::launch {
@@ -197,7 +197,7 @@ bool are_of_one_kind(const std::vector<Device>& devices) {
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    if (is_gpu(device)) require_gpu_support(GpuSupport::here(), device.kind);
+    if (is_gpu(device)) host::require_gpu_support(host::GpuSupport::here(), device.kind);
     if (!machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
           .advise("use cpu, or a kind that this processor has");
@@ -211,7 +211,7 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
 }
 
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
-                                                                    const Environment& inherited) {
+                                                                    const host::Environment& inherited) {
   const std::string count = std::to_string(job.threads);
   // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
   std::vector<std::pair<std::string, std::string>> environment = {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/launch/allocation.h"
+#include "core/host/allocation.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
@@ -28,7 +28,7 @@ struct Device {
 std::vector<Device> parse_devices(std::string_view list);
 
 // As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
-// at most one for each EST, and at least one. `cores`: what this process may use (core/launch/allocation.h).
+// at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
 std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
 constexpr std::string_view automatic_devices = "auto";
 std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
@@ -59,6 +59,6 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
 // threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of
 // how libraries compute (MKL_CBWR, OMP_DYNAMIC, …) is taken away, so that it does not reach the bits.
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
-                                                                    const Environment& inherited);
+                                                                    const host::Environment& inherited);
 
 }  // namespace estrain::launch

@@ -46,14 +46,14 @@ Launcher::Launcher(LaunchPlan plan)
       checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
       from_step_(plan.from_step),
       printer_(spec_.logging.every_seconds),
-      faults_(FaultTable::with_rules(spec_.recovery.rules)) {
+      faults_(faults::FaultTable::with_rules(spec_.recovery.rules)) {
   block_signals();
   state_.run = plan.run;
   state_.allow_mixed = plan.allow_mixed;
   state_.oversubscribe = plan.oversubscribe;
   state_.cuda_streams = plan.cuda_streams;
   state_.grace_seconds = plan.grace_seconds;
-  const Allocation allocation = current_allocation();
+  const host::Allocation allocation = host::current_allocation();
   state_.ends_ns = allocation.ends_ns;
   state_.cores = allocation.cores;
   state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get()};
@@ -80,7 +80,7 @@ Launcher::Launcher(Handover handover)
       doorbell_(state_.shared.doorbell),
       lock_(state_.shared.lock),
       printer_(spec_.logging.every_seconds),
-      faults_(FaultTable::with_rules(spec_.recovery.rules)),
+      faults_(faults::FaultTable::with_rules(spec_.recovery.rules)),
       first_step_seen_(true),
       elastic_(Elasticity::from_json(state_.elasticity)) {
   block_signals();
@@ -236,7 +236,7 @@ void Launcher::on_worker_message(WorkerProcess& worker) {
 
 void Launcher::on_worker_error(WorkerProcess& worker, const Json& message) {
   const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
-  Evidence evidence;
+  faults::Evidence evidence;
   evidence.said = Error(fault, message.value("message", "")).advise(message.value("advice", ""));
   lose(worker, std::move(evidence));
 }
@@ -246,7 +246,7 @@ void Launcher::on_worker_end(WorkerProcess& worker) {
   while (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message) {
     if (last_words.value("say", "") == "error") return on_worker_error(worker, last_words);
   }
-  lose(worker, Evidence{});
+  lose(worker, faults::Evidence{});
 }
 
 void Launcher::on_scribe_message(int milliseconds) {

@@ -26,13 +26,13 @@
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
-#include "core/launch/allocation.h"
+#include "core/faults/diagnosis.h"
+#include "core/host/allocation.h"
+#include "core/host/memory_evidence.h"
 #include "core/launch/companion.h"
 #include "core/launch/control_socket.h"
-#include "core/launch/diagnosis.h"
 #include "core/launch/elasticity.h"
 #include "core/launch/handover.h"
-#include "core/launch/memory_evidence.h"
 #include "core/launch/pending_change.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
@@ -146,13 +146,13 @@ class Launcher {
   bool workers_are_ordinary() const;
 
   // recovery.cpp
-  void lose(WorkerProcess& worker, Evidence evidence);
-  void recover(const Loss& loss, const Diagnosis& diagnosis);
-  void replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis);
+  void lose(WorkerProcess& worker, faults::Evidence evidence);
+  void recover(const Loss& loss, const faults::Diagnosis& diagnosis);
+  void replace_starting_worker(const Loss& loss, const faults::Diagnosis& diagnosis);
   void start_lost_workers();
   void cannot_start(const Error& error);
-  bool count_fault(int64_t step, const Diagnosis& diagnosis);
-  int64_t back_off_ns(const Diagnosis& diagnosis) const;
+  bool count_fault(int64_t step, const faults::Diagnosis& diagnosis);
+  int64_t back_off_ns(const faults::Diagnosis& diagnosis) const;
   void stand_still();
   void report_recovery_if_stepped();
   void lose_scribe(const ChildEnd& ended, bool hung);
@@ -222,8 +222,8 @@ class Launcher {
   std::optional<PendingChange> pending_;
   std::optional<Error> failure_;
   Json failure_details_;
-  FaultTable faults_;
-  MemoryEvidence memory_evidence_;
+  faults::FaultTable faults_;
+  host::MemoryEvidence memory_evidence_;
   bool first_step_seen_ = false;
   bool closing_scribe_ = false;  // it was told to finish
   std::string last_save_error_;

@@ -19,7 +19,7 @@
 #include "core/base/child_process.h"
 #include "core/base/files.h"
 #include "core/base/memory_use.h"
-#include "core/launch/allocation.h"
+#include "core/host/allocation.h"
 #include "core/launch/run_directory.h"
 
 namespace estrain::launch {
@@ -100,11 +100,11 @@ void read_memory(Machine& machine) {
   const auto limit = proc_bytes(info, "CommitLimit"), promised = proc_bytes(info, "Committed_AS");
   const bool strict = number(text_if_readable("/proc/sys/vm/overcommit_memory")) == 2;
   if (strict && limit && promised) machine.commit_left = *limit - std::min(*limit, *promised);
-  machine.cgroup = cgroup_room();
+  machine.cgroup = host::cgroup_room();
 }
 
 void read_allocation_of(Machine& machine) {
-  const Allocation allocation = current_resources();
+  const host::Allocation allocation = host::current_resources();
   machine.cores = allocation.cores;
   machine.cores_from = allocation.cores_from;
   if (allocation.memory_bytes) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/cgroup_room.h"
+#include "core/host/cgroup_room.h"
 
 namespace estrain::launch {
 
@@ -35,7 +35,7 @@ struct Machine {
   std::optional<uint64_t> commit_left;     // where the kernel promises no more memory than there is
   std::optional<uint64_t> memory_granted;  // by whoever granted this machine or a part of it
   std::string memory_granted_by;           // "SLURM_MEM_PER_NODE"
-  CgroupRoom cgroup;
+  host::CgroupRoom cgroup;
   int64_t cores = 1;       // that this process may use
   std::string cores_from;  // who says so: "CPU affinity"
   ProcessLimits limits;

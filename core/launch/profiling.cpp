@@ -16,9 +16,9 @@
 #include "core/base/files.h"
 #include "core/base/json_lines.h"
 #include "core/base/long_files.h"
+#include "core/host/gpus.h"
 #include "core/launch/devices.h"
 #include "core/launch/early_checks.h"
-#include "core/launch/gpus.h"
 #include "core/launch/operator_probe.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/speed_meter.h"
@@ -253,7 +253,7 @@ profile::Host profile_host(int64_t cores) {
   const auto library = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
   const std::string note = build_note(library.string());
   return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note),
-          gpu_models()};
+          host::gpu_models()};
 }
 
 std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) {

@@ -20,7 +20,7 @@ constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
 std::string tail_of(const std::string& path) { return last_bytes(path, kLogTailBytes); }
 
-std::string in_words(const Evidence& evidence, const Diagnosis& diagnosis) {
+std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
   if (evidence.hung) return evidence.hung_how;
   if (evidence.said) return evidence.said->message();
   if (evidence.ended) return "ended with " + evidence.ended->text();
@@ -36,7 +36,8 @@ bool remove_from(std::vector<WorkerProcess>& list, const WorkerProcess& worker) 
 }
 
 // What a run ends with when it ends by this fault: the words of what happened, and what to do about it.
-Error as_error(pid_t pid, const WorkerProcess& worker, const Evidence& evidence, const Diagnosis& diagnosis) {
+Error as_error(pid_t pid, const WorkerProcess& worker, const faults::Evidence& evidence,
+               const faults::Diagnosis& diagnosis) {
   const auto ended = [&] {
     if (!evidence.ended)
       return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.kind, in_words(evidence, diagnosis));
@@ -52,7 +53,7 @@ Error as_error(pid_t pid, const WorkerProcess& worker, const Evidence& evidence,
 }  // namespace
 
 // `worker` has ended, or has been killed: it is taken off the list that holds it, and what to do is decided.
-void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
+void Launcher::lose(WorkerProcess& worker, faults::Evidence evidence) {
   const pid_t pid = worker.process.pid();
   const auto is_lost = [&worker](const WorkerProcess& other) { return &other == &worker; };
   ChildEnd end;
@@ -68,11 +69,11 @@ void Launcher::lose(WorkerProcess& worker, Evidence evidence) {
   evidence.at_start = phase_ == Phase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
   if (killed) {
-    const MemoryEvidence::Finding finding = memory_evidence_.since_start(pid);
+    const host::MemoryEvidence::Finding finding = memory_evidence_.since_start(pid);
     evidence.job_wide_oom = finding.oom_kill;
     evidence.oom_text = finding.text;
   }
-  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   Loss loss{.worker = worker.id,
             .device = worker.device,
             .ests = worker.ests,
@@ -131,20 +132,20 @@ const comm::WorkerPulse* Launcher::pulse_of(const WorkerProcess& worker) {
 }
 
 // Whether the job may go on.
-bool Launcher::count_fault(int64_t step, const Diagnosis& diagnosis) {
+bool Launcher::count_fault(int64_t step, const faults::Diagnosis& diagnosis) {
   state_.faults_at_step = state_.fault_step == step ? state_.faults_at_step + 1 : 1;
   state_.fault_step = step;
   return diagnosis.retry && state_.faults_at_step <= spec_.recovery.retries;
 }
 
 // Before the next attempt.
-int64_t Launcher::back_off_ns(const Diagnosis& diagnosis) const {
+int64_t Launcher::back_off_ns(const faults::Diagnosis& diagnosis) const {
   const auto doublings = static_cast<int>(std::clamp<int64_t>(state_.faults_at_step - 1, 0, 30));
   return nanoseconds(std::min(std::ldexp(diagnosis.backoff_seconds, doublings), kLongestBackOffSeconds));
 }
 
 // Before the first stage: its place waits for the same worker once more.
-void Launcher::replace_starting_worker(const Loss& loss, const Diagnosis& diagnosis) {
+void Launcher::replace_starting_worker(const Loss& loss, const faults::Diagnosis& diagnosis) {
   state_.less_memory |= diagnosis.less_memory;
   const auto lost = std::ranges::find_if(state_.workers, [&](const WorkerProcess& w) { return w.id == loss.worker; });
   if (lost->process.running()) state_.leaving.push_back(std::move(*lost));
@@ -177,9 +178,9 @@ void Launcher::start_lost_workers() {
 // A worker, for want of something. A change that is only wished for is given up; what the job needs is tried again.
 void Launcher::cannot_start(const Error& error) {
   if (phase_ == Phase::warming) return give_up_resize(error);
-  Evidence evidence;
+  faults::Evidence evidence;
   evidence.said = error;
-  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   const int64_t step = memory_ ? trained() : from_step_;
   Json details = {{"worker", Json()}, {"step", step}, {"what", error.message()}};
   details.update(to_json(diagnosis));
@@ -194,7 +195,7 @@ void Launcher::cannot_start(const Error& error) {
 }
 
 // The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
-void Launcher::recover(const Loss& loss, const Diagnosis& diagnosis) {
+void Launcher::recover(const Loss& loss, const faults::Diagnosis& diagnosis) {
   state_.less_memory |= diagnosis.less_memory;
   if (!pending_) {
     pending_.emplace();
@@ -263,11 +264,11 @@ void Launcher::report_recovery_if_stepped() {
 void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
   state_.scribe.socket.close();
   const int64_t step = memory_ ? trained() : from_step_;
-  Evidence evidence;
+  faults::Evidence evidence;
   if (!hung) evidence.ended = ended;
   evidence.hung = hung;
   evidence.log_tail = tail_of(directory_.scribe_log());
-  const Diagnosis diagnosis = faults_.diagnose(evidence);
+  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   Json details = {{"worker", "scribe"}, {"step", step}, {"what", hung ? "hung" : ended.text()}};
   details.update(to_json(diagnosis));
   directory_.log_event("fault", details);

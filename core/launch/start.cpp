@@ -9,8 +9,8 @@
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/est_streams.h"
-#include "core/launch/allocation.h"
-#include "core/launch/diagnosis.h"
+#include "core/faults/diagnosis.h"
+#include "core/host/allocation.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
 #include "core/record/fingerprints.h"
@@ -39,7 +39,8 @@ spec::JobSpec read_spec(const StartRequest& request) {
   return spec::parse_file(directory.spec(), request.overrides);
 }
 
-std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpec& spec, const Allocation& allocation) {
+std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpec& spec,
+                                 const host::Allocation& allocation) {
   const std::string& list = request.devices.empty() ? spec.resources.devices : request.devices;
   std::vector<Device> devices = choose_devices(list, spec.job, allocation.cores);
   if (list == automatic_devices) {
@@ -131,8 +132,8 @@ void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
 LaunchPlan plan_launch(const StartRequest& request) {
   LaunchPlan plan;
   plan.spec = read_spec(request);
-  FaultTable::with_rules(plan.spec.recovery.rules);  // their errors before anything is written
-  const Allocation allocation = current_allocation();
+  faults::FaultTable::with_rules(plan.spec.recovery.rules);  // their errors before anything is written
+  const host::Allocation allocation = host::current_allocation();
   plan.devices = read_devices(request, plan.spec, allocation);
   plan.allow_mixed = request.allow_mixed;
   plan.oversubscribe = request.oversubscribe;

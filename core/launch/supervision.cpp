@@ -93,7 +93,7 @@ bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
   const int64_t margin = std::min(nanoseconds(state_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
-  state_.ends_ns = current_end_ns(state_.ends_ns);  // it may have been given more time
+  state_.ends_ns = host::current_end_ns(state_.ends_ns);  // it may have been given more time
   return state_.ends_ns && *state_.ends_ns - now < margin;
 }
 
@@ -177,7 +177,7 @@ bool Launcher::supervise_progress(int64_t now) {
 
 void Launcher::end_hung_worker(WorkerProcess& worker, std::string how) {
   worker.process.signal(SIGKILL);
-  Evidence evidence;
+  faults::Evidence evidence;
   evidence.hung = true;
   evidence.hung_how = std::move(how);
   lose(worker, std::move(evidence));

@@ -149,7 +149,7 @@ struct ResourcesSection {
   bool operator==(const ResourcesSection&) const = default;
 };
 
-// What happens when a process of the run dies or hangs (core/launch/diagnosis.h).
+// What happens when a process of the run dies or hangs (core/faults/diagnosis.h).
 struct RecoverySection {
   int64_t retries = 3;  // faults at one step before the job is given up; 0: any fault ends it
   double hang_seconds =

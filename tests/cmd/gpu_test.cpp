@@ -5,14 +5,14 @@
 
 #include <filesystem>
 
-#include "core/launch/gpus.h"
+#include "core/host/gpus.h"
 #include "job.h"
 #include "job_specs.h"
 
 namespace estrain::testing {
 namespace {
 
-bool has_driver() { return launch::GpuSupport::here().driver; }
+bool has_driver() { return host::GpuSupport::here().driver; }
 
 void check_refused(const Ended& ended) {
   INFO(ended.shown());

@@ -181,7 +181,7 @@ TEST_CASE("devices are counted by kind for a reader") {
 TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {
   const auto environment = [](const char* kind, spec::Precision precision = spec::Precision::fp32,
                               spec::Algorithms algorithms = spec::Algorithms::measured) {
-    Environment all;
+    host::Environment all;
     const spec::JobSection job = {.threads = 3, .precision = precision, .algorithms = algorithms};
     for (const auto& [name, value] : device_environment({kind, {}}, job, {})) {
       CHECK(all.emplace(name, value).second);
@@ -189,8 +189,8 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
     }
     return all;
   };
-  const Environment threads = {{"OMP_NUM_THREADS", "3"}, {"MKL_NUM_THREADS", "3"}};
-  const auto with_threads = [&](Environment more) {
+  const host::Environment threads = {{"OMP_NUM_THREADS", "3"}, {"MKL_NUM_THREADS", "3"}};
+  const auto with_threads = [&](host::Environment more) {
     more.insert(threads.begin(), threads.end());
     return more;
   };
@@ -212,43 +212,43 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
 }
 
 TEST_CASE("what tells libraries how to compute does not reach a worker, unless its kind says so; the rest does") {
-  const Environment inherited = {{"ATEN_CPU_CAPABILITY", "default"},
-                                 {"CUBLASLT_LOG_LEVEL", "2"},
-                                 {"CUBLAS_EMULATE_SINGLE_PRECISION", "1"},
-                                 {"CUDA_VISIBLE_DEVICES", "1"},
-                                 {"DISABLE_ADDMM_CUDA_LT", "1"},
-                                 {"HOME", "/home/somebody"},
-                                 {"LD_PRELOAD", "libjemalloc.so"},
-                                 {"MKL_CBWR", "COMPATIBLE"},
-                                 {"MKL_VERBOSE", "1"},
-                                 {"NCCL_DEBUG", "INFO"},
-                                 {"OMP_DYNAMIC", "true"},
-                                 {"OMP_NUM_THREADS", "7"},
-                                 {"OMP_PLACES", "cores"},
-                                 {"OMP_THREAD_LIMIT", "1"},
-                                 {"ONEDNN_DEFAULT_FPMATH_MODE", "BF16"},
-                                 {"ONEDNN_MAX_CPU_ISA", "SSE41"},
-                                 {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},
-                                 {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"},
-                                 {"TORCH_LINEAR_FLATTEN_3D", "1"},
-                                 {"TORCH_SHOW_CPP_STACKTRACES", "1"}};
+  const host::Environment inherited = {{"ATEN_CPU_CAPABILITY", "default"},
+                                       {"CUBLASLT_LOG_LEVEL", "2"},
+                                       {"CUBLAS_EMULATE_SINGLE_PRECISION", "1"},
+                                       {"CUDA_VISIBLE_DEVICES", "1"},
+                                       {"DISABLE_ADDMM_CUDA_LT", "1"},
+                                       {"HOME", "/home/somebody"},
+                                       {"LD_PRELOAD", "libjemalloc.so"},
+                                       {"MKL_CBWR", "COMPATIBLE"},
+                                       {"MKL_VERBOSE", "1"},
+                                       {"NCCL_DEBUG", "INFO"},
+                                       {"OMP_DYNAMIC", "true"},
+                                       {"OMP_NUM_THREADS", "7"},
+                                       {"OMP_PLACES", "cores"},
+                                       {"OMP_THREAD_LIMIT", "1"},
+                                       {"ONEDNN_DEFAULT_FPMATH_MODE", "BF16"},
+                                       {"ONEDNN_MAX_CPU_ISA", "SSE41"},
+                                       {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},
+                                       {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"},
+                                       {"TORCH_LINEAR_FLATTEN_3D", "1"},
+                                       {"TORCH_SHOW_CPP_STACKTRACES", "1"}};
   const auto environment = [&](const char* kind) {
-    Environment all;
+    host::Environment all;
     for (const auto& [name, value] : device_environment({kind, {}}, {.threads = 2}, inherited))
       CHECK(all.emplace(name, value).second);
     return all;
   };
-  const Environment taken_away = {{"ATEN_CPU_CAPABILITY", ""},
-                                  {"CUBLAS_EMULATE_SINGLE_PRECISION", ""},
-                                  {"DISABLE_ADDMM_CUDA_LT", ""},
-                                  {"MKL_CBWR", ""},
-                                  {"OMP_DYNAMIC", ""},
-                                  {"OMP_THREAD_LIMIT", ""},
-                                  {"ONEDNN_DEFAULT_FPMATH_MODE", ""},
-                                  {"ONEDNN_MAX_CPU_ISA", ""},
-                                  {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", ""},
-                                  {"TORCH_LINEAR_FLATTEN_3D", ""}};
-  const auto expected = [&](Environment own) {
+  const host::Environment taken_away = {{"ATEN_CPU_CAPABILITY", ""},
+                                        {"CUBLAS_EMULATE_SINGLE_PRECISION", ""},
+                                        {"DISABLE_ADDMM_CUDA_LT", ""},
+                                        {"MKL_CBWR", ""},
+                                        {"OMP_DYNAMIC", ""},
+                                        {"OMP_THREAD_LIMIT", ""},
+                                        {"ONEDNN_DEFAULT_FPMATH_MODE", ""},
+                                        {"ONEDNN_MAX_CPU_ISA", ""},
+                                        {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", ""},
+                                        {"TORCH_LINEAR_FLATTEN_3D", ""}};
+  const auto expected = [&](host::Environment own) {
     own.insert({{"OMP_NUM_THREADS", "2"}, {"MKL_NUM_THREADS", "2"}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}});
     own.insert(taken_away.begin(), taken_away.end());
     return own;
