@@ -11,8 +11,7 @@
 //
 // What is not believed:
 //   - the log, where the process reported what the user has to correct (usage, spec, infeasible, corrupt, mismatch):
-//   its
-//     report is the last word. Of a report that is not "infeasible" the kind decides, not its words, unless a signature
+//     that report is the last word. Of one that is not "infeasible" the kind decides, not its words, unless a signature
 //     names that kind;
 //   - lines of the log that speak of a user's error, where the process was ended from outside (SIGKILL, hung): such an
 //     error ends a process by itself.

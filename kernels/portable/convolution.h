@@ -23,10 +23,9 @@
 //                                   phase of the position
 //   backward filter  dw[k,c,r,s]    terms (n, oh, ow): x[n,c,ih,iw] * dy[n,k,oh,ow]
 //   backward bias    db[k]          the sum of dy[n,k,oh,ow] over (n, oh, ow) as one sequence, in blocks of 4096:
-//   element
-//                                   i of a block goes to lane i mod 32, each lane adds its elements in order from +0,
-//                                   lanes are combined pairwise (l with l + 16, then + 8, + 4, + 2, + 1), the blocks'
-//                                   sums added in order
+//                                   element i of a block goes to lane i mod 32, each lane adds its elements in order
+//                                   from +0, lanes are combined pairwise (l with l + 16, then + 8, + 4, + 2, + 1), the
+//                                   blocks' sums added in order
 //
 // (c counts within the group; the last index runs fastest.)
 //

@@ -12,8 +12,7 @@
 //   sum                 adds x
 //   mean                that sum divided by float(reduced)
 //   sum_of_squares      acc = fma(x, x, acc). Nothing is scaled: above 1.8e19 a square overflows, below 1e-23 it is
-//   lost
-//                       or denormal, as in ATen.
+//                       lost or denormal, as in ATen.
 //   l2_norm             IEEE square root of sum_of_squares
 //   variance            mean first; then with d = x - mean, s = sum of d and q = sum of squares of d, both in the order
 //                       above: max(q - (s * s) / float(reduced), 0) / (float(reduced) - correction). The term
