@@ -71,14 +71,16 @@ class PinnedPlans {
         : library_(library), shape_(shape), like_(like), run_(run) {}
 
     std::vector<std::string> candidates(const std::function<void()>& between) override {
-      return library_.candidates(shape_, between, [this](const std::string& why) { objection_ = why; });
+      auto candidates = library_.candidates(shape_, between, [this](const std::string& why) { objection_ = why; });
+      forget_refusals();
+      return candidates;
     }
 
     std::optional<std::string> refusal(const std::string& algorithm) override {
       if (built_.contains(algorithm)) return std::nullopt;
       auto built = library_.build(shape_, algorithm);
       if (!built.plan) {
-        C10_CUDA_CHECK(cudaDeviceSynchronize());  // it is not the device that fails
+        forget_refusals();
         return built.refusal;
       }
       built_.emplace(algorithm, std::move(built.plan));
@@ -91,6 +93,7 @@ class PinnedPlans {
       try {
         return measure(*built_.at(algorithm), fastest);
       } catch (const kernels::pinned::Failure&) {
+        forget_refusals();
         return std::nullopt;
       } catch (const c10::OutOfMemoryError&) {
         out_of_memory_ = std::current_exception();
@@ -109,13 +112,19 @@ class PinnedPlans {
     }
 
    private:
+    // It is not the device that failed; and the next kernel is not to be blamed for what a library left behind.
+    static void forget_refusals() {
+      C10_CUDA_CHECK(cudaDeviceSynchronize());
+      (void)cudaGetLastError();
+    }
+
     // The results of two runs must not depend on what was in their memory before.
     std::optional<double> measure(Plan& plan, double fastest) {
       const auto stream = c10::cuda::getCurrentCUDAStream().stream();
       const at::DataPtr workspace = allocate(plan.workspace());
       const at::Tensor one = filled_like(like_, 0), other = filled_like(like_, 1e30);
       for (const auto& [out, filling] : {std::pair(one, 0), {other, 0xff}}) {
-        C10_CUDA_CHECK(cudaMemsetAsync(workspace.get(), filling, plan.workspace(), stream));
+        if (workspace) C10_CUDA_CHECK(cudaMemsetAsync(workspace.get(), filling, plan.workspace(), stream));
         run_(plan, out, workspace.get());
       }
       if (!same_bits(one, other)) return std::nullopt;

@@ -33,6 +33,7 @@ c10::cuda::CUDAEvent sleeping_event() { return c10::cuda::CUDAEvent(cudaEventDis
 
 Uploads::~Uploads() {
   const cudaError_t state = cudaStreamQuery(by_);
+  (void)cudaGetLastError();  // "not ready" is none
   if (state == cudaSuccess || state == cudaErrorNotReady) return;
   [[maybe_unused]] const auto* const left_behind = new std::deque<Upload>(std::move(uploads_));
 }

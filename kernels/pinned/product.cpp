@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -146,8 +147,13 @@ std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& alg
   return algorithm;
 }
 
-// Why the library's algorithm of that id does not take the configuration; nothing where it does.
-std::optional<std::string> configure(const ProductAlgorithm& algorithm, cublasLtMatmulAlgo_t* algo) {
+// Why the library has no such algorithm; nothing where `algo` is it now.
+std::optional<std::string> configure(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
+                                     cublasLtMatmulAlgo_t* algo) {
+  const cudaDataType_t type = type_of(product.element);
+  if (cublasLtMatmulAlgoInit(handle, compute_type(product), CUDA_R_32F, type, type, type, type,
+                             static_cast<int>(algorithm.id), algo) != CUBLAS_STATUS_SUCCESS)
+    return "cuBLASLt has no algorithm of this id";
   for (const Setting& setting : kSettings) {
     const int64_t wanted = algorithm.*setting.field;
     const int64_t most =
@@ -158,6 +164,26 @@ std::optional<std::string> configure(const ProductAlgorithm& algorithm, cublasLt
     if (cublasLtMatmulAlgoConfigSetAttribute(algo, setting.attribute, &value, setting.bytes) != CUBLAS_STATUS_SUCCESS)
       return "cuBLASLt does not take its configuration";
   }
+  return std::nullopt;
+}
+
+constexpr size_t kBytesOfWords = sizeof(ProductAlgorithm::words);
+static_assert(sizeof(cublasLtMatmulAlgo_t) == kBytesOfWords);
+
+// Whether the configuration says all of the algorithm. Of newer algorithms the library keeps more than it tells.
+bool is_whole(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
+              const cublasLtMatmulAlgo_t& algo) {
+  cublasLtMatmulAlgo_t made = {};
+  return !configure(handle, product, algorithm, &made) && std::memcmp(&made, &algo, kBytesOfWords) == 0;
+}
+
+// As configure(), of an algorithm that is given by its words.
+std::optional<std::string> restore(ProductAlgorithm algorithm, cublasLtMatmulAlgo_t* algo) {
+  if (algorithm.version != cublasLtGetVersion()) return "another version of cuBLASLt gave it";
+  std::memcpy(algo, algorithm.words.data(), kBytesOfWords);
+  algorithm.words = {};
+  algorithm.version = 0;
+  if (configuration_of(*algo) != algorithm) return "its words are of another configuration";
   return std::nullopt;
 }
 
@@ -196,11 +222,9 @@ class Plan : public ProductPlan {
 
   // Why it cannot be; nothing where it can.
   std::optional<std::string> take(const Product& product, const ProductAlgorithm& algorithm) {
-    const cudaDataType_t type = type_of(product.element);
-    if (cublasLtMatmulAlgoInit(handle_, compute_type(product), CUDA_R_32F, type, type, type, type,
-                               static_cast<int>(algorithm.id), &algo_) != CUBLAS_STATUS_SUCCESS)
-      return "cuBLASLt has no algorithm of this id";
-    if (auto reason = configure(algorithm, &algo_)) return reason;
+    const auto refusal =
+        algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
+    if (refusal) return refusal;
     if (auto reason = wrong_arithmetic(product, algorithm, algo_)) return reason;
     cublasLtMatmulHeuristicResult_t checked = {};
     const cublasStatus_t status =
@@ -264,7 +288,11 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    if (const auto algorithm = configuration_of(result.algo)) {
+    if (auto algorithm = configuration_of(result.algo)) {
+      if (!is_whole(handle_->lt, product, *algorithm, result.algo)) {
+        algorithm->version = cublasLtGetVersion();
+        std::memcpy(algorithm->words.data(), &result.algo, kBytesOfWords);
+      }
       algorithms.push_back(*algorithm);
     } else {
       left_out("cuBLASLt does not say how it is configured");

@@ -2,9 +2,11 @@
 // Matrix products through cuBLASLt by an algorithm that is named, not left to its heuristics.
 //
 // An algorithm is a text, "id=21 tile=15 stages=4 split_k=1 reduction=0 swizzle=0 custom=0 inner=0 cluster=0": the
-// configuration of cublasLtMatmulAlgo_t, from which alone it is built again. The same text, shape and type of device
-// with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in place, or in less than
-// float32; those on tensor cores at Math::exact in float32; and those that want more than kMostWorkspace.
+// configuration of cublasLtMatmulAlgo_t, from which alone it is built again. Where the library keeps more of it than
+// the configuration, its opaque words follow, " version=130101 words=…", which that version alone takes. The same text,
+// shape and type of device with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in
+// place, or in less than float32; those on tensor cores at Math::exact in float32; and those that want more than
+// kMostWorkspace.
 //
 // Pointers are the device's. One thread at a time.
 

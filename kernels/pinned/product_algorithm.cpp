@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace estrain::kernels::pinned {
 namespace {
@@ -9,20 +11,39 @@ namespace {
 constexpr const char* kPattern =
     "id=%" PRId64 " tile=%" PRId64 " stages=%" PRId64 " split_k=%" PRId64 " reduction=%" PRId64 " swizzle=%" PRId64
     " custom=%" PRId64 " inner=%" PRId64 " cluster=%" PRId64;
+constexpr std::string_view kVersion = " version=", kWords = " words=";
 
 }  // namespace
 
 std::string ProductAlgorithm::text() const {
   char text[256];
   std::snprintf(text, sizeof text, kPattern, id, tile, stages, split_k, reduction, swizzle, custom, inner, cluster);
-  return text;
+  std::string whole = text;
+  if (!has_words()) return whole;
+  whole.append(kVersion).append(std::to_string(version)).append(kWords);
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::snprintf(text, sizeof text, "%s%" PRIx64, i == 0 ? "" : ",", words[i]);
+    whole += text;
+  }
+  return whole;
 }
 
 std::optional<ProductAlgorithm> ProductAlgorithm::from_text(const std::string& text) {
   ProductAlgorithm a;
   const int read = std::sscanf(text.c_str(), kPattern, &a.id, &a.tile, &a.stages, &a.split_k, &a.reduction, &a.swizzle,
                                &a.custom, &a.inner, &a.cluster);
-  if (read != 9 || a.text() != text) return std::nullopt;
+  if (read != 9) return std::nullopt;
+  const size_t version_at = text.find(kVersion), words_at = text.find(kWords);
+  if (version_at != text.npos && words_at != text.npos) {
+    a.version = std::strtoull(text.c_str() + version_at + kVersion.size(), nullptr, 10);
+    const char* next = text.c_str() + words_at + kWords.size();
+    for (uint64_t& word : a.words) {
+      char* end = nullptr;
+      word = std::strtoull(next, &end, 16);
+      next = *end == ',' ? end + 1 : end;
+    }
+  }
+  if (a.text() != text) return std::nullopt;  // which no other text gives
   return a;
 }
 

@@ -1,5 +1,6 @@
 // cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with bits of their own, one that
-// computes on tensor cores, and says so, and one that says nothing of itself.
+// computes on tensor cores, and says so, and one that says nothing of itself. Those for float32 are more than their
+// configuration: what AlgoInit makes of it does not run.
 
 #include <cublasLt.h>
 
@@ -40,7 +41,10 @@ struct Description {
 struct Algorithm {
   int32_t id;
   std::array<uint32_t, 8> settings;
+  uint32_t untold;  // what it must be: untold_of()
 };
+
+uint32_t untold_of(const Layout& of, int id) { return of.type == Type::f32 ? 100 + static_cast<uint32_t>(id) : 0; }
 
 template <typename Inner, typename Opaque>
 Inner& inside(Opaque* opaque) {
@@ -178,17 +182,17 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cud
                                       cudaDataType_t, cudaDataType_t, cudaDataType_t, int id,
                                       cublasLtMatmulAlgo_t* algorithm) {
   if (id < 0 || id >= kAll) return CUBLAS_STATUS_INVALID_VALUE;
-  inside<Algorithm>(algorithm) = {id, {}};
+  inside<Algorithm>(algorithm) = {id, {}, 0};
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* found) {
   *found = std::min(most, kAll);
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
-    inside<Algorithm>(&results[i].algo) = {i, {}};
+    inside<Algorithm>(&results[i].algo) = {i, {}, untold_of(inside<Layout>(a), i)};
     results[i].state = CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -212,7 +216,10 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algori
 cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                  cublasLtMatmulAlgoCapAttributes_t attribute, void* value, size_t bytes,
                                                  size_t* written) {
-  if (inside<Algorithm>(algorithm).id == kSaysNothing) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (inside<Algorithm>(algorithm).id == kSaysNothing) {
+    last_error() = cudaErrorInvalidValue;
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   uint64_t capability = 1;  // an alignment of any
   if (attribute == CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS) {
     capability = inside<Algorithm>(algorithm).id == kOnTensorCores ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK
@@ -222,9 +229,11 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* alg
   *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                       const cublasLtMatmulAlgo_t*, cublasLtMatmulHeuristicResult_t* result) {
+                                       const cublasLtMatmulAlgo_t* opaque, cublasLtMatmulHeuristicResult_t* result) {
+  const Algorithm& algorithm = inside<Algorithm>(opaque);
+  if (algorithm.untold != untold_of(inside<Layout>(a), algorithm.id)) return CUBLAS_STATUS_NOT_SUPPORTED;
   result->workspaceSize = kWorkspace;
   result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;

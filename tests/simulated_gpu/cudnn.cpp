@@ -285,7 +285,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       return answer<int64_t>({kWorkspace}, most, count, into);
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      if (node.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kSaysNothing) return CUDNN_STATUS_INTERNAL_ERROR;
+      if (node.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kSaysNothing) {
+        last_error() = cudaErrorInvalidValue;
+        return CUDNN_STATUS_INTERNAL_ERROR;
+      }
       if (node.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kNotDeterministic)
         return answer<cudnnBackendNumericalNote_t>({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, most, count, into);
       return answer<cudnnBackendNumericalNote_t>({}, most, count, into);

@@ -29,6 +29,11 @@ void fail(const std::string& what) {
   std::abort();
 }
 
+int& last_error() {
+  thread_local int error = 0;
+  return error;
+}
+
 Fault::Fault(const char* what) {
   const char* const said = std::getenv("ESTRAIN_SIMULATED_FAULT");
   std::istringstream words(said == nullptr ? "" : said);

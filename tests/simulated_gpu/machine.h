@@ -119,6 +119,9 @@ class Fault {
 
 [[noreturn]] void fail(const std::string& what);
 
+// CUDA's last error in this thread (a cudaError_t). Libraries above CUDA leave one, too.
+int& last_error();
+
 // While one is alive on this thread, LibTorch's kernels may be launched, and compute nothing: somebody else does it.
 class ComputedElsewhere {
  public:

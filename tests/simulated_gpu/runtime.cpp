@@ -37,9 +37,8 @@ Pieces& page_locked() {
   return *pieces;
 }
 
-thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t returned(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
+  if (error != cudaSuccess) last_error() = error;
   return error;
 }
 
@@ -254,10 +253,10 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 const char* cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(error); }
 cudaError_t cudaGetLastError() {
-  const cudaError_t last = std::exchange(last_error, cudaSuccess);
+  const auto last = static_cast<cudaError_t>(std::exchange(last_error(), cudaSuccess));
   return machine().is_broken() ? state() : last;
 }
-cudaError_t cudaPeekAtLastError() { return machine().is_broken() ? state() : last_error; }
+cudaError_t cudaPeekAtLastError() { return machine().is_broken() ? state() : static_cast<cudaError_t>(last_error()); }
 
 cudaError_t cudaMalloc(void** place, size_t bytes) {
   bytes = (bytes + kPage - 1) / kPage * kPage;

@@ -25,11 +25,26 @@ TEST_CASE("an algorithm of cuBLASLt's is its configuration") {
         "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=4294967295 inner=5 cluster=23");
   CHECK(ProductAlgorithm::from_text(algorithm.text()) == algorithm);
   CHECK(ProductAlgorithm{.id = 9} < ProductAlgorithm{.id = 10});
+  ProductAlgorithm with_words = algorithm;
+  with_words.version = 130101;
+  with_words.words = {0x4200000001, 0, 7, 0xffffffffffffffff};
+  CHECK(with_words.text() == algorithm.text() + " version=130101 words=4200000001,0,7,ffffffffffffffff,0,0,0,0");
+  CHECK(ProductAlgorithm::from_text(with_words.text()) == with_words);
+  CHECK_FALSE(with_words == algorithm);
   for (const char* text :
        {"", "id=66", "engine=1 knobs=", "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5",
         "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 ",
         "id=066 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23",
-        "id= 66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23"}) {
+        "id= 66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 version=130101 words=",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 version=130101 "
+        "words=0,0,0,0,0,0,0,0",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 version=130101 "
+        "words=1,2,3,4,5,6,7",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 version=130101 "
+        "words=1,2,3,4,5,6,7,8,9",
+        "id=66 tile=20 stages=35 split_k=4 reduction=2 swizzle=1 custom=0 inner=5 cluster=23 "
+        "words=1,2,3,4,5,6,7,0x8"}) {
     CAPTURE(text);
     CHECK_FALSE(ProductAlgorithm::from_text(text));
   }
