@@ -55,20 +55,22 @@ MemoryEvidence::MemoryEvidence(std::string root) : root_(std::move(root)), group
 // Version 1's memory controller where it is mounted, else version 2. A machine may have both trees ("hybrid"): then the
 // memory is version 1's.
 MemoryEvidence::Group MemoryEvidence::find_group() const {
-  const Group version1{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"};
-  const Group version2{{}, "memory.events", "memory.max", "memory.peak"};
+  const auto files_of = [](int version) {
+    return version == 1 ? Group{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"}
+                        : Group{{}, "memory.events", "memory.max", "memory.peak"};
+  };
   const std::vector<ControlGroup> groups = control_groups(root_, "memory");
   for (const int version : {1, 2}) {
     for (const ControlGroup& candidate : groups) {
       if (candidate.version != version) continue;
-      Group group = version == 1 ? version1 : version2;
+      Group group = files_of(version);
       const auto shown = std::ranges::find_if(
           candidate.folders, [&](const std::string& folder) { return is_present(folder + "/" + group.kills); });
       group.folders.assign(shown, candidate.folders.end());
       if (group.found()) return group;
     }
   }
-  return version2;
+  return files_of(2);
 }
 
 std::optional<int64_t> MemoryEvidence::kills() const { return number_of(text_if_readable(counter_.path), "oom_kill"); }
