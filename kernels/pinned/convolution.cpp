@@ -109,14 +109,20 @@ class Device {
   std::optional<CudnnDescriptor> description_;
 };
 
+// A descriptor and those that it was made of, which live as long: cuDNN does not say whether it looks at them again.
+struct Composed {
+  std::vector<CudnnDescriptor> parts;
+  CudnnDescriptor whole;
+};
+
 // A graph of the one operation. The number of groups follows from the channels of image and filter.
-CudnnDescriptor graph_of(const Device& device, const Convolution& c) {
+Composed graph_of(const Device& device, const Convolution& c) {
   const PassNames names = names_of(c.pass);
-  const CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height, c.width});
-  const CudnnDescriptor w =
+  CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height, c.width});
+  CudnnDescriptor w =
       tensor(kW, c.element, {c.channels_out, c.channels_in / c.groups, c.filter_height, c.filter_width});
-  const CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.output_height(), c.output_width()});
-  const CudnnDescriptor shape = geometry(c);
+  CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.output_height(), c.output_width()});
+  CudnnDescriptor shape = geometry(c);
   CudnnDescriptor operation(names.type);
   operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)
       .set(names.beta, CUDNN_TYPE_FLOAT, 0.0f)
@@ -124,15 +130,17 @@ CudnnDescriptor graph_of(const Device& device, const Convolution& c) {
       .set(names.x, x)
       .set(names.w, w)
       .set(names.y, y);
-  const CudnnDescriptor finalized = std::move(operation).finalized("an operation");
+  CudnnDescriptor finalized = std::move(operation).finalized("an operation");
   CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, finalized);
   device.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
-  return std::move(graph).finalized("a graph of operations");
+  std::vector<CudnnDescriptor> parts;
+  for (CudnnDescriptor* part : {&x, &w, &y, &shape, &finalized}) parts.push_back(std::move(*part));
+  return {std::move(parts), std::move(graph).finalized("a graph of operations")};
 }
 
 // Nothing where cuDNN does not know such an operation.
-std::optional<CudnnDescriptor> graph_if_known(const Device& device, const Convolution& c) {
+std::optional<Composed> graph_if_known(const Device& device, const Convolution& c) {
   try {
     return graph_of(device, c);
   } catch (const Failure&) {
@@ -247,10 +255,10 @@ Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convol
 
 class Plan : public ConvolutionPlan {
  public:
-  Plan(cudnnHandle_t handle, CudnnDescriptor plan)
+  Plan(cudnnHandle_t handle, Composed plan)
       : handle_(handle),
         plan_(std::move(plan)),
-        workspace_(plan_.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {}
+        workspace_(plan_.whole.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {}
 
   size_t workspace() const override { return static_cast<size_t>(workspace_); }
 
@@ -262,12 +270,12 @@ class Plan : public ConvolutionPlan {
         .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
     const CudnnDescriptor finalized = std::move(pack).finalized("the operands of a convolution");
     require_cudnn(cudnnSetStream(handle_, static_cast<cudaStream_t>(stream)), "a stream");
-    require_cudnn(cudnnBackendExecute(handle_, plan_.get(), finalized.get()), "a convolution");
+    require_cudnn(cudnnBackendExecute(handle_, plan_.whole.get(), finalized.get()), "a convolution");
   }
 
  private:
   cudnnHandle_t handle_;
-  CudnnDescriptor plan_;
+  Composed plan_;
   const int64_t workspace_;
 };
 
@@ -289,9 +297,9 @@ std::string Convolutions::version() {
 
 std::vector<std::string> Convolutions::candidates(const Convolution& convolution, const std::function<void()>& between,
                                                   const std::function<void(const std::string&)>& left_out) const {
-  const std::optional<CudnnDescriptor> known = graph_if_known(*handle_, convolution);
+  const std::optional<Composed> known = graph_if_known(*handle_, convolution);
   if (!known) return {};
-  const CudnnDescriptor& graph = *known;
+  const CudnnDescriptor& graph = known->whole;
   const auto texts_of = [&](std::vector<ConvolutionAlgorithm> algorithms) {
     std::ranges::sort(algorithms);
     algorithms.erase(std::unique(algorithms.begin(), algorithms.end()), algorithms.end());
@@ -337,12 +345,12 @@ Convolutions::Built Convolutions::build(const Convolution& convolution, const st
 Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, const std::string& text) const {
   const auto algorithm = ConvolutionAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
-  const std::optional<CudnnDescriptor> graph = graph_if_known(*handle_, convolution);
+  std::optional<Composed> graph = graph_if_known(*handle_, convolution);
   if (!graph) return {nullptr, "cuDNN does not know this convolution"};
-  const auto engine = engine_of(*handle_, *graph, algorithm->engine);
+  auto engine = engine_of(*handle_, graph->whole, algorithm->engine);
   if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
   if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
-  std::vector<CudnnDescriptor> choices;
+  std::vector<CudnnDescriptor> parts;
   std::vector<cudnnBackendDescriptor_t> raw_choices;
   for (const auto& [type, value] : algorithm->knobs) {
     CudnnDescriptor choice(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
@@ -350,7 +358,7 @@ Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, c
         .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, value);
     if (!choice.finalizes()) return {nullptr, "cuDNN does not take the value of a knob"};
     raw_choices.push_back(choice.get());
-    choices.push_back(std::move(choice));
+    parts.push_back(std::move(choice));
   }
   CudnnDescriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, *engine);
@@ -361,7 +369,9 @@ Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, c
   made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   handle_->tell(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
   if (!made.finalizes()) return {nullptr, "cuDNN does not run it for this shape on this device"};
-  auto plan = std::make_unique<Plan>(handle_->handle(), std::move(made));
+  for (CudnnDescriptor& part : graph->parts) parts.push_back(std::move(part));
+  for (CudnnDescriptor* part : {&graph->whole, &*engine, &configuration}) parts.push_back(std::move(*part));
+  auto plan = std::make_unique<Plan>(handle_->handle(), Composed{std::move(parts), std::move(made)});
   if (plan->workspace() > convolution.most_workspace()) return {nullptr, "it wants too large a workspace"};
   return {std::move(plan), ""};
 }

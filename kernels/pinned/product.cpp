@@ -222,8 +222,7 @@ class Plan : public ProductPlan {
 
   // Why it cannot be; nothing where it can.
   std::optional<std::string> take(const Product& product, const ProductAlgorithm& algorithm) {
-    const auto refusal =
-        algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
+    auto refusal = algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
     if (refusal) return refusal;
     if (auto reason = wrong_arithmetic(product, algorithm, algo_)) return reason;
     cublasLtMatmulHeuristicResult_t checked = {};
