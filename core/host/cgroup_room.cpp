@@ -13,10 +13,6 @@ std::optional<uint64_t> left(std::optional<int64_t> limit, std::optional<int64_t
   return static_cast<uint64_t>(*limit - std::min(*limit, *used));
 }
 
-void lower(std::optional<uint64_t>& least, std::optional<uint64_t> other) {
-  if (other && (!least || *other < *least)) least = other;
-}
-
 struct MemoryFiles {
   const char *limit, *use, *inactive, *active;  // the last two: lines of memory.stat, of the group and all below it
 };

@@ -27,4 +27,10 @@ std::optional<int64_t> limit_in_file(const std::string& path);
 // The number behind `name` and white space, of a text of such lines.
 std::optional<int64_t> number_of(const std::string& text, std::string_view name);
 
+// The least of several limits, some of which may be absent.
+template <typename Number>
+void lower(std::optional<Number>& least, std::optional<Number> other) {
+  if (other && (!least || *other < *least)) least = other;
+}
+
 }  // namespace estrain::host

@@ -18,11 +18,6 @@ std::optional<double> ratio(std::optional<int64_t> quota, std::optional<int64_t>
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
-template <typename Number>
-void lower(std::optional<Number>& limit, std::optional<Number> other) {
-  if (other && (!limit || *other < *limit)) limit = other;
-}
-
 // Version 2: "150000 100000", or "max 100000".
 std::optional<double> cpu_max(const std::string& folder) {
   const std::string text = text_if_readable(folder + "/cpu.max");
