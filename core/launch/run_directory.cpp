@@ -27,11 +27,11 @@ bool RunDirectory::has_run() const {
 
 std::optional<RunOwner> RunDirectory::owner() const { return RunOwner::from_text(text_if_readable(lock_file())); }
 
-std::optional<RunOwner> RunDirectory::owner_elsewhere() const {
-  std::optional<RunOwner> one = owner();
-  const bool is_elsewhere = one && !one->is_here();
-  if (!is_elsewhere || seconds_since_touch(lock_file()).value_or(kSilentSeconds) >= kSilentSeconds) one.reset();
-  return one;
+std::optional<DistantOwner> RunDirectory::owner_elsewhere() const {
+  const std::optional<RunOwner> one = owner();
+  const std::optional<double> silent = seconds_since_touch(lock_file());
+  if (!one || one->is_here() || !silent || *silent >= kSilentSeconds) return std::nullopt;
+  return DistantOwner{*one, *silent};
 }
 
 namespace {

@@ -35,7 +35,7 @@ class RunDirectory {
   // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
   std::optional<RunOwner> owner() const;
   // The owner where it is on another host and has shown life within kSilentSeconds.
-  std::optional<RunOwner> owner_elsewhere() const;
+  std::optional<DistantOwner> owner_elsewhere() const;
   // The owner ends as it should.
   void disown(int lock) const;
   void write_spec(const spec::JobSpec& spec) const;

@@ -31,6 +31,10 @@ struct RunOwner {
   std::string reach() const;  // how its host is asked: "srun --overlap --jobid=42", "ssh node17"
 };
 
+struct DistantOwner : RunOwner {
+  double silent_seconds;  // since it last showed life
+};
+
 // Seconds since the file was written or touched, by the clock of this host; nothing where there is none.
 std::optional<double> seconds_since_touch(const std::string& path);
 

@@ -33,13 +33,13 @@ void add_last_metrics(const std::string& path, Json& status) {
 }
 
 void add_owner_elsewhere(const RunDirectory& directory, Json& status) {
-  const std::optional<RunOwner> owner = directory.owner_elsewhere();
+  const std::optional<DistantOwner> owner = directory.owner_elsewhere();
   if (!owner) return;
   status["state"] = "elsewhere";
   status["host"] = owner->host;
   status["pid"] = owner->pid;
   status["slurm_job"] = owner->slurm_job.empty() ? Json() : Json(owner->slurm_job);
-  status["seconds_since_sign_of_life"] = seconds_since_touch(directory.lock_file()).value_or(0);
+  status["seconds_since_sign_of_life"] = owner->silent_seconds;
 }
 
 // Of a run that has no launcher here.
