@@ -1,6 +1,6 @@
 #pragma once
 // A training job as the user wrote it, checked. Every default lives here and nowhere else; what each key means, its
-// range and its unit is documented once, in keys.cpp, from which help, README and the messages are made.
+// range and its unit is documented once, in keys.cpp, from which help, configs/REFERENCE.md and the messages are made.
 //
 // JobSpec is plain data: it holds no file handles, and two equal JobSpecs give two runs with equal bits (given D1 and
 // one kind of device).

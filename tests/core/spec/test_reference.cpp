@@ -1,4 +1,4 @@
-// README.md shows the keys as the program knows them.
+// configs/REFERENCE.md shows the keys as the program knows them.
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 namespace estrain::spec {
 namespace {
 
-TEST_CASE("README's table of keys is what `estrain train --keys` prints") {
-  std::ifstream file(ESTRAIN_SOURCE_DIR "/README.md");
+TEST_CASE("The table of keys in configs/REFERENCE.md is what `estrain train --keys` prints") {
+  std::ifstream file(ESTRAIN_SOURCE_DIR "/configs/REFERENCE.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::string begin_mark = "<!-- keys -->\n", end_mark = "<!-- /keys -->";
   const size_t begin = text.find(begin_mark), end = text.find(end_mark);
