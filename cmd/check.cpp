@@ -6,6 +6,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/json_text.h"
 #include "core/base/memory_use.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
@@ -59,7 +60,7 @@ class Check {
     if (arguments_.json) {
       Json all = report_;
       all["checks"] = launch::to_json(findings_);
-      fmt::print("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));
+      fmt::print("{}\n", json_text(all));
       return code;
     }
     if (!report_.at("operators").empty()) {

@@ -10,6 +10,7 @@
 
 #include "cmd/commands.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/spec/closest.h"
 
@@ -22,7 +23,7 @@ constexpr const char* kFooter =
 
 // On stderr in words; for whoever asked for JSON on stdout, too.
 int report(const Error& error, bool as_json) {
-  if (as_json) fmt::print("{}\n", launch::error_answer(error).dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (as_json) fmt::print("{}\n", json_text(launch::error_answer(error)));
   std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
   if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
   return error.exit_code();

@@ -3,6 +3,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
 
@@ -20,7 +21,7 @@ int ask(const Arguments& arguments, const Json& request) {
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`",
                                           answer.value("step", INT64_C(0)), arguments.run);
-  fmt::print("{}\n", arguments.json ? answer.dump() : answer.value("message", stopped));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : answer.value("message", stopped));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/child_process.h"
+#include "core/base/json_text.h"
 #include "core/base/memory_use.h"
 #include "core/host/allocation.h"
 #include "core/launch/devices.h"
@@ -329,7 +330,7 @@ class Planning {
     }
     json["crowding"] = inputs_.job.crowding;
     json["database"] = store_.path();
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
   }
 
   void print_text() const {

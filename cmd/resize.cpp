@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
 
@@ -22,7 +23,7 @@ int resize(const Arguments& arguments) {
                                             {"oversubscribe", arguments.oversubscribe},
                                             {"allow_mixed", arguments.allow_mixed}},
                                            -1);
-  fmt::print("{}\n", arguments.json ? answer.dump() : answer.value("message", ""));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : answer.value("message", ""));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/run_status.h"
 
@@ -29,7 +30,7 @@ int status_of_all(bool as_json) {
   std::vector<Json> all;
   for (const std::string& run : launch::find_runs("runs")) all.push_back(status_or_error(run));
   if (as_json) {
-    fmt::print("{}\n", Json(all).dump());
+    fmt::print("{}\n", json_text(all));
   } else if (all.empty()) {
     fmt::print("no runs in ./runs; give a run directory\n");
   } else {
@@ -41,7 +42,7 @@ int status_of_all(bool as_json) {
 int status(const Arguments& arguments) {
   if (arguments.run.empty()) return status_of_all(arguments.json);
   const Json one = launch::run_status(arguments.run);
-  fmt::print("{}", arguments.json ? one.dump() + "\n" : launch::format_status(one));
+  fmt::print("{}", arguments.json ? json_text(one) + "\n" : launch::format_status(one));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 
 namespace estrain::cmd {
@@ -15,7 +16,7 @@ struct Arguments {
 int stop(const Arguments& arguments) {
   const Json answer = launch::ask_launcher(arguments.run, {{"do", "stop"}}, -1);
   if (arguments.json) {
-    fmt::print("{}\n", answer.dump());
+    fmt::print("{}\n", json_text(answer));
   } else {
     fmt::print("stopped at step {}; go on with `estrain train --resume --run {}`\n", answer.at("step").get<int64_t>(),
                arguments.run);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "core/base/json_text.h"
 #include "core/launch/replay.h"
 #include "core/verify/compare.h"
 #include "core/verify/replay.h"
@@ -61,7 +62,7 @@ int compare(const Arguments& arguments) {
       text += "no replay: the runs have no equal checkpoint before the difference\n";
     }
   }
-  fmt::print("{}", arguments.json ? json.dump() + "\n" : text);
+  fmt::print("{}", arguments.json ? json_text(json) + "\n" : text);
   return comparison.identical() ? 0 : kDiffers;
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "core/base/clock.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/run_directory.h"
 
@@ -131,7 +132,7 @@ bool launcher_answers(const std::string& run) {
 Json ask_launcher(const std::string& run, const Json& request, int milliseconds) {
   const Patience patience(milliseconds);
   const UniqueFd fd = connect_to(run, patience, milliseconds);
-  const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string line = json_text(request) + "\n";
   // A new connection has room for a request. A launcher that has hung up already has said why.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);

@@ -14,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/base/json_text.h"
 #include "core/launch/control_request.h"
 
 namespace estrain::launch {
@@ -54,7 +55,7 @@ bool lets_in(const UniqueFd& fd) {
   return ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && may_command(peer.uid, ::geteuid());
 }
 
-std::string line_of(const Json& answer) { return answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string line_of(const Json& answer) { return json_text(answer) + "\n"; }
 
 Error full(size_t clients) {
   return Error::make(Fault::peer, "{} clients are connected to the launcher already", clients)

@@ -106,6 +106,21 @@ std::vector<int> descriptors_of(const Json& json) {
   return all;
 }
 
+// CBOR: texts stay as they are, also a path that is not UTF-8, which JSON cannot hold.
+std::string to_bytes(const Json& json) {
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return bytes;
+}
+
+Json from_bytes(const std::string& bytes) {
+  try {
+    return Json::from_cbor(bytes);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error::make(Fault::bug, "the launcher's handover cannot be read: {}", error.what());
+  }
+}
+
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"allow_mixed", handover.allow_mixed},
@@ -152,7 +167,7 @@ Json to_json(const Handover& handover) {
 
 void reexec(const Handover& handover) {
   const Json json = to_json(handover);
-  const std::string text = json.dump();
+  const std::string text = to_bytes(json);
   const int note = ::memfd_create("estrain-handover", 0);
   if (note < 0 || ::pwrite(note, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return;
   set_inherited(descriptors_of(json), true);
@@ -169,7 +184,7 @@ Handover take_handover(int fd) {
   std::string text(static_cast<size_t>(size < 0 ? 0 : size), '\0');
   if (::pread(fd, text.data(), text.size(), 0) != size)
     throw system_error("cannot read the launcher's handover", errno);
-  const Json json = parse_json(text, "the launcher's handover");
+  const Json json = from_bytes(text);
   set_inherited(descriptors_of(json), false);
   Handover handover;
   handover.run = json.at("run");

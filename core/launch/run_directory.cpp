@@ -12,6 +12,8 @@
 #include "core/base/clock.h"
 #include "core/base/file_lock.h"
 #include "core/base/files.h"
+#include "core/base/json_text.h"
+#include "core/checkpoint/directory.h"
 #include "core/spec/parse.h"
 
 namespace estrain::launch {
@@ -90,7 +92,7 @@ void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};
   line.update(details);
   try {
-    append_line(events(), line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    append_line(events(), json_text(line));
   } catch (const Error& error) {
     fmt::print(stderr, "warning: an event is not recorded: {}\n", error.message());
   }

@@ -14,6 +14,7 @@
 #include "core/base/child_process.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/base/unique_fd.h"
 
 namespace estrain::launch {
@@ -54,7 +55,7 @@ std::optional<RunOwner> RunOwner::from_text(const std::string& text) {
 
 std::string RunOwner::to_text() const {
   const Json json = {{"pid", pid}, {"host", host}, {"slurm_job", slurm_job}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 bool RunOwner::is_here() const { return host == this_host(); }

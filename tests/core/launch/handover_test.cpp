@@ -47,7 +47,7 @@ Json describe(const std::vector<WorkerProcess>& workers) {
 Json describe(const Handover& handover) {
   Json clients = Json::array();
   for (const auto& [id, fd] : handover.clients) clients.push_back({id, fd});
-  Json json = {{"run", handover.run},
+  Json json = {{"run", std::vector<unsigned char>(handover.run.begin(), handover.run.end())},
                {"allow_mixed", handover.allow_mixed},
                {"oversubscribe", handover.oversubscribe},
                {"cuda_streams", handover.cuda_streams},
@@ -108,7 +108,7 @@ Json describe(const Handover& handover) {
 // A launcher with three workers, one of them leaving, a scribe, and a client that waits for its resize. Never returns.
 [[noreturn]] void be_the_launcher(const ScratchFolder& folder, comm::MessageSocket report_to, bool with_resize) {
   Handover handover;
-  handover.run = folder.path();
+  handover.run = folder.path() + "/not UTF-8: \xff";
   handover.allow_mixed = with_resize;
   handover.oversubscribe = with_resize;
   handover.cuda_streams = !with_resize;
