@@ -114,12 +114,17 @@ void BackwardLineReader::read_on(uint64_t end) {
   block_begin_ -= more;
 }
 
-std::string last_bytes(const std::string& path, uint64_t size) {
+std::string last_bytes(const std::string& path, uint64_t size, uint64_t begin) {
   const UniqueFd file = open_if_present(path);
   const uint64_t whole = size_of(file, path);
-  std::string bytes(std::min(size, whole), '\0');
+  std::string bytes(std::min(size, whole < begin ? whole : whole - begin), '\0');
   bytes.resize(read_at(file, path, whole - bytes.size(), bytes.data(), bytes.size()));
   return bytes;
+}
+
+uint64_t size_of_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
 }  // namespace estrain

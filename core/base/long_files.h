@@ -48,7 +48,11 @@ class BackwardLineReader {
   uint64_t begin_ = 0, end_ = 0;
 };
 
-// Up to `size` of them; none of a file that is not there. Throws Fault::io.
-std::string last_bytes(const std::string& path, uint64_t size);
+// Up to `size` of them; none of a file that is not there. What lies before `begin` does not count; in a file that is
+// shorter than that, and so not the one it was, all does. Throws Fault::io.
+std::string last_bytes(const std::string& path, uint64_t size, uint64_t begin = 0);
+
+// 0 for a file that is not there or cannot be asked.
+uint64_t size_of_file(const std::string& path);
 
 }  // namespace estrain

@@ -3,7 +3,6 @@
 #include <csignal>
 
 #include "core/base/clock.h"
-#include "core/base/long_files.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -11,7 +10,6 @@ namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
 constexpr int kTickMilliseconds = 100;
-constexpr uint64_t kLogTailBytes = 16 * 1024;
 
 std::string last_lines(const std::string& text, int lines) {
   size_t from = text.size();
@@ -88,9 +86,8 @@ void Launcher::fail() {
   if (!failure_details_.is_null()) {
     const std::string log = failure_details_.at("log");
     if (error.fault() == Fault::peer) {
-      const std::string text = last_bytes(log, kLogTailBytes);
-      if (!text.empty())
-        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(text, 8))
+      if (!failure_log_.empty())
+        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(failure_log_, 8))
                     .exiting_with(error.exit_code());
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);

@@ -17,7 +17,8 @@ Json to_json(const WorkerProcess& worker) {
           {"begin", worker.ests.begin.value},
           {"end", worker.ests.end.value},
           {"pid", worker.process.pid()},
-          {"socket", worker.socket.descriptor()}};
+          {"socket", worker.socket.descriptor()},
+          {"log_begin", worker.log_begin}};
 }
 
 WorkerProcess worker_from_json(const Json& json) {
@@ -27,6 +28,7 @@ WorkerProcess worker_from_json(const Json& json) {
   worker.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
   worker.process = ChildProcess::adopt(json.at("pid"));
   worker.socket = comm::MessageSocket(UniqueFd(json.at("socket")));
+  worker.log_begin = json.at("log_begin");
   worker.ready = true;
   worker.started_ns = monotonic_ns();
   return worker;
@@ -141,6 +143,7 @@ Json to_json(const Handover& handover) {
                {"last_saved_step", handover.last_saved_step},
                {"scribe_pid", handover.scribe.process.pid()},
                {"scribe_socket", handover.scribe.socket.descriptor()},
+               {"scribe_log_begin", handover.scribe.log_begin},
                {"listener", handover.listener},
                {"clients", Json::object()},
                {"workers", Json::array()},
@@ -210,7 +213,8 @@ Handover take_handover(int fd) {
     handover.waiting.push_back({waiting.at("client"), waiting.at("request"), waiting.at("arrived_ns")});
   if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
-                     comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns()};
+                     comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns(), 0,
+                     json.at("scribe_log_begin")};
   handover.listener = json.at("listener");
   for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;
   for (const Json& worker : json.at("workers")) handover.workers.push_back(worker_from_json(worker));

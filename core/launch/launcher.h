@@ -222,6 +222,7 @@ class Launcher {
   std::optional<PendingChange> pending_;
   std::optional<Error> failure_;
   Json failure_details_;
+  std::string failure_log_;  // last words of the process that it was
   faults::FaultTable faults_;
   host::MemoryEvidence memory_evidence_;
   bool first_step_seen_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/long_files.h"
 #include "core/base/process_stat.h"
 
 namespace estrain::launch {
@@ -42,6 +43,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   WorkerProcess worker;
   worker.id = start.id;
   worker.device = start.device;
+  worker.log_begin = size_of_file(options.output);
   worker.process = ChildProcess::start(options);
   worker.socket = std::move(ours);
   worker.started_ns = monotonic_ns();
@@ -61,7 +63,8 @@ ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& sha
   options.output = run.scribe_log();
   options.ignored_signals = kStopSignals;
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
-  return {ChildProcess::start(options), std::move(ours), monotonic_ns()};
+  const uint64_t log_begin = size_of_file(options.output);
+  return {ChildProcess::start(options), std::move(ours), monotonic_ns(), 0, log_begin};
 }
 
 }  // namespace estrain::launch

@@ -27,6 +27,7 @@ struct WorkerProcess {
   comm::MessageSocket socket;
   bool ready = false;                // it said that it can take up work
   bool left = false;                 // it said that it left its loop
+  uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
   uint64_t processor_ticks = 0;      // that it had taken when it was last asked about
@@ -55,6 +56,7 @@ struct ScribeProcess {
   comm::MessageSocket socket;
   int64_t started_ns = 0;
   int64_t not_running_since_ns = 0;
+  uint64_t log_begin = 0;  // as a worker's
 };
 
 // `from_step`: what was recorded after it is dropped (a resumed run goes on there).

@@ -18,7 +18,7 @@ constexpr int kPatienceWithKillMs = 5000;
 constexpr double kLongestBackOffSeconds = 3600;
 constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
-std::string tail_of(const std::string& path) { return last_bytes(path, kLogTailBytes); }
+std::string tail_of(const std::string& log, uint64_t begin) { return last_bytes(log, kLogTailBytes, begin); }
 
 std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
   if (evidence.hung) return evidence.hung_how;
@@ -65,7 +65,7 @@ void Launcher::lose(WorkerProcess& worker, faults::Evidence evidence) {
   }
   if (remove_from(state_.leaving, worker) || phase_ == Phase::over) return;
   const std::string log = directory_.worker_log(worker.id);
-  evidence.log_tail = tail_of(log);
+  evidence.log_tail = tail_of(log, worker.log_begin);
   evidence.at_start = phase_ == Phase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
   if (killed) {
@@ -106,6 +106,7 @@ void Launcher::lose(WorkerProcess& worker, faults::Evidence evidence) {
   const bool counted = phase_ == Phase::recovering && std::ranges::any_of(state_.workers, is_lost);
   if (counted ? !diagnosis.retry : !count_fault(loss.step, diagnosis)) {
     if (failure_) return;
+    failure_log_ = evidence.log_tail;
     failure_details_ = details;
     failure_details_["fault"] = fault_name(error.fault());
     failure_details_["error"] = error.message();
@@ -267,7 +268,7 @@ void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
   faults::Evidence evidence;
   if (!hung) evidence.ended = ended;
   evidence.hung = hung;
-  evidence.log_tail = tail_of(directory_.scribe_log());
+  evidence.log_tail = tail_of(directory_.scribe_log(), state_.scribe.log_begin);
   const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   Json details = {{"worker", "scribe"}, {"step", step}, {"what", hung ? "hung" : ended.text()}};
   details.update(to_json(diagnosis));

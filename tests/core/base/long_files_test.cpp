@@ -79,6 +79,17 @@ TEST_CASE("the last bytes of a file, or all that it has") {
   CHECK(last_bytes(folder / "file", 0).empty());
 }
 
+TEST_CASE("what lies before a mark does not count, unless the file has become shorter than that") {
+  const ScratchFolder folder;
+  replace_bytes(folder / "file", "0123456789");
+  CHECK(last_bytes(folder / "file", 4, 3) == "6789");
+  CHECK(last_bytes(folder / "file", 4, 8) == "89");
+  CHECK(last_bytes(folder / "file", 4, 10).empty());
+  CHECK(last_bytes(folder / "file", 4, 11) == "6789");
+  CHECK(size_of_file(folder / "file") == 10);
+  CHECK(size_of_file(folder / "none") == 0);
+}
+
 TEST_CASE("objects of a file of JSON lines; what is none is passed over") {
   const ScratchFolder folder;
   replace_bytes(folder / "file", "{\"a\":1}\nnonsense\n[1]\n{\"a\":2}\n{\"a\":3}");

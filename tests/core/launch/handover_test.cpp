@@ -33,13 +33,15 @@ WorkerProcess worker(int64_t id, const char* kind, int64_t begin, int64_t end, c
   made.ests = {VirtualRank(begin), VirtualRank(end)};
   made.process = sleeper();
   made.socket = std::move(socket);
+  made.log_begin = 100 + static_cast<uint64_t>(id);
   return made;
 }
 
 Json describe(const std::vector<WorkerProcess>& workers) {
   Json all = Json::array();
   for (const WorkerProcess& one : workers) {
-    all.push_back({one.id, one.device.kind, one.ests.begin.value, one.ests.end.value, one.process.pid()});
+    all.push_back(
+        {one.id, one.device.kind, one.ests.begin.value, one.ests.end.value, one.process.pid(), one.log_begin});
   }
   return all;
 }
@@ -123,7 +125,7 @@ Json describe(const Handover& handover) {
   handover.workers.push_back(worker(0, "cpu", 0, 3, std::move(report_to)));
   handover.workers.push_back(worker(2, "cpu:avx2", 3, 8, std::move(other_end.first)));
   handover.leaving.push_back(worker(1, "cpu", 3, 8, std::move(third.first)));
-  handover.scribe = {sleeper(), std::move(scribe.first)};
+  handover.scribe = {sleeper(), std::move(scribe.first), 0, 0, 77};
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
