@@ -197,26 +197,26 @@ void FaultTable::add(const FaultCause& cause, bool users) {
   }
 }
 
-namespace {
-
-std::string text_of_rules(const std::string& path) {
+std::string text_of_rules(const std::string& user_toml_path) {
+  if (user_toml_path.empty()) return "";
   try {
-    return read_file(path);
+    return read_file(user_toml_path);
   } catch (const Error& error) {
     throw Error(Fault::spec, "recovery.rules: " + error.message()).advise(error.advice());
   }
 }
 
-}  // namespace
-
 FaultTable FaultTable::built_in() { return with_rules(""); }
 
 FaultTable FaultTable::with_rules(const std::string& user_toml_path) {
+  return with_rules_of(text_of_rules(user_toml_path), user_toml_path);
+}
+
+FaultTable FaultTable::with_rules_of(const std::string& user_toml, const std::string& user_toml_path) {
   FaultTable table;
   for (const FaultCause& cause : read_rules(built_in_rules, "built-in fault rules", {})) table.add(cause, false);
   if (!user_toml_path.empty()) {
-    const auto users = read_rules(text_of_rules(user_toml_path), user_toml_path, table.causes());
-    for (const FaultCause& cause : users) table.add(cause, true);
+    for (const FaultCause& cause : read_rules(user_toml, user_toml_path, table.causes())) table.add(cause, true);
   }
   std::ranges::stable_sort(table.entries_, [](const Entry& a, const Entry& b) {
     return std::pair(!a.users, a.pass) < std::pair(!b.users, b.pass);

@@ -58,6 +58,8 @@ class FaultTable {
   // The built-in rules, and before them those of a TOML file (FAULTS.md); an empty path: the built-in ones. Throws
   // Fault::spec where the file cannot be read, and "file:line:column: key: what is wrong" for each mistake in it.
   static FaultTable with_rules(const std::string& user_toml_path);
+  // The same for what was read of that file before; empty without one.
+  static FaultTable with_rules_of(const std::string& user_toml, const std::string& user_toml_path);
 
   Diagnosis diagnose(const Evidence& evidence) const;
   const std::vector<FaultCause>& causes() const { return causes_; }
@@ -78,6 +80,9 @@ class FaultTable {
   std::vector<FaultCause> causes_;
   std::vector<Entry> entries_;
 };
+
+// The text of a user's rules; empty without a path. Throws Fault::spec.
+std::string text_of_rules(const std::string& user_toml_path);
 
 // {"cause", "class", "description", "retry", "backoff_seconds", "other_device", "less_memory", "exit_code", "evidence",
 // "advice"}

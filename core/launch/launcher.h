@@ -57,6 +57,7 @@ struct LaunchPlan {
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
   int64_t from_step = 0;
+  std::string fault_rules;  // text of the user's own
   UniqueFd lock;
 };
 

@@ -160,13 +160,21 @@ void read_free_space(RunPlace& place) {
   if (space.f_files > 0) place.free_files = root ? space.f_ffree : space.f_favail;
 }
 
+bool has_run(const RunDirectory& run) {
+  try {
+    return run.has_run();
+  } catch (const Error&) {  // what keeps it from being looked at is in `refusal`
+    return false;
+  }
+}
+
 RunPlace place_of(const std::string& run_directory) {
   std::error_code failure;
   const RunDirectory run(fs::absolute(run_directory, failure).lexically_normal().string());
   RunPlace place;
   place.folder = nearest_existing(run.path()).string();
   place.refusal = refusal_of(run, place.folder);
-  place.has_run = ::access(run.spec().c_str(), F_OK) == 0;
+  place.has_run = has_run(run);
   read_free_space(place);
   for_each_entry(run.checkpoints(), [&](const fs::path& file) {
     struct stat status {};

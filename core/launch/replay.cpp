@@ -67,7 +67,8 @@ void replay(const std::string& run, Step from, Step to, const std::string& folde
         .advise("keep more of them: checkpoint.every and checkpoint.keep");
   }
   make_folders(copy.checkpoints());
-  std::filesystem::copy_file(original.spec(), copy.spec());
+  // Without it the run goes on with the checkpoint's.
+  if (std::filesystem::exists(original.spec())) std::filesystem::copy_file(original.spec(), copy.spec());
   std::filesystem::copy_file(source, checkpoint::CheckpointDirectory(copy.checkpoints()).path_of(from));
   const std::vector<Placement> stages = placements(original, from, to);
   with_context(fmt::format("{} from step {} on", run, from), [&] {

@@ -24,7 +24,8 @@ bool RunDirectory::has_run() const {
   std::error_code failure;
   const bool found = std::filesystem::exists(spec(), failure);
   if (failure) throw Error::make(Fault::usage, "{}: {}", path_, failure.message());
-  return found;
+  return found || (std::filesystem::is_directory(checkpoints(), failure) &&
+                   !checkpoint::CheckpointDirectory(checkpoints()).steps().empty());
 }
 
 std::optional<RunOwner> RunDirectory::owner() const { return RunOwner::from_text(text_if_readable(lock_file())); }

@@ -26,7 +26,9 @@ class RunDirectory {
   std::string scribe_log() const { return path_ + "/scribe.log"; }
   std::string lock_file() const { return path_ + "/lock"; }
 
-  bool has_run() const;  // whether a run was ever started here; throws Fault::usage for a path that leads nowhere
+  // Whether a run was ever started here: it left its spec, or a checkpoint. Throws Fault::usage for a path that leads
+  // nowhere.
+  bool has_run() const;
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
   // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
   // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes. An

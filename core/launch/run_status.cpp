@@ -11,6 +11,7 @@
 #include "core/launch/control_socket.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
+#include "core/spec/parse.h"
 
 namespace estrain::launch {
 namespace {
@@ -42,9 +43,22 @@ void add_owner_elsewhere(const RunDirectory& directory, Json& status) {
   status["seconds_since_sign_of_life"] = owner->silent_seconds;
 }
 
+// As job.toml has it; where that is gone or damaged, as the newest checkpoint has it.
+spec::JobSpec recorded_spec(const RunDirectory& directory) {
+  try {
+    return directory.read_spec();
+  } catch (const Error&) {
+    const checkpoint::CheckpointDirectory checkpoints(directory.checkpoints());
+    const std::vector<Step> saved = checkpoints.steps();
+    if (saved.empty()) throw;
+    const std::string newest = checkpoints.path_of(saved.back());
+    return spec::parse_text(checkpoint::CheckpointFile::open(newest).meta().spec, newest);
+  }
+}
+
 // Of a run that has no launcher here.
 Json recorded_status(const RunDirectory& directory) {
-  const spec::JobSpec spec = directory.read_spec();
+  const spec::JobSpec spec = recorded_spec(directory);
   Json status = {{"ok", true},
                  {"name", spec.job.name},
                  {"model", spec.model.name},

@@ -15,7 +15,9 @@
 #include "core/launch/operator_probe.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
+#include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
+#include "core/spec/keys.h"
 #include "core/spec/parse.h"
 
 namespace estrain::launch {
@@ -24,20 +26,46 @@ namespace {
 // For a launcher that is about to end.
 constexpr int kPatienceWithLockMs = 30'000;
 
-spec::JobSpec read_spec(const StartRequest& request) {
-  if (!request.spec_path.empty()) return spec::parse_file(request.spec_path, request.overrides);
+// The lock of a run directory. A start that fails leaves nobody at work there.
+class Held {
+ public:
+  Held(const RunDirectory& directory, int milliseconds) : directory_(directory), lock_(directory.lock(milliseconds)) {}
+  ~Held() {
+    if (lock_) directory_.disown(lock_.get());
+  }
+  Held(const Held&) = delete;
+  UniqueFd release() { return std::move(lock_); }
+
+ private:
+  const RunDirectory& directory_;
+  UniqueFd lock_;
+};
+
+void require_run_to_resume(const StartRequest& request) {
   if (!request.resume || request.run.empty()) {
     const Error error(Fault::usage, "no job spec given");
     if (!request.run.empty() && RunDirectory(request.run).has_run())
       throw error.advise("there is a run in " + request.run + ": go on with it by --resume");
     throw error.advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
   }
-  const RunDirectory directory(request.run);
-  if (!directory.has_run())
+  if (!RunDirectory(request.run).has_run())
     throw Error::make(Fault::usage, "{}: no run to resume there", request.run)
         .advise("give the run directory that `estrain train` printed");
-  return spec::parse_file(directory.spec(), request.overrides);
 }
+
+void refuse_second_run(const RunDirectory& directory) {
+  if (!directory.has_run()) return;
+  throw Error::make(Fault::usage, "{}: there is a run already", directory.path())
+      .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
+}
+
+// What a run directory holds of the run that is to go on.
+struct Begun {
+  checkpoint::NewestCheckpoint newest;
+  // What the run trains by, and where that is written: in its newest checkpoint; without one in job.toml.
+  std::optional<spec::JobSpec> spec;
+  std::string source;
+};
 
 std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpec& spec,
                                  const host::Allocation& allocation) {
@@ -50,13 +78,62 @@ std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpe
   return devices;
 }
 
-void refuse_changed_spec(const RunDirectory& directory, const spec::JobSpec& spec) {
-  const std::vector<std::string> changed = spec::changed_keys(directory.read_spec(), spec);
+std::optional<spec::JobSpec> spec_of(const checkpoint::CheckpointFile& file) {
+  try {
+    return spec::parse_text(file.meta().spec, file.path());
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: the spec in this checkpoint is not one of this version of estrain: {}\n",
+               error.message());
+    return std::nullopt;
+  }
+}
+
+std::optional<spec::JobSpec> read_if_sound(const RunDirectory& directory) {
+  try {
+    return directory.read_spec();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Begun look_at(const RunDirectory& directory) {
+  Begun begun;
+  begun.newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
+  if (begun.newest.file) begun.spec = spec_of(*begun.newest.file);
+  begun.source = begun.spec ? begun.newest.file->path() : directory.spec();
+  if (!begun.spec) begun.spec = read_if_sound(directory);
+  return begun;
+}
+
+// As job.toml has it, with --set; where that is gone or damaged, as the checkpoint has it.
+spec::JobSpec spec_to_go_on_with(const StartRequest& request, const RunDirectory& directory, const Begun& begun) {
+  try {
+    directory.read_spec();
+  } catch (const Error& error) {
+    if (!begun.spec)
+      throw error.advise("give the spec that the run began with: estrain train SPEC.toml --resume --run " +
+                         directory.path());
+    fmt::print(stderr, "warning: {}\nThe run goes on with the spec of {}.\n", error.message(), begun.source);
+    directory.log_event("spec_restored", {{"from", begun.source}, {"why", error.message()}});
+    return spec::parse_text(spec::to_toml(*begun.spec), begun.source, request.overrides);
+  }
+  return spec::parse_file(directory.spec(), request.overrides);
+}
+
+void refuse_changed_spec(const RunDirectory& directory, const Begun& begun, const spec::JobSpec& spec) {
+  if (!begun.spec) return;
+  const std::vector<std::string> changed = spec::changed_keys(*begun.spec, spec);
   if (changed.empty()) return;
+  std::vector<std::string> values;
+  for (const std::string& name : changed) {
+    const auto* key = spec::find_key(name);
+    values.push_back(fmt::format("{} = {}", name, key->write(spec::with_defaults(*begun.spec)).value_or("(not set)")));
+  }
   throw Error::make(Fault::mismatch, "{}: the spec has changed since the run began: {}", directory.path(),
                     fmt::join(changed, ", "))
-      .advise(
-          "resume with the values that the run began with (job.toml in its directory), or start a new run with --run");
+      .advise(fmt::format("resume with the values of {}: {}; or start a new run with --run", begun.source,
+                          fmt::join(values, ", ")))
+      .exiting_with(estrain::exit_code(Fault::spec));
 }
 
 void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec::JobSpec& spec) {
@@ -68,12 +145,12 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
 }
 
 // What "auto" means for this run: what it was decided to mean when the run began, else what trying it shows.
-void decide_determinism(const RunDirectory& directory, LaunchPlan& plan) {
+void decide_determinism(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   spec::JobSection& job = plan.spec.job;
-  if (directory.has_run()) {
-    const spec::JobSection begun = directory.read_spec().job;
-    job.determinism = begun.determinism;
-    job.kernels = begun.kernels;
+  if (job.determinism != spec::Determinism::automatic) return;
+  if (begun.spec) {
+    job.determinism = begun.spec->job.determinism;
+    job.kernels = begun.spec->job.kernels;
   }
   if (job.determinism != spec::Determinism::automatic) return;
   const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front(), true));
@@ -84,8 +161,8 @@ void decide_determinism(const RunDirectory& directory, LaunchPlan& plan) {
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);
 }
 
-void choose_checkpoint(const RunDirectory& directory, LaunchPlan& plan) {
-  const checkpoint::NewestCheckpoint newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
+void choose_checkpoint(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
+  const checkpoint::NewestCheckpoint& newest = begun.newest;
   for (const checkpoint::SkippedCheckpoint& skipped : newest.skipped) {
     fmt::print(stderr, "warning: {} is not valid ({}); falling back to the checkpoint before it\n", skipped.path,
                skipped.why);
@@ -127,47 +204,65 @@ void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
   }
 }
 
-}  // namespace
-
-LaunchPlan plan_launch(const StartRequest& request) {
-  LaunchPlan plan;
-  plan.spec = read_spec(request);
-  faults::FaultTable::with_rules(plan.spec.recovery.rules);  // their errors before anything is written
-  const host::Allocation allocation = host::current_allocation();
+// What does not depend on the run directory: devices, fault rules, this machine.
+void check_request(const StartRequest& request, const host::Allocation& allocation, LaunchPlan& plan) {
+  plan.fault_rules = faults::text_of_rules(plan.spec.recovery.rules);
+  faults::FaultTable::with_rules_of(plan.fault_rules, plan.spec.recovery.rules);
   plan.devices = read_devices(request, plan.spec, allocation);
-  plan.allow_mixed = request.allow_mixed;
-  plan.oversubscribe = request.oversubscribe;
-  plan.grace_seconds = request.grace_seconds;
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
   check_devices(plan.devices,
                 {.mixed = plan.allow_mixed || any_kind || undecided, .oversubscribed = plan.oversubscribe});
   place_ests(plan.devices, plan.spec.job.ests);
+  check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
+}
+
+}  // namespace
+
+LaunchPlan plan_launch(const StartRequest& request) {
+  LaunchPlan plan;
+  plan.allow_mixed = request.allow_mixed;
+  plan.oversubscribe = request.oversubscribe;
+  plan.grace_seconds = request.grace_seconds;
+  const host::Allocation allocation = host::current_allocation();
+  const bool given = !request.spec_path.empty();
+  if (given) {
+    plan.spec = spec::parse_file(request.spec_path, request.overrides);
+  } else {
+    require_run_to_resume(request);
+  }
   plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run)
                  .lexically_normal()
                  .string();
   const RunDirectory directory(plan.run);
-  const bool continues = directory.has_run();
-  if (continues && !request.resume) {
-    // Who is at work there is the better answer, if somebody is.
-    directory.lock(0);
-    throw Error::make(Fault::usage, "{}: there is a run already", plan.run)
-        .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
+  if (!request.resume && directory.has_run()) {
+    const Held held(directory, 0);  // who is at work there is the better answer, if somebody is
+    refuse_second_run(directory);
   }
-  check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
-  plan.lock = directory.lock(request.resume ? kPatienceWithLockMs : 0);
+  if (given) check_request(request, allocation, plan);  // before anything is made
+
+  // From here on nobody else changes what the directory holds: it is looked at anew.
+  Held held(directory, request.resume ? kPatienceWithLockMs : 0);
+  if (!request.resume) refuse_second_run(directory);
+  const bool continues = directory.has_run();
+  const Begun begun = continues ? look_at(directory) : Begun{};
+  if (!given) {
+    plan.spec = spec_to_go_on_with(request, directory, begun);
+    check_request(request, allocation, plan);
+  }
   if (allocation.slurm_job) directory.log_event("allocation", describe(allocation));
-  if (undecided) decide_determinism(directory, plan);
+  decide_determinism(directory, begun, plan);
   check_devices(plan.devices, {.mixed = plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
                                .oversubscribed = plan.oversubscribe});
   plan.cuda_streams = plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(plan.devices, is_gpu);
   if (continues) {
-    refuse_changed_spec(directory, plan.spec);
-    choose_checkpoint(directory, plan);
+    refuse_changed_spec(directory, begun, plan.spec);
+    choose_checkpoint(directory, begun, plan);
     mend_records(directory, plan);
   }
   directory.write_spec(plan.spec);
   if (!read_file_if_present(directory.changes())) write_file_atomically(directory.changes(), "");
+  plan.lock = held.release();
   return plan;
 }
 

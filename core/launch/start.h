@@ -20,8 +20,11 @@ struct StartRequest {
   double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 
-// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch naming the keys where a resumed
-// run's spec has changed in what defines bits; Fault::io and corrupt from the run directory.
+// What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
+// of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
+// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys
+// where a resumed run's spec has changed in what defines bits; Fault::io and corrupt from the run directory. Then the
+// run is as it was.
 LaunchPlan plan_launch(const StartRequest& request);
 
 }  // namespace estrain::launch

@@ -76,7 +76,9 @@ Subject open_alone(const std::string& path) {
 Subject open_subject(const std::string& path) {
   std::error_code failure;
   if (std::filesystem::is_regular_file(path, failure)) return open_alone(path);
-  if (std::filesystem::exists(path + "/job.toml", failure)) return open_run(path);
+  for (const char* sign : {"/job.toml", "/checkpoints"}) {
+    if (std::filesystem::exists(path + sign, failure)) return open_run(path);
+  }
   const bool found = std::filesystem::exists(path, failure);
   throw Error::make(Fault::usage, "{}: {}", path,
                     failure ? failure.message()

@@ -113,7 +113,7 @@ TEST_CASE("a resume with other kernels is refused") {
   const std::string spec = folder.write("job.toml", lenet_job());
   const std::string run = train_on(folder, spec, "1", {});
   const Ended ended = estrain({"train", spec, "--run", run, "--resume", "--set", "job.kernels=portable"});
-  CHECK(ended.code == 1);
+  CHECK(ended.code == 2);
   CHECK(ended.shown().find("the spec has changed since the run began: job.kernels") != std::string::npos);
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("a resume with another precision is refused, and verify names it") {
   const std::string spec = folder.write("job.toml", lenet_job());
   const std::string run = train_on(folder, spec, "1", kBf16);
   const Ended resumed = estrain({"train", spec, "--run", run, "--resume"});
-  CHECK(resumed.code == 1);
+  CHECK(resumed.code == 2);
   CHECK(resumed.says("the spec has changed since the run began: job.precision"));
   const Ended compared = estrain({"verify", run, train_on(folder, spec, "1", {})});
   INFO(compared.shown());
