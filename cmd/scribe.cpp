@@ -5,14 +5,14 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/launch/run_directory.h"
+#include "core/launch/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {
 
 struct Arguments {
   std::string run;
-  int memory = -1, socket = -1, doorbell = -1;
+  int spec = -1, memory = -1, socket = -1, doorbell = -1;
   int64_t from_step = 0;
 };
 
@@ -20,7 +20,7 @@ int write_records(const Arguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   record::ScribeSetup setup;
   setup.run = arguments.run;
-  setup.spec = launch::RunDirectory(arguments.run).read_spec();
+  setup.spec = launch::read_passed_spec(arguments.spec);
   setup.memory = arguments.memory;
   setup.doorbell = arguments.doorbell;
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
@@ -43,6 +43,7 @@ void add_scribe(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("scribe", "The process that writes a run's files, started by train")->group("");
   auto arguments = std::make_shared<Arguments>();
   verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--spec", arguments->spec)->required();
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();

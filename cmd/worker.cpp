@@ -13,6 +13,7 @@
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
 #include "core/data/dataset.h"
+#include "core/launch/passed_spec.h"
 #include "core/launch/run_directory.h"
 #include "core/profile/profile_store.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 struct Arguments {
   std::string run, checkpoint, device;
-  int memory = -1, socket = -1, doorbell = -1;
+  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
   bool builds = false, less_memory = false, allow_mixed = false, cuda_streams = false;
 };
 
@@ -33,7 +34,7 @@ int work(const Arguments& arguments) {
   train::WorkerSetup setup;
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   try {
-    setup.spec = launch::RunDirectory(arguments.run).read_spec();
+    setup.spec = launch::read_passed_spec(arguments.spec);
     if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] {
       return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
@@ -71,6 +72,8 @@ void add_worker(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("worker", "A worker process, started by train")->group("");
   auto arguments = std::make_shared<Arguments>();
   verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--spec", arguments->spec)->required();
+  verb->add_option("--library", arguments->library);
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();

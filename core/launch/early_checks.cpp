@@ -21,9 +21,10 @@ constexpr uint64_t kProgramBytes = 16 * kMiB;    // launcher and scribe
 constexpr uint64_t kLeastFreeBytes = 64 * 1024;  // a run directory without any checkpoint
 constexpr uint64_t kLeastFreeFiles = 16;
 constexpr double kComfortableShare = 0.9;  // of the memory available
-// Descriptors of a launcher beyond those it was started with: lock, shared memory, doorbell, kernel log, signals,
-// control socket, timer and epoll, a pidfd and a socket of the scribe, /dev/null; of each worker a pidfd and a socket.
-constexpr uint64_t kFilesOfLauncher = 11, kFilesOfWorker = 2;
+// Descriptors of a launcher beyond those it was started with: lock, spec, worker library, shared memory, doorbell,
+// kernel log, signals, control socket, timer and epoll, a pidfd and a socket of the scribe, /dev/null; of each worker a
+// pidfd and a socket.
+constexpr uint64_t kFilesOfLauncher = 13, kFilesOfWorker = 2;
 constexpr uint64_t kComfortableFiles = 64;       // for a worker's data files and libraries while it starts
 constexpr uint64_t kTasksBesideWorkers = 2;      // the scribe and its thread that saves
 constexpr int64_t kBeginOf2024 = 1'704'067'200;  // seconds since 1970

@@ -99,8 +99,8 @@ void set_inherited(const std::vector<int>& descriptors, bool inherited) {
 }
 
 std::vector<int> descriptors_of(const Json& json) {
-  std::vector<int> all = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("listener"),
-                          json.at("scribe_socket")};
+  std::vector<int> all = {json.at("memory"),  json.at("doorbell"), json.at("lock"),         json.at("spec"),
+                          json.at("library"), json.at("listener"), json.at("scribe_socket")};
   for (const auto& [id, fd] : json.at("clients").items()) all.push_back(fd);
   for (const char* list : {"workers", "leaving"}) {
     for (const Json& worker : json.at(list)) all.push_back(worker.at("socket"));
@@ -125,6 +125,7 @@ Json from_bytes(const std::string& bytes) {
 
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
+               {"fault_rules", handover.fault_rules},
                {"allow_mixed", handover.allow_mixed},
                {"oversubscribe", handover.oversubscribe},
                {"cuda_streams", handover.cuda_streams},
@@ -137,6 +138,8 @@ Json to_json(const Handover& handover) {
                {"memory", handover.shared.memory},
                {"doorbell", handover.shared.doorbell},
                {"lock", handover.shared.lock},
+               {"spec", handover.shared.spec},
+               {"library", handover.shared.library},
                {"workers_started", handover.workers_started},
                {"stage", handover.stage},
                {"started_ns", handover.started_ns},
@@ -191,6 +194,7 @@ Handover take_handover(int fd) {
   set_inherited(descriptors_of(json), false);
   Handover handover;
   handover.run = json.at("run");
+  handover.fault_rules = json.at("fault_rules");
   handover.allow_mixed = json.at("allow_mixed");
   handover.oversubscribe = json.at("oversubscribe");
   handover.cuda_streams = json.at("cuda_streams");
@@ -200,7 +204,7 @@ Handover take_handover(int fd) {
   handover.faults_at_step = json.at("faults_at_step");
   handover.faults = json.at("faults");
   handover.less_memory = json.at("less_memory");
-  handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock")};
+  handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("spec"), json.at("library")};
   handover.workers_started = json.at("workers_started");
   handover.stage = json.at("stage");
   handover.started_ns = json.at("started_ns");

@@ -48,6 +48,7 @@ struct WaitingRequest {
 
 struct Handover {
   std::string run;
+  std::string fault_rules;  // text of the user's own
   bool allow_mixed = false;
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators

@@ -1,5 +1,6 @@
 #include "core/launch/launcher.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -13,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
+#include "core/launch/passed_spec.h"
 #include "core/launch/profiling.h"
 #include "core/spec/enum_names.h"
 
@@ -42,13 +44,16 @@ Launcher::Launcher(LaunchPlan plan)
       memory_fd_(comm::JobMemory::create()),
       doorbell_(new_doorbell()),
       lock_(std::move(plan.lock)),
+      spec_fd_(pass_spec(spec_)),
+      library_(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
       checkpoint_(std::move(plan.checkpoint)),
       checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
       from_step_(plan.from_step),
       printer_(spec_.logging.every_seconds),
-      faults_(faults::FaultTable::with_rules(spec_.recovery.rules)) {
+      faults_(faults::FaultTable::with_rules_of(plan.fault_rules, spec_.recovery.rules)) {
   block_signals();
   state_.run = plan.run;
+  state_.fault_rules = std::move(plan.fault_rules);
   state_.allow_mixed = plan.allow_mixed;
   state_.oversubscribe = plan.oversubscribe;
   state_.cuda_streams = plan.cuda_streams;
@@ -56,7 +61,7 @@ Launcher::Launcher(LaunchPlan plan)
   const host::Allocation allocation = host::current_allocation();
   state_.ends_ns = allocation.ends_ns;
   state_.cores = allocation.cores;
-  state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get()};
+  state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get(), spec_fd_.get(), library_.get()};
   state_.started_ns = monotonic_ns();
   state_.held = kinds_of(plan.devices);
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
@@ -74,13 +79,15 @@ Launcher::Launcher(LaunchPlan plan)
 
 Launcher::Launcher(Handover handover)
     : directory_(handover.run),
-      spec_(directory_.read_spec()),
+      spec_(read_passed_spec(handover.shared.spec)),
       state_(std::move(handover)),
       memory_fd_(state_.shared.memory),
       doorbell_(state_.shared.doorbell),
       lock_(state_.shared.lock),
+      spec_fd_(state_.shared.spec),
+      library_(state_.shared.library),
       printer_(spec_.logging.every_seconds),
-      faults_(faults::FaultTable::with_rules(spec_.recovery.rules)),
+      faults_(faults::FaultTable::with_rules_of(state_.fault_rules, spec_.recovery.rules)),
       first_step_seen_(true),
       elastic_(Elasticity::from_json(state_.elasticity)) {
   block_signals();

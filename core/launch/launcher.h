@@ -206,7 +206,7 @@ class Launcher {
   RunDirectory directory_;
   spec::JobSpec spec_;
   Handover state_;
-  UniqueFd memory_fd_, doorbell_, lock_, signals_;
+  UniqueFd memory_fd_, doorbell_, lock_, spec_fd_, library_, signals_;
   std::string checkpoint_;  // the builder's
   std::string checkpoint_cpu_;
   int64_t from_step_ = 0;

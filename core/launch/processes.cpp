@@ -1,6 +1,7 @@
 #include "core/launch/processes.h"
 
 #include <csignal>
+#include <filesystem>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -17,6 +18,10 @@ std::string number(int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
+std::string worker_library() {
+  return (std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so").string();
+}
+
 bool took_processor_time(WorkerProcess& worker) {
   const uint64_t now = process_stat(worker.process.pid()).processor_ticks;
   return std::exchange(worker.processor_ticks, now) != now;
@@ -27,6 +32,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   ChildOptions options;
   options.arguments = {own_executable(), "worker",
                        "--run",          run.path(),
+                       "--spec",         number(shared.spec),
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
@@ -37,7 +43,11 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");
   if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
   options.environment = device_environment(start.device, start.job, own_environment());
-  options.inherited = {shared.memory, shared.doorbell, theirs.descriptor()};
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
+  if (shared.library >= 0) {
+    options.arguments.insert(options.arguments.end(), {"--library", number(shared.library)});
+    options.inherited.push_back(shared.library);
+  }
   options.output = run.worker_log(start.id);
   options.ignored_signals = kStopSignals;
   WorkerProcess worker;
@@ -55,11 +65,13 @@ ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& sha
   ChildOptions options;
   options.arguments = {own_executable(), "scribe",
                        "--run",          run.path(),
+                       "--spec",         number(shared.spec),
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
                        "--from-step",    number(from_step)};
-  options.inherited = {shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
+  options.same_program = true;
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
   options.output = run.scribe_log();
   options.ignored_signals = kStopSignals;
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed

@@ -17,7 +17,12 @@ struct SharedDescriptors {
   int memory;    // the job's shared memory
   int doorbell;  // eventfd that wakes the scribe
   int lock;      // of the run directory; inherited by the scribe, which may outlive the launcher
+  int spec;      // passed_spec.h
+  int library;   // the worker library as it was when the job began; -1: there was none
 };
+
+// Where it lies: beside the program.
+std::string worker_library();
 
 struct WorkerProcess {
   int64_t id = 0;  // counts all workers ever started in the run; names the log

@@ -11,6 +11,7 @@
 
 #include "core/base/files.h"
 #include "core/comm/job_memory.h"
+#include "core/launch/passed_spec.h"
 #include "tests/scratch_folder.h"
 
 // The launcher re-execs itself as `<program> train --handover FD`. This test program does the same with itself: its
@@ -53,7 +54,11 @@ Json describe(const Handover& handover) {
                {"allow_mixed", handover.allow_mixed},
                {"oversubscribe", handover.oversubscribe},
                {"cuda_streams", handover.cuda_streams},
-               {"shared", {handover.shared.memory, handover.shared.doorbell, handover.shared.lock}},
+               {"fault_rules", handover.fault_rules},
+               {"shared",
+                {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec,
+                 handover.shared.library}},
+               {"scribe_log_begin", handover.scribe.log_begin},
                {"workers_started", handover.workers_started},
                {"stage", handover.stage},
                {"started_ns", handover.started_ns},
@@ -87,8 +92,9 @@ Json describe(const Handover& handover) {
   Json report = describe(handover);
   report["note_open"] = ::fcntl(fd, F_GETFD) != -1;
   report["close_on_exec"] = Json::array();
-  for (const int kept : {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.listener,
-                         handover.workers[0].socket.descriptor(), handover.scribe.socket.descriptor()}) {
+  for (const int kept :
+       {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec, handover.listener,
+        handover.workers[0].socket.descriptor(), handover.scribe.socket.descriptor()}) {
     report["close_on_exec"].push_back(::fcntl(kept, F_GETFD) == FD_CLOEXEC);
   }
   report["pid"] = ::getpid();
@@ -115,8 +121,10 @@ Json describe(const Handover& handover) {
   handover.oversubscribe = with_resize;
   handover.cuda_streams = !with_resize;
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
-                 lock = open_file(folder / "lock", O_RDWR | O_CREAT);
-  handover.shared = {memory.get(), doorbell.get(), lock.get()};
+                 lock = open_file(folder / "lock", O_RDWR | O_CREAT), spec = pass_spec({}),
+                 library = open_file("/proc/self/exe", O_RDONLY);
+  handover.shared = {memory.get(), doorbell.get(), lock.get(), spec.get(), with_resize ? library.get() : -1};
+  handover.fault_rules = with_resize ? "# none" : "";
   handover.workers_started = 3;
   handover.stage = 2;
   handover.started_ns = INT64_C(1) << 60;
