@@ -1,10 +1,12 @@
 // estrain: elastic, bit-exact training. One verb per file; see commands.h.
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 
@@ -88,6 +90,8 @@ int run_or_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_files();
+  // The kernel names a process by the file that it executed, which for a child is /proc/self/exe.
+  ::prctl(PR_SET_NAME, program_invocation_short_name);
   try {
     return run_or_report(argc, argv);
   } catch (const std::exception& error) {  // of the report: nobody reads stdout any more, or memory is out

@@ -50,7 +50,7 @@ int work(const Arguments& arguments) {
     setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
     setup.traces = launch::RunDirectory(arguments.run).traces();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
-    reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker"))(&setup);
+    reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
     setup.launcher.send({{"say", "error"},

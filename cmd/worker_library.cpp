@@ -9,14 +9,22 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
+#include "core/launch/processes.h"
 
 namespace estrain::cmd {
 
 std::string library_folder() { return std::filesystem::path(own_executable()).parent_path(); }
 
-void* worker_library_function(const char* name) {
-  const std::string path = library_folder() + "/libestrain_worker.so";
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+namespace {
+
+void* load(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
+
+}  // namespace
+
+void* worker_library_function(const char* name, int descriptor) {
+  const std::string path = launch::worker_library();
+  void* library = descriptor < 0 ? nullptr : load(fmt::format("/proc/self/fd/{}", descriptor));
+  if (library == nullptr) library = load(path);
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
         .advise("run scripts/setup and scripts/build");

@@ -8,8 +8,9 @@ namespace estrain::cmd {
 // Where it lies, and what is loaded for devices: beside the program.
 std::string library_folder();
 
-// Its function `name`. Throws Fault::io where the library cannot be loaded.
-void* worker_library_function(const char* name);
+// Its function `name`. `descriptor`: of the library where a launcher opened it when the job began, so that a job goes
+// on with the one it began with; -1: the one beside the program. Throws Fault::io where it cannot be loaded.
+void* worker_library_function(const char* name, int descriptor = -1);
 
 // Freed tensors stay with the process: page faults of memory that malloc maps and trims cost up to a third of a step.
 void keep_freed_memory();

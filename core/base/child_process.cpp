@@ -62,7 +62,7 @@ ExecPlan plan_exec(const ChildOptions& options) {
     ::dup2(output, STDERR_FILENO);
   }
   for (int fd : options.inherited) ::fcntl(fd, F_SETFD, 0);
-  ::execve(plan.arguments[0], plan.arguments.data(), plan.environment.data());
+  ::execve(options.same_program ? running_program : plan.arguments[0], plan.arguments.data(), plan.environment.data());
   const int failure = errno;
   [[maybe_unused]] const ssize_t sent = ::write(report, &failure, sizeof failure);
   ::_exit(127);
@@ -139,7 +139,7 @@ std::string signal_name(int number) {
 
 std::string own_executable() {
   std::error_code failure;
-  std::string path = std::filesystem::read_symlink("/proc/self/exe", failure).string();
+  std::string path = std::filesystem::read_symlink(running_program, failure).string();
   if (failure) throw system_error("cannot read /proc/self/exe", failure.value());
   // What the kernel says of a program whose file was replaced while it runs; the new one stands in its place.
   constexpr std::string_view deleted = " (deleted)";

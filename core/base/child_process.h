@@ -18,6 +18,8 @@ namespace estrain {
 
 struct ChildOptions {
   std::vector<std::string> arguments;  // [0] is the program
+  // Executes the file of the running program, also where another one has taken its place since; [0] only names it.
+  bool same_program = false;
   // Added to the parent's, or in the place of a value there; an empty one takes the name away.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<int> inherited;        // descriptors that stay open under their own numbers
@@ -66,6 +68,8 @@ class ChildProcess {
 
 std::string signal_name(int number);  // "SIGKILL"
 std::string own_executable();         // absolute path of the running program
+// Leads to the file of the running program, also where another one has taken its place since: for exec alone.
+inline constexpr const char* running_program = "/proc/self/exe";
 std::map<std::string, std::string, std::less<>> own_environment();
 
 }  // namespace estrain

@@ -77,6 +77,9 @@ struct MemoryHeader {
   uint64_t evaluation;
   int64_t ests, parameters, digests, evaluation_samples;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
+  // Build ids (core/base/build_id.h) of what the first worker runs, which all others must run; 0: nobody does yet.
+  std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
+  std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have them
 
   alignas(64) std::atomic<int64_t> committed;  // step t: its state lies in copy t mod 2
   // The newest step that is trained: the committed one, or a later one whose state lies in GPUs' memory alone. Its

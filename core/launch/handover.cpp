@@ -179,7 +179,7 @@ void reexec(const Handover& handover) {
   set_inherited(descriptors_of(json), true);
   std::string program = own_executable(), verb = "train", option = "--handover", fd = std::to_string(note);
   char* arguments[] = {program.data(), verb.data(), option.data(), fd.data(), nullptr};
-  ::execv(program.c_str(), arguments);
+  ::execv(running_program, arguments);
   set_inherited(descriptors_of(json), false);
   ::close(note);
 }

@@ -23,6 +23,7 @@ Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measu
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "probe", "--socket", std::to_string(theirs.descriptor())};
+  options.same_program = true;
   options.environment = device_environment(device, spec.job, own_environment());
   options.inherited = {theirs.descriptor()};
   ChildProcess process = ChildProcess::start(options);

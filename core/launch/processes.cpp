@@ -37,6 +37,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
                        "--device",       start.device.kind};
+  options.same_program = true;
   if (start.builds) options.arguments.emplace_back("--builds");
   if (start.less_memory) options.arguments.emplace_back("--less-memory");
   if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");

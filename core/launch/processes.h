@@ -1,6 +1,6 @@
 #pragma once
-// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of this
-// program.
+// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of the file
+// that this process runs, whatever lies at its path by now.
 
 #include <string>
 #include <vector>

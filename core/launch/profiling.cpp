@@ -20,6 +20,7 @@
 #include "core/launch/devices.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
+#include "core/launch/processes.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/speed_meter.h"
 #include "core/plan/partial_sums.h"
@@ -250,8 +251,7 @@ std::set<int64_t> numbers_of_workers(const spec::JobSpec& spec, int64_t devices,
 }  // namespace
 
 profile::Host profile_host(int64_t cores) {
-  const auto library = std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so";
-  const std::string note = build_note(library.string());
+  const std::string note = build_note(worker_library());
   return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note),
           host::gpu_models()};
 }

@@ -1,9 +1,11 @@
 #include "core/train/worker.h"
 
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 
+#include "core/base/build_id.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
@@ -19,6 +21,31 @@ namespace {
 
 // The builder may read a checkpoint for long. If it dies, the launcher replaces it or ends those that wait.
 constexpr int kGlanceMs = 60'000;
+
+// Of parts with these build ids; 0 where none has one.
+uint64_t build_of(std::initializer_list<uint64_t> parts) {
+  uint64_t build = 0;
+  for (const uint64_t part : parts) build = build * 31 + part;
+  return build;
+}
+
+// Where the program or LibTorch was replaced while the job ran, who starts now may compute otherwise.
+void require_same_build(std::atomic<uint64_t>& of_run, uint64_t own, const char* what) {
+  uint64_t first = 0;
+  if (own == 0 || of_run.compare_exchange_strong(first, own) || first == own) return;
+  throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what);
+}
+
+void require_same_builds(comm::MemoryHeader& run) {
+  const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
+  require_same_build(
+      run.worker_build,
+      build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")}),
+      "estrain or LibTorch");
+  require_same_build(run.cuda_build,
+                     build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")}),
+                     "estrain's or LibTorch's part for CUDA");
+}
 
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   memory.lay_out(job.memory_plan());
@@ -116,6 +143,7 @@ void run_worker(WorkerSetup& setup) {
     pin_algorithms(*device, setup);
   }
   comm::JobMemory memory(setup.memory);
+  require_same_builds(memory.header());
   const data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();
   Job job(setup.spec, data, draws, setup.cuda_streams);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 #include "core/base/files.h"
@@ -51,6 +52,23 @@ TEST_CASE("a child that a signal ended is told by the signal's name") {
   CHECK(end.text() == "SIGSEGV (signal 11)");
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(12345) == "signal 12345");
+}
+
+// This test program itself, as a child, leaves its name and the file that it executes.
+[[gnu::constructor]] void be_the_child(int argc, char** argv, char**) {
+  if (argc != 2 || std::string_view(argv[1]) != "say what you are") return;
+  std::printf("%s\n", argv[0]);
+  std::exit(7);
+}
+
+TEST_CASE("the running program is executed, whatever lies at its path by now") {
+  const ScratchFolder folder;
+  ChildOptions options;
+  options.arguments = {folder / "replaced", "say what you are"};
+  options.output = folder / "output";
+  options.same_program = true;
+  CHECK(ChildProcess::start(options).wait().code == 7);
+  CHECK(read_file(options.output) == folder / "replaced" + "\n");
 }
 
 TEST_CASE("a child gets its arguments as they are") {

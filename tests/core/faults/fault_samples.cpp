@@ -91,6 +91,10 @@ std::vector<FaultSample> fault_samples() {
        user, false, 1,
        "exit status 1; it reported \"cannot load the worker library: bin/libestrain_worker.so: undefined symbol: "
        "_ZN3c105ErrorC1ESs\""},
+      {"program_replaced",
+       reported(Fault::mismatch, "this worker runs another build of estrain or LibTorch than the run's first one"),
+       user, false, 1,
+       "exit status 1; it reported \"this worker runs another build of estrain or LibTorch than the run's first one\""},
       {"import_error",
        reported(Fault::io,
                 "cannot load the worker library: bin/libestrain_worker.so: cannot open shared object file: No such "
