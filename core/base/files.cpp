@@ -1,7 +1,6 @@
 #include "core/base/files.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +8,7 @@
 
 #include "core/base/error.h"
 
+#include "core/base/input_file.h"
 namespace estrain {
 namespace {
 
@@ -18,20 +18,6 @@ void write_all(int fd, std::string_view content, const std::string& path) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw system_error("cannot write " + path, errno);
     content.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-std::string read_all(int fd, const std::string& path) {
-  std::string content;
-  struct stat info {};
-  if (::fstat(fd, &info) == 0 && info.st_size > 0) content.reserve(static_cast<size_t>(info.st_size));
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error("cannot read " + path, errno);
-    if (got == 0) return content;
-    content.append(buffer, static_cast<size_t>(got));
   }
 }
 
@@ -59,13 +45,12 @@ UniqueFd open_file(const std::string& path, int flags, unsigned mode) {
   return fd;
 }
 
-std::string read_file(const std::string& path) { return read_all(open_file(path, O_RDONLY).get(), path); }
+std::string read_file(const std::string& path) { return read_whole(open_input(path).get(), path); }
 
 std::optional<std::string> read_file_if_present(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return std::nullopt;
-  if (!fd) throw system_error("cannot open " + path, errno);
-  return read_all(fd.get(), path);
+  const UniqueFd fd = open_input_if_present(path);
+  if (!fd) return std::nullopt;
+  return read_whole(fd.get(), path);
 }
 
 std::string text_if_readable(const std::string& path) {

@@ -9,7 +9,7 @@
 
 namespace estrain {
 
-// Throws Fault::io with the path.
+// A regular file of at most kMostText bytes (input_file.h). Throws Fault::io with the path.
 std::string read_file(const std::string& path);
 std::optional<std::string> read_file_if_present(const std::string& path);
 

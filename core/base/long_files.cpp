@@ -1,26 +1,20 @@
 #include "core/base/long_files.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/input_file.h"
 
 namespace estrain {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 18;
-
-// A null descriptor where there is no such file.
-UniqueFd open_if_present(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file && errno != ENOENT) throw system_error("cannot open " + path, errno);
-  return file;
-}
 
 uint64_t size_of(const UniqueFd& file, const std::string& path) {
   struct stat info {};
@@ -43,7 +37,11 @@ size_t read_at(const UniqueFd& file, const std::string& path, uint64_t offset, c
 
 }  // namespace
 
-LineReader::LineReader(std::string path) : path_(std::move(path)), file_(open_if_present(path_)) {}
+LineReader::LineReader(std::string path, uint64_t begin)
+    : path_(std::move(path)), file_(open_input_if_present(path_)), end_(begin) {
+  if (file_ && ::lseek(file_.get(), static_cast<off_t>(begin), SEEK_SET) < 0)
+    throw system_error("cannot read " + path_, errno);
+}
 
 bool LineReader::next(std::string_view* line) {
   size_t searched = begin_;
@@ -52,18 +50,24 @@ bool LineReader::next(std::string_view* line) {
     if (end != std::string::npos) {
       *line = std::string_view(block_).substr(begin_, end - begin_);
       begin_ = end + 1;
+      end_ += std::exchange(dropped_, 0) + line->size() + 1;
       return true;
     }
-    searched = block_.size() - begin_;
+    searched = std::min(block_.size() - begin_, kLongestLine);
     if (!read_on()) return false;
   }
 }
 
-// Drops the lines that were handed out, and reads as much again as is left, a block at least. False at the end.
+// Drops the lines that were handed out and the middle of one that is too long, and reads as much again as is left, a
+// block at least. False at the end.
 bool LineReader::read_on() {
   if (!file_) return false;
   block_.erase(0, begin_);
   begin_ = 0;
+  if (block_.size() > kLongestLine) {
+    dropped_ += block_.size() - kLongestLine;
+    block_.resize(kLongestLine);
+  }
   const size_t kept = block_.size(), more = std::max(kBlock, kept);
   block_.resize(kept + more);
   ssize_t got = 0;
@@ -75,7 +79,7 @@ bool LineReader::read_on() {
 }
 
 BackwardLineReader::BackwardLineReader(std::string path)
-    : path_(std::move(path)), file_(open_if_present(path_)), block_begin_(size_of(file_, path_)) {
+    : path_(std::move(path)), file_(open_input_if_present(path_)), block_begin_(size_of(file_, path_)) {
   begin_ = line_begin(block_begin_);
 }
 
@@ -102,9 +106,9 @@ uint64_t BackwardLineReader::line_begin(uint64_t end) {
   }
 }
 
-// Drops what is behind `end`, and reads as much again as is left, a block at least.
+// Drops what is behind `end` or beyond the longest line, and reads as much again as is left, a block at least.
 void BackwardLineReader::read_on(uint64_t end) {
-  const uint64_t kept = end - block_begin_;
+  const uint64_t kept = std::min<uint64_t>(end - block_begin_, kLongestLine);
   const uint64_t more = std::min(block_begin_, std::max<uint64_t>(kBlock, kept));
   std::string block(more + kept, '\0');
   if (read_at(file_, path_, block_begin_ - more, block.data(), more) != more)
@@ -115,7 +119,7 @@ void BackwardLineReader::read_on(uint64_t end) {
 }
 
 std::string last_bytes(const std::string& path, uint64_t size, uint64_t begin) {
-  const UniqueFd file = open_if_present(path);
+  const UniqueFd file = open_input_if_present(path);
   const uint64_t whole = size_of(file, path);
   std::string bytes(std::min(size, whole < begin ? whole : whole - begin), '\0');
   bytes.resize(read_at(file, path, whole - bytes.size(), bytes.data(), bytes.size()));

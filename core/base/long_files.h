@@ -1,6 +1,7 @@
 #pragma once
 // Files that may be larger than memory: their whole lines, one at a time from either end, or their last bytes. Logs
-// grow at their end: a last line without line feed does not count. A file that is not there has no lines.
+// grow at their end: a last line without line feed does not count. A file that is not there has no lines. Of a line
+// longer than kLongestLine, which nobody writes, only parts are held: it reads as damaged.
 
 #include <cstdint>
 #include <string>
@@ -10,13 +11,18 @@
 
 namespace estrain {
 
+constexpr size_t kLongestLine = size_t{16} << 20;
+
 // From the first line to the last. Holds a block of the file, or its longest line.
 class LineReader {
  public:
-  explicit LineReader(std::string path);  // throws Fault::io
+  // From `begin` on, where a line begins. Throws Fault::io.
+  explicit LineReader(std::string path, uint64_t begin = 0);
 
   // The next line, without its line feed, valid until the next call. False at the end. Throws Fault::io.
   bool next(std::string_view* line);
+  // Where in the file the lines end that were handed out.
+  uint64_t end() const { return end_; }
 
  private:
   bool read_on();
@@ -24,7 +30,9 @@ class LineReader {
   std::string path_;
   UniqueFd file_;
   std::string block_;
-  size_t begin_ = 0;  // in the block, of the line to come
+  size_t begin_ = 0;      // in the block, of the line to come
+  uint64_t end_;          // in the file, of the line before it
+  uint64_t dropped_ = 0;  // of the line to come, bytes that the block does not hold
 };
 
 // From the last line to the first, likewise. Lines that are added later are not seen.

@@ -1,13 +1,12 @@
 #include "core/checkpoint/checkpoint_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <map>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "core/checkpoint/array_match.h"
 #include "core/checkpoint/byte_io.h"
 #include "core/checkpoint/element_reader.h"
@@ -87,7 +86,7 @@ StateLayout take(Part part, const StateLayout& layout) {
 CheckpointFile CheckpointFile::open(const std::string& path) {
   CheckpointFile file;
   file.path_ = path;
-  file.fd_ = open_file(path, O_RDONLY);
+  file.fd_ = open_input(path);
   with_context(path, [&] {
     const Seal seal = read_seal(file.fd_.get());
     const h5::Image image = h5::Image::open(read_sealed_structure(file.fd_.get(), seal), seal.length, "structure");
@@ -147,7 +146,7 @@ void CheckpointFile::read_state(const StateLayout& layout, std::byte* state, Par
 }
 
 bool is_checkpoint(const std::string& path) {
-  const UniqueFd fd = open_file(path, O_RDONLY);
+  const UniqueFd fd = open_input(path);
   std::byte head[seal_head_bytes] = {};
   return ::pread(fd.get(), head, sizeof head, 0) == sizeof head && is_seal(head);
 }

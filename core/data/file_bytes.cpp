@@ -1,6 +1,5 @@
 #include "core/data/file_bytes.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 
 namespace estrain::data {
 namespace {
@@ -107,13 +106,17 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
+bool is_there(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
 }  // namespace
 
 FileBytes FileBytes::map(const std::string& path) {
-  const UniqueFd fd = open_file(path, O_RDONLY);
+  const UniqueFd fd = open_input(path);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw system_error(path, errno);
-  if (!S_ISREG(status.st_mode)) throw Error::make(Fault::io, "{}: not a regular file", path);
   const size_t size = static_cast<size_t>(status.st_size);
   if (size == 0) return {};
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
@@ -131,6 +134,7 @@ FileBytes FileBytes::open(const std::string& path) {
 std::string plain_or_gzip(const std::string& path, const std::string& advice) {
   if (is_file(path)) return path;
   if (is_file(path + ".gz")) return path + ".gz";
+  if (is_there(path)) (void)open_input(path);  // throws, naming what it is
   throw Error::make(Fault::io, "{}: no such file, nor {}.gz", path, path).advise(advice);
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "core/faults/fault_rules.h"
 #include "core/host/memory_evidence.h"
 
@@ -200,7 +200,7 @@ void FaultTable::add(const FaultCause& cause, bool users) {
 std::string text_of_rules(const std::string& user_toml_path) {
   if (user_toml_path.empty()) return "";
   try {
-    return read_file(user_toml_path);
+    return read_whole(open_input(user_toml_path).get(), user_toml_path, kMostSpec);
   } catch (const Error& error) {
     throw Error(Fault::spec, "recovery.rules: " + error.message()).advise(error.advice());
   }

@@ -2,11 +2,8 @@
 
 #include <fcntl.h>
 #include <hdf5.h>
-#include <sys/stat.h>
 
-#include <cerrno>
-
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "core/h5/failure.h"
 
 namespace estrain::h5 {
@@ -26,12 +23,7 @@ Handle creation_plan() {
 }
 
 // The system's reason, which HDF5 would bury.
-void require_regular_file(const std::string& path, int flags) {
-  const UniqueFd fd = estrain::open_file(path, flags);
-  struct stat status;
-  if (::fstat(fd.get(), &status) != 0) throw system_error("cannot open " + path, errno);
-  if (S_ISDIR(status.st_mode)) throw system_error("cannot open " + path, EISDIR);
-}
+void require_regular_file(const std::string& path, int flags) { (void)open_input(path, flags); }
 
 Handle open_hdf5(const std::string& path, unsigned mode) {
   const Handle access = access_plan();

@@ -87,7 +87,7 @@ void RunDirectory::disown(int lock) const {
 
 void RunDirectory::write_spec(const spec::JobSpec& job) const { write_file_atomically(spec(), spec::to_toml(job)); }
 
-spec::JobSpec RunDirectory::read_spec() const { return spec::parse_file(spec()); }
+spec::JobSpec RunDirectory::read_spec() const { return spec::parse_regular_file(spec()); }
 
 void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};

@@ -29,7 +29,7 @@ std::string this_host() {
 
 // Opened anew each time: that is when a shared file system asks its server.
 std::optional<timespec> time_of(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
   return status.st_mtim;

@@ -1,6 +1,5 @@
 #include "core/record/fingerprints.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "kernels/digest.h"
 
 namespace estrain::record {
@@ -156,7 +156,7 @@ void FingerprintWriter::append(std::span<const StepRecord> records) {
 }
 
 FingerprintReader::FingerprintReader(const std::string& path) : path_(path) {
-  const UniqueFd fd = open_file(path, O_RDONLY);
+  const UniqueFd fd = open_input(path);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) throw system_error("cannot read " + path, errno);
   bytes_ = static_cast<size_t>(info.st_size);

@@ -1,12 +1,11 @@
 #include "core/record/metrics.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "core/base/long_files.h"
 #include "core/record/metrics_line.h"
 
@@ -125,7 +124,7 @@ void MetricsWriter::append(const EvaluationRecord& evaluation) {
 }
 
 Metrics read_metrics(const std::string& path) {
-  (void)open_file(path, O_RDONLY);  // one that is not there is an error
+  (void)open_input(path);  // one that is not there is an error
   Metrics metrics;
   LineReader lines(path);
   int64_t number = 0;

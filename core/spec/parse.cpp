@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/input_file.h"
 #include "core/spec/checks.h"
 #include "core/spec/document.h"
 #include "core/spec/findings.h"
@@ -77,9 +77,10 @@ void find_missing(const Document& document, Findings& findings) {
 }
 
 // A path that does not lead to a file is the user's fault.
-std::string text_of_spec(const std::string& path) {
+template <typename Read>
+auto read_spec(Read&& read) {
   try {
-    return read_file(path);
+    return read();
   } catch (const Error& error) {
     throw Error(Fault::spec, error.message()).advise(error.advice());
   }
@@ -104,7 +105,12 @@ JobSpec parse_text(std::string_view toml, const std::string& source_name, const 
 }
 
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_text(text_of_spec(path), path, overrides);
+  const Input input = read_spec([&] { return read_file_or_pipe(path, kMostSpec); });
+  return parse_text(input.text, input.piped ? "(pipe)" : path, overrides);
+}
+
+JobSpec parse_regular_file(const std::string& path) {
+  return parse_text(read_spec([&] { return read_whole(open_input(path).get(), path, kMostSpec); }), path);
 }
 
 }  // namespace estrain::spec

@@ -16,8 +16,11 @@ namespace estrain::spec {
 // folder; the JobSpec has absolute ones. Throws Fault::spec with advice and one line "file:line:column: key: what is
 // wrong" for everything that is wrong, in the order of the file (text that is no TOML: the first mistake); "--set ..."
 // stands for the place in an override. Fault::usage for an override that is not key=value, Fault::spec where the file
-// cannot be read.
+// cannot be read. `path` may be a pipe (base/input_file.h); relative paths in it are taken from the current folder.
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// A run's own spec: a regular file, for nobody waits for a pipe there.
+JobSpec parse_regular_file(const std::string& path);
 
 // The same for text that would stand in the file `source_name`.
 JobSpec parse_text(std::string_view toml, const std::string& source_name,

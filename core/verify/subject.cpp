@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/long_files.h"
 #include "core/checkpoint/directory.h"
 #include "core/spec/parse.h"
 
@@ -29,6 +30,14 @@ std::optional<checkpoint::CheckpointFile> open_if_there(const std::string& path)
   }
 }
 
+std::string stage_lines(const std::string& events) {
+  std::string found;
+  LineReader lines(events);
+  for (std::string_view line; lines.next(&line);)
+    if (line.find("\"stage\"") != line.npos) found.append(line).append("\n");
+  return found;
+}
+
 void find_checkpoints(const std::string& folder, Subject& subject) {
   const checkpoint::CheckpointDirectory directory(folder);
   for (const Step step : directory.steps()) {
@@ -51,7 +60,7 @@ Subject open_run(const std::string& path) {
   run.is_run = true;
   run.spec = parse_if_possible(read_file_if_present(path + "/job.toml").value_or(""), path + "/job.toml");
   run.changes = read_file_if_present(path + "/changes.jsonl").value_or("");
-  run.stages = stages_from_events(read_file_if_present(path + "/events.jsonl").value_or(""));
+  run.stages = stages_from_events(stage_lines(path + "/events.jsonl"));
   if (std::filesystem::exists(path + "/metrics.jsonl")) run.metrics = record::read_metrics(path + "/metrics.jsonl");
   if (std::filesystem::exists(path + "/fingerprints"))
     run.fingerprints = std::make_unique<record::FingerprintReader>(path + "/fingerprints");

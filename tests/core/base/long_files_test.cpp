@@ -100,5 +100,41 @@ TEST_CASE("objects of a file of JSON lines; what is none is passed over") {
   CHECK(found.size() == 2);
 }
 
+// No line of ours is so long; what is kept of one is not told.
+TEST_CASE("a line without end takes no more memory than the longest line, and the lines around it are read") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("file", "first\n");
+  std::filesystem::resize_file(file, 3 * kLongestLine);
+  std::ofstream(file, std::ios::binary | std::ios::app) << "end\nlast\nmore";
+  LineReader reader(file);
+  std::string_view line;
+  CHECK((reader.next(&line) && line == "first"));
+  CHECK((reader.next(&line) && line.size() <= 2 * kLongestLine + 300'000));
+  CHECK((reader.next(&line) && line == "last"));
+  CHECK(reader.end() == 3 * kLongestLine + 9);
+  CHECK_FALSE(reader.next(&line));
+  BackwardLineReader back(file);
+  CHECK((back.next(&line) && line == "last"));
+  CHECK((back.next(&line) && line.size() <= 2 * kLongestLine + 300'000));
+  CHECK(back.end() == 3 * kLongestLine + 4);
+  CHECK((back.next(&line) && line == "first"));
+  CHECK_FALSE(back.next(&line));
+}
+
+TEST_CASE("reading goes on where it ended") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("file", "one\ntwo\nthr");
+  LineReader reader(file);
+  std::string_view line;
+  while (reader.next(&line)) {
+  }
+  CHECK(reader.end() == 8);
+  folder.write("file", "one\ntwo\nthree\n");
+  LineReader on(file, reader.end());
+  CHECK((on.next(&line) && line == "three"));
+  CHECK(on.end() == 14);
+  CHECK_FALSE(on.next(&line));
+}
+
 }  // namespace
 }  // namespace estrain
