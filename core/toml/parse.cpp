@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/toml/depth.h"
 #include "core/toml/literal.h"
 
 namespace estrain::toml {
@@ -77,9 +78,15 @@ void relocate(Value& value, const Location& at) {
   }
 }
 
+[[noreturn]] void throw_too_deep(const Location& at) {
+  throw Error::make(Fault::spec, "{}: not valid TOML: a key of more than {} parts, or values nested more than {} deep",
+                    at.text(), kMostKeyParts, kDeepestNesting);
+}
+
 Value override_value(std::string_view text, const Location& at) {
   Value value{std::string(text), at};
   try {
+    if (too_deep(text)) throw_too_deep(at);
     const ::toml::table parsed = ::toml::parse("value = " + std::string(text));
     if (parsed.size() == 1) value = convert(*parsed.get("value"), at.source);  // more: a line break led to a second key
   } catch (const ::toml::parse_error&) {
@@ -114,6 +121,7 @@ Member& find_or_add(Table& table, const std::string& key, const Location& at) {
 }  // namespace
 
 Value parse(std::string_view text, const std::string& source_name) {
+  if (const auto place = too_deep(text)) throw_too_deep({source_name, place->line, place->column});
   try {
     return convert(::toml::parse(text), source_name);
   } catch (const ::toml::parse_error& error) {
@@ -126,6 +134,7 @@ void apply_override(Value& document, std::string_view argument) {
   const Location at{"--set " + std::string(argument)};
   const size_t equals = argument.find('=');
   const auto parts = split_key(argument.substr(0, equals));
+  if (parts.size() > kMostKeyParts) throw_too_deep(at);
   const bool named = std::none_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
   if (equals == std::string_view::npos || !named || !representable(argument)) {
     throw Error::make(Fault::usage, "{}: not of the form key=value", at.text())
