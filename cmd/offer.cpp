@@ -3,6 +3,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/json_fields.h"
 #include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
@@ -20,8 +21,8 @@ int ask(const Arguments& arguments, const Json& request) {
   launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`",
-                                          answer.value("step", INT64_C(0)), arguments.run);
-  fmt::print("{}\n", arguments.json ? json_text(answer) : answer.value("message", stopped));
+                                          whole_in(answer, "step").value_or(0), arguments.run);
+  fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(stopped));
   return 0;
 }
 

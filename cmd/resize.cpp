@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "core/base/json_fields.h"
 #include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/devices.h"
@@ -23,7 +24,7 @@ int resize(const Arguments& arguments) {
                                             {"oversubscribe", arguments.oversubscribe},
                                             {"allow_mixed", arguments.allow_mixed}},
                                            -1);
-  fmt::print("{}\n", arguments.json ? json_text(answer) : answer.value("message", ""));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(""));
   return 0;
 }
 

@@ -57,4 +57,15 @@ Choices Choices::from_text(std::string_view text, std::string_view source) {
   return choices;
 }
 
+Choices Choices::sound_from_text(std::string_view text) {
+  Choices choices;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+    try {
+      choices.put(Choice::from_line(text.substr(begin, end - begin)));
+    } catch (const Error&) {
+    }
+  }
+  return choices;
+}
+
 }  // namespace estrain::algorithms

@@ -42,6 +42,8 @@ class Choices {
   // A later line takes the place of an earlier one for the same; what stands behind the last end of a line was being
   // written, and is left out. Throws Fault::corrupt with `source` and the line.
   static Choices from_text(std::string_view text, std::string_view source);
+  // Passes over lines that are damaged.
+  static Choices sound_from_text(std::string_view text);
 
   bool operator==(const Choices&) const = default;
 

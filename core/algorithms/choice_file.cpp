@@ -37,6 +37,8 @@ bool stands_there(int fd, const std::string& path) {
 Choices ChoiceFile::read() const { return Choices::from_text(read_file_if_present(path_).value_or(""), path_); }
 
 const Choices& ChoiceFile::look() {
+Choices ChoiceFile::read_sound() const { return Choices::sound_from_text(read_file_if_present(path_).value_or("")); }
+
   struct stat status {};
   try {
     if (::stat(path_.c_str(), &status) == 0) refresh(status);

@@ -26,6 +26,9 @@ class ChoiceFile {
   // What is in it; nothing where there is none. Throws Fault::io; Fault::corrupt with the line.
   Choices read() const;
 
+  // The same without damaged lines: for who has no use for the error. Throws Fault::io.
+  Choices read_sound() const;
+
   // What is in it by now, whoever holds it: lines are added whole. Where it cannot be read, what was in it before:
   // hold() says why.
   const Choices& look();

@@ -7,7 +7,7 @@ namespace estrain {
 void for_each_object(const std::string& path, const std::function<void(const Json&)>& visit) {
   LineReader lines(path);
   for (std::string_view line; lines.next(&line);) {
-    const Json object = Json::parse(line, nullptr, false);
+    const Json object = parse_json_if_sound(line);
     if (object.is_object()) visit(object);
   }
 }

@@ -18,6 +18,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kRetryMs = 10;
+constexpr size_t kLongestAnswer = size_t{16} << 20;
 
 // How long a command still waits.
 class Patience {
@@ -105,6 +106,8 @@ std::string read_line(int fd, const Patience& patience, int milliseconds, const 
           .advise("see " + run + "/events.jsonl");
     line.append(buffer.data(), static_cast<size_t>(got));
     if (line.back() == '\n') return line;
+    if (line.size() > kLongestAnswer)
+      throw Error::make(Fault::peer, "{}: the launcher's answer does not end: {} bytes so far", run, line.size());
   }
 }
 

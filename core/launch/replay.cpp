@@ -6,6 +6,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/files.h"
+#include "core/base/json_fields.h"
 #include "core/base/json_lines.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/run_directory.h"
@@ -19,12 +20,16 @@ struct Placement {
   std::string devices;
 };
 
+// Of a stage's event; nothing where that is damaged.
 std::string device_list(const Json& stage) {
+  const Json &kinds = list_in(stage, "devices"), &ranges = list_in(stage, "ranges");
   std::string devices;
-  for (size_t i = 0; i < stage.at("devices").size(); ++i) {
-    const Json& range = stage.at("ranges").at(i);
-    devices += fmt::format("{}{}={}", i > 0 ? "," : "", stage.at("devices").at(i).get<std::string>(),
-                           range.at(1).get<int64_t>() - range.at(0).get<int64_t>());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const auto kind = as_text(kinds[i]);
+    const Json range = i < ranges.size() && ranges[i].is_array() && ranges[i].size() == 2 ? ranges[i] : Json{0, 0};
+    const int64_t ests = as_whole(range[1]).value_or(0) - as_whole(range[0]).value_or(0);
+    if (!kind || ests <= 0) return "";
+    devices += fmt::format("{}{}={}", i > 0 ? "," : "", *kind, ests);
   }
   return devices;
 }
@@ -34,10 +39,10 @@ std::string device_list(const Json& stage) {
 std::vector<Placement> placements(const RunDirectory& directory, Step from, Step to) {
   std::vector<Placement> all = {{from, "1"}};
   for_each_object(directory.events(), [&](const Json& event) {
-    if (event.value("event", "") != "stage") return;
-    const Step since = std::max(from, Step(event.value("step", INT64_C(0))));
+    const std::string devices = text_in(event, "event") == "stage" ? device_list(event) : "";
+    if (devices.empty()) return;
+    const Step since = std::max(from, Step(whole_in(event, "step").value_or(0)));
     while (!all.empty() && all.back().from >= since) all.pop_back();
-    const std::string devices = device_list(event);
     if (since < to && (all.empty() || all.back().devices != devices)) all.push_back({since, devices});
   });
   return all;

@@ -44,7 +44,7 @@ RunOwner RunOwner::this_process() {
 }
 
 std::optional<RunOwner> RunOwner::from_text(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json_if_sound(text);
   if (!json.is_object()) return std::nullopt;
   try {
     return RunOwner{json.at("pid"), json.at("host"), json.at("slurm_job")};

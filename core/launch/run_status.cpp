@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/json_fields.h"
 #include "core/base/json_lines.h"
 #include "core/base/long_files.h"
 #include "core/checkpoint/directory.h"
@@ -18,17 +19,23 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 
+// What is not finite stands as null.
+bool is_sound_step(const Json& line) {
+  const auto is_number = [&](const char* key) {
+    return line.contains(key) && (line.at(key).is_number() || line.at(key).is_null());
+  };
+  return whole_in(line, "step") && whole_in(line, "epoch") && is_number("loss") && is_number("lr");
+}
+
 // The last step, and the last evaluation, which may lie far back. Damaged lines are passed over.
 void add_last_metrics(const std::string& path, Json& status) {
   BackwardLineReader lines(path);
   for (std::string_view text; (!status.contains("step") || !status.contains("test_accuracy")) && lines.next(&text);) {
     const bool is_evaluation = text.find("\"eval\"") != text.npos;
     if (status.contains(is_evaluation ? "test_accuracy" : "step")) continue;
-    const Json line = Json::parse(text, nullptr, false);
-    if (!line.is_object()) continue;
-    if (line.contains("eval"))
-      status["test_accuracy"] = line.at("eval").at("accuracy");
-    else if (line.contains("loss"))
+    const Json line = parse_json_if_sound(text);
+    if (const auto accuracy = number_in(object_in(line, "eval"), "accuracy")) status["test_accuracy"] = *accuracy;
+    if (is_sound_step(line))
       for (const char* key : {"step", "epoch", "loss", "lr"}) status[key] = line.at(key);
   }
 }
@@ -66,10 +73,10 @@ Json recorded_status(const RunDirectory& directory) {
                  {"state", "not running"},
                  {"ests", spec.job.ests}};
   for_each_object(directory.events(), [&](const Json& event) {
-    const std::string name = event.value("event", "");
+    const std::string name = text_in(event, "event").value_or("");
     if (name == "start") status["state"] = "not running";
     if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
-    if (name == "failed") status["error"] = event.value("error", "");
+    if (name == "failed") status["error"] = text_in(event, "error").value_or("");
   });
   add_owner_elsewhere(directory, status);
   const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
@@ -83,39 +90,10 @@ std::string text_or_dash(const Json& status, const char* key, const char* format
   const Json& value = status.at(key);
   if (value.is_number_float()) return fmt::format(fmt::runtime(format), value.get<double>());
   if (value.is_number()) return std::to_string(value.get<int64_t>());
-  return value.get<std::string>();
+  return as_text(value).value_or("-");
 }
 
-bool may_be_run(const std::string& path) {
-  try {
-    return RunDirectory(path).has_run();
-  } catch (const Error&) {
-    return true;  // who asks for its status is told why not
-  }
-}
-
-}  // namespace
-
-Json run_status(const std::string& run) {
-  const RunDirectory directory(run);
-  if (!directory.has_run())
-    throw Error::make(Fault::usage, "{}: no run there", run)
-        .advise("give the run directory that `estrain train` printed");
-  if (!launcher_answers(run)) return recorded_status(directory);
-  return ask_launcher(run, {{"do", "status"}}, kPatienceMs);
-}
-
-std::vector<std::string> find_runs(const std::string& folder) {
-  std::vector<std::string> runs;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
-    if (may_be_run(at->path().string())) runs.push_back(at->path().string());
-  }
-  std::ranges::sort(runs);
-  return runs;
-}
-
-std::string format_status(const Json& status) {
+std::string text_of_status(const Json& status) {
   std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""),
                                  status.value("ests", INT64_C(0)), status.value("state", ""));
   text += fmt::format("  run directory    {}\n", status.value("run", ""));
@@ -168,14 +146,51 @@ std::string format_status(const Json& status) {
   return text;
 }
 
+bool may_be_run(const std::string& path) {
+  try {
+    return RunDirectory(path).has_run();
+  } catch (const Error&) {
+    return true;  // who asks for its status is told why not
+  }
+}
+
+}  // namespace
+
+Json run_status(const std::string& run) {
+  const RunDirectory directory(run);
+  if (!directory.has_run())
+    throw Error::make(Fault::usage, "{}: no run there", run)
+        .advise("give the run directory that `estrain train` printed");
+  if (!launcher_answers(run)) return recorded_status(directory);
+  return ask_launcher(run, {{"do", "status"}}, kPatienceMs);
+}
+
+std::vector<std::string> find_runs(const std::string& folder) {
+  std::vector<std::string> runs;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+    if (may_be_run(at->path().string())) runs.push_back(at->path().string());
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
+std::string format_status(const Json& status) {
+  try {
+    return text_of_status(status);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error::make(Fault::peer, "the launcher's answer makes no sense: {}", error.what());
+  }
+}
+
 std::string format_status_table(const std::vector<Json>& runs) {
   std::string text = fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", "run", "state", "step", "loss",
                                  "samples/s", "devices");
   for (const Json& status : runs) {
-    text +=
-        fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", status.value("run", ""), status.value("state", ""),
-                    text_or_dash(status, "step", "{}"), text_or_dash(status, "loss", "{:.4f}"),
-                    text_or_dash(status, "samples_per_second", "{:.1f}"), text_or_dash(status, "devices", "{}"));
+    text += fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", text_in(status, "run").value_or(""),
+                        text_in(status, "state").value_or(""), text_or_dash(status, "step", "{}"),
+                        text_or_dash(status, "loss", "{:.4f}"), text_or_dash(status, "samples_per_second", "{:.1f}"),
+                        text_or_dash(status, "devices", "{}"));
   }
   return text;
 }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json_fields.h"
 
 namespace estrain::verify {
 namespace {
@@ -13,13 +13,12 @@ namespace {
 std::vector<std::string> entries_until(std::string_view log, Step last) {
   std::vector<std::string> entries;
   for (size_t end; (end = log.find('\n')) != log.npos; log.remove_prefix(end + 1)) {
-    Json entry = Json::parse(log.substr(0, end), nullptr, false);
+    Json entry = parse_json_if_sound(log.substr(0, end));
     if (!entry.is_object()) {
       entries.emplace_back(log.substr(0, end));
       continue;
     }
-    if (entry.contains("step") && entry.at("step").is_number() && entry.at("step").get<int64_t>() > last.value)
-      continue;
+    if (whole_in(entry, "step").value_or(0) > last.value) continue;
     entry.erase("time");
     entries.push_back(entry.dump());
   }

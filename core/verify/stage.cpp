@@ -2,24 +2,35 @@
 
 #include <fmt/format.h>
 
-#include "core/base/json.h"
+#include "core/base/json_fields.h"
 
 namespace estrain::verify {
 namespace {
 
 std::string describe(const Json& line) {
   std::string devices;
-  for (const Json& device : line.value("devices", Json::array()))
-    if (device.is_string()) devices += (devices.empty() ? "" : ",") + device.get<std::string>();
-  const auto workers = line.value("workers", INT64_C(0));
+  for (const Json& device : list_in(line, "devices"))
+    if (const auto kind = as_text(device)) devices += (devices.empty() ? "" : ",") + *kind;
+  const auto workers = whole_in(line, "workers").value_or(0);
   return fmt::format("{} ({} worker{})", devices, workers, workers == 1 ? "" : "s");
 }
 
+// What stands for a stage, or for several that a checkpoint has no room for.
+std::string text_of(const Json& line) {
+  const std::string event = text_in(line, "event").value_or("");
+  if (event == "stage") return describe(line);
+  if (event == "stages_left_out")
+    return fmt::format("one of {} stages that the checkpoint leaves out", whole_in(line, "count").value_or(0));
+  return "";
+}
+
 void add(const Json& line, std::vector<Stage>& stages) {
-  if (!line.is_object() || line.value("event", "") != "stage" || !line.contains("step")) return;
-  const Step from(line.at("step").get<int64_t>());
+  const std::string text = text_of(line);
+  const auto step = whole_in(line, "step");
+  if (text.empty() || !step) return;
+  const Step from(*step);
   while (!stages.empty() && stages.back().from >= from) stages.pop_back();
-  stages.push_back({from, describe(line)});
+  stages.push_back({from, text});
 }
 
 }  // namespace
@@ -28,14 +39,14 @@ std::vector<Stage> stages_from_events(std::string_view events) {
   std::vector<Stage> stages;
   for (size_t end; (end = events.find('\n')) != events.npos; events.remove_prefix(end + 1)) {
     if (events.substr(0, end).find("\"stage\"") == events.npos) continue;
-    add(Json::parse(events.substr(0, end), nullptr, false), stages);
+    add(parse_json_if_sound(events.substr(0, end)), stages);
   }
   return stages;
 }
 
 std::vector<Stage> stages_from_list(std::string_view json) {
   std::vector<Stage> stages;
-  const Json list = Json::parse(json, nullptr, false);
+  const Json list = parse_json_if_sound(json);
   if (list.is_array())
     for (const Json& line : list) add(line, stages);
   return stages;

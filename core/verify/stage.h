@@ -19,7 +19,7 @@ struct Stage {
 // From the "stage" lines of events.jsonl, in the order they happened: a run that went back to a checkpoint repeats
 // steps, and only what it ran on in the end counts. Other lines and torn ones are left out.
 std::vector<Stage> stages_from_events(std::string_view events);
-// From a checkpoint's `stages`, a JSON list of such lines.
+// From a checkpoint's `stages`, a JSON list of such lines and, where it is long, of what stands for those left out.
 std::vector<Stage> stages_from_list(std::string_view json);
 
 // The stage that computed the state at `step`; nullptr where none is known.

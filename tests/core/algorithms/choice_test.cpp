@@ -72,5 +72,13 @@ TEST_CASE("of two lines for the same the later one counts; a line without its en
   CHECK(error.message().starts_with("here:2: "));
 }
 
+TEST_CASE("who asks for what is sound gets it, whatever stands between") {
+  const Choices choices =
+      Choices::sound_from_text(kProduct.to_line() + "\n{\n{\"key\":5}\n" + std::string(100'000, '[') + "\n" +
+                               kConvolution.to_line() + "\n" + kOnOther.to_line());
+  CHECK(choices.size() == 2);
+  CHECK(choices.find(kConvolution.key, kConvolution.device) != nullptr);
+}
+
 }  // namespace
 }  // namespace estrain::algorithms

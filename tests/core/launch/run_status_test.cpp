@@ -106,5 +106,28 @@ TEST_CASE("of a long run only the end is read") {
   CHECK(status.at("test_accuracy") == 0.5);
 }
 
+TEST_CASE("lines of any type are passed over, for the one before them") {
+  std::string damaged;
+  for (const char* line : {R"({"step":7,"loss":0.5,"lr":0.1})", R"({"step":"8","epoch":0,"loss":0.5,"lr":0.1})",
+                           R"({"step":9,"epoch":0,"loss":"x","lr":0.1})", R"({"step":10,"epoch":0,"loss":[],"lr":{}})",
+                           R"({"eval":5})", R"({"eval":{"accuracy":"x"}})", R"(["eval"])", R"({"eval":null,"loss":1})"})
+    damaged += std::string(line) + "\n";
+  const EndedRun run(step_line(6) + evaluation_line(6, 0.25) + damaged + std::string(100'000, '[') + "\n");
+  replace_bytes(run.folder / "events.jsonl",
+                "{\"event\":5}\n{\"event\":\"failed\",\"error\":[1]}\n{\"event\":{}}\n[[\n5\n");
+  const Json status = run.status();
+  CHECK(status.at("step") == 6);
+  CHECK(status.at("test_accuracy") == 0.25);
+  CHECK(status.at("state") == "failed");
+  CHECK(status.at("error") == "");
+  CHECK(format_status(status).find("step             6") != std::string::npos);
+}
+
+TEST_CASE("an answer of any type is an error that says so, and no hindrance to the table of all") {
+  const Json answer = {{"name", 5}, {"state", "training"}, {"run", "runs/a"}, {"workers", "none"}};
+  CHECK(error_of([&] { format_status(answer); }).message().starts_with("the launcher's answer makes no sense: "));
+  CHECK(format_status_table({answer, {{"run", 5}, {"state", {}}, {"step", {}}}}).find("runs/a") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace estrain::launch
