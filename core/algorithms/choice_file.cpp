@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file_lock.h"
 #include "core/base/files.h"
+#include "core/base/own_file.h"
 
 namespace estrain::algorithms {
 namespace {
@@ -36,9 +37,9 @@ bool stands_there(int fd, const std::string& path) {
 
 Choices ChoiceFile::read() const { return Choices::from_text(read_file_if_present(path_).value_or(""), path_); }
 
-const Choices& ChoiceFile::look() {
 Choices ChoiceFile::read_sound() const { return Choices::sound_from_text(read_file_if_present(path_).value_or("")); }
 
+const Choices& ChoiceFile::look() {
   struct stat status {};
   try {
     if (::stat(path_.c_str(), &status) == 0) refresh(status);
@@ -69,7 +70,7 @@ ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
   if (!folder.empty()) make_folders(folder.string());
   std::this_thread::sleep_for(std::chrono::nanoseconds(left_alone_until_ns_ - monotonic_ns()));
   for (;;) {
-    UniqueFd fd = open_file(path_, O_RDWR | O_CREAT);
+    UniqueFd fd = open_own_file(path_, O_RDWR | O_CREAT);
     while (!take_lock(fd.get(), path_)) {
       if (waiting) waiting();
       std::this_thread::sleep_for(kBetweenTries);

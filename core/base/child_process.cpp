@@ -15,7 +15,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/own_file.h"
 
 extern char** environ;
 
@@ -73,7 +73,8 @@ ExecPlan plan_exec(const ChildOptions& options) {
 ChildProcess ChildProcess::start(const ChildOptions& options) {
   const ExecPlan plan = plan_exec(options);
   UniqueFd output;
-  if (!options.output.empty()) output = open_file(options.output, O_WRONLY | O_CREAT | O_APPEND);
+  if (!options.output.empty()) output = open_own_file(options.output, O_WRONLY | O_CREAT | O_APPEND);
+  const int output_fd = output ? output.get() : options.output_descriptor;
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
   UniqueFd reader(report[0]), writer(report[1]);
@@ -81,7 +82,7 @@ ChildProcess ChildProcess::start(const ChildOptions& options) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw system_error("cannot start a process", errno);
-  if (pid == 0) become(options, plan, output.get(), writer.get(), parent);
+  if (pid == 0) become(options, plan, output_fd, writer.get(), parent);
   writer.reset();
   int failure = 0;
   if (::read(reader.get(), &failure, sizeof failure) == sizeof failure) {

@@ -23,7 +23,8 @@ struct ChildOptions {
   // Added to the parent's, or in the place of a value there; an empty one takes the name away.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<int> inherited;        // descriptors that stay open under their own numbers
-  std::string output;                // file that stdout and stderr are appended to; empty: shared
+  std::string output;                // file that stdout and stderr are appended to (own_file.h); empty: shared
+  int output_descriptor = -1;        // where there is no `output`: an open file for both
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
   std::vector<int> ignored_signals;  // from before its first instruction on
 };

@@ -7,8 +7,9 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-
 #include "core/base/input_file.h"
+#include "core/base/own_file.h"
+
 namespace estrain {
 namespace {
 
@@ -64,7 +65,7 @@ std::string text_if_readable(const std::string& path) {
 void write_file_atomically(const std::string& path, std::string_view content) {
   const std::string temporary = path + ".tmp";
   try {
-    UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    const UniqueFd fd = create_temporary(temporary);
     write_all(fd.get(), content, temporary);
     if (::fsync(fd.get()) != 0) throw system_error("cannot write " + temporary, errno);
   } catch (const Error&) {
@@ -77,7 +78,7 @@ void write_file_atomically(const std::string& path, std::string_view content) {
 }
 
 void append_line(const std::string& path, std::string line) {
-  const UniqueFd fd = open_file(path, O_RDWR | O_CREAT);
+  const UniqueFd fd = open_own_file(path, O_RDWR | O_CREAT);
   const off_t begin = end_of_lines(fd.get(), path);
   try {
     if (::ftruncate(fd.get(), begin) != 0 || ::lseek(fd.get(), begin, SEEK_SET) < 0) {

@@ -21,7 +21,7 @@ std::string text_if_readable(const std::string& path);
 void write_file_atomically(const std::string& path, std::string_view content);
 
 // Appends the line and its end, or, where the system refuses (a full disk), nothing; a line that a crash left
-// unfinished at the end is dropped. For files that one process writes; not synced.
+// unfinished at the end is dropped. For files that one process writes; not synced. What may stand there: own_file.h.
 void append_line(const std::string& path, std::string line);
 
 // open(2) with O_CLOEXEC; throws Fault::io with the path.

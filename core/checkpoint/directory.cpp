@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/own_file.h"
 
 namespace estrain::checkpoint {
 namespace {
@@ -70,6 +71,7 @@ std::vector<Step> CheckpointDirectory::steps() const {
 }
 
 void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) {
+  require_own_folder(path_);
   make_folders(path_);
   write_checkpoint(path_of(meta.step), layout, state, meta);
   whole_.insert(meta.step);

@@ -32,7 +32,7 @@ std::byte* aligned_memory() {
 void ElementWriter::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
 
 ElementWriter::ElementWriter(const std::string& path, int fd, uint64_t length)
-    : direct_(::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC)), fd_(direct_ ? direct_.get() : fd) {
+    : direct_(::open(path.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC)), fd_(direct_ ? direct_.get() : fd) {
   if (::fallocate(fd, 0, 0, static_cast<off_t>(length)) != 0 && errno == ENOSPC)
     throw system_error("cannot write", errno);
   const size_t needed = std::min<uint64_t>(num_pieces, length / piece + 1);

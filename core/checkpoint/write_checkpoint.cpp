@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/own_file.h"
 #include "core/checkpoint/byte_io.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/checkpoint/element_writer.h"
@@ -26,7 +27,7 @@ class TemporaryFile {
   explicit TemporaryFile(std::string final_path)
       : path_(final_path + temporary_suffix),
         final_path_(std::move(final_path)),
-        fd_(open_file(path_, O_RDWR | O_CREAT | O_TRUNC)) {}
+        fd_(create_temporary(path_)) {}
   TemporaryFile(const TemporaryFile&) = delete;
   ~TemporaryFile() {
     if (!published_) ::unlink(path_.c_str());

@@ -252,7 +252,7 @@ std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, c
   try {
     ChildOptions options;
     options.arguments = {"/usr/bin/env", squeue, "--noheader", "--jobs", job, "--format", "%L"};
-    options.output = answer_path;
+    options.output_descriptor = answer.get();
     ChildProcess process = ChildProcess::start(options);
     ChildEnd end;
     if (!process.wait_for(milliseconds, &end)) {

@@ -13,6 +13,7 @@
 #include "core/base/file_lock.h"
 #include "core/base/files.h"
 #include "core/base/json_text.h"
+#include "core/base/own_file.h"
 #include "core/checkpoint/directory.h"
 #include "core/spec/parse.h"
 
@@ -58,9 +59,17 @@ void require_gone(const std::string& run, const RunOwner& owner, const std::stri
 
 }  // namespace
 
+// Looks at all of them before the job begins: one that is not written to would else be found while it runs.
+void RunDirectory::require_own_files() const {
+  for (const char* name :
+       {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints", "scribe.log"})
+    require_own_file(path_ + "/" + name);
+  require_own_folder(checkpoints());
+}
+
 UniqueFd RunDirectory::lock(int milliseconds) const {
   make_folders(path_);
-  UniqueFd fd = open_file(lock_file(), O_RDWR | O_CREAT);
+  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
   bool waits_for_scribe = false;
   while (!take_lock(fd.get(), lock_file())) {
@@ -73,6 +82,7 @@ UniqueFd RunDirectory::lock(int milliseconds) const {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  require_own_files();
   if (const auto before = owner()) require_gone(path_, *before, lock_file());
   const std::string text = RunOwner::this_process().to_text();
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {

@@ -31,8 +31,10 @@ class RunDirectory {
   bool has_run() const;
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
   // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
-  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes. An
-  // owner on another host that was at work a moment ago is watched for half a minute: the lock may not show it.
+  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes, and
+  // told on stderr; if it waits for room on the disk, by its process. Throws Fault::usage, too, where a file of the run
+  // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
+  // for half a minute: the lock may not show it.
   UniqueFd lock(int milliseconds) const;
   // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
   std::optional<RunOwner> owner() const;
@@ -48,6 +50,8 @@ class RunDirectory {
   void log_event(std::string_view name, const Json& details) const;
 
  private:
+  void require_own_files() const;
+
   std::string path_;
 };
 

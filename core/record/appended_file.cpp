@@ -6,12 +6,12 @@
 #include <cerrno>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/own_file.h"
 
 namespace estrain::record {
 
 AppendedFile::AppendedFile(std::string path, uint64_t keep)
-    : path_(std::move(path)), fd_(open_file(path_, O_WRONLY | O_CREAT)), size_(keep) {
+    : path_(std::move(path)), fd_(open_own_file(path_, O_WRONLY | O_CREAT)), size_(keep) {
   if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) throw system_error("cannot shorten " + path_, errno);
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/own_file.h"
 
 namespace estrain::train {
 namespace {
@@ -101,8 +102,10 @@ void StepTrace::write(const std::string& name) {
     const device::FinishAtEnd finish(device_);  // what fails there shows elsewhere
   }
   const std::unique_ptr<profiler::ProfilerResult> result = profiler::disableProfiler();
+  require_own_folder(folder_);
   make_folders(folder_);
   const std::string path = folder_ + "/" + name;
+  std::filesystem::remove(path);  // not written through, where it is a link
   result->save(path);
   if (!std::filesystem::exists(path)) throw Error::make(Fault::io, "{} is not there", path);
   fmt::print(stderr, "trace: {}\n", path);

@@ -170,5 +170,43 @@ TEST_CASE("where things lie") {
   CHECK(run.worker_log(12) == "/runs/a/worker-12.log");
 }
 
+TEST_CASE("a link in the place of a file of the run is named, and what it leads to stays as it is") {
+  for (const char* name :
+       {"lock", "changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints", "scribe.log"}) {
+    CAPTURE(name);
+    const ScratchFolder folder;
+    const std::string precious = folder.write("precious", "content");
+    const RunDirectory run(folder / "run");
+    make_folders(run.path());
+    std::filesystem::create_symlink(precious, run.path() + "/" + name);
+    const Error error = error_of([&] { run.lock(0); });
+    CHECK(error.fault() == Fault::usage);
+    CHECK(error.message() == run.path() + "/" + name + ": is not written to: a symbolic link to " + precious);
+    CHECK(read_file(precious) == "content");
+  }
+}
+
+TEST_CASE("a run directory may be a link to a folder elsewhere, and so may its checkpoints, of the same user") {
+  const ScratchFolder folder;
+  make_folders(folder / "scratch/checkpoints");
+  make_folders(folder / "scratch/run");
+  std::filesystem::create_directory_symlink(folder / "scratch/run", folder / "run");
+  std::filesystem::create_directory_symlink(folder / "scratch/checkpoints", folder / "run/checkpoints");
+  CHECK(static_cast<bool>(RunDirectory(folder / "run").lock(0)));
+  CHECK(std::filesystem::exists(folder / "scratch/run/lock"));
+}
+
+TEST_CASE("a pipe in the place of a run's spec or lock is an error at once") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  REQUIRE(::mkfifo(run.spec().c_str(), 0600) == 0);
+  const Error error = error_of([&] { run.read_spec(); });
+  CHECK(error.fault() == Fault::spec);
+  CHECK(error.message() == "cannot read " + run.spec() + ": a FIFO, not a regular file");
+  REQUIRE(::mkfifo(run.lock_file().c_str(), 0600) == 0);
+  CHECK_FALSE(run.owner().has_value());
+  CHECK(error_of([&] { run.lock(0); }).message() == run.lock_file() + ": is not written to: not a regular file");
+}
+
 }  // namespace
 }  // namespace estrain::launch
