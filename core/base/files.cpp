@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/input_file.h"
 #include "core/base/own_file.h"
@@ -63,18 +64,21 @@ std::string text_if_readable(const std::string& path) {
 }
 
 void write_file_atomically(const std::string& path, std::string_view content) {
+  write_file_atomically(path, content, real_disk());
+}
+
+void write_file_atomically(const std::string& path, std::string_view content, Disk& disk) {
   const std::string temporary = path + ".tmp";
   try {
     const UniqueFd fd = create_temporary(temporary);
     write_all(fd.get(), content, temporary);
-    if (::fsync(fd.get()) != 0) throw system_error("cannot write " + temporary, errno);
+    disk.sync_file(fd.get(), temporary);
   } catch (const Error&) {
     ::unlink(temporary.c_str());
     throw;
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw system_error("cannot rename " + temporary, errno);
-  const auto parent = std::filesystem::path(path).parent_path();
-  sync_folder(parent.empty() ? "." : parent.string());
+  disk.rename(temporary, path);
+  disk.sync_folder(std::filesystem::path(path).parent_path().string());
 }
 
 void append_line(const std::string& path, std::string line) {
@@ -98,9 +102,6 @@ void make_folders(const std::string& path) {
   if (failure) throw system_error("cannot create folder " + path, failure.value());
 }
 
-void sync_folder(const std::string& path) {
-  const UniqueFd fd = open_file(path, O_RDONLY | O_DIRECTORY);
-  if (::fsync(fd.get()) != 0) throw system_error("cannot sync folder " + path, errno);
-}
+void sync_folder(const std::string& path) { real_disk().sync_folder(path); }
 
 }  // namespace estrain

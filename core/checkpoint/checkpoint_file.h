@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/disk.h"
 #include "core/base/unique_fd.h"
 #include "core/checkpoint/checkpoint_meta.h"
 #include "core/checkpoint/seal.h"
@@ -24,7 +25,7 @@ constexpr const char* temporary_suffix = ".tmp";
 // Writes one copy of the state (layout.bytes bytes, 4-byte aligned): to a temporary name beside `path`, synced,
 // renamed, folder synced. Who reads `path` sees a whole checkpoint or none. On failure nothing is left behind.
 void write_checkpoint(const std::string& path, const StateLayout& layout, const std::byte* state,
-                      const CheckpointMeta& meta);
+                      const CheckpointMeta& meta, Disk& disk = real_disk());
 
 enum class Part {
   everything,

@@ -1,10 +1,8 @@
 #include "core/checkpoint/directory.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -34,10 +32,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   if (failure && failure != std::errc::no_such_file_or_directory)
     throw system_error("cannot list " + folder, failure.value());
   return names;
-}
-
-void remove(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw system_error("cannot remove " + path, errno);
 }
 
 // Seal, structure and metadata; not every element.
@@ -73,18 +67,17 @@ std::vector<Step> CheckpointDirectory::steps() const {
 void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta) {
   require_own_folder(path_);
   make_folders(path_);
-  write_checkpoint(path_of(meta.step), layout, state, meta);
+  write_checkpoint(path_of(meta.step), layout, state, meta, *disk_);
   whole_.insert(meta.step);
   point_latest_at(meta.step);
 }
 
 void CheckpointDirectory::point_latest_at(Step step) const {
   const std::string link = path_ + "/latest", temporary = link + temporary_suffix;
-  remove(temporary);
-  if (::symlink(file_name(step).c_str(), temporary.c_str()) != 0)
-    throw system_error("cannot create " + temporary, errno);
-  if (::rename(temporary.c_str(), link.c_str()) != 0) throw system_error("cannot replace " + link, errno);
-  sync_folder(path_);
+  disk_->remove(temporary);
+  disk_->make_link(file_name(step), temporary);
+  disk_->rename(temporary, link);
+  disk_->sync_folder(path_);
 }
 
 NewestCheckpoint CheckpointDirectory::newest_valid() const {
@@ -119,7 +112,7 @@ std::vector<Step> CheckpointDirectory::prune(Step newest, int64_t keep) {
     if (kept < keep) {
       kept += is_whole(step) ? 1 : 0;
     } else if (step != Step(0)) {
-      remove(path_of(step));
+      disk_->remove(path_of(step));
       whole_.erase(step);
       removed.push_back(step);
     }
@@ -131,7 +124,7 @@ int64_t CheckpointDirectory::remove_stale_temporaries() const {
   int64_t removed = 0;
   for (const std::string& name : names_in(path_)) {
     if (!name.ends_with(temporary_suffix)) continue;
-    remove(path_ + "/" + name);
+    disk_->remove(path_ + "/" + name);
     ++removed;
   }
   return removed;

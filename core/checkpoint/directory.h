@@ -1,7 +1,8 @@
 #pragma once
 // RUN/checkpoints: step-%09d.h5 files, `latest` (a symbolic link to the newest), and nothing else for long.
 //
-// Invariants: a file with such a name is whole or was damaged after it was published; `latest` is replaced atomically;
+// Invariants, a power cut at any moment included: a file with such a name is whole or was damaged after it was
+// published; `latest` is replaced atomically and leads to a whole checkpoint; what `publish` returned from is there;
 // step 0 is never removed. One process writes at a time; others may read.
 
 #include <optional>
@@ -29,8 +30,8 @@ struct NewestCheckpoint {
 
 class CheckpointDirectory {
  public:
-  // The folder is made when something is published; until then it may be absent.
-  explicit CheckpointDirectory(std::string path) : path_(std::move(path)) {}
+  // The folder is made when something is published; until then it may be absent. The disk must outlive the object.
+  explicit CheckpointDirectory(std::string path, Disk& disk = real_disk()) : path_(std::move(path)), disk_(&disk) {}
 
   std::string path_of(Step step) const;
   // Published steps, ascending; the files may be damaged.
@@ -57,6 +58,7 @@ class CheckpointDirectory {
   bool is_whole(Step step);
 
   std::string path_;
+  Disk* disk_;
   std::set<Step> whole_;  // published here, or seen to open
 };
 

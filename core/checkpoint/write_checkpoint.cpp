@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +6,6 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
 #include "core/base/own_file.h"
 #include "core/checkpoint/byte_io.h"
 #include "core/checkpoint/checkpoint_file.h"
@@ -24,9 +22,10 @@ constexpr uint64_t structure_per_tensor =
 // A file that is gone again unless it was published.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::string final_path)
+  TemporaryFile(std::string final_path, Disk& disk)
       : path_(final_path + temporary_suffix),
         final_path_(std::move(final_path)),
+        disk_(disk),
         fd_(create_temporary(path_)) {}
   TemporaryFile(const TemporaryFile&) = delete;
   ~TemporaryFile() {
@@ -38,15 +37,15 @@ class TemporaryFile {
 
   void publish(uint64_t length) {
     if (::ftruncate(fd_.get(), static_cast<off_t>(length)) != 0) throw system_error("cannot write", errno);
-    if (::fsync(fd_.get()) != 0) throw system_error("cannot sync", errno);
-    if (::rename(path_.c_str(), final_path_.c_str()) != 0) throw system_error("cannot rename " + path_, errno);
+    disk_.sync_file(fd_.get(), path_);
+    disk_.rename(path_, final_path_);
     published_ = true;
-    const auto folder = std::filesystem::path(final_path_).parent_path();
-    sync_folder(folder.empty() ? "." : folder.string());
+    disk_.sync_folder(std::filesystem::path(final_path_).parent_path().string());
   }
 
  private:
   std::string path_, final_path_;
+  Disk& disk_;
   UniqueFd fd_;
   bool published_ = false;
 };
@@ -128,9 +127,9 @@ uint64_t write_file(const TemporaryFile& file, const StateLayout& layout, const 
 }  // namespace
 
 void write_checkpoint(const std::string& path, const StateLayout& layout, const std::byte* state,
-                      const CheckpointMeta& meta) {
+                      const CheckpointMeta& meta, Disk& disk) {
   with_context("cannot save checkpoint " + path, [&] {
-    TemporaryFile file(path);
+    TemporaryFile file(path, disk);
     file.publish(write_file(file, layout, state, meta));
   });
 }

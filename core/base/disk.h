@@ -1,0 +1,26 @@
+#pragma once
+// The calls on which it depends what a power cut leaves of a file: in one place, so that a test can cut the power
+// between any two of them. Writing is not among them: what was written and not synced may be lost at any time.
+
+#include <string>
+#include <string_view>
+
+namespace estrain {
+
+// All throw Fault::io with the path.
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  virtual void sync_file(int fd, const std::string& path) = 0;
+  virtual void sync_folder(const std::string& path) = 0;
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  virtual void make_link(const std::string& target, const std::string& path) = 0;  // symbolic
+  virtual void remove(const std::string& path) = 0;                                // nothing there is fine
+};
+
+Disk& real_disk();
+
+// files.h's, on a disk of the caller's.
+void write_file_atomically(const std::string& path, std::string_view content, Disk& disk);
+
+}  // namespace estrain
