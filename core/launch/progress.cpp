@@ -1,10 +1,10 @@
 #include "core/launch/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
-
+#include "core/base/child_process.h"
 #include "core/base/clock.h"
 
 namespace estrain::launch {
@@ -28,28 +28,47 @@ std::string format_progress(const Progress& progress) {
   return line;
 }
 
-ProgressPrinter::ProgressPrinter(double every_seconds)
-    : terminal_(::isatty(STDOUT_FILENO) == 1), period_ns_(nanoseconds(every_seconds * (terminal_ ? 1 : 10))) {}
+Screen Screen::of(std::FILE* out) {
+  const int fd = ::fileno(out);
+  Screen screen;
+  screen.terminal = ::isatty(fd) == 1;
+  const auto environment = own_environment();
+  const auto kind = environment.find("TERM");
+  screen.erases = kind != environment.end() && kind->second != "dumb";
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) screen.columns = size.ws_col;
+  return screen;
+}
 
-void ProgressPrinter::clear_line() {
-  if (line_open_) std::fputs("\r\033[K", stdout);
+ProgressPrinter::ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*))
+    : out_(out), screen_of_(screen_of), period_ns_(nanoseconds(every_seconds * (screen_of(out).terminal ? 1 : 10))) {}
+
+// The last column stays free: some terminals begin the next row when it is filled.
+void ProgressPrinter::clear_line(const Screen& screen) {
+  if (line_open_ && screen.terminal) {
+    const std::string blank = screen.erases ? "\033[K" : std::string(screen.columns - 1, ' ') + "\r";
+    fmt::print(out_, "\r{}", blank);
+  }
   line_open_ = false;
 }
 
 void ProgressPrinter::show(const Progress& progress, int64_t now_ns) {
-  clear_line();
+  const Screen screen = screen_of_(out_);
+  clear_line(screen);
   const std::string line = format_progress(progress);
-  std::fputs(line.c_str(), stdout);
-  if (!terminal_) std::fputc('\n', stdout);
-  std::fflush(stdout);
-  line_open_ = terminal_;
+  if (screen.terminal)
+    std::fputs(line.substr(0, screen.columns - 1).c_str(), out_);
+  else
+    fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
+  line_open_ = screen.terminal;
   next_ns_ = now_ns + period_ns_;
 }
 
 void ProgressPrinter::note(const std::string& line) {
-  clear_line();
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  clear_line(screen_of_(out_));
+  fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
 }
 
 }  // namespace estrain::launch

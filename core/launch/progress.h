@@ -2,6 +2,7 @@
 // What the user sees while a job runs: one line that is rewritten on a terminal, plain lines now and then otherwise.
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -22,22 +23,35 @@ struct Progress {
 std::string format_progress(const Progress& progress);
 std::string format_duration(double seconds);  // "42 s", "3 min 05 s", "2 h 10 min"
 
-// Prints to stdout.
+// What lines are printed on.
+struct Screen {
+  bool terminal = false;  // else no control characters at all
+  bool erases = false;    // knows "erase to the end of the line"; else spaces are written over what is there
+  size_t columns = 80;    // a longer line would go on in the next row, where nothing erases it
+
+  // As it is now: a terminal may change its size.
+  static Screen of(std::FILE* out);
+};
+
+// Prints to `out`. On a terminal a line of progress stays open until something else is printed, also when the launcher
+// re-execs itself: a new printer takes it that there is one.
 class ProgressPrinter {
  public:
-  explicit ProgressPrinter(double every_seconds);
+  explicit ProgressPrinter(double every_seconds) : ProgressPrinter(every_seconds, stdout, Screen::of) {}
+  ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*));
   bool due(int64_t now_ns) const { return now_ns >= next_ns_; }
   void show(const Progress& progress, int64_t now_ns);
   // A line of its own that stays: a resize, a warning, the end.
   void note(const std::string& line);
 
  private:
-  void clear_line();
+  void clear_line(const Screen& screen);
 
-  const bool terminal_;
+  std::FILE* const out_;
+  Screen (*const screen_of_)(std::FILE*);
   const int64_t period_ns_;
   int64_t next_ns_ = 0;
-  bool line_open_ = false;
+  bool line_open_ = true;
 };
 
 }  // namespace estrain::launch
