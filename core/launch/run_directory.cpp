@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
-#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/file_lock.h"
@@ -15,6 +14,7 @@
 #include "core/base/json_text.h"
 #include "core/base/own_file.h"
 #include "core/checkpoint/directory.h"
+#include "core/record/scribe.h"
 #include "core/spec/parse.h"
 
 namespace estrain::launch {
@@ -57,6 +57,63 @@ void require_gone(const std::string& run, const RunOwner& owner, const std::stri
   if (is_touched_within(lock_path, kLookMs)) throw at_work(run, owner);
 }
 
+// The process that writes a run's files, where it is on this host.
+struct Scribe {
+  pid_t pid = 0;
+  bool waits_for_room = false;
+};
+
+bool is_scribe_of(const std::string& command_line, const std::string& run) {
+  const std::string option("\0scribe\0--run\0", 14);
+  const size_t at = command_line.find(option);
+  if (at == command_line.npos) return false;
+  std::error_code gone;
+  return std::filesystem::equivalent(command_line.c_str() + at + option.size(), run, gone);
+}
+
+std::optional<Scribe> find_scribe(const std::string& run) {
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at("/proc", failure), end; !failure && at != end; at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    if (!is_scribe_of(text_if_readable(at->path() / "cmdline"), run)) continue;
+    return Scribe{std::stoi(name), text_if_readable(at->path() / "comm") == record::kWaitingScribe + std::string("\n")};
+  }
+  return std::nullopt;
+}
+
+// Says why nothing happens while the last launch's scribe holds the lock: at once, when that changes, and once a
+// minute while it waits for room, for then it is the user who has to do something.
+class WaitForScribe {
+ public:
+  explicit WaitForScribe(std::string run) : run_(std::move(run)) {}
+
+  void look(int64_t now_ns) {
+    if (now_ns < next_look_ns_) return;
+    next_look_ns_ = now_ns + kBetweenLooksNs;
+    const std::optional<Scribe> scribe = find_scribe(run_);
+    const bool waits = scribe && scribe->waits_for_room;
+    if (waits && (!said_waits_.value_or(false) || now_ns >= next_word_ns_)) {
+      fmt::print(stderr,
+                 "{}: the last launch's scribe (process {}) holds a state that it cannot write, and waits for room on "
+                 "the disk: free some, and this goes on by itself (see {}/scribe.log; to give that state up: kill -9 "
+                 "{})\n",
+                 run_, scribe->pid, run_, scribe->pid);
+      next_word_ns_ = now_ns + kBetweenWordsNs;
+    } else if (!waits && said_waits_.value_or(true)) {
+      fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", run_);
+    }
+    said_waits_ = waits;
+  }
+
+ private:
+  static constexpr int64_t kBetweenLooksNs = 500'000'000, kBetweenWordsNs = 60'000'000'000;
+
+  std::string run_;
+  int64_t next_look_ns_ = 0, next_word_ns_ = 0;
+  std::optional<bool> said_waits_;
+};
+
 }  // namespace
 
 // Looks at all of them before the job begins: one that is not written to would else be found while it runs.
@@ -71,12 +128,12 @@ UniqueFd RunDirectory::lock(int milliseconds) const {
   make_folders(path_);
   UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
-  bool waits_for_scribe = false;
+  std::optional<WaitForScribe> scribe;
   while (!take_lock(fd.get(), lock_file())) {
     const std::optional<RunOwner> other = owner();
     if (milliseconds > 0 && other && other->has_ended()) {
-      if (!std::exchange(waits_for_scribe, true))
-        fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", path_);
+      if (!scribe) scribe.emplace(path_);
+      scribe->look(monotonic_ns());
     } else if (monotonic_ns() >= deadline) {
       throw at_work(path_, other);
     }

@@ -1,11 +1,14 @@
 #include "core/record/scribe.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,7 +18,7 @@
 #include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
-#include "core/base/json_lines.h"
+#include "core/base/json_fields.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/futex.h"
@@ -23,12 +26,14 @@
 #include "core/comm/step_record.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
+#include "core/record/stage_history.h"
 #include "core/spec/parse.h"
 
 namespace estrain::record {
 namespace {
 
 constexpr int kDrainMilliseconds = 100;
+constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
 constexpr size_t kAlignment = 4096;
 
 struct FreeMemory {
@@ -40,7 +45,7 @@ using Snapshot = std::unique_ptr<std::byte, FreeMemory>;
 class Saver {
  public:
   Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
-      : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints") {
+      : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints"), stages_(run + "/events.jsonl") {
     directory_.remove_stale_temporaries();
   }
   ~Saver() { wait(); }
@@ -96,7 +101,7 @@ class Saver {
     return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
   }
 
-  checkpoint::CheckpointMeta meta(int64_t step, double lr) const {
+  checkpoint::CheckpointMeta meta(int64_t step, double lr) {
     checkpoint::CheckpointMeta meta;
     meta.estrain_version = ESTRAIN_VERSION;
     meta.step = Step(step);
@@ -105,30 +110,32 @@ class Saver {
     meta.ests = spec_.job.ests;
     meta.lr = lr;
     meta.spec = spec::to_toml(spec_);
-    meta.changes = read_file_if_present(run_ + "/changes.jsonl").value_or("");
+    read_what_changed();
+    meta.changes = changes_;
     meta.cpu = manifest_.processor;
-    meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read().to_text();
-    stage_history(meta);
+    meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
+    meta.stages = stages_.to_json();
+    meta.devices = stages_.devices();
     return meta;
   }
 
-  // From the launcher's events: what the job ran on so far.
-  void stage_history(checkpoint::CheckpointMeta& meta) const {
-    Json stages = Json::array();
-    for_each_object(run_ + "/events.jsonl", [&](const Json& event) {
-      if (event.value("event", "") == "stage") stages.push_back(event);
-    });
-    if (!stages.empty()) {
-      for (const Json& device : stages.back().value("devices", Json::array()))
-        meta.devices += (meta.devices.empty() ? "" : ",") + device.get<std::string>();
+  // Keeps what was read before where a file cannot be read any more: the state comes first.
+  void read_what_changed() {
+    try {
+      changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
+      std::erase(changes_, '\0');  // no string of an HDF5 attribute has one
+      stages_.follow();
+    } catch (const Error& error) {
+      fmt::print(stderr, "warning: not in the checkpoint: {}\n", error.message());
     }
-    meta.stages = stages.dump();
   }
 
   const spec::JobSpec& spec_;
   const std::string run_;
   const checkpoint::Manifest& manifest_;
   checkpoint::CheckpointDirectory directory_;
+  StageHistory stages_;
+  std::string changes_;
   Snapshot snapshot_;
   std::thread thread_;
   std::atomic<int64_t> last_saved_{-1};
@@ -189,16 +196,26 @@ class Scribe {
     [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
   }
 
-  // On a full disk records stay in the ring until there is room; training waits once the ring is full.
-  void drain_or_wait() {
+  // On a full disk records stay in the ring until there is room; training waits once the ring is full. False: it
+  // is full.
+  bool drain_or_wait() {
     try {
       drain();
       disk_is_full_ = false;
     } catch (const Error& error) {
       if (error.fault() != Fault::io) throw;
-      if (!disk_is_full_) tell({{"say", "write_failed"}, {"error", error.message()}});
+      if (!disk_is_full_) complain({{"say", "write_failed"}, {"error", error.message()}});
       disk_is_full_ = true;
     }
+    return !disk_is_full_;
+  }
+
+  // To the launcher; where that is gone, to the log.
+  void complain(const Json& message) {
+    if (launcher_is_gone_)
+      fmt::print(stderr, "{}\n", text_in(message, "error").value_or(""));
+    else
+      tell(message);
   }
 
   // Writes what was published since the last call. Throws Fault::io; what was not written is written by the next call.
@@ -280,16 +297,57 @@ class Scribe {
 
   double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
 
-  // The committed state, while no worker can be writing the other copy's successor: all are idle or dead.
-  void save_committed_state() {
+  // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
+  // could not be written.
+  bool save_committed_state() {
+    const int64_t step = memory_.header().committed.load();
+    if (step == saver_.last_saved()) return true;
+    Json outcome;
+    saver_.save(
+        memory_.state(static_cast<int>(step & 1)), step, lr_of(step), [] {},
+        [&outcome](const Json& done) { outcome = done; });
+    saver_.wait();
+    if (step == saver_.last_saved()) return true;
+    complain(outcome);
+    return false;
+  }
+
+  // The launcher is gone, so nobody else has the committed state: waits for room as long as the run is there, holding
+  // its lock, and shows that by the name of its process.
+  void save_what_is_left() {
+    launcher_is_gone_ = true;
     saver_.wait();
     save_held_state();
     saver_.wait();
-    const int64_t step = memory_.header().committed.load();
-    if (step == saver_.last_saved()) return;
-    saver_.save(
-        memory_.state(static_cast<int>(step & 1)), step, lr_of(step), [] {},
-        [this](const Json& done) { report_save(done); });
+    std::chrono::milliseconds pause = kFirstPause;
+    for (;;) {
+      const bool recorded = drain_or_wait(), saved = save_committed_state();
+      if (recorded && saved) return;
+      if (!std::filesystem::exists(setup_.run + "/lock"))
+        throw Error::make(Fault::io, "{} is gone, and the state with it", setup_.run);
+      ::prctl(PR_SET_NAME, kWaitingScribe);
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
+  // Records that a checkpoint is ahead of are lost when the scribe ends without them: a resume does not repeat them.
+  bool records_would_be_lost() const {
+    const uint32_t next = memory_.header().drained.load();
+    return next != memory_.header().published.load() &&
+           comm::view_record(memory_, next).head->step <= saver_.last_saved();
+  }
+
+  // The launcher has nothing more to save. Throws Fault::io where the disk is full and a resume repeats the steps.
+  void finish() {
+    saver_.wait();
+    while (!drain_or_wait() && records_would_be_lost()) {
+      beat(memory_);
+      Json message;
+      if (setup_.launcher.receive(&message, kDrainMilliseconds) == comm::MessageSocket::Received::closed)
+        return save_what_is_left();
+    }
+    drain();
   }
 
   // False: it is time to end.
@@ -301,16 +359,13 @@ class Scribe {
       case comm::MessageSocket::Received::closed:
         wait_for_dead_workers();
         memory_.repair();
-        drain();
-        save_committed_state();
-        saver_.wait();
+        save_what_is_left();
         return false;
       case comm::MessageSocket::Received::message:
         break;
     }
     if (message.value("do", "") == "finish") {
-      saver_.wait();
-      drain();
+      finish();
       return false;
     }
     save_held_state();
@@ -335,7 +390,7 @@ class Scribe {
   std::mutex telling_;
   Step newest_;  // whose record was written
   int64_t last_time_ns_ = 0;
-  bool disk_is_full_ = false;
+  bool disk_is_full_ = false, launcher_is_gone_ = false;
 };
 
 // False: the launcher is gone before there was any state.

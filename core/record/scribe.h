@@ -4,7 +4,10 @@
 // It drains step records from the ring in shared memory into metrics.jsonl and fingerprints, and writes checkpoints of
 // the committed copy in a thread of its own: it copies the held state out (training goes on meanwhile), lets go, then
 // writes. It knows the state by its layout alone and links no LibTorch. It is not killed with the launcher: when the
-// launcher is gone it saves the committed state and ends, holding the run directory's lock until then.
+// launcher is gone it saves the committed state and ends, holding the run directory's lock until then. On a full disk
+// it waits: while training goes on, for records; without a launcher, for records and state, as long as the run
+// directory is there; then the name of its process (/proc/PID/comm) is kWaitingScribe. Told to finish, it waits only
+// for records that a checkpoint is ahead of, which a resume would not repeat.
 //
 //   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
 //   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
@@ -24,6 +27,8 @@
 #include "core/spec/job_spec.h"
 
 namespace estrain::record {
+
+constexpr char kWaitingScribe[] = "waits for room";  // at most 15 bytes
 
 struct ScribeSetup {
   std::string run;

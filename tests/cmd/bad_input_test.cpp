@@ -1,8 +1,10 @@
 // What a user can get wrong before a job runs: each has its exit code and a message to act on, and nothing is lost.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/base/files.h"
 #include "job.h"
@@ -191,6 +193,92 @@ TEST_CASE("started without stdin, stdout and stderr a job runs all the same") {
   Command train({"train", spec, "--run", run, "--set", "train.steps=3"}, {.before = "exec <&- >&- 2>&-"});
   CHECK(train.wait().code == 0);
   CHECK(metric_steps(run) == first_steps(3));
+}
+
+std::string nested(size_t depth) {
+  std::string key = "a";
+  for (size_t i = 1; i < depth; ++i) key += ".a";
+  return key;
+}
+
+TEST_CASE("specs without end, of any depth, or that are no files are refused at once") {
+  const ScratchFolder folder;
+  const std::string deep = folder.write("deep.toml", nested(60'000) + " = 1\n"), fifo = folder / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string huge = folder.write("huge.toml", "");
+  fs::resize_file(huge, uint64_t{1} << 40);
+  for (const char* verb : {"train", "plan", "check"}) {
+    check_refused({verb, {}, 2, {deep + ":1:", "a key of more than 16 parts"}}, estrain({verb, deep}));
+    check_refused({verb, {}, 2, {"/dev/zero: a character device, not a regular file"}}, estrain({verb, "/dev/zero"}));
+    check_refused({verb, {}, 2, {huge + ": larger than the 1048576 bytes"}}, estrain({verb, huge}));
+  }
+  check_refused({"pipe", {}, 2, {fifo + ": a pipe that brought nothing for 10 s"}}, estrain({"train", fifo}));
+  const std::string spec = folder.write("job.toml", mlp_job());
+  for (const std::string& rules : {fifo, std::string("/dev/zero"), deep})
+    check_refused({rules, {}, 2, {rules}}, estrain({"check", spec, "--set", "recovery.rules=" + rules}));
+}
+
+TEST_CASE("a run whose spec is of any depth, or a pipe, does not keep the others from being told") {
+  const ScratchFolder folder;
+  for (const char* name : {"deep", "pipe", "sound"}) fs::create_directories(folder / "runs/" + name);
+  folder.write("runs/deep/job.toml", nested(60'000) + " = 1\n");
+  REQUIRE(::mkfifo((folder / "runs/pipe/job.toml").c_str(), 0600) == 0);
+  folder.write("runs/sound/job.toml", mlp_job());
+  const Ended ended = Command({"status"}, {.before = "cd " + folder.path()}).wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(ended.says("runs/sound                   not running"));
+  CHECK(ended.says("runs/deep                    not told"));
+  CHECK(ended.says("runs/pipe                    not told"));
+  const Ended verified = estrain({"verify", folder / "runs/deep", folder / "runs/deep"});
+  INFO(verified.shown());
+  CHECK(verified.code < 128);
+}
+
+TEST_CASE("a spec may come by a pipe; its relative paths are those of the current folder") {
+  const ScratchFolder folder;
+  const std::string fifo = folder / "fifo", text = folder.write("text.txt", some_text(4000));
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  Command check({"check", fifo}, {.before = "cd " + folder.path()});
+  std::ofstream(fifo) << gpt_job("text.txt");
+  const Ended ended = check.wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+}
+
+TEST_CASE("data that is no file is named for what it is") {
+  const ScratchFolder folder;
+  const std::string fifo = folder / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string labels = folder.write("labels", idx({2}, std::string(2, '\1')));
+  for (const std::string& path : {fifo, std::string("/dev/zero")}) {
+    const std::string kind = path == fifo ? "a FIFO" : "a character device";
+    const Words says = {"cannot read " + path + ": " + kind + ", not a regular file"};
+    const std::string images = folder.write("images.toml", idx_job(path, labels));
+    check_refused({path, {}, 1, says}, estrain({"train", images, "--run", folder / "run"}));
+    const std::string text = folder.write("text.toml", gpt_job(path));
+    check_refused({path, {}, 1, says}, estrain({"train", text, "--run", folder / "run"}));
+    check_refused({path, {}, 2, {path}}, estrain({"verify", path, path}));
+  }
+}
+
+TEST_CASE("a link in a prepared run directory is named, and what it leads to stays as it is") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job()), precious = folder.write("precious", "content");
+  for (const char* name : {"lock", "metrics.jsonl", "scribe.log", "worker-0.log", "fingerprints", "job.toml.tmp",
+                           "checkpoints/latest.tmp", "checkpoints/step-000000000.h5.tmp"}) {
+    CAPTURE(name);
+    const std::string run = folder / "run";
+    fs::remove_all(run);
+    fs::create_directories(run + "/checkpoints");
+    fs::create_symlink(precious, run + "/" + name);
+    const Ended ended = estrain({"train", spec, "--run", run, "--set", "train.steps=2"});
+    INFO(ended.shown());
+    const bool is_temporary = std::string_view(name).ends_with(".tmp");
+    CHECK(ended.code == (is_temporary ? 0 : 2));
+    CHECK(ended.says(run + "/" + name + ": is not written to: a symbolic link to " + precious) == !is_temporary);
+    CHECK(read_file(precious) == "content");
+  }
 }
 
 }  // namespace
