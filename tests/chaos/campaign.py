@@ -3,11 +3,13 @@ import json
 import random
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
 
 import faults
 import jobs
@@ -41,6 +43,13 @@ class Tools:
         self.mounted.add(path)
         return True
 
+    def can_mount(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "probe"
+            mounted = self.mount(path)
+            self.unmount(path)
+            return mounted
+
     def unmount(self, path):
         if path in self.mounted and subprocess.run(["umount", path]).returncode == 0:
             self.mounted.remove(path)
@@ -54,6 +63,7 @@ class Campaign:
         self.tools, self.work, self.seed, self.keep = tools, work.resolve(), seed, keep
         self.fired, self.planned = Counter(), Counter()
         self.runs = self.identical = 0
+        self.skipped, self.limited = [], 0  # scenarios that cannot be played here; runs without their full disk
         self.references, self.locks = {}, threading.Lock()
         self.talking = threading.Lock()
         self.begin = time.monotonic()
@@ -87,6 +97,11 @@ class Campaign:
 
     def carry_out(self, plan):
         """Only what the harness did not manage to stage is tried again, never a run that went wrong."""
+        if plan.tmpfs and plan.strict and not self.tools.can_mount():
+            with self.talking:
+                self.skipped.append(plan.name)
+                print(f"{plan.name}: SKIPPED: no file system can be mounted here (root may), so no disk gets full", flush=True)
+            return
         for attempts_left in reversed(range(ATTEMPTS if plan.strict else 1)):
             if not self.attempt(plan, last=attempts_left == 0):
                 return
@@ -100,8 +115,9 @@ class Campaign:
         spec = folder / "job.toml"
         spec.write_text(plan.job.spec(self.tools.text, plan.checkpoint_every, plan.retries))
         run = Run(self.tools, folder, spec, plan.devices)
-        if plan.tmpfs:
-            self.tools.mount(run.path)
+        if plan.tmpfs and not self.tools.mount(run.path):
+            with self.talking:
+                self.limited += 1
         shots, problems, unstaged = [], [], []
         try:
             reference = self.reference(plan.job)
@@ -220,7 +236,11 @@ class Campaign:
         sums = [sum(n for (_, at), n in self.fired.items() if at == phase) for phase in phases]
         print(f"{'all':20}" + "".join(f"{n:>10}" for n in sums) + f"{sum(sums):>10}{self.planned.total():>10}")
         print(f"{time.monotonic() - self.begin:.0f} s, seed {self.seed}")
-        print(f"{self.fired.total()} faults fired, {self.runs} runs, {self.identical} identical", flush=True)
+        if self.limited:
+            print(f"{self.limited} runs on a common disk: no file system can be mounted here (root may); where theirs was to "
+                  "get full, the scribe's files were limited")
+        skipped = f", {len(self.skipped)} SKIPPED ({', '.join(self.skipped)})" if self.skipped else ""
+        print(f"{self.fired.total()} faults fired, {self.runs} runs, {self.identical} identical{skipped}", flush=True)
         return 0 if self.identical == self.runs and self.fired.total() >= wanted else 1
 
     def clean_up(self):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Callable, Optional
 
 from run import Lost, read_process
@@ -263,10 +264,8 @@ def limit_scribe(run, fault, random):
     return shot
 
 
-def fill_file_system(run, fault, random):
-    said = lambda: run.said().count("records wait in memory") + run.said().count("warning: no checkpoint at step")
-    before, phase = said(), run.phase()
-    filler = run.path / "filler"
+def fill_up(folder):
+    filler = folder / "filler"
     with open(filler, "wb", buffering=0) as file:
         size = MB
         while size:
@@ -274,6 +273,43 @@ def fill_file_system(run, fault, random):
                 file.write(bytes(size))
             except OSError:
                 size //= 2
+    return filler
+
+
+def comes(holds):
+    """Whether it does, be there a launcher or not."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+def kill_launcher_on_full_disk(run, fault, random):
+    """The scribe is left with the committed state and waits for room. A launch is refused until there is some."""
+    scribe, phase = run.scribe(), run.phase()
+    if not scribe or not run.tools.full_disk(run.path):
+        return None
+    warned = run.said().count("records wait in memory")
+    filler = fill_up(run.path)
+    run.until(lambda: run.said().count("records wait in memory") > warned, PATIENCE)
+    committed, name = run.step(), Path(f"/proc/{scribe.pid}/comm")
+    shot = shot_of(run, fault, phase, run.launcher.pid, lambda: run.events("start")[-1]["step"] >= committed)
+    run.launcher.kill()
+    run.wait(PATIENCE)
+    if not comes(lambda: name.exists() and name.read_text() == "waits for room\n"):
+        shot.problems.append("the scribe does not wait for room")
+    run.launch()  # which sees at once that there is no room
+    if run.wait(PATIENCE) != 1 or "disk space" not in run.said():
+        shot.problems.append("a launch on a full disk is not refused for want of room")
+    filler.unlink()
+    run.launch()
+    return shot
+
+
+def fill_file_system(run, fault, random):
+    said = lambda: run.said().count("records wait in memory") + run.said().count("warning: no checkpoint at step")
+    before, phase = said(), run.phase()
+    filler = fill_up(run.path)
     shot = shot_of(run, fault, phase, 0, lambda: said() > before)
     run.until(lambda: said() > before, 5, 0.005)
     time.sleep(random.uniform(0, 0.5))
@@ -394,6 +430,8 @@ KINDS = {
     "memory-limit": ("a worker reaches its memory limit (RLIMIT_AS)", order_reader("allocate", ["cpu_out_of_memory"])),
     "memory-limit-start": ("a starting worker reaches its memory limit (RLIMIT_AS)", starve_newcomer),
     "disk-full": ("nothing can be written for a while (a full tmpfs, or RLIMIT_FSIZE of the scribe)", fill_disk),
+    "launcher-kill-full-disk": ("the launcher gets SIGKILL while nothing can be written (a full tmpfs); --resume",
+                                kill_launcher_on_full_disk),
     "checkpoint-truncate": ("launcher killed, newest checkpoint cut short; --resume", damage_checkpoint("truncate")),
     "checkpoint-flip": ("launcher killed, one byte of the newest checkpoint changed; --resume", damage_checkpoint("flip")),
     "stop-term": ("the launcher gets SIGTERM: exit code 75; --resume", stop(signal.SIGTERM)),

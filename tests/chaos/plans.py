@@ -27,7 +27,7 @@ class Plan:
     faults: list
     checkpoint_every: int = 20
     retries: int = 50
-    tmpfs: bool = False  # the run directory is a small file system of its own, where that may be mounted
+    tmpfs: bool = False  # the run directory is a small file system of its own, where that may be mounted (campaign.py)
     causes: list = None  # expected of the recorded faults, in any order; None: not checked
     launches: int = 0  # expected; 0: not checked
     strict: bool = False  # every fault must fire, in its phase
