@@ -1,6 +1,7 @@
 // Every format, from files that the test writes; and every way in which they can be wrong.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/data/dataset.h"
