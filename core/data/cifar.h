@@ -8,16 +8,21 @@
 // CIFAR-100's fine labels are used. Any number of records per file will do.
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "core/data/data_files.h"
 #include "core/data/image_source.h"
 
 namespace estrain::data {
 
 enum class Cifar { ten, hundred };
 
-// Throws Fault::io, Fault::corrupt as data::open does.
-std::unique_ptr<ImageTable> read_cifar_train(Cifar kind, const std::string& folder);
-std::unique_ptr<ImageTable> read_cifar_test(Cifar kind, const std::string& folder);
+std::vector<std::string> cifar_train_names(Cifar kind);
+std::string cifar_test_name(Cifar kind);
+
+// Throws Fault::corrupt as data::open does.
+std::unique_ptr<ImageTable> read_cifar(Cifar kind, std::span<const DataFile> files);
 
 }  // namespace estrain::data

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/data/augmentation.h"
+#include "core/data/data_files.h"
 #include "core/data/sample_shape.h"
 #include "core/spec/job_spec.h"
 
@@ -31,6 +33,7 @@ struct DataPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset>
       test;  // null where the spec names none: text with holdout = 0, idx or hdf5 without test files
+  std::vector<DataFile> files{};  // that the two were made of: what identity.h looks at
 };
 
 // Opens what `section` describes and checks all of it that can be checked without reading every image: that files are

@@ -45,7 +45,7 @@ class Gunzip {
     for (;;) {
       const int result = step();
       if (result == Z_STREAM_END) {
-        if (unread() == 0) return {output_, {output_.get(), written_}};
+        if (unread() == 0) return {output_, {output_.get(), written_}, {}};
         inflateReset(&stream_);
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
         throw corrupt(stream_.msg ? stream_.msg : "not a gzip file");
@@ -118,17 +118,19 @@ FileBytes FileBytes::map(const std::string& path) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw system_error(path, errno);
   const size_t size = static_cast<size_t>(status.st_size);
-  if (size == 0) return {};
+  if (size == 0) return {{}, {}, FileStamp::of(status)};
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (address == MAP_FAILED) throw system_error(path + ": cannot be mapped", errno);
-  return {adopt_mapping(address, size), {static_cast<std::byte*>(address), size}};
+  return {adopt_mapping(address, size), {static_cast<std::byte*>(address), size}, FileStamp::of(status)};
 }
 
 FileBytes FileBytes::open(const std::string& path) {
   FileBytes raw = map(path);
   if (!path.ends_with(".gz")) return raw;
   ::madvise(const_cast<std::byte*>(raw.data()), raw.size(), MADV_SEQUENTIAL);
-  return Gunzip(path, raw.bytes).run();
+  FileBytes content = Gunzip(path, raw.bytes).run();
+  content.stamp = raw.stamp;
+  return content;
 }
 
 std::string plain_or_gzip(const std::string& path, const std::string& advice) {

@@ -9,11 +9,14 @@
 #include <span>
 #include <string>
 
+#include "core/data/file_stamp.h"
+
 namespace estrain::data {
 
 struct FileBytes {
   std::shared_ptr<const std::byte> owner;
   std::span<const std::byte> bytes;
+  FileStamp stamp{};  // of the file that was opened
 
   size_t size() const { return bytes.size(); }
   const std::byte* data() const { return bytes.data(); }

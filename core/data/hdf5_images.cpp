@@ -60,12 +60,12 @@ std::vector<int64_t> labels_of(const h5::Dataset& labels, int64_t images, const 
   return values;
 }
 
-Pixels map_pixels(const std::string& path, uint64_t offset, uint64_t bytes) {
-  const FileBytes file = FileBytes::map(path);
-  if (offset > file.size() || bytes > file.size() - offset)
-    throw Error::make(Fault::corrupt, "{}: truncated: images end at byte {}, the file at {}", path, offset + bytes,
-                      file.size());
-  return {file.owner, file.data() + offset};
+Pixels pixels_at(const DataFile& file, uint64_t offset, uint64_t bytes) {
+  const FileBytes& content = file.content;
+  if (offset > content.size() || bytes > content.size() - offset)
+    throw Error::make(Fault::corrupt, "{}: truncated: images end at byte {}, the file at {}", file.path, offset + bytes,
+                      content.size());
+  return {content.owner, content.data() + offset};
 }
 
 Pixels read_pixels(const h5::Dataset& images, uint64_t bytes) {
@@ -77,16 +77,22 @@ Pixels read_pixels(const h5::Dataset& images, uint64_t bytes) {
   return {owner, memory};
 }
 
-Pixels pixels_of(const h5::Dataset& images, const ImageLayout& layout, const std::string& path) {
-  require_stored(images, path);
+Pixels pixels_of(const h5::Dataset& images, const ImageLayout& layout, const DataFile& file) {
+  require_stored(images, file.path);
   const uint64_t bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
   const std::optional<uint64_t> offset = images.offset();
-  return offset && *offset % sizeof(float) == 0 ? map_pixels(path, *offset, bytes) : read_pixels(images, bytes);
+  return offset && *offset % sizeof(float) == 0 ? pixels_at(file, *offset, bytes) : read_pixels(images, bytes);
+}
+
+void require_same_file(const DataFile& file) {
+  if (FileStamp::of(file.path) == file.content.stamp) return;
+  throw Error::make(Fault::io, "{}: was changed while it was being read", file.path).advise("try again");
 }
 
 }  // namespace
 
-std::unique_ptr<ImageTable> read_hdf5_images(const std::string& path) {
+std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& data_file) {
+  const std::string& path = data_file.path;
   const h5::File file = h5::File::open(path);
   const h5::Group root = file.root();
   for (const char* name : {"images", "labels"}) {
@@ -97,7 +103,8 @@ std::unique_ptr<ImageTable> read_hdf5_images(const std::string& path) {
   const std::vector<int64_t> labels = labels_of(root.dataset("labels"), images.shape()[0], path);
   auto table = std::make_unique<ImageTable>(layout);
   if (labels.empty()) return table;
-  const Pixels pixels = pixels_of(images, layout, path);
+  const Pixels pixels = pixels_of(images, layout, data_file);
+  require_same_file(data_file);
   table->append({pixels.owner, pixels.first, layout.bytes()}, labels, path + ": labels");
   return table;
 }

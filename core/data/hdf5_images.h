@@ -6,13 +6,14 @@
 // as random access to them would decompress a chunk per sample behind HDF5's global lock.
 
 #include <memory>
-#include <string>
 
+#include "core/data/data_files.h"
 #include "core/data/image_source.h"
 
 namespace estrain::data {
 
 // Throws Fault::io, Fault::corrupt as data::open does; Fault::mismatch where a dataset is absent or of the wrong kind.
-std::unique_ptr<ImageTable> read_hdf5_images(const std::string& path);
+// HDF5 opens the file once more by its path: Fault::io where that is not the file which was opened.
+std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& file);
 
 }  // namespace estrain::data

@@ -38,8 +38,9 @@ size_t bytes_of(const std::vector<int64_t>& dims, const std::string& path) {
   return std::ranges::find(dims, 0) == dims.end() ? static_cast<size_t>(bytes) : 0;
 }
 
-IdxArray open_array(const std::string& path, const char* what) {
-  IdxArray array{FileBytes::open(path), {}, nullptr};
+IdxArray array_in(const DataFile& data_file, const char* what) {
+  const std::string& path = data_file.path;
+  IdxArray array{data_file.content, {}, nullptr};
   const auto& bytes = array.file.bytes;
   if (bytes.size() < 4 || big_endian(bytes.data()) >> 8 != 0x08) throw not_idx(path, what);
   const size_t rank = static_cast<uint8_t>(bytes[3]);
@@ -66,9 +67,9 @@ ImageLayout image_layout(const IdxArray& array, const std::string& path) {
   return layout;
 }
 
-std::vector<int64_t> read_labels(const std::string& path) {
-  const IdxArray array = open_array(path, "labels");
-  if (array.dims.size() != 1) throw not_idx(path, "labels");
+std::vector<int64_t> read_labels(const DataFile& file) {
+  const IdxArray array = array_in(file, "labels");
+  if (array.dims.size() != 1) throw not_idx(file.path, "labels");
   std::vector<int64_t> labels;
   labels.reserve(static_cast<size_t>(array.dims[0]));
   for (int64_t i = 0; i < array.dims[0]; ++i) labels.push_back(static_cast<uint8_t>(array.values[i]));
@@ -100,17 +101,17 @@ std::optional<IdxFiles> idx_test_files(const spec::DataSection& section) {
   return standard_files(section.path, "t10k");
 }
 
-std::unique_ptr<ImageTable> read_idx(const IdxFiles& files) {
-  const IdxArray images = open_array(files.images, "images");
-  const std::vector<int64_t> labels = read_labels(files.labels);
+std::unique_ptr<ImageTable> read_idx(const DataFile& image_file, const DataFile& label_file) {
+  const IdxArray images = array_in(image_file, "images");
+  const std::vector<int64_t> labels = read_labels(label_file);
   if (images.dims.empty() || images.dims[0] != static_cast<int64_t>(labels.size())) {
-    throw Error::make(Fault::corrupt, "{} has {} images, but {} has {} labels", files.images,
-                      images.dims.empty() ? 0 : images.dims[0], files.labels, labels.size())
+    throw Error::make(Fault::corrupt, "{} has {} images, but {} has {} labels", image_file.path,
+                      images.dims.empty() ? 0 : images.dims[0], label_file.path, labels.size())
         .advise("the two files do not belong together");
   }
-  const ImageLayout layout = image_layout(images, files.images);
+  const ImageLayout layout = image_layout(images, image_file.path);
   auto table = std::make_unique<ImageTable>(layout);
-  table->append({images.file.owner, images.values, layout.bytes()}, labels, files.labels);
+  table->append({images.file.owner, images.values, layout.bytes()}, labels, label_file.path);
   return table;
 }
 

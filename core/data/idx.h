@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "core/data/data_files.h"
 #include "core/data/image_source.h"
 #include "core/spec/job_spec.h"
 
@@ -25,7 +26,7 @@ struct IdxFiles {
 IdxFiles idx_train_files(const spec::DataSection& section);
 std::optional<IdxFiles> idx_test_files(const spec::DataSection& section);
 
-// Throws Fault::io, Fault::corrupt as data::open does.
-std::unique_ptr<ImageTable> read_idx(const IdxFiles& files);
+// Throws Fault::corrupt as data::open does.
+std::unique_ptr<ImageTable> read_idx(const DataFile& images, const DataFile& labels);
 
 }  // namespace estrain::data

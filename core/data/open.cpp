@@ -1,7 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <future>
-
 #include "core/base/error.h"
 #include "core/data/cifar.h"
 #include "core/data/dataset.h"
@@ -20,24 +18,18 @@ struct Tables {
   std::unique_ptr<ImageTable> train, test;
 };
 
-Tables open_idx(const spec::DataSection& section) {
-  const IdxFiles train_files = idx_train_files(section);
-  const std::optional<IdxFiles> test_files = idx_test_files(section);
-  std::future<std::unique_ptr<ImageTable>> test;  // decompressed beside the training set
-  if (test_files) test = std::async(std::launch::async, [&] { return read_idx(*test_files); });
-  Tables tables{read_idx(train_files), nullptr};
-  if (test_files) tables.test = test.get();
-  return tables;
+Tables idx_tables(const std::vector<DataFile>& files) {
+  return {read_idx(files[0], files[1]), files.size() > 2 ? read_idx(files[2], files[3]) : nullptr};
 }
 
-Tables open_cifar(const spec::DataSection& section, Cifar kind) {
-  if (section.path.empty()) throw Error(Fault::spec, "CIFAR data needs data.path, the folder of the .bin files");
-  return {read_cifar_train(kind, section.path), read_cifar_test(kind, section.path)};
+// The last file is the test set's.
+Tables cifar_tables(const std::vector<DataFile>& files, Cifar kind) {
+  const std::span all(files);
+  return {read_cifar(kind, all.first(files.size() - 1)), read_cifar(kind, all.last(1))};
 }
 
-Tables open_hdf5(const spec::DataSection& section) {
-  if (section.path.empty()) throw Error(Fault::spec, "data.format = \"hdf5\" needs data.path, the training file");
-  return {read_hdf5_images(section.path), section.test_path.empty() ? nullptr : read_hdf5_images(section.test_path)};
+Tables hdf5_tables(const std::vector<DataFile>& files) {
+  return {read_hdf5_images(files[0]), files.size() > 1 ? read_hdf5_images(files[1]) : nullptr};
 }
 
 DataPair images(Tables tables, const spec::DataSection& section, Classes classes) {
@@ -49,20 +41,28 @@ DataPair images(Tables tables, const spec::DataSection& section, Classes classes
   return pair;
 }
 
-DataPair open_unchecked(const spec::DataSection& section, int64_t text_context, uint64_t seed, Classes classes) {
+struct OpenOptions {
+  int64_t text_context;
+  uint64_t seed;
+  Classes classes;
+};
+
+DataPair open_unchecked(const spec::DataSection& section, const std::vector<DataFile>& files,
+                        const OpenOptions& options) {
   switch (section.format) {
     case spec::DataFormat::idx:
-      return images(open_idx(section), section, classes);
+      return images(idx_tables(files), section, options.classes);
     case spec::DataFormat::cifar10:
-      return images(open_cifar(section, Cifar::ten), section, classes);
+      return images(cifar_tables(files, Cifar::ten), section, options.classes);
     case spec::DataFormat::cifar100:
-      return images(open_cifar(section, Cifar::hundred), section, classes);
+      return images(cifar_tables(files, Cifar::hundred), section, options.classes);
     case spec::DataFormat::hdf5:
-      return images(open_hdf5(section), section, classes);
+      return images(hdf5_tables(files), section, options.classes);
     case spec::DataFormat::text:
-      return open_text(section, text_context, classes);
+      return open_text(files,
+                       {.holdout = section.holdout, .context = options.text_context, .classes = options.classes});
     case spec::DataFormat::synthetic:
-      return open_synthetic(section, seed, classes);
+      return open_synthetic(section, options.seed, options.classes);
   }
   throw Error(Fault::bug, "unknown data format");
 }
@@ -72,7 +72,12 @@ std::string describe(const SampleShape& shape) { return fmt::format("[{}]", fmt:
 }  // namespace
 
 DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed, Classes classes) {
-  DataPair pair = with_context("data", [&] { return open_unchecked(section, text_context, seed, classes); });
+  DataPair pair = with_context("data", [&] {
+    std::vector<DataFile> files = open_files(file_names(section));
+    DataPair opened = open_unchecked(section, files, {text_context, seed, classes});
+    opened.files = std::move(files);
+    return opened;
+  });
   if (pair.train->size() == 0) throw Error(Fault::corrupt, "data: the training set is empty");
   if (pair.test && pair.test->shape() != pair.train->shape()) {
     throw Error::make(Fault::mismatch, "data: training samples have shape {}, test samples {}",

@@ -35,27 +35,21 @@ void check_tokens(const FileBytes& file, const std::string& path, int64_t classe
       .advise("leave out model.classes, for all 256, or set it above the largest byte");
 }
 
-DataPair open_text(const spec::DataSection& section, int64_t context, std::optional<int64_t> classes) {
-  if (section.path.empty()) throw Error(Fault::spec, "data.format = \"text\" needs data.path, the text's file");
-  const auto make = [context](const FileBytes& file, TextDataset::Part part, const std::string& path) {
-    return std::make_unique<TextDataset>(file, part, context, path);
+DataPair open_text(const std::vector<DataFile>& files, const TextOptions& options) {
+  if (options.classes)
+    for (const DataFile& file : files) check_tokens(file.content, file.path, *options.classes);
+  const auto make = [&](const DataFile& file, TextDataset::Part part) {
+    return std::make_unique<TextDataset>(file.content, part, options.context, file.path);
   };
-  const auto open = [classes](const std::string& path) {
-    FileBytes file = FileBytes::open(path);
-    if (classes) check_tokens(file, path, *classes);
-    return file;
-  };
-  const FileBytes text = open(section.path);
-  const bool held_out = section.test_path.empty() && section.holdout > 0;
-  const size_t test_bytes = held_out ? static_cast<size_t>(static_cast<double>(text.size()) * section.holdout) : 0;
-  const size_t split = text.size() - test_bytes;
+  const DataFile& text = files.front();
+  const size_t bytes = text.content.size();
+  const bool held_out = files.size() == 1 && options.holdout > 0;
+  const size_t test_bytes = held_out ? static_cast<size_t>(static_cast<double>(bytes) * options.holdout) : 0;
+  const size_t split = bytes - test_bytes;
   DataPair pair;
-  pair.train = make(text, {0, split}, section.path);
-  if (held_out) pair.test = make(text, {split, text.size()}, section.path);
-  if (!section.test_path.empty()) {
-    const FileBytes test = open(section.test_path);
-    pair.test = make(test, {0, test.size()}, section.test_path);
-  }
+  pair.train = make(text, {0, split});
+  if (held_out) pair.test = make(text, {split, bytes});
+  if (files.size() > 1) pair.test = make(files[1], {0, files[1].content.size()});
   return pair;
 }
 

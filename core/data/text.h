@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "core/data/data_files.h"
 #include "core/data/dataset.h"
-#include "core/data/file_bytes.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::data {
@@ -37,8 +37,13 @@ class TextDataset : public Dataset {
 // fewer than 256.
 void check_tokens(const FileBytes& file, const std::string& path, int64_t classes);
 
-// data.path for training; data.test_path for the test set where given, else the last floor(holdout * bytes) bytes of
-// data.path, which training then leaves out. `classes`: of the model, where the spec says so; all tokens are checked.
-DataPair open_text(const spec::DataSection& section, int64_t context, std::optional<int64_t> classes);
+// The first of `files` for training; the second one for the test set where there is one, else the last
+// floor(holdout * bytes) bytes of the first, which training then leaves out.
+struct TextOptions {
+  double holdout = 0;
+  int64_t context = 0;
+  std::optional<int64_t> classes;  // of the model, where the spec says so; all tokens are checked
+};
+DataPair open_text(const std::vector<DataFile>& files, const TextOptions& options);
 
 }  // namespace estrain::data
