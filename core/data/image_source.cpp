@@ -16,13 +16,23 @@ void ImageTable::append(Block block, const std::vector<int64_t>& labels, std::st
 void ImageTable::set_classes(int64_t classes) {
   const auto outside = std::ranges::find_if(labels_, [=](int64_t label) { return label < 0 || label >= classes; });
   if (outside != labels_.end()) {
-    const int64_t index = outside - labels_.begin();
-    const Segment& segment = segment_of(index);
-    throw Error::make(Fault::corrupt, "{}: label {} of sample {} is out of range: there are {} classes (0 to {})",
-                      segment.label_source, *outside, index - segment.begin, classes, classes - 1)
+    throw Error::make(Fault::corrupt, "{} is out of range: there are {} classes (0 to {})",
+                      place_of(outside - labels_.begin()), classes, classes - 1)
         .advise("correct the labels, or set model.classes above the largest of them");
   }
   classes_ = classes;
+}
+
+void ImageTable::take_classes_of_labels() {
+  if (classes_ <= most_classes) return set_classes(classes_);
+  const int64_t index = std::ranges::max_element(labels_) - labels_.begin();
+  throw Error::make(Fault::corrupt, "{} is out of range: there are at most {} classes", place_of(index), most_classes)
+      .advise("correct the labels");
+}
+
+std::string ImageTable::place_of(int64_t index) const {
+  const Segment& segment = segment_of(index);
+  return fmt::format("{}: label {} of sample {}", segment.label_source, label(index), index - segment.begin);
 }
 
 const ImageTable::Segment& ImageTable::segment_of(int64_t index) const {

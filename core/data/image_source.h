@@ -19,6 +19,10 @@ struct ImageLayout {
   size_t bytes() const { return static_cast<size_t>(elements()) * (type == PixelType::u8 ? 1 : sizeof(float)); }
 };
 
+// Where model.classes is not given, the largest label says how many classes there are. It may say no more than
+// model.classes may: a wrong label, 999999999 say, would ask for a model that no memory holds.
+constexpr int64_t most_classes = 1'000'000;
+
 // Thread-safe: readers call pixels() and label() at once.
 class ImageSource {
  public:
@@ -49,6 +53,8 @@ class ImageTable : public ImageSource {
 
   // Throws Fault::corrupt with file, index and value of the first label outside [0, classes).
   void set_classes(int64_t classes);
+  // As many as the labels say. Throws as set_classes where one says more than most_classes.
+  void take_classes_of_labels();
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   ImageLayout layout() const override { return layout_; }
@@ -63,6 +69,7 @@ class ImageTable : public ImageSource {
     std::string label_source;
   };
   const Segment& segment_of(int64_t index) const;
+  std::string place_of(int64_t index) const;  // "FILE: label 7 of sample 3"
 
   ImageLayout layout_;
   int64_t classes_ = 0;

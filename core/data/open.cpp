@@ -33,7 +33,11 @@ Tables hdf5_tables(const std::vector<DataFile>& files) {
 }
 
 DataPair images(Tables tables, const spec::DataSection& section, Classes classes) {
-  tables.train->set_classes(classes.value_or(tables.train->classes()));
+  if (classes) {
+    tables.train->set_classes(*classes);
+  } else {
+    tables.train->take_classes_of_labels();
+  }
   if (tables.test) tables.test->set_classes(tables.train->classes());
   DataPair pair;
   pair.train = std::make_unique<ImageDataset>(std::move(tables.train), section);

@@ -20,13 +20,19 @@ namespace {
 using Findings = std::vector<Finding>;
 
 constexpr size_t kTextBytesLookedAt = size_t{64} << 20;
-constexpr int64_t kMostClassesCounted = 1'000'000;
 
-// Labels lie in [0, classes), because `from` says so.
+// Labels lie in [0, classes).
 struct LabelRange {
   int64_t classes;
-  std::string from;
+  std::string why;
+  bool is_known = true;  // else how many classes there are is not: that is the most there may be
 };
+
+LabelRange range_by(const std::string& source, int64_t classes) {
+  return {classes, fmt::format("there are {} classes (0 to {}), say {}", classes, classes - 1, source)};
+}
+
+LabelRange widest_range() { return {most_classes, fmt::format("there are at most {} classes", most_classes), false}; }
 
 void check_labels(const LabelledFile& file, const LabelRange& range, Findings& findings) {
   const auto outside = [&](int64_t label) { return label < 0 || label >= range.classes; };
@@ -34,11 +40,10 @@ void check_labels(const LabelledFile& file, const LabelRange& range, Findings& f
   if (first == file.labels->end()) return;
   findings.push_back(Finding::user_error(
       "labels",
-      fmt::format("{}: {} of {} labels are out of range, the first is {} of sample {}: there are {} classes (0 to {}), "
-                  "say {}",
-                  file.label_source, std::ranges::count_if(*file.labels, outside), file.labels->size(), *first,
-                  first - file.labels->begin(), range.classes, range.classes - 1, range.from),
-      "correct the labels, or set model.classes above the largest of them"));
+      fmt::format("{}: {} of {} labels are out of range, the first is {} of sample {}: {}", file.label_source,
+                  std::ranges::count_if(*file.labels, outside), file.labels->size(), *first,
+                  first - file.labels->begin(), range.why),
+      range.is_known ? "correct the labels, or set model.classes above the largest of them" : "correct the labels"));
 }
 
 void check_count(const LabelledFile& file, Findings& findings) {
@@ -60,7 +65,7 @@ std::optional<std::vector<int64_t>> all_labels(const ScannedSet& set) {
 
 // Classes that never occur are no fault, but labels that count from 1 look like this.
 void check_occurrence(const std::vector<int64_t>& labels, int64_t classes, Findings& findings) {
-  if (labels.empty() || classes < 1 || classes > kMostClassesCounted) return;
+  if (labels.empty() || classes < 1) return;
   std::vector<bool> occurs(static_cast<size_t>(classes), false);
   for (const int64_t label : labels)
     if (label >= 0 && label < classes) occurs[static_cast<size_t>(label)] = true;
@@ -116,11 +121,13 @@ void check_shapes(const std::vector<ScannedSet>& sets, const spec::DataSection& 
 std::optional<LabelRange> label_range(const spec::DataSection& section,
                                       const std::optional<std::vector<int64_t>>& train,
                                       std::optional<int64_t> model_classes) {
-  if (section.format == spec::DataFormat::cifar10) return LabelRange{10, "CIFAR-10"};
-  if (section.format == spec::DataFormat::cifar100) return LabelRange{100, "CIFAR-100"};
-  if (model_classes) return LabelRange{*model_classes, "model.classes"};
+  if (section.format == spec::DataFormat::cifar10) return range_by("CIFAR-10", 10);
+  if (section.format == spec::DataFormat::cifar100) return range_by("CIFAR-100", 100);
+  if (model_classes) return range_by("model.classes", *model_classes);
   if (!train || train->empty()) return std::nullopt;
-  return LabelRange{std::max<int64_t>(std::min(std::ranges::max(*train), INT64_MAX - 1) + 1, 1), "the training labels"};
+  const int64_t largest = std::ranges::max(*train);
+  if (largest >= most_classes) return widest_range();
+  return range_by("the training labels", std::max<int64_t>(largest + 1, 1));
 }
 
 void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const spec::DataSection& section,
@@ -135,9 +142,10 @@ void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const spec
     }
     check_not_empty(set, scan.findings);
   }
-  if (train_labels && range) check_occurrence(*train_labels, range->classes, scan.findings);
+  const bool known = range && range->is_known;
+  if (train_labels && known) check_occurrence(*train_labels, range->classes, scan.findings);
   check_shapes(sets, section, scan.findings);
-  scan.classes = model_classes.value_or(range ? range->classes : 0);
+  scan.classes = model_classes.value_or(known ? range->classes : 0);
   scan.train_samples = images_of(train);
   if (train.layout) scan.stored_shape = {train.layout->channels, train.layout->height, train.layout->width};
 }

@@ -1,8 +1,12 @@
 // Data files whose headers announce what cannot be: sizes whose products overflow, more data than the file holds.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <hdf5.h>
 
+#include <algorithm>
+
 #include "core/data/dataset.h"
+#include "core/data/scan.h"
 #include "core/h5/file.h"
 #include "data_files.h"
 #include "unwritten_dataset.h"
@@ -63,23 +67,52 @@ TEST_CASE("idx: sizes whose product overflows are corrupt, beside a zero too") {
 TEST_CASE("hdf5: a label above all numbers of classes is out of range") {
   const DataFolder folder;
   const std::string path = folder / "a.h5";
-  {
+  for (const int64_t label : {int64_t{INT64_MAX}, int64_t{999'999'999}, int64_t{1'000'000}}) {
     h5::File file = h5::File::create(path);
     {
       h5::Group root = file.root();
       const std::string pixels(8, '\1');
-      const std::vector<int64_t> labels = {0, INT64_MAX};
+      const std::vector<int64_t> labels = {0, label};
       root.create_dataset("images", h5::Type::u8, {2, 2, 2}).write(h5::Type::u8, pixels.data());
       root.create_dataset("labels", h5::Type::i64, {2}).write(h5::Type::i64, labels.data());
     }
     file.close();
+    spec::DataSection section;
+    section.format = spec::DataFormat::hdf5;
+    section.path = path;
+    const Error error = error_of([&] { open(section, 0, 0); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(contains(error.message(), fmt::format("{}: labels: label {} of sample 1 is out of range: there are at most "
+                                                "1000000 classes",
+                                                path, label)));
+    const DataScan found = scan(section, 0);
+    CHECK(found.classes == 0);
+    CHECK(std::ranges::any_of(found.findings, [&](const Finding& finding) {
+      return finding.severity == Severity::error &&
+             contains(finding.seen,
+                      fmt::format("{}: labels: 1 of 2 labels are out of range, the first is {} of sample 1: "
+                                  "there are at most 1000000 classes",
+                                  path, label));
+    }));
   }
+}
+
+TEST_CASE("hdf5: as many classes as model.classes may say, by labels") {
+  const DataFolder folder;
   spec::DataSection section;
   section.format = spec::DataFormat::hdf5;
-  section.path = path;
-  const Error error = error_of([&] { open(section, 0, 0); });
-  CHECK(error.fault() == Fault::corrupt);
-  CHECK(contains(error.message(), "label 9223372036854775807 of sample 1 is out of range"));
+  section.path = folder / "a.h5";
+  h5::File file = h5::File::create(section.path);
+  {
+    h5::Group root = file.root();
+    const std::string pixels(8, '\1');
+    const std::vector<int64_t> labels = {0, 999'999};
+    root.create_dataset("images", h5::Type::u8, {2, 2, 2}).write(h5::Type::u8, pixels.data());
+    root.create_dataset("labels", h5::Type::i64, {2}).write(h5::Type::i64, labels.data());
+  }
+  file.close();
+  CHECK(open(section, 0, 0).train->classes() == 1'000'000);
+  CHECK(scan(section, 0).classes == 1'000'000);
 }
 
 }  // namespace
