@@ -45,7 +45,7 @@ Progress Launcher::progress() {
   if (per_step > 0) {
     now.samples_per_second = static_cast<double>(manifest_->samples_per_epoch) /
                              static_cast<double>(manifest_->batches_per_epoch) / per_step;
-    now.seconds_left = per_step * static_cast<double>(now.total_steps - now.step);
+    now.seconds_left = seconds_until_done(now, per_step);
   }
   return now;
 }

@@ -4,6 +4,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "core/base/child_process.h"
 #include "core/base/clock.h"
 
@@ -14,6 +17,10 @@ std::string format_duration(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+double seconds_until_done(const Progress& progress, double seconds_per_step) {
+  return seconds_per_step * static_cast<double>(std::max<int64_t>(0, progress.total_steps - progress.step));
 }
 
 std::string format_progress(const Progress& progress) {

@@ -20,6 +20,9 @@ struct Progress {
   std::optional<double> seconds_left;
 };
 
+// Until the last step, at this speed; none where there is no step left.
+double seconds_until_done(const Progress& progress, double seconds_per_step);
+
 std::string format_progress(const Progress& progress);
 std::string format_duration(double seconds);  // "42 s", "3 min 05 s", "2 h 10 min"
 

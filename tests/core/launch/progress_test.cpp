@@ -151,5 +151,14 @@ TEST_CASE("a dumb terminal gets no escape sequence") {
   CHECK(output.text().find('\033') == std::string::npos);
 }
 
+TEST_CASE("the time that is left is never negative") {
+  Progress progress;
+  progress.step = 90;
+  progress.total_steps = 100;
+  CHECK(seconds_until_done(progress, 0.5) == 5);
+  progress.step = 120;  // the number of steps has been lowered
+  CHECK(seconds_until_done(progress, 0.5) == 0);
+}
+
 }  // namespace
 }  // namespace estrain::launch
