@@ -20,6 +20,7 @@ struct CheckpointMeta {
   std::string devices;          // of the stage that wrote it: "cpu,cpu:avx2"
   std::string cpu;              // vendor, model and capability of the host
   std::string algorithms{};     // text of algorithms.jsonl: which algorithm computes what on GPUs
+  std::string data{};           // JSON: identity of the data files; empty: there are none, or not known
 
   bool operator==(const CheckpointMeta&) const = default;
 };

@@ -15,7 +15,8 @@ std::string Manifest::to_json() const {
               {"batch", batch},
               {"total_steps", total_steps},
               {"parameter_count", parameter_count},
-              {"processor", processor}}
+              {"processor", processor},
+              {"data", data}}
       .dump();
 }
 
@@ -31,6 +32,7 @@ Manifest Manifest::from_json(std::string_view text) {
   manifest.total_steps = json.at("total_steps");
   manifest.parameter_count = json.at("parameter_count");
   manifest.processor = json.at("processor");
+  manifest.data = json.at("data");
   return manifest;
 }
 

@@ -20,6 +20,7 @@ struct Manifest {
   int64_t total_steps = 0;                // at which the job is done
   int64_t parameter_count = 0;            // scalars
   std::string processor;                  // "AuthenticAMD, <model>, AVX512": what D1's bits hold for
+  std::string data;                       // CheckpointMeta::data, of the files that the builder trains on
 
   std::string to_json() const;
   static Manifest from_json(std::string_view text);

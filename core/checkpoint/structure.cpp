@@ -30,7 +30,10 @@ DType dtype_of(const h5::Dataset& dataset) {
   }
 }
 
-int64_t format_version_for(const CheckpointMeta& meta) { return meta.algorithms.empty() ? 1 : 2; }
+int64_t format_version_for(const CheckpointMeta& meta) {
+  if (!meta.data.empty()) return 3;
+  return meta.algorithms.empty() ? 1 : 2;
+}
 
 void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("format", format_name);
@@ -44,11 +47,13 @@ void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("stages", meta.stages);
   root.set_string("devices", meta.devices);
   root.set_string("cpu", meta.cpu);
-  if (!meta.algorithms.empty()) root.set_string("algorithms", meta.algorithms);
+  const int64_t version = format_version_for(meta);
+  if (version >= 2) root.set_string("algorithms", meta.algorithms);
   root.set_u64("checksum", 0);
   h5::Group data = root.create_group("data");
   data.set_i64("epoch", meta.epoch.value);
   data.set_i64("samples", meta.samples);
+  if (version >= 3) data.set_string("files", meta.data);
 }
 
 CheckpointMeta read_meta(const h5::Group& root) {
@@ -70,7 +75,8 @@ CheckpointMeta read_meta(const h5::Group& root) {
           .stages = root.get_string("stages"),
           .devices = root.get_string("devices"),
           .cpu = root.get_string("cpu"),
-          .algorithms = version >= 2 ? root.get_string("algorithms") : ""};
+          .algorithms = version >= 2 ? root.get_string("algorithms") : "",
+          .data = version >= 3 ? data.get_string("files") : ""};
 }
 
 std::vector<std::string> lines_about(const StateLayout& layout, const std::vector<uint64_t>& digests) {
@@ -93,7 +99,9 @@ uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const s
       "stages={}\ndevices={}\ncpu={}\n",
       format_version_for(meta), meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests,
       std::bit_cast<uint64_t>(meta.lr), meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu);
-  if (!meta.algorithms.empty()) text += fmt::format("algorithms={}\n", meta.algorithms);
+  const int64_t version = format_version_for(meta);
+  if (version >= 2) text += fmt::format("algorithms={}\n", meta.algorithms);
+  if (version >= 3) text += fmt::format("files={}\n", meta.data);
   for (const std::string& line : lines_about(layout, digests)) text += line;
   return kernels::digest(text.data(), text.size());
 }

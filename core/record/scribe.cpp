@@ -113,6 +113,7 @@ class Saver {
     read_what_changed();
     meta.changes = changes_;
     meta.cpu = manifest_.processor;
+    meta.data = manifest_.data;
     meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
     meta.stages = stages_.to_json();
     meta.devices = stages_.devices();

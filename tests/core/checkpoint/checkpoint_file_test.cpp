@@ -58,6 +58,27 @@ TEST_CASE("algorithms make a file of format 2, which is as well kept; without th
   }
 }
 
+TEST_CASE("the identity of data files makes a file of format 3, and is under its checksum") {
+  const ScratchFolder folder;
+  const State state = filled(small_layout());
+  CheckpointMeta meta = sample_meta();
+  meta.data = "[" + std::string(200'000, 'x') + "]";
+  for (const char* algorithms : {"", "{}\n"}) {
+    meta.algorithms = algorithms;
+    write_checkpoint(folder / "a.h5", state.layout, state.bytes(), meta);
+    CHECK(CheckpointFile::open(folder / "a.h5").meta() == meta);
+    h5::File file = h5::File::open_for_update(folder / "a.h5");
+    h5::Group root = file.root(), data = root.group("data");
+    CHECK(root.get_i64("format_version") == 3);
+    CHECK(data.get_string("files") == meta.data);
+    CHECK_NOTHROW(require_checksum(root, read_structure(root)));
+    data.set_string("files", "[]");
+    const Structure edited = read_structure(root);
+    CHECK(edited.meta.data == "[]");
+    CHECK(error_of([&] { require_checksum(root, edited); }).fault() == Fault::corrupt);
+  }
+}
+
 TEST_CASE("a file of a later format is refused, and says so") {
   h5::Image image = h5::Image::create({});
   h5::Group root = image.root();
