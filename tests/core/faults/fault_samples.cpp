@@ -109,6 +109,11 @@ std::vector<FaultSample> fault_samples() {
        user, false, 1,
        "exit status 127; its log says \"estrain: error while loading shared libraries: libhdf5.so.103: cannot open "
        "shared object file: No such file or directory\""},
+      {"data_changed",
+       reported(Fault::mismatch, "the data have changed since the run began: /x/no such dataset.txt: 9 bytes, were 5"),
+       user, false, 1,
+       "exit status 1; it reported \"the data have changed since the run began: /x/no such dataset.txt: 9 bytes, were "
+       "5\""},
       {"output_node_error", reported(Fault::mismatch, "model.h5: no such dataset: /fc.weight"), user, false, 1,
        "exit status 1; it reported \"model.h5: no such dataset: /fc.weight\""},
       {"model_checkpoint_error",
