@@ -93,6 +93,8 @@ class Search {
     search_own_records();
     require_something_compared();
     result_.changes = change_log_difference(a_.changes, b_.changes, last_compared());
+    result_.a.changes = changes_in_words(a_.changes, last_compared());
+    result_.b.changes = changes_in_words(b_.changes, last_compared());
     if (result_.difference) describe(*result_.difference);
     return std::move(result_);
   }

@@ -50,6 +50,7 @@ struct SideSummary {
   std::vector<UnreadableCheckpoint> unreadable;
   std::vector<Step> recorded;  // its checkpoints found to be what was recorded at their step
   std::vector<Stage> stages;
+  std::vector<std::string> changes;  // of its job while it ran, by its change log, a sentence each
   std::string processor;  // by its checkpoints: at the step of the difference, or the last one; empty if not known
 };
 

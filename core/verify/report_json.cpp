@@ -44,6 +44,7 @@ Json side_json(const SideSummary& side) {
           {"steps", side.steps},
           {"short_file", side.short_file},
           {"recorded", steps_json(side.recorded)},
+          {"changes", side.changes},
           {"processor", side.processor},
           {"unreadable", unreadable}};
 }

@@ -40,6 +40,8 @@ void add_sides(const Comparison& comparison, std::string& text) {
   if (comparison.steps > 0 && comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
     text += fmt::format("  A has {}, B {}: compared the {} in common\n", plural(comparison.a.steps, "step"),
                         comparison.b.steps, comparison.steps);
+  for (const auto& [name, side] : {std::pair("A", &comparison.a), std::pair("B", &comparison.b)})
+    for (const std::string& change : side->changes) text += fmt::format("  {}: {}\n", name, change);
   for (const SideSummary* side : {&comparison.a, &comparison.b}) {
     if (!side->short_file.empty()) text += fmt::format("  {}\n", side->short_file);
     for (const UnreadableCheckpoint& damaged : side->unreadable)

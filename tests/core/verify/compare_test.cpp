@@ -355,6 +355,30 @@ TEST_CASE("specs and change logs that differ are said up front") {
   CHECK(contains(to_text(comparison), "made from specs that differ in what defines the bits: job.seed\n"));
 }
 
+TEST_CASE(
+    "a run whose data were changed and accepted says so, from which step on; where the file lay is no difference") {
+  const TwoRuns runs;
+  const auto change = [](const std::string& time, const std::string& path, int64_t step) {
+    return Json{{"time", time},        {"change", "data"}, {"step", step},
+                {"is", {{"size", 9}}}, {"path", path},     {"words", path + ": 9 bytes, were 5"}}
+               .dump() +
+           "\n";
+  };
+  FakeRun{.changes = change("t", "/x/a.txt", 3) + change("t", "/x/a.txt", 99)}.write(runs.a);
+  FakeRun{.changes = change("u", "/y/a.txt", 3)}.write(runs.b);
+  const Comparison comparison = compare(runs.a, runs.b);
+  CHECK(comparison.identical());
+  CHECK(comparison.changes == "");
+  const std::string text = to_text(comparison);
+  CHECK(contains(text, "  A: after step 3 on other data, as accepted: /x/a.txt: 9 bytes, were 5\n"));
+  CHECK(contains(text, "  B: after step 3 on other data, as accepted: /y/a.txt: 9 bytes, were 5\n"));
+  CHECK_FALSE(contains(text, "after step 99"));
+  CHECK(to_json(comparison).at("a").at("changes") == Json(comparison.a.changes));
+  FakeRun{.changes = "no JSON\n{\"step\":2}\n"}.write(runs.b);
+  CHECK(compare(runs.a, runs.b).b.changes ==
+        std::vector<std::string>{"a change of the job: no JSON", "a change of the job: {\"step\":2}"});
+}
+
 TEST_CASE("another number of ESTs is no difference of bits but of jobs") {
   const TwoRuns runs;
   FakeRun{}.write(runs.a);
