@@ -40,6 +40,8 @@ void add_train(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)")->check(not_empty());
   verb->add_flag("--resume", request.resume, "Go on from the newest valid checkpoint of the run directory");
+  verb->add_flag("--accept-data", request.accept_data,
+                 "With --resume: go on though data files have changed; noted in changes.jsonl");
   verb->add_option("--set", request.overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);

@@ -23,7 +23,7 @@ namespace {
 struct Arguments {
   std::string run, checkpoint, device;
   int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
-  bool builds = false, less_memory = false, allow_mixed = false, cuda_streams = false;
+  bool builds = false, accepts_data = false, less_memory = false, allow_mixed = false, cuda_streams = false;
 };
 
 using RunWorker = void (*)(train::WorkerSetup*);
@@ -43,6 +43,7 @@ int work(const Arguments& arguments) {
     setup.doorbell = arguments.doorbell;
     setup.builds = arguments.builds;
     setup.checkpoint = arguments.checkpoint;
+    setup.accepts_data = arguments.accepts_data;
     setup.device = arguments.device;
     setup.libraries = library_folder();
     setup.allow_mixed = arguments.allow_mixed;
@@ -81,6 +82,7 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_flag("--allow-mixed", arguments->allow_mixed);
   verb->add_flag("--cuda-streams", arguments->cuda_streams);
   verb->add_flag("--builds", arguments->builds);
+  verb->add_flag("--accept-data", arguments->accepts_data);
   verb->add_flag("--less-memory", arguments->less_memory);
   verb->add_option("--checkpoint", arguments->checkpoint);
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });

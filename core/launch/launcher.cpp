@@ -48,6 +48,7 @@ Launcher::Launcher(LaunchPlan plan)
       library_(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
       checkpoint_(std::move(plan.checkpoint)),
       checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
+      accepts_data_(plan.accepts_data),
       from_step_(plan.from_step),
       printer_(spec_.logging.every_seconds),
       faults_(faults::FaultTable::with_rules_of(plan.fault_rules, spec_.recovery.rules)) {
@@ -69,6 +70,7 @@ Launcher::Launcher(LaunchPlan plan)
     WorkerStart start = worker_start(plan.devices[i]);
     start.builds = i == 0;
     if (start.builds) start.checkpoint = checkpoint_;
+    start.accepts_data = start.builds && accepts_data_;
     state_.workers.push_back(start_worker(directory_, state_.shared, start));
     state_.workers.back().ests = ranges[i];
   }

@@ -57,7 +57,9 @@ struct LaunchPlan {
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
   int64_t from_step = 0;
-  std::string fault_rules;  // text of the user's own
+  std::string fault_rules;     // text of the user's own
+  bool accepts_data = false;   // though the data files are others than the checkpoint's
+  std::string changes;         // of changes.jsonl, up to from_step
   UniqueFd lock;
 };
 
@@ -209,6 +211,7 @@ class Launcher {
   UniqueFd memory_fd_, doorbell_, lock_, spec_fd_, library_, signals_;
   std::string checkpoint_;  // the builder's
   std::string checkpoint_cpu_;
+  bool accepts_data_ = false;  // the builder: other files than the checkpoint's
   int64_t from_step_ = 0;
   std::unique_ptr<comm::JobMemory> memory_;
   std::optional<checkpoint::Manifest> manifest_;

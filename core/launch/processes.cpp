@@ -39,6 +39,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--device",       start.device.kind};
   options.same_program = true;
   if (start.builds) options.arguments.emplace_back("--builds");
+  if (start.accepts_data) options.arguments.emplace_back("--accept-data");
   if (start.less_memory) options.arguments.emplace_back("--less-memory");
   if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");
   if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");

@@ -49,6 +49,7 @@ struct WorkerStart {
   spec::JobSection job;
   bool builds = false;        // lays out the shared memory and fills in the state
   std::string checkpoint;     // the builder starts from it; empty: from the job's seed
+  bool accepts_data = false;  // the builder: data files that are others than the checkpoint's
   bool less_memory = false;   // one reader thread, one mini-batch ahead, whatever the spec says
   bool allow_mixed = false;   // whatever the GPU is beside those of the run
   bool cuda_streams = false;  // the state has a place for the ESTs' CUDA generators

@@ -167,6 +167,7 @@ void Launcher::start_lost_workers() {
       WorkerStart start = worker_start(worker.device);
       start.builds = !is_built && &worker == &state_.workers.front();
       if (start.builds) start.checkpoint = checkpoint_;
+      start.accepts_data = start.builds && accepts_data_;
       const EstRange ests = worker.ests;
       worker = start_worker(directory_, state_.shared, start);
       worker.ests = ests;

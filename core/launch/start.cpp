@@ -13,6 +13,7 @@
 #include "core/host/allocation.h"
 #include "core/launch/early_checks.h"
 #include "core/launch/operator_probe.h"
+#include "core/launch/resumed_data.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "core/spec/defaults.h"
@@ -161,6 +162,26 @@ void decide_determinism(const RunDirectory& directory, const Begun& begun, Launc
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);
 }
 
+// The data are those of the checkpoint, or what has changed is noted as a change of the run.
+void settle_data(const RunDirectory& directory, const checkpoint::CheckpointMeta& meta, LaunchPlan& plan) {
+  plan.changes = meta.changes;
+  if (meta.data.empty()) {
+    if (!data::file_names(plan.spec.data).empty())
+      fmt::print(stderr, "{}: the checkpoint does not say what its data files were: they are taken as they are\n",
+                 directory.path());
+    return;
+  }
+  const std::vector<data::DataChange> changes = changes_since(meta.data, plan.spec.data);
+  if (!changes.empty() && !plan.accepts_data) throw data::changed_data(changes).within(directory.path());
+  plan.accepts_data = !changes.empty();
+  plan.changes += change_log_lines(changes, meta.step);
+  for (const data::DataChange& change : changes) {
+    directory.log_event("data_accepted", {{"step", meta.step.value}, {"what", change.in_words()}});
+    fmt::print(stderr, "{}: goes on from step {} with other data, as accepted: {}\n", directory.path(), meta.step,
+               change.in_words());
+  }
+}
+
 void choose_checkpoint(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   const checkpoint::NewestCheckpoint& newest = begun.newest;
   for (const checkpoint::SkippedCheckpoint& skipped : newest.skipped) {
@@ -175,6 +196,7 @@ void choose_checkpoint(const RunDirectory& directory, const Begun& begun, Launch
     return;
   }
   refuse_other_checkpoint(*newest.file, plan.spec);
+  settle_data(directory, newest.file->meta(), plan);
   plan.checkpoint = newest.file->path();
   plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
@@ -220,7 +242,10 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
 }  // namespace
 
 LaunchPlan plan_launch(const StartRequest& request) {
+  if (request.accept_data && !request.resume)
+    throw Error(Fault::usage, "--accept-data belongs to --resume: a new run takes its data as they are");
   LaunchPlan plan;
+  plan.accepts_data = request.accept_data;
   plan.allow_mixed = request.allow_mixed;
   plan.oversubscribe = request.oversubscribe;
   plan.grace_seconds = request.grace_seconds;
@@ -261,7 +286,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
     mend_records(directory, plan);
   }
   directory.write_spec(plan.spec);
-  if (!read_file_if_present(directory.changes())) write_file_atomically(directory.changes(), "");
+  if (read_file_if_present(directory.changes()) != plan.changes)
+    write_file_atomically(directory.changes(), plan.changes);
   plan.lock = held.release();
   return plan;
 }

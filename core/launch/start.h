@@ -15,6 +15,7 @@ struct StartRequest {
   std::string run;        // empty: runs/<job name>
   std::vector<std::string> overrides;
   bool resume = false;
+  bool accept_data = false;  // with `resume`: go on though the data files are others than the checkpoint's
   bool allow_mixed = false;
   bool oversubscribe = false;  // several workers on one GPU
   double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
@@ -23,8 +24,8 @@ struct StartRequest {
 // What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
 // of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys
-// where a resumed run's spec has changed in what defines bits; Fault::io and corrupt from the run directory. Then the
-// run is as it was.
+// where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its
+// data have changed; Fault::io and corrupt from the run directory. Then the run is as it was.
 LaunchPlan plan_launch(const StartRequest& request);
 
 }  // namespace estrain::launch

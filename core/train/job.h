@@ -38,6 +38,8 @@ class Job {
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
   // What D1's bits hold for, as the device that builds the state says.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
+  // What its data files are: the identity's JSON.
+  void set_data(std::string identity) { manifest_.data = std::move(identity); }
 
   // Parameters and buffers in state_dict order, tied ones once.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }

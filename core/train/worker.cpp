@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/data/identity.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
@@ -47,15 +48,31 @@ void require_same_builds(comm::MemoryHeader& run) {
                      "estrain's or LibTorch's part for CUDA");
 }
 
+using Checkpoint = std::optional<checkpoint::CheckpointFile>;
+
+// Of a run that begins, what it finds; of one that goes on, that of the checkpoint, unless other files are accepted.
+data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
+  if (!file || file->meta().data.empty() || accepts_data) return data::identify(files);
+  return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
+}
+
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
+  Checkpoint file;
+  if (!setup.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.checkpoint);
+  job.set_data(data_of_run(job.data().files, file, setup.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
-  if (setup.checkpoint.empty()) return write_first_state(job, memory.state(0));
-  const auto file = checkpoint::CheckpointFile::open(setup.checkpoint);
-  const int64_t step = file.meta().step.value;
-  read_state(file, job, memory.state(static_cast<int>(step & 1)));
-  memory.header().lr[step & 1].store(file.meta().lr);
+  if (!file) return write_first_state(job, memory.state(0));
+  const int64_t step = file->meta().step.value;
+  read_state(*file, job, memory.state(static_cast<int>(step & 1)));
+  memory.header().lr[step & 1].store(file->meta().lr);
   memory.header().committed.store(step);
   memory.header().trained.store(step);
+}
+
+// Every worker's files are the builder's.
+void require_data_of_run(const std::vector<data::DataFile>& files, const comm::JobMemory& memory) {
+  const std::string known = checkpoint::Manifest::from_json(memory.manifest()).data;
+  data::require_same(data::DataIdentity::from_json(known), files);
 }
 
 StageOrder parse_order(const Json& message) {
@@ -144,7 +161,7 @@ void run_worker(WorkerSetup& setup) {
   }
   comm::JobMemory memory(setup.memory);
   require_same_builds(memory.header());
-  const data::DataPair data = setup.data.get();
+  data::DataPair data = setup.data.get();
   const bool draws = setup.builds && setup.checkpoint.empty();
   Job job(setup.spec, data, draws, setup.cuda_streams);
   job.set_processor(device->describe());
@@ -154,7 +171,9 @@ void run_worker(WorkerSetup& setup) {
   } else {
     while (!memory.wait_ready(kGlanceMs)) {
     }
+    require_data_of_run(data.files, memory);
   }
+  data.files.clear();  // the data sets keep what they need of them
   if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);

@@ -26,6 +26,7 @@ struct WorkerSetup {
   comm::MessageSocket launcher;
   bool builds = false;          // lays out the shared memory and fills in the state
   std::string checkpoint;       // the builder starts from it; empty: from the seed
+  bool accepts_data = false;    // the builder: data files that are others than the checkpoint's
   std::string device;           // "cpu", "cpu:avx2", "cuda:0"
   std::string libraries;        // folder of the libraries that devices need
   bool allow_mixed = false;     // a GPU may be of another model than the one that the state was laid out on

@@ -1,0 +1,21 @@
+#pragma once
+// Whether a run that is resumed finds the data that it was trained on, asked before anything is written. The workers
+// ask again, of what they open themselves (core/data/identity.h).
+
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/data/identity.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::launch {
+
+// What has changed of the files that `section` names since `known`, a checkpoint's CheckpointMeta::data, was taken.
+// Reads no file whose stamp is unchanged. Throws Fault::io where one is missing, Fault::corrupt.
+std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section);
+
+// Their lines in changes.jsonl (core/record/FORMAT.md), as accepted at `step`.
+std::string change_log_lines(const std::vector<data::DataChange>& changes, Step step);
+
+}  // namespace estrain::launch
