@@ -137,6 +137,7 @@ class Check {
       report_.update(launch::probe_operators(*job, job_.devices.front(), true));
       job_.size = launch::job_size(report_);
       note_mini_batch();
+      note_short_batches();
       note_determinism();
       note_first_weights();
     } catch (const Error& error) {
@@ -157,6 +158,13 @@ class Check {
                     report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().kind,
                     1e3 * seconds.at("torch").get<double>(), portable,
                     format_bytes(report_.at("memory").at("peak").get<uint64_t>()), format_bytes(job_.size->worker))));
+  }
+
+  void note_short_batches() {
+    if (!report_.contains("short_batch_error")) return;
+    const Json& error = report_.at("short_batch_error");
+    findings_.push_back(Finding::user_error("last batch", error.at("message").get<std::string>(),
+                                            error.at("advice").get<std::string>()));
   }
 
   void note_determinism() {

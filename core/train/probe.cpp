@@ -13,6 +13,7 @@
 #include "core/operators/random_stream.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
+#include "core/train/short_batch.h"
 
 namespace estrain::train {
 namespace {
@@ -74,6 +75,8 @@ Json size_of(const Job& job) {
           {"steps", job.manifest().total_steps}};
 }
 
+Json as_json(const Error& error) { return {{"message", error.message()}, {"advice", error.advice()}}; }
+
 // Takes the initial weights as the run's first worker will. Their file does not keep the rest from being looked at.
 void try_first_state(Job& job, Json& report) {
   constexpr std::align_val_t alignment{64};
@@ -83,7 +86,7 @@ void try_first_state(Job& job, Json& report) {
   try {
     write_first_state(job, state.get());
   } catch (const Error& error) {
-    report["init_error"] = {{"message", error.message()}, {"advice", error.advice()}};
+    report["init_error"] = as_json(error);
   }
 }
 
@@ -99,6 +102,9 @@ void probe(ProbeSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device);
   const Trial trial{job, hooks, *device};
   job.model().train();
+  const std::optional<Error> refusal = refusal_of_short_batch(trial, 0);
+  if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
+  if (refusal) setup.report["short_batch_error"] = as_json(*refusal);
   const data::Batch batch = first_batch(job);
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;

@@ -24,6 +24,7 @@ struct ProbeSetup {
   //  "memory": {"peak", "files", "address_space"}: bytes of this process (core/base/memory_use.h)
   //  "size": {"state_bytes", "gradient_bytes", "batch_bytes", "tensors", "parameters", "digests", "evaluation_samples",
   //           "steps"}: of the job; the first three are of one copy of the state, one slot of gradients, one mini-batch
+  //  "short_batch_error": {"message", "advice"}: where a step has mini-batches of one sample, which the model refuses
   //  "init_error": {"message", "advice"}: where model.init is given and cannot be taken}
   Json report;
 };

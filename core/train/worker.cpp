@@ -15,6 +15,7 @@
 #include "core/operators/portable.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
+#include "core/train/short_batch.h"
 #include "core/train/stage.h"
 
 namespace estrain::train {
@@ -107,6 +108,20 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 
+// What would end the run with its epoch ends it now.
+void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
+  const int64_t step = place.memory.header().committed.load();
+  if (shortest_batch(place.job, step) != 1) return;
+  place.model.read_parameters_of(step);
+  place.model.load_buffers(step);
+  const std::optional<Error> refusal = refusal_of_short_batch({place.job, place.hooks, place.device}, step);
+  if (!refusal) return;
+  if (checkpoint.empty()) throw Error(*refusal);
+  throw refusal->within("this run cannot get to the end of its epoch")
+      .advise(fmt::format("go on in a new run, from this one's weights: model.init = \"{}\", and {}", checkpoint,
+                          refusal->advice()));
+}
+
 // The sign of life of this worker in the stage that it is in. Choosing algorithms takes longer than many a step.
 std::atomic<comm::WorkerPulse*> current_pulse{nullptr};
 
@@ -185,6 +200,7 @@ void run_worker(WorkerSetup& setup) {
   } else if (memory.header().stage_started.load() > 0 || !device->torch_device().is_cpu()) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
+  if (setup.builds) refuse_short_batches(place, setup.checkpoint);
   setup.launcher.send({{"say", "ready"}});
   obey(place, setup.launcher);
 }
