@@ -1,6 +1,7 @@
 """The faults of a chaos run. A fault is a plan (Fault): a kind, a phase to strike in, a step to wait for. Carried out it is a
 shot (Shot): what it hit, in which phase it was seen to hit, and how to tell afterwards, from the run's own records or from
-the end of the process, that it did. Only what can be told that way counts as fired."""
+the end of the process, that it did. Only what can be told that way counts as fired. What the run took for its cause is another
+matter: a wrong one is a failure, however often it is tried."""
 import os
 import resource
 import signal
@@ -16,6 +17,7 @@ PHASES = ["start", "training", "snapshot", "save", "resize", "recovery"]
 STATES = ["starting", "training", "warming", "pausing", "recovering", "ending"]  # that `estrain status` may name
 PATIENCE = 60  # seconds for anything that must come
 MB = 1 << 20
+SHORT_PAUSE = 0.9  # seconds; a launcher takes a worker that is stopped for a second for lost
 
 
 @dataclass
@@ -37,12 +39,21 @@ class Shot:
     launch: int
     pid: int = 0
     evidence: Optional[Callable[[], bool]] = None
+    causes: Optional[list] = None  # that the run may name for process `pid`, none of them if it is empty; None: not checked
     problems: list = field(default_factory=list)
 
+    def wrong_causes(self, run):
+        """What the run says of the process that was hit, and should not. Who lived on may have been hit by another one."""
+        if self.causes is None or (not self.causes and self.pid in run.struck):
+            return []
+        named = [event["cause"] for event in run.events("fault") if event.get("pid") == self.pid]
+        return [f"process {self.pid} was hit by {self.fault.kind}, and the run names {cause} instead of "
+                f"{' or '.join(self.causes) or 'nothing'}" for cause in named if cause not in self.causes]
 
-def process_fault(run, pid, causes=None):
-    """That the run recorded a fault of process `pid`."""
-    return lambda: any(e.get("pid") == pid and (not causes or e["cause"] in causes) for e in run.events("fault"))
+
+def process_fault(run, pid):
+    """That the run recorded a fault of process `pid`, whatever cause it names."""
+    return lambda: any(event.get("pid") == pid for event in run.events("fault"))
 
 
 def more_events(run, name, holds=lambda event: True):
@@ -87,8 +98,8 @@ def strike(run, process, number, survives=False):
 # --- kinds: functions of (run, fault, random) that strike and return the shot, or None where nobody was there to hit
 
 
-def shot_of(run, fault, phase, pid, evidence):
-    return Shot(fault, phase, run.step(), run.launches, pid, evidence)
+def shot_of(run, fault, phase, pid, evidence, causes=None):
+    return Shot(fault, phase, run.step(), run.launches, pid, evidence, causes)
 
 
 def signal_worker(number):
@@ -100,23 +111,27 @@ def signal_worker(number):
         phase = run.phase()
         if not worker or not strike(run, worker, number):
             return None
-        return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, causes))
+        return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid), causes)
 
     return fire
 
 
 def pause_worker(run, fault, random):
-    """A short stop, over before anybody may call it a hang: the run goes on with the same worker."""
+    """A short stop, over before anybody may call it a hang: the run goes on with the same worker. One that this process, on a
+    busy machine, ended too late does not count."""
     worker = pick_worker(run, fault, random)
     phase = run.phase()
+    begin = time.monotonic()
     if not worker or not strike(run, worker, signal.SIGSTOP, survives=True):
         return None
     time.sleep(0.05)
     seen = read_process(worker.pid)
     time.sleep(random.uniform(0.05, 0.3))
     os.kill(worker.pid, signal.SIGCONT)
-    blamed = process_fault(run, worker.pid, ["hung"])
-    return shot_of(run, fault, phase, worker.pid, lambda: seen is not None and seen.state == "T" and not blamed())
+    was_short = time.monotonic() - begin < SHORT_PAUSE
+    shot = shot_of(run, fault, phase, worker.pid, lambda: seen is not None and seen.state == "T" and was_short)
+    shot.causes = [] if was_short else None
+    return shot
 
 
 def signal_scribe(number):
@@ -210,8 +225,8 @@ def order_reader(order, causes):
         done = path.with_name(path.name + ".done")
         run.until(done.exists, 5)
         path.unlink(missing_ok=True)
-        recorded = process_fault(run, worker.pid, causes)
-        return shot_of(run, fault, phase, worker.pid, lambda: done.exists() and recorded())
+        recorded = process_fault(run, worker.pid)
+        return shot_of(run, fault, phase, worker.pid, lambda: done.exists() and recorded(), causes)
 
     return fire
 
@@ -234,7 +249,7 @@ def starve_newcomer(run, fault, random):
         limit_memory(worker.pid, int(random.uniform(0, 10) * MB))
     except OSError:
         return None
-    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid, ["cpu_out_of_memory", "resource_limit"]))
+    return shot_of(run, fault, phase, worker.pid, process_fault(run, worker.pid), ["cpu_out_of_memory", "resource_limit"])
 
 
 def fill_disk(run, fault, random):

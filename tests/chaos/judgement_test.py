@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""What scripts/chaos makes of a run: a scenario whose fault came too late is staged again, and counted; one whose fault was
+taken for another one is a failure at the first attempt, as are wrong bits."""
+import io
+import os
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).parent))
+import campaign  # noqa: E402
+import verdict  # noqa: E402
+from campaign import ATTEMPTS, Campaign, match  # noqa: E402
+from faults import Fault, Shot, process_fault  # noqa: E402
+from jobs import Job  # noqa: E402
+from plans import Plan  # noqa: E402
+
+PID = 4711
+KILL = Fault("worker-kill", "training", 60)
+
+
+class FakeRun:
+    """A run of one worker, PID, that was killed. `happens`: the cause that it records, or None: it was over before."""
+
+    launches = 1
+
+    def __init__(self, happens, phase="training"):
+        self.happens, self.phase, self.struck, self.folder = happens, phase, {PID}, None
+        self.path = self
+
+    def events(self, *_):
+        return [{"event": "fault", "cause": self.happens, "pid": PID}] if self.happens else []
+
+    def shots(self):
+        return [Shot(KILL, self.phase, 60, 1, PID, process_fault(self, PID), ["killed"])] if self.happens else []
+
+    def kill_everybody(self):
+        pass
+
+    def said(self):
+        return ""
+
+
+class Tools:
+    mounted, text = (), ""
+
+    def unmount(self, path):
+        pass
+
+
+def carry_out(runs, strict=True, causes=None, problems=None):
+    """The campaign after these attempts, and how many there were."""
+    with tempfile.TemporaryDirectory() as name:
+        chaos = Campaign(Tools(), Path(name), 1, True)
+        chaos.reference = lambda job: None
+        left, taken = list(runs), []
+
+        def next_run(*_):
+            taken.append(left.pop(0))
+            taken[-1].folder = Path(name) / "run"
+            return taken[-1]
+
+        chaos.disturb = lambda run, plan, chance: (run.shots(), [])
+        campaign.Run, verdict.problems_of = next_run, lambda *_: problems or []
+        retries = Path(name) / "retries"
+        os.environ["ESTRAIN_RETRIES"] = str(retries)
+        with redirect_stdout(io.StringIO()) as said:
+            chaos.carry_out(Plan("made-up", Job("mlp", 4, 300), 2, [KILL], causes=causes, strict=strict))
+        noted = retries.read_text().splitlines() if retries.exists() else []
+        assert len(noted) == len(chaos.staged_again) == said.getvalue().count("staged again:"), (noted, said.getvalue())
+        assert chaos.runs == 1
+        return chaos, len(taken), said.getvalue()
+
+
+def expect_verdicts():
+    chaos, attempts, _ = carry_out([FakeRun("killed")], causes=["killed"])
+    assert (attempts, chaos.identical, chaos.staged_again) == (1, 1, [])
+    chaos, attempts, _ = carry_out([FakeRun(None), FakeRun("killed", "save"), FakeRun("killed")], causes=["killed"])
+    assert (attempts, chaos.identical, len(chaos.staged_again)) == (2, 1, 1)
+    chaos, attempts, _ = carry_out([FakeRun("killed", "recovery")] * ATTEMPTS, causes=["killed"])
+    assert (attempts, chaos.identical, len(chaos.staged_again)) == (ATTEMPTS, 0, ATTEMPTS - 1)
+
+
+def expect_wrong_causes_to_fail():
+    for strict, causes in [(True, ["killed"]), (True, None), (False, None)]:
+        chaos, attempts, said = carry_out([FakeRun("hung"), FakeRun("killed")], strict, causes)
+        assert (attempts, chaos.identical) == (1, 0), (strict, causes)
+        assert f"process {PID} was hit by worker-kill, and the run names hung instead of killed" in said, said
+    # The moment passed, and the run took something for a fault that was none.
+    chaos, attempts, said = carry_out([FakeRun("hung", "start"), FakeRun("killed")], causes=["killed"])
+    assert (attempts, chaos.identical) == (1, 0), said
+
+
+def expect_wrong_bits_to_fail():
+    chaos, attempts, _ = carry_out([FakeRun("killed"), FakeRun("killed")], causes=["killed"], problems=["step 3 differs"])
+    assert (attempts, chaos.identical) == (1, 0)
+    chaos, attempts, _ = carry_out([FakeRun(None), FakeRun("killed")], causes=["killed"], problems=["step 3 differs"])
+    assert (attempts, chaos.identical) == (1, 0)
+
+
+def expect_blameless():
+    """Who was paused for a moment is not to be taken for hung; who was hit again by another fault may be."""
+    run = FakeRun("hung")
+    paused = Shot(Fault("worker-pause"), "training", 60, 1, PID, lambda: True, [])
+    assert paused.wrong_causes(run) == []
+    run.struck = set()
+    assert "instead of nothing" in paused.wrong_causes(run)[0]
+
+
+def expect_matches():
+    assert match(["a", "b"], ["b", "a|c"]) and match(["a"], ["a", "b"], all_of_them=False)
+    assert not match(["a"], ["a", "b"]) and not match(["a", "a"], ["a", "b"], all_of_them=False)
+    assert match(["a", "c"], ["a|c", "a"]) and not match(["d"], ["a|c"], all_of_them=False)
+
+
+expect_matches()
+expect_blameless()
+expect_verdicts()
+expect_wrong_causes_to_fail()
+expect_wrong_bits_to_fail()
+print("chaos: all judgements as they should be")
