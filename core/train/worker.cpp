@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/algorithms/pinning.h"
 #include "core/base/build_id.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
