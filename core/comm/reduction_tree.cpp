@@ -1,7 +1,8 @@
 #include "core/comm/reduction_tree.h"
 
 #include <algorithm>
-#include <bit>
+
+#include "core/comm/tree_cut.h"
 
 namespace estrain::comm {
 namespace {
@@ -10,15 +11,11 @@ struct Node {
   int64_t lo, hi;
 };
 
-int64_t split(Node node) {
-  return node.lo + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(node.hi - node.lo)) / 2);
-}
-
 // Whether left and right, neighbours, are the two children of one node of tree(0, ests).
 bool siblings(int64_t ests, Node left, Node right) {
   Node node{0, ests};
   while (node.hi - node.lo > 1) {
-    const int64_t middle = split(node);
+    const int64_t middle = middle_of(node.lo, node.hi);
     if (middle == left.hi) return node.lo == left.lo && node.hi == right.hi;
     node = left.hi < middle ? Node{node.lo, middle} : Node{middle, node.hi};
   }

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/cpu_affinity.h"
+#include "core/comm/tree_cut.h"
 #include "core/spec/defaults.h"
 #include "core/train/evaluation.h"
 #include "core/train/exchanged_update.h"
@@ -47,9 +48,8 @@ float one_nan(float value) { return std::isnan(value) ? std::numeric_limits<floa
 // The mean of the ESTs' losses: each times 1/N, summed by the tree of the gradients.
 float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
   if (hi - lo == 1) return losses[lo] * factor;
-  int64_t half = 1;
-  while (2 * half < hi - lo) half *= 2;
-  return tree_mean(losses, lo, lo + half, factor) + tree_mean(losses, lo + half, hi, factor);
+  const int64_t middle = comm::middle_of(lo, hi);
+  return tree_mean(losses, lo, middle, factor) + tree_mean(losses, middle, hi, factor);
 }
 
 // Whether the state can lie in the memory of the stage's devices: each worker has one of its own, and they pass data to

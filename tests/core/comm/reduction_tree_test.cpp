@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "core/comm/tree_cut.h"
+
 namespace estrain::comm {
 namespace {
 
@@ -97,6 +99,14 @@ bool is_subtree(int64_t ests, EstRange range) {
     (range.begin.value < middle ? hi : lo) = middle;
   }
   return true;
+}
+
+TEST_CASE("a node is cut behind the largest power of two below its size") {
+  for (int64_t size = 2; size < 3000; ++size) {
+    int64_t m = 1;
+    while (2 * m < size) m *= 2;
+    REQUIRE(middle_of(7, 7 + size) == 7 + m);
+  }
 }
 
 TEST_CASE("the tree of a few ESTs") {
