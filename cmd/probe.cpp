@@ -32,7 +32,6 @@ void answer(comm::MessageSocket& asker) {
 }
 
 int probe(int socket) {
-  keep_freed_memory();
   comm::MessageSocket asker{UniqueFd(socket)};
   try {
     answer(asker);

@@ -30,7 +30,6 @@ using RunWorker = void (*)(train::WorkerSetup*);
 
 int work(const Arguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
-  keep_freed_memory();
   train::WorkerSetup setup;
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   try {

@@ -1,7 +1,6 @@
 #include "cmd/worker_library.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,12 +31,6 @@ void* worker_library_function(const char* name, int descriptor) {
   void* symbol = ::dlsym(library, name);
   if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
   return symbol;
-}
-
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_MAX, 0);
-  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
-  ::mallopt(M_TOP_PAD, 64 << 20);
 }
 
 void leave(int code) {

@@ -12,9 +12,6 @@ std::string library_folder();
 // on with the one it began with; -1: the one beside the program. Throws Fault::io where it cannot be loaded.
 void* worker_library_function(const char* name, int descriptor = -1);
 
-// Freed tensors stay with the process: page faults of memory that malloc maps and trims cost up to a third of a step.
-void keep_freed_memory();
-
 // Ends the process without LibTorch's destructors, which take longer than they are worth.
 [[noreturn]] void leave(int code);
 

@@ -15,6 +15,13 @@ namespace {
 
 constexpr int64_t kMostDevices = 4096;
 
+// What a worker's malloc is told; nothing else tells it anything. Freed tensors stay with the process: page faults of
+// memory that malloc maps and trims cost up to a third of a step. Large pages: fewer faults and misses on activations.
+// No part in the bits.
+constexpr const char* kMallocSettings =
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647:"
+    "glibc.malloc.top_pad=67108864";
+
 Error bad_list(std::string_view list, std::string_view why) {
   return Error::make(Fault::usage, "device list \"{}\": {}", list, why)
       .advise("give a number of CPU workers (2) or a list such as cpu,cpu or cpu*4 or cuda:0,cuda:1");
@@ -213,9 +220,8 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
                                                                     const host::Environment& inherited) {
   const std::string count = std::to_string(job.threads);
-  // Large pages for malloc's memory: fewer faults and misses on activations, no part in the bits.
   std::vector<std::pair<std::string, std::string>> environment = {
-      {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
+      {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", kMallocSettings}};
   if (is_gpu(device)) {
     // The order of nvidia-smi; cuBLAS's workspace in fixed pieces, without which its sums may differ from run to run;
     // NVIDIA's libraries without TF32 whatever a caller asks for. Without that order where the job wants TF32, and

@@ -1,5 +1,6 @@
 // The plain training loop that estrain is measured against: forward, backward, accumulate, torch::optim::SGD, on
-// batches made in advance, in one process, with the allocator thresholds of a worker and nothing else around it.
+// batches made in advance, in one process and with nothing else around it. What a worker's environment tells malloc,
+// its environment is to tell too (bare_loop.py).
 //
 // usage: bare_loop CASE.json
 // CASE: {"model": {"name", "layers", "heads", "width", "context"}, "shape": [channels, height, width] or [] for text,
@@ -10,7 +11,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include <iostream>
 
@@ -90,9 +90,6 @@ class Loop {
 };
 
 int serve(const std::string& text) {
-  ::mallopt(M_MMAP_MAX, 0);
-  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
-  ::mallopt(M_TOP_PAD, 64 << 20);
   at::set_num_threads(1);
   at::set_num_interop_threads(1);
   Loop loop(parse_json(text, "case"));

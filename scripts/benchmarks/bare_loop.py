@@ -1,15 +1,19 @@
-"""The bare LibTorch loop (bare_loop.cpp), one or several side by side, asked for so many steps at a time."""
+"""The bare LibTorch loop (bare_loop.cpp), one or several side by side, asked for so many steps at a time.
 
+`environment`: malloc's settings, those of the worker that it is measured against (EstrainJob.malloc_settings)."""
+
+import os
 import subprocess
 
-ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 class BareLoops:
-    def __init__(self, bench, case, count=1, accumulate=1):
+    def __init__(self, bench, case, count=1, accumulate=1, *, environment):
         self.micro_batches = accumulate
         command = [bench.build / "scripts/benchmarks/bare_loop", case.to_json(accumulate)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        pipes["env"] = os.environ | ONE_THREAD | environment
         self.loops = [subprocess.Popen(command, **pipes) for _ in range(count)]
 
     def __enter__(self):

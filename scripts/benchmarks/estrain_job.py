@@ -102,6 +102,14 @@ class EstrainJob:
         pids = with_descendants(self.process.pid)
         return [pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
+    def malloc_settings(self):
+        """What the environment of a worker tells malloc, for those that it is compared with."""
+        told = Path(f"/proc/{self.worker_pids()[0]}/environ").read_text().split("\0")
+        settings = dict(line.split("=", 1) for line in told if line.startswith(("GLIBC_TUNABLES=", "MALLOC_")))
+        if not settings:
+            raise RuntimeError("the environment of a worker does not say what malloc is to do")
+        return settings
+
     def resize(self, devices):
         command = [self.bench.estrain, "resize", self.run, "--devices", devices, "--json", *self.bench.resize_options]
         ended = subprocess.run(command, check=True, capture_output=True, text=True, env=self.bench.environment)

@@ -1,5 +1,6 @@
 """From the shell to the end of the first step, against torchrun."""
 
+import os
 import statistics
 import subprocess
 import time
@@ -9,12 +10,13 @@ from estrain_job import EstrainJob
 from figures import LOWER, Figure, Group, Measured
 from paired_rounds import ratios, run_rounds
 from process_tree import end_tree
-from torch_ddp import SCRIPT
+from torch_ddp import ALONE, torchrun
 
 HOW = (
     "seconds from starting `estrain train` with 1 worker to the record of its first step, over those from starting "
     "torchrun with 1 process to the line that the script prints after its first step; alternating, median of the ratios"
 )
+ROUNDS = (5, 2)
 
 
 def first_step_seconds(bench, case, ests=1):
@@ -25,15 +27,17 @@ def first_step_seconds(bench, case, ests=1):
 
 
 def torchrun_seconds(bench, case):
-    command = [bench.torchrun, "--standalone", "--nproc-per-node", "1", SCRIPT, case.to_json()]
-    begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    line = process.stdout.readline()
-    seconds = time.monotonic() - begin
+    folder = bench.new_folder()
+    command = torchrun(bench, 1, folder.name, case.to_json())
+    with open(folder / "log", "w") as log:
+        begin = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ALONE)
+        line = process.stdout.readline()
+        seconds = time.monotonic() - begin
     end_tree(process)
     process.stdout.close()
     if line != "stepped\n":
-        raise RuntimeError("torchrun made no step")
+        raise RuntimeError(f"torchrun made no step:\n{(folder / 'log').read_text()[-3000:]}")
     return seconds
 
 
@@ -42,13 +46,17 @@ def measure(bench, case):
         "estrain": lambda: first_step_seconds(bench, case),
         "torchrun": lambda: torchrun_seconds(bench, case),
     }
-    seconds = run_rounds(contestants, bench.rounds(5, 2))
+    seconds = run_rounds(contestants, bench.rounds(*ROUNDS))
     note = "seconds: " + ", ".join(f"{name} {statistics.median(values):.2f}" for name, values in seconds.items())
     return {f"start/{case.model}": Measured.of(ratios(seconds["estrain"], seconds["torchrun"]), note=note)}
 
 
 def groups():
     return [
-        Group((Figure(f"start/{case.model}", LOWER, HOW, target=0.2),), lambda bench, case=case: measure(bench, case))
+        Group(
+            (Figure(f"start/{case.model}", LOWER, HOW, target=0.2),),
+            lambda bench, case=case: measure(bench, case),
+            lambda bench: 6 * bench.rounds(*ROUNDS),
+        )
         for case in (RESNET18, lenet(32))
     ]

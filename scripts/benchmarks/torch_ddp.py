@@ -8,24 +8,29 @@ from pathlib import Path
 from process_tree import end_tree
 
 SCRIPT = Path(__file__).with_name("ddp_script.py")
-# What a worker of estrain asks of malloc.
-TUNED_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647", "MALLOC_TOP_PAD_": "67108864"}
 START_SECONDS = 60
+ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "attempts:0"}
+
+
+def torchrun(bench, ranks, name, case, *options):
+    """The command that runs ddp_script.py; `name`: no other job's at this time. Wants ALONE in its environment."""
+    # What --standalone means, by number: on some machines names are not known, or only after a minute.
+    command = [bench.python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
+    command += ["--rdzv-endpoint=127.0.0.1:0", f"--rdzv-id={name}", "--nproc-per-node", str(ranks)]
+    return [*command, SCRIPT, case, *bench.ddp_options, *options]
 
 
 class TorchDdp:
-    def __init__(self, bench, case, ranks=1, accumulate=1, tuned=False, options=()):
+    """`environment`: what is set in it beside ALONE."""
+
+    def __init__(self, bench, case, ranks=1, accumulate=1, options=(), environment=None):
         folder = bench.new_folder()
         self.log = folder / "log"
         self.listener = Listener(str(folder / "socket"), "AF_UNIX", backlog=64)
         self.listener._listener._socket.settimeout(START_SECONDS)
-        # What --standalone means, by number: on some machines names are not known, or only after a minute.
-        command = [bench.python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
-        command += ["--rdzv-endpoint=127.0.0.1:0", f"--rdzv-id={folder.name}"]
-        command += ["--nproc-per-node", str(ranks), SCRIPT, case.to_json(accumulate), "--control", folder / "socket"]
-        command += [*bench.ddp_options, *options]
-        alone = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "attempts:0"}
-        environment = os.environ | alone | (TUNED_MALLOC if tuned else {})
+        control = ("--control", folder / "socket")
+        command = torchrun(bench, ranks, folder.name, case.to_json(accumulate), *control, *options)
+        environment = os.environ | ALONE | (environment or {})
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         self.ranks = ranks

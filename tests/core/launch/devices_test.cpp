@@ -249,7 +249,11 @@ TEST_CASE("what tells libraries how to compute does not reach a worker, unless i
                                         {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", ""},
                                         {"TORCH_LINEAR_FLATTEN_3D", ""}};
   const auto expected = [&](host::Environment own) {
-    own.insert({{"OMP_NUM_THREADS", "2"}, {"MKL_NUM_THREADS", "2"}, {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}});
+    own.insert({{"OMP_NUM_THREADS", "2"},
+                {"MKL_NUM_THREADS", "2"},
+                {"GLIBC_TUNABLES",
+                 "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647:"
+                 "glibc.malloc.top_pad=67108864"}});
     own.insert(taken_away.begin(), taken_away.end());
     return own;
   };
