@@ -11,8 +11,9 @@ import time
 import traceback
 from pathlib import Path
 
-from figures import Row, all_groups
-from table import as_markdown, as_text, heading
+from all_rows import all_groups
+from results import Results, head_of, page, write_file, write_json
+from table import as_text, heading
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -24,13 +25,17 @@ class Bench:
     resize_options = ()  # of estrain resize
     ddp_options = ()  # of ddp_script.py
 
-    def __init__(self, build, quick, folder):
+    def __init__(self, build, quick, folder, python=sys.executable):
         self.build, self.quick, self.folder = build, quick, folder
         self.estrain = build / "estrain"
-        self.python = sys.executable
+        self.python = python
         self._folders = 0
 
     def rounds(self, full, quick):
+        return quick if self.quick else full
+
+    def duration(self, full, quick):
+        """In seconds."""
         return quick if self.quick else full
 
     def new_folder(self):
@@ -40,77 +45,129 @@ class Bench:
         return path
 
 
-def matches(name, patterns):
-    return not patterns or any(pattern in name or fnmatch.fnmatch(name, pattern) for pattern in patterns)
+class Selection:
+    """The rows whose name is one of `patterns`, or contains or matches one that is no name of a row; all without any."""
+
+    def __init__(self, groups, patterns):
+        self.groups, self.patterns = groups, patterns
+        self.names = {figure.name for group in groups for figure in group.figures}
+
+    def has(self, name):
+        return not self.patterns or any(self.matches(name, pattern) for pattern in self.patterns)
+
+    def matches(self, name, pattern):
+        if pattern in self.names:
+            return name == pattern
+        return pattern in name or fnmatch.fnmatch(name, pattern)
+
+    def figures(self, group):
+        return tuple(figure for figure in group.figures if self.has(figure.name))
+
+    def wanted(self):
+        """The groups that have a selected figure."""
+        return [group for group in self.groups if self.figures(group)]
 
 
-def parse_arguments():
+def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
         description="Measures estrain side by side with PyTorch and with a bare LibTorch loop.",
     )
-    only = "rows whose name contains it, or matches it as a glob; may be repeated"
+    only = "this row, or the rows whose name contains it, or matches it as a glob; may be repeated"
     parser.add_argument("--only", action="append", metavar="PATTERN", help=only)
-    parser.add_argument("--json", metavar="FILE", help="write the rows there")
-    parser.add_argument("--quick", action="store_true", help="few, short rounds: whether it works, not what it gives")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows and how each is measured")
-    markdown = "print a table for README from what --json wrote; measures nothing"
+    parser.add_argument("--json", metavar="FILE", help="write the rows there, after each that is measured")
+    markdown = "write a page of all rows there, after each that is measured: scripts/benchmarks/RESULTS.md"
     parser.add_argument("--markdown", metavar="FILE", help=markdown)
+    found = "measure nothing: make the page of --markdown from what --json wrote"
+    parser.add_argument("--from", dest="found", metavar="FILE", help=found)
+    parser.add_argument("--quick", action="store_true", help="few, short rounds: whether it works, not what it gives")
+    listing = "print the names of the rows, how each is measured, and how long that takes"
+    parser.add_argument("--list", action="store_true", help=listing)
     parser.add_argument("--build", default="build", help="build folder (default: build)")
-    return parser.parse_args()
+    arguments = parser.parse_args(words)
+    if arguments.found and not arguments.markdown:
+        parser.error("--from FILE says what the page is made of; --markdown FILE says where it goes")
+    return arguments
 
 
-def write_json(path, rows):
-    Path(path).write_text(json.dumps([row.to_json() for row in rows], indent=1) + "\n")
+def keep(results, arguments):
+    if arguments.json:
+        write_json(arguments.json, results.to_json())
+    if arguments.markdown:
+        write_file(arguments.markdown, page(results.to_json()))
 
 
-def measure(bench, groups, patterns, json_path):
-    rows, failed = [], []
+def measure_group(bench, group, results):
+    begin = time.monotonic()
+    try:
+        measured = group.measure(bench)
+    except Exception as error:  # the other rows are measured all the same
+        traceback.print_exc()
+        why = (str(error).splitlines() or [""])[0]
+        results.add_failed(group, f"{type(error).__name__}: {why}", time.monotonic() - begin)
+    else:
+        results.add(group, measured, time.monotonic() - begin)
+
+
+def measure(bench, selection, results, arguments):
+    keep(results, arguments)
     print(heading())
-    for group in groups:
-        wanted = [figure for figure in group.figures if matches(figure.name, patterns)]
-        if not wanted:
-            continue
-        try:
-            results = group.measure(bench)
-        except Exception:
-            traceback.print_exc()
-            failed += [figure.name for figure in wanted]
-            continue
-        for figure in wanted:
-            rows.append(Row(figure, results[figure.name]))
-            print(as_text(rows[-1]), flush=True)
-        if json_path:
-            write_json(json_path, rows)  # after each group: a bench that is cut short keeps what it measured
-    return rows, failed
+    for group in selection.wanted():
+        measure_group(bench, group, results)
+        for figure in selection.figures(group):
+            print(as_text(results.rows[figure.name]), flush=True)
+        keep(results, arguments)
+
+
+def seconds_of(bench, groups):
+    return sum(group.seconds(bench) for group in groups)
+
+
+def in_words(seconds):
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def list_rows(bench, selection):
+    for group in selection.wanted():
+        for figure in selection.figures(group):
+            print(f"{figure.name}: {figure.how}")
+        print(f"  about {in_words(group.seconds(bench))}")
+    kind = "quick" if bench.quick else "full"
+    print(f"all of them, {kind}: about {in_words(seconds_of(bench, selection.wanted()))}")
+
+
+def run(bench, selection, arguments):
+    """Measures what is selected, and says what came of it. Returns the exit code."""
+    wanted = selection.wanted()
+    print(f"{len(wanted)} measurements, about {in_words(seconds_of(bench, wanted))}", flush=True)
+    figures = [figure for group in wanted for figure in selection.figures(group)]
+    results = Results(head_of(bench, SOURCE, arguments.only), figures)
+    measure(bench, selection, results, arguments)
+    met, missed, failed = (results.names(verdict) for verdict in ("met", "missed", "failed"))
+    print(f"\n{len(met) + len(missed)} figures in {results.seconds:.0f} s: {len(met)} met, {len(missed)} missed")
+    for name in failed:
+        print(f"not measured, the attempt failed: {name}")
+    return 1 if failed else 0
 
 
 def main():
     arguments = parse_arguments()
-    groups = all_groups()
-    if arguments.markdown:
-        print(as_markdown(json.loads(Path(arguments.markdown).read_text())))
+    if arguments.found:
+        write_file(arguments.markdown, page(json.loads(Path(arguments.found).read_text())))
         return 0
-    if arguments.list:
-        for figure in (figure for group in groups for figure in group.figures if matches(figure.name, arguments.only)):
-            print(f"{figure.name}: {figure.how}")
-        return 0
-    if not any(matches(figure.name, arguments.only) for group in groups for figure in group.figures):
+    selection = Selection(all_groups(), arguments.only)
+    if not selection.wanted():
         print(f"bench: no row matches {' or '.join(arguments.only)}; scripts/bench --list names them", file=sys.stderr)
         return 2
     build = Path(arguments.build).resolve()
+    if arguments.list:
+        list_rows(Bench(build, arguments.quick, None), selection)
+        return 0
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=build))
-    begin = time.monotonic()
     try:
-        rows, failed = measure(Bench(build, arguments.quick, folder), groups, arguments.only, arguments.json)
+        return run(Bench(build, arguments.quick, folder), selection, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    missed = [row.figure.name for row in rows if not row.met]
-    seconds = time.monotonic() - begin
-    print(f"\n{len(rows)} figures in {seconds:.0f} s: {len(rows) - len(missed)} met, {len(missed)} missed")
-    for name in failed:
-        print(f"not measured, the attempt failed: {name}")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from figures import HIGHER, LOWER, Figure, Group, Measured
 from paired_rounds import ratios, run_rounds
 
 MEGABYTES = 500
+ROUNDS, CHECKPOINTS = (9, 2), (5, 2)  # of a full run, of a quick one
 HOW = "{} 500 MB {}; alternating in one folder, median of the ratios of the rounds, spread is their middle half"
 WRITE = HOW.format("speed of writing a checkpoint of", "of state (synced, renamed, folder synced) over that of {}")
 READ = HOW.format(
@@ -98,7 +99,7 @@ def measure_write(bench):
             return torch_save.ask("save")
 
         contestants = {"checkpoint": lambda: checkpoint.ask("write"), "dd": write_plain, "torch.save": write_theirs}
-        seconds = run_rounds(contestants, bench.rounds(9, 2))
+        seconds = run_rounds(contestants, bench.rounds(*ROUNDS))
     note = rates(seconds)
     return {
         "checkpoint/write/dd": Measured.of(ratios(seconds["dd"], seconds["checkpoint"]), note=note),
@@ -121,7 +122,7 @@ def measure_read(bench):
             drop_from_page_cache(plain)
             return dd(f"if={plain}", "of=/dev/null", "bs=4M")
 
-        seconds = run_rounds({"checkpoint": read_ours, "dd": read_plain}, bench.rounds(9, 2))
+        seconds = run_rounds({"checkpoint": read_ours, "dd": read_plain}, bench.rounds(*ROUNDS))
     return {"checkpoint/read/dd": Measured.of(ratios(seconds["dd"], seconds["checkpoint"]), note=rates(seconds))}
 
 
@@ -129,7 +130,7 @@ BIG = Case("mlp-500mb", "mlp", 32, shape=(1, 64, 64), hidden=(7000, 4800))  # 62
 
 
 def measure_while_writing(bench):
-    checkpoints, every = bench.rounds(5, 2), 16
+    checkpoints, every = bench.rounds(*CHECKPOINTS), 16
     steps = every * (checkpoints + 1)
     sections = f"\n[checkpoint]\nevery = {every}\nkeep = 1\n"
     with EstrainJob(bench, BIG, steps=steps, sections=sections) as job:
@@ -160,7 +161,12 @@ def groups():
                 Figure("checkpoint/write/torch-save", HIGHER, WRITE.format("torch.save with fsync"), target=0.9),
             ),
             measure_write,
+            lambda bench: 10 + 2 * bench.rounds(*ROUNDS),
         ),
-        Group((Figure("checkpoint/read/dd", HIGHER, READ, target=0.9),), measure_read),
-        Group((Figure("checkpoint/step-while-writing", LOWER, WHILE_WRITING, target=1.1),), measure_while_writing),
+        Group((Figure("checkpoint/read/dd", HIGHER, READ, target=0.9),), measure_read, lambda bench: 8 + bench.rounds(*ROUNDS)),
+        Group(
+            (Figure("checkpoint/step-while-writing", LOWER, WHILE_WRITING, target=1.1),),
+            measure_while_writing,
+            lambda bench: 10 + 10 * bench.rounds(*CHECKPOINTS),
+        ),
     ]

@@ -21,6 +21,7 @@ FAMILIES = (
     ("layers", "layers", ("--filter", "norm"), "batch and layer normalisation", 1.0),
     ("arithmetic", "arithmetic", (), "elementwise functions, softmax, losses, random numbers, reductions", 1.0),
 )
+ROUNDS = (15, 7)
 HOW = (
     "LibTorch's time over the portable kernel's: {what}; forward and backward, 1 thread{limit}; the least of alternating "
     "rounds for each shape, geometric mean over the shapes; the spread is from the worst shape, which is named, to the best"
@@ -31,7 +32,8 @@ PEAK_HOW = "the least share of a core's peak of fused multiply-adds, measured in
 
 def run(bench, program, arguments, environment):
     subprocess.run(["ninja", "-C", bench.build, f"bench_{program}"], check=True, capture_output=True)
-    command = [bench.build / "scripts/benchmarks" / f"bench_{program}", "--json", "--rounds", str(bench.rounds(15, 7))]
+    rounds = ("--rounds", str(bench.rounds(*ROUNDS)))
+    command = [bench.build / "scripts/benchmarks" / f"bench_{program}", "--json", *rounds]
     done = subprocess.run(
         [*command, *arguments], check=True, capture_output=True, text=True, env=os.environ | environment
     )
@@ -52,7 +54,14 @@ def group(family, program, arguments, what, target, avx2):
     limit = ", both limited to AVX2" if avx2 else ""
     figure = Figure(name, HIGHER, HOW.format(what=what, limit=limit), target=0.95 if avx2 else target)
     more = ("--isa", "avx2") if avx2 else ()
-    return Group((figure,), lambda bench: measure(bench, name, program, arguments + more, AVX2 if avx2 else {}))
+    return Group(
+        (figure,), lambda bench: measure(bench, name, program, arguments + more, AVX2 if avx2 else {}), about
+    )
+
+
+def about(bench):
+    """The programs already built."""
+    return 1.5 * bench.rounds(*ROUNDS)
 
 
 def measure_peak(bench):
@@ -65,4 +74,4 @@ def measure_peak(bench):
 
 def groups():
     families = [group(*family, avx2) for avx2 in (False, True) for family in FAMILIES]
-    return families + [Group((Figure(PEAK, HIGHER, PEAK_HOW, target=0.9),), measure_peak)]
+    return families + [Group((Figure(PEAK, HIGHER, PEAK_HOW, target=0.9),), measure_peak, about)]

@@ -13,6 +13,7 @@ GRADIENT_BYTES = 4 * 11_181_642  # of resnet18 with 10 classes
 SAMPLES = 12
 MINI_BATCHES = 48  # of estrain before it is weighed: the allocator has seen as much with 1 EST as with 16
 STEPS = 3  # of DDP
+ROUNDS = (3, 1)
 
 HOW = (
     "resnet18 32x32, batch 8; highest sum of Pss_Anon and Pss_Shmem (smaps_rollup: what processes share is counted "
@@ -46,7 +47,7 @@ def ddp_bytes(bench, ranks):
 
 def measure_growth(bench):
     copies, notes = [], []
-    for _ in range(bench.rounds(3, 1)):
+    for _ in range(bench.rounds(*ROUNDS)):
         one, sixteen = estrain_bytes(bench, 1), estrain_bytes(bench, 16)
         copies.append(round((sixteen - one) / GRADIENT_BYTES, 1))
         notes.append(f"{one / 1e6:.0f} -> {sixteen / 1e6:.0f}")
@@ -65,7 +66,8 @@ def groups():
         Group(
             (Figure(f"memory/{ests}-est/ddp", LOWER, HOW_DDP, target=1.0),),
             lambda bench, ests=ests: measure_against_ddp(bench, ests),
+            lambda bench, ests=ests: 15 + 2 * ests,
         )
         for ests in ESTS
     ]
-    return [Group((growth,), measure_growth), *against]
+    return [Group((growth,), measure_growth, lambda bench: 15 * bench.rounds(*ROUNDS)), *against]

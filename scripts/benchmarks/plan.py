@@ -21,6 +21,7 @@ KINDS = ("cpu:avx512", "cpu:avx2", "cpu:sse")
 CASES = (lenet(32), RESNET18, GPT)
 COLD_STEPS = 2  # of each stage, not counted
 LEAST_STEPS = 4  # that are
+ROUNDS, PROFILE, TURN = (3, 1), (2, 1), (1, 0.5)  # of a full run, of a quick one; the latter two are seconds
 NEAR_BEST = 0.97
 LEVEL = 'determinism = "D2"'  # so that kinds may be mixed
 FEW = "[checkpoint]\nkeep = 1\n"
@@ -160,11 +161,11 @@ def measure(bench, case):
     if bench.quick:
         pairs = pairs[1:2]
     estimates, measurements, picked = [], [], []
-    for _ in range(bench.rounds(3, 1)):
+    for _ in range(bench.rounds(*ROUNDS)):
         with database_of(bench) as database:
-            planner = Planner(bench, case, database, bench.rounds(2, 1))
+            planner = Planner(bench, case, database, bench.duration(*PROFILE))
             planner.measure()
-            measurements.append(measure_round(bench, case, pairs, bench.rounds(1, 0.5)))
+            measurements.append(measure_round(bench, case, pairs, bench.duration(*TURN)))
             estimates.append({split: planner.step_seconds(split) for split in measurements[-1]})
             picked.append({pair: planner.choice(pair) for pair in pairs})
     estimated, measured = medians(estimates), medians(measurements)
@@ -208,7 +209,13 @@ def group(case):
         Figure(name_of(case, "repeat"), LOWER, HOW_REPEAT, target=5, unit=" %"),
         Figure(name_of(case, "choice"), HIGHER, HOW_CHOICE, target=0.95),
     )
-    return Group(figures, lambda bench: measure(bench, case))
+    return Group(figures, lambda bench: measure(bench, case), about)
+
+
+def about(bench):
+    splits = 10 if bench.quick else 45  # two workers, or one; each with a job or a resize of its own
+    profiles = 9 * bench.duration(*PROFILE)
+    return bench.rounds(*ROUNDS) * (profiles + splits * (2 + bench.duration(*TURN)))
 
 
 def groups():

@@ -14,6 +14,7 @@ from resize import ESTS, restart_seconds
 
 STEPS_BEFORE = 16
 WORKERS = 2
+ROUNDS = (4, 1)
 HOW_SECONDS = (
     "seconds from SIGKILL of one of 2 workers of a running job with 4 ESTs to the next completed step, as its record "
     "says; median, spread is the middle half"
@@ -58,7 +59,7 @@ def lose_worker(job, number, signal_number):
 
 def measure(bench, case):
     seconds, ratio, redone, hang, cpu = [], [], [], [], []
-    for _ in range(bench.rounds(4, 1)):
+    for _ in range(bench.rounds(*ROUNDS)):
         with EstrainJob(bench, case, ESTS, str(WORKERS)) as job:
             job.wait_for_step(STEPS_BEFORE)
             before = {pid: cpu_seconds(pid) for pid in [job.process.pid, *job.worker_pids()]}
@@ -95,7 +96,7 @@ def group(case):
         Figure(name_of(case, "hang-noticed"), LOWER, HOW_HANG, target=1.0),
         Figure(name_of(case, "supervision-cpu"), LOWER, HOW_CPU, 0.5, " %"),
     )
-    return Group(figures, lambda bench: measure(bench, case))
+    return Group(figures, lambda bench: measure(bench, case), lambda bench: 40 * bench.rounds(*ROUNDS))
 
 
 def groups():

@@ -10,6 +10,7 @@ from torch_ddp import TorchDdp
 ESTS = 4
 STEPS_BEFORE = 16  # a resize: they tell how long a step takes
 STEPS_AFTER = 6
+ROUNDS = (4, 1)
 MOST_STILL = {"shrink": 0.1, "grow": 0.3}  # seconds
 WORKERS = {"shrink": (2, 1), "grow": (1, 2)}
 BOTH_WAYS = "; the greater of what estrain says and what the times of the steps around it show"
@@ -65,7 +66,7 @@ def name_of(case, direction, what):
 def measure(bench, case):
     still, cost = {"shrink": [], "grow": []}, {"shrink": [], "grow": []}
     restart = {"shrink": [], "grow": []}
-    for _ in range(bench.rounds(4, 1)):
+    for _ in range(bench.rounds(*ROUNDS)):
         with EstrainJob(bench, case, ESTS, "2") as job:
             job.wait_for_step(STEPS_BEFORE)
             for direction, (_, after) in WORKERS.items():
@@ -92,7 +93,7 @@ def group(case):
         figures.append(
             Figure(name_of(case, direction, "still"), LOWER, HOW_STILL.format(*workers), MOST_STILL[direction], " s")
         )
-    return Group(tuple(figures), lambda bench: measure(bench, case))
+    return Group(tuple(figures), lambda bench: measure(bench, case), lambda bench: 40 * bench.rounds(*ROUNDS))
 
 
 def groups():

@@ -15,6 +15,8 @@ CASE = lenet(32)
 ESTS = 8
 SPLITS = ("cpu=4,cpu=4", "cpu=5,cpu=3", "cpu=6,cpu=2", "cpu=7,cpu=1")
 COLD = 3  # seconds of a job that are not looked at
+FIXED, BEFORE, SLOWED, AFTER = (8, 2), (10, 3), (60, 14), (20, 4)  # seconds, of a full run, of a quick one
+STEPS, ROUNDS = (1200, 200), (3, 1)
 IN_TIME = 10  # seconds within which the job is to be as fast as it can be again
 AUTOMATIC = '[elastic]\nmode = "auto"\n'
 
@@ -41,9 +43,10 @@ def steps_of(job):
 
 
 def rate(job, seconds):
-    """Steps per second from now on."""
+    """Steps per second from now on: of so many seconds, or until there is one."""
     begin, steps = time.monotonic(), steps_of(job)
     time.sleep(seconds)
+    job.wait_for_step(steps + 1)
     return (steps_of(job) - steps) / (time.monotonic() - begin)
 
 
@@ -74,7 +77,7 @@ def best_fixed(bench, loops):
     rates = {}
     for split in SPLITS:
         with running(bench, split) as job, busy_loops(loops):
-            rates[split] = rate(job, bench.rounds(8, 2))
+            rates[split] = rate(job, bench.duration(*FIXED))
     best = max(rates, key=rates.get)
     return best, rates[best]
 
@@ -82,12 +85,12 @@ def best_fixed(bench, loops):
 def slowed_for_a_while(bench):
     split, ideal = best_fixed(bench, 2)
     with running(bench, "2", AUTOMATIC) as job:
-        before = rate(job, bench.rounds(10, 3))
+        before = rate(job, bench.duration(*BEFORE))
         with busy_loops(2):
             time.sleep(IN_TIME)
-            slowed = rate(job, bench.rounds(60, 14) - IN_TIME)
+            slowed = rate(job, bench.duration(*SLOWED) - IN_TIME)
         time.sleep(IN_TIME)
-        after = rate(job, bench.rounds(20, 4))
+        after = rate(job, bench.duration(*AFTER))
         fewer = sum(event["from"].count(",") > event["to"].count(",") for event in job.events("resize"))
         moved = ["+".join(map(str, event["ests"])) for event in job.events("rebalance")]
     told = f"{before:.0f} steps/s before, {slowed:.0f} of {ideal:.0f} ({split}) while slowed, {after:.0f} after; "
@@ -108,9 +111,9 @@ def seconds_under_loops(bench, steps, sections):
 
 
 def job_time(bench):
-    steps = bench.rounds(1200, 200)
+    steps = bench.rounds(*STEPS)
     ratios, told = [], []
-    for _ in range(bench.rounds(3, 1)):
+    for _ in range(bench.rounds(*ROUNDS)):
         automatic, fixed = (seconds_under_loops(bench, steps, sections) for sections in (AUTOMATIC, ""))
         ratios.append(automatic / fixed)
         told.append(f"{automatic:.1f} of {fixed:.1f} s")
@@ -124,6 +127,12 @@ def measure(bench):
         return slowed_for_a_while(bench) | job_time(bench)
 
 
+def about(bench):
+    fixed = len(SPLITS) * (COLD + 2 + bench.duration(*FIXED))
+    slowed = COLD + 2 + bench.duration(*BEFORE) + bench.duration(*SLOWED) + IN_TIME + bench.duration(*AFTER)
+    return fixed + slowed + 2 * bench.rounds(*ROUNDS) * (COLD + 2 + bench.rounds(*STEPS) / 40)
+
+
 def groups():
     figures = (
         Figure("straggler/slowed", HIGHER, HOW_SLOWED, target=0.85),
@@ -131,4 +140,4 @@ def groups():
         Figure("straggler/fewer-workers", LOWER, HOW_FEWER, target=0),
         Figure("straggler/job-time", LOWER, HOW_TIME, target=0.76),
     )
-    return [Group(figures, measure)]
+    return [Group(figures, measure, about)]

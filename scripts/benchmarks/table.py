@@ -1,4 +1,4 @@
-"""Rows as text and as a table for README."""
+"""Rows as text."""
 
 from figures import HIGHER
 
@@ -10,30 +10,30 @@ def heading():
 
 
 def number(value):
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3f}" if 0 < abs(value) < 0.0995 else f"{value:.2f}"
 
 
 def target_text(target, better):
     return ("≥ " if better == HIGHER else "≤ ") + number(target)
 
 
+def cell(text):
+    """Of a table in Markdown."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def told(row):
+    """(value, spread) of a row in words."""
+    if "value" not in row:
+        return "-", "-"
+    low, high = row["spread"]
+    return number(row["value"]) + row["unit"], f"{number(low)} … {number(high)}"
+
+
 def as_text(row):
-    measured, figure = row.measured, row.figure
-    spread = f"{number(measured.low)} … {number(measured.high)}"
-    value = number(measured.value) + figure.unit
-    met = "met" if row.met else "MISSED"
-    return (
-        f"{figure.name:<{NAME_WIDTH}} {value:>8}  {spread:<15} {target_text(row.target, figure.better):>9}  {met:<6} "
-        f"{measured.note}"
-    )
-
-
-def as_markdown(rows):
-    lines = ["| figure | value | spread | target | met | method |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        low, high = row["spread"]
-        lines.append(
-            f"| {row['name']} | {number(row['value'])}{row['unit']} | {number(low)} to {number(high)} "
-            f"| {target_text(row['target'], row['better'])} | {'yes' if row['met'] else 'no'} | {row['how']} |"
-        )
-    return "\n".join(lines)
+    value, spread = told(row)
+    verdict = row["verdict"] if row["verdict"] == "met" else row["verdict"].upper()
+    target = target_text(row["target"], row["better"])
+    return f"{row['name']:<{NAME_WIDTH}} {value:>8}  {spread:<15} {target:>9}  {verdict:<6} {row['note']}"
