@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "core/comm/barrier.h"
 #include "core/comm/step_record.h"
 
 namespace estrain::comm {
@@ -160,26 +161,74 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   Built built;
   MemoryHeader& h = built.memory.header();
   h.committed.store(8);
+  h.trained.store(9);
+  h.evaluated.store(6);
+  h.shared_until.store(20);
   h.published.store(3);
   h.held_step.store(8);
   h.pause_request.store(1);
   h.stage_end.store(8);
   h.abort.store(1);
+  h.save_step.store(9);
+  h.exchange_ready.store(1);
   h.stage_started.store(2);
-  h.gathered.arrived.store(1);
+  h.stage_started_ns.store(77);
   h.next_sum.store(5);
   h.next_update.store(6);
+  built.memory.pulse(2).beat(Activity::meeting, 77);
+  built.memory.pulse(2).computing_ns.store(77);
+  built.memory.pulse(2).mini_batches.store(77);
   built.memory.open_stage();
   CHECK(h.pause_request.load() == 0);
   CHECK(h.stage_end.load() == -1);
   CHECK(h.abort.load() == 0);
+  CHECK(h.save_step.load() == -1);
+  CHECK(h.exchange_ready.load() == 0);
   CHECK(h.stage_started.load() == 0);
-  CHECK(h.gathered.arrived.load() == 0);
+  CHECK(h.stage_started_ns.load() == 0);
   CHECK(h.next_sum.load() == 0);
   CHECK(h.next_update.load() == 0);
+  CHECK(h.progress_ns.load() > 77);
+  CHECK(built.memory.pulse(2).activity.load() == Activity::idle);
+  CHECK(built.memory.pulse(2).beat_ns.load() > 77);
+  CHECK(built.memory.pulse(2).computing_ns.load() == 0);
+  CHECK(built.memory.pulse(2).mini_batches.load() == 0);
   CHECK(h.committed.load() == 8);
+  CHECK(h.trained.load() == 9);
+  CHECK(h.evaluated.load() == 6);
+  CHECK(h.shared_until.load() == 20);
   CHECK(h.published.load() == 3);
   CHECK(h.held_step.load() == 8);
+}
+
+struct MeetingPlace {
+  const char* name;
+  BarrierWords MemoryHeader::*words;
+};
+
+const MeetingPlace kMeetingPlaces[] = {{"gathered", &MemoryHeader::gathered},
+                                       {"summed", &MemoryHeader::summed},
+                                       {"finished", &MemoryHeader::finished},
+                                       {"evaluated_by_all", &MemoryHeader::evaluated_by_all},
+                                       {"saved", &MemoryHeader::saved}};
+
+TEST_CASE("whoever came to a meeting of an aborted stage does not count in the next stage's") {
+  for (const MeetingPlace& place : kMeetingPlaces) {
+    CAPTURE(std::string(place.name));
+    Built built;
+    MemoryHeader& h = built.memory.header();
+    Barrier barrier(h.*place.words, h.abort, 2, 0);
+    int met = 0;
+    const auto arrive = [&] { return barrier.meet([&] { return ++met > 0; }); };
+    built.memory.abort_stage();  // so that who comes first does not wait
+    CHECK_FALSE(arrive());
+    built.memory.open_stage();
+    built.memory.abort_stage();
+    CHECK_FALSE(arrive());
+    CHECK(met == 0);
+    CHECK(arrive());
+    CHECK(met == 1);
+  }
 }
 
 TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
@@ -229,6 +278,32 @@ TEST_CASE("repair commits a step whose record is out where its copy is whole, an
   cut_off(memory, 6, 0);  // and the word is forgotten: another stage's record does not make it count
   CHECK(memory.repair() == 1);
   CHECK(memory.header().committed.load() == 5);
+}
+
+void write_evaluation(JobMemory& memory, int64_t step) {
+  RecordHead& head = *pending_record(memory).head;
+  head.kind = RecordKind::evaluation;
+  head.step = step;
+  head.accuracy = 0.5;
+}
+
+TEST_CASE("repair takes an evaluation whose record is out as made, and one whose record is not as not made") {
+  Built built;
+  JobMemory& memory = built.memory;
+  memory.header().committed.store(4);
+  memory.header().trained.store(4);
+  memory.header().evaluated.store(2);
+  write_evaluation(memory, 4);
+  memory.repair();  // the worker was lost before it published the record
+  CHECK(memory.header().evaluated.load() == 2);
+  CHECK(pending_record(memory).head->step == 0);
+  write_evaluation(memory, 4);
+  REQUIRE(publish_record(memory));
+  memory.repair();  // and here behind it
+  CHECK(memory.header().evaluated.load() == 4);
+  CHECK(memory.header().committed.load() == 4);
+  CHECK(memory.header().published.load() == 1);
+  CHECK(view_record(memory, 0).head->accuracy == 0.5);
 }
 
 TEST_CASE("workers wait for the id by which they find each other, unless the stage is aborted") {
