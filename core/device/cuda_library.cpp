@@ -39,7 +39,7 @@ std::unique_ptr<Device> open_cuda_device(int index, const std::string& libraries
   const std::string path = libraries + "/libestrain_cuda.so";
   if (!std::filesystem::exists(path)) {
     throw Error::make(Fault::device, "cuda:{}: this estrain was built without CUDA ({} is not there)", index, path)
-        .advise("build it where there is a CUDA toolkit (nvcc): scripts/build");
+        .advise("build it where there is a CUDA toolkit (nvcc): scripts/build --target estrain_cuda");
   }
   require_driver();
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -103,7 +103,7 @@ std::vector<std::string> gpu_models() {
 void require_gpu_support(const GpuSupport& support, const std::string& device) {
   if (!support.library) {
     throw Error::make(Fault::device, "device \"{}\": this estrain was built without CUDA", device)
-        .advise("build it where there is a CUDA toolkit (nvcc), with scripts/build; or use cpu");
+        .advise("build it where there is a CUDA toolkit (nvcc), with scripts/build --target estrain_cuda; or use cpu");
   }
   if (!support.driver) {
     throw Error::make(Fault::device, "device \"{}\": no NVIDIA driver runs on this machine", device)

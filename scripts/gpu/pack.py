@@ -38,7 +38,7 @@ def commit_of(tree):
 def pack(build, folder):
     missing = [name for name in PROGRAMS if not (build / name).exists()]
     if missing:
-        print(f"gpu-check: error: {build} has no {', '.join(missing)}: run scripts/build where there is a CUDA toolkit")
+        print(f"gpu-check: error: {build} has no {', '.join(missing)}: run scripts/build --target tests where there is a CUDA toolkit")
         return 1
     libraries = {}
     for name in PROGRAMS:

@@ -1,0 +1,22 @@
+#pragma once
+// What kind of data set a path holds, by the names and first bytes of its files. For `estrain init`.
+
+#include <string>
+
+#include "core/spec/job_spec.h"
+
+namespace estrain::data {
+
+// A section with format and paths set and everything else at its default.
+//
+//   a folder with train-images-idx3-ubyte (or .gz)    idx
+//   a folder with data_batch_1.bin                    cifar10
+//   a folder with train.bin and test.bin              cifar100
+//   a folder with train.h5 (and test.h5)              hdf5
+//   an HDF5 file                                      hdf5, without a test set
+//   a file without zero bytes in its first 64 KiB     text
+//
+// Throws Fault::usage where it is none of these, Fault::io where it cannot be read.
+spec::DataSection recognise(const std::string& path);
+
+}  // namespace estrain::data

@@ -1,0 +1,93 @@
+#include "core/spec/starter.h"
+
+#include <fmt/format.h>
+
+#include "core/spec/enum_names.h"
+#include "core/toml/literal.h"
+
+namespace estrain::spec {
+namespace {
+
+constexpr const char* kGpt = R"(name = "gpt"
+layers = 4
+heads = 4
+width = 128
+context = 128             # tokens of a sequence; tokens are bytes
+# dropout = 0.1
+)";
+
+constexpr const char* kLenet = R"(name = "lenet"            # or mlp, resnet18, resnet34, resnet50, vgg11, vgg19
+)";
+
+constexpr const char* kResnet = R"(name = "resnet18"         # or resnet34, resnet50, vgg11, vgg19, mlp, lenet
+)";
+
+constexpr const char* kImages =
+    R"(# mean = [0.5]            # per channel, on the [0, 1] scale: subtracted from pixels …
+# std = [0.25]            # … which are then divided by this
+# pad = 4                 # augmentation: zero pixels on each side,
+# crop = [32, 32]         # a random cut of this size,
+# flip = false            # and mirroring left-right
+)";
+
+constexpr const char* kSgd = R"(name = "sgd"              # or adam, adamw
+lr = 0.05
+momentum = 0.9
+# weight_decay = 0.0005
+)";
+
+constexpr const char* kAdamw = R"(name = "adamw"            # or adam, sgd
+lr = 0.001
+weight_decay = 0.1
+)";
+
+constexpr const char* kRest = R"(
+[schedule]
+name = "constant"         # or step, cosine, linear
+# unit = "step"
+# warmup = 100            # units of linear warm-up
+
+[train]
+epochs = 3                # or: steps = 2000
+# eval_every = "epoch"
+# clip_grad_norm = 1.0
+
+[checkpoint]
+every = 500               # steps; what a lost host costs at most
+# keep = 3
+
+[resources]
+devices = 2               # workers; `estrain train --devices` and `estrain resize` change them
+
+# [elastic]
+# mode = "auto"           # the job weighs devices that `estrain offer` gives it
+)";
+
+bool is_text(const DataSection& data) { return data.format == DataFormat::text; }
+
+const char* model_of(const DataSection& data) {
+  if (is_text(data)) return kGpt;
+  return data.format == DataFormat::idx ? kLenet : kResnet;
+}
+
+std::string data_of(const DataSection& data) {
+  std::string text =
+      fmt::format("format = {}\npath = {}\n", toml::literal(to_string(data.format)), toml::literal(data.path));
+  if (!data.test_path.empty()) text += fmt::format("test_path = {}\n", toml::literal(data.test_path));
+  text += "batch = 8                 # samples per EST: a step takes 4 x 8\n";
+  return text + (is_text(data) ? "# holdout = 0.1           # last part of the text, kept for evaluation\n" : kImages);
+}
+
+}  // namespace
+
+std::string starter_spec(const std::string& name, const DataSection& data) {
+  return fmt::format(
+      "# A job spec for estrain. `estrain check` tries it, `estrain train` runs it, `estrain train --keys` lists all "
+      "keys.\n"
+      "[job]\nname = {}\nests = 4                  # logical ranks, fixed for life: the job runs on 1 to 4 workers\n"
+      "seed = 0\n# determinism = \"D2\"      # the same bits on any mix of kinds of devices\n\n"
+      "[model]\n{}\n[data]\n{}\n[optimizer]\n{}{}",
+      toml::literal(name), model_of(data), data_of(data), is_text(data) ? kAdamw : kSgd, kRest);
+}
+
+}  // namespace estrain::spec
