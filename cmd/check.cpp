@@ -21,7 +21,7 @@ namespace {
 using launch::CheckedJob;
 using launch::Machine;
 
-struct Arguments {
+struct CheckArguments {
   std::string spec, devices, run;
   std::vector<std::string> overrides;
   bool json = false;
@@ -41,7 +41,7 @@ std::vector<Finding> user_errors(const std::string& check, const Error& error) {
 // Everything that is looked at, in the order in which it is told.
 class Check {
  public:
-  explicit Check(const Arguments& arguments) : arguments_(arguments) {}
+  explicit Check(const CheckArguments& arguments) : arguments_(arguments) {}
 
   void run() {
     read_spec();
@@ -225,7 +225,7 @@ class Check {
     add(launch::check_machine(job_, machine_));
   }
 
-  const Arguments& arguments_;
+  const CheckArguments& arguments_;
   std::vector<Finding> findings_;
   CheckedJob job_;
   bool readable_ = false;  // the spec
@@ -235,7 +235,7 @@ class Check {
   Json report_ = {{"operators", Json::array()}, {"verdict", nullptr}, {"reason", ""}};
 };
 
-int check(const Arguments& arguments) {
+int check(const CheckArguments& arguments) {
   Check everything(arguments);
   everything.run();
   return everything.print();
@@ -247,7 +247,7 @@ void add_check(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
       "check",
       "Find what would keep a job from running: spec, data, one mini-batch, memory, disk, limits, determinism");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CheckArguments>();
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
   verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")
       ->check(not_empty());

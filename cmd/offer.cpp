@@ -11,13 +11,13 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct OfferArguments {
   std::string run, devices;
   double within = 5;  // seconds
   bool json = false;
 };
 
-int ask(const Arguments& arguments, const Json& request) {
+int ask(const OfferArguments& arguments, const Json& request) {
   launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`",
@@ -26,7 +26,7 @@ int ask(const Arguments& arguments, const Json& request) {
   return 0;
 }
 
-CLI::App* add_verb(CLI::App& app, const char* name, const char* about, Arguments& arguments) {
+CLI::App* add_verb(CLI::App& app, const char* name, const char* about, OfferArguments& arguments) {
   CLI::App* verb = app.add_subcommand(name, about);
   verb->add_option("RUN", arguments.run, "Run directory")->required();
   verb->add_option("LIST", arguments.devices, "A number of CPU devices, or a list as for train")->required();
@@ -37,7 +37,7 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* about, Arguments
 }  // namespace
 
 void add_offer(CLI::App& app, Action& chosen) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<OfferArguments>();
   CLI::App* verb =
       add_verb(app, "offer", "Offer a running job devices that are free; it takes what is worth it", *arguments);
   verb->callback([arguments, &chosen] {
@@ -46,7 +46,7 @@ void add_offer(CLI::App& app, Action& chosen) {
 }
 
 void add_reclaim(CLI::App& app, Action& chosen) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<OfferArguments>();
   CLI::App* verb =
       add_verb(app, "reclaim", "Take devices back from a running job; all of them: it stops, resumable", *arguments);
   verb->add_option("--within", arguments->within, "Time within which they must be free: 5s, 500ms, 2min (default 5s)")

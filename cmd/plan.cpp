@@ -32,7 +32,7 @@ using profile::KindCount;
 constexpr size_t kMostAlternatives = 12;
 constexpr int64_t kMostProposals = 8;
 
-struct Arguments {
+struct PlanArguments {
   std::string spec, devices, offer, run, profile = "missing";
   std::vector<std::string> overrides;
   std::vector<int64_t> threads;
@@ -42,7 +42,7 @@ struct Arguments {
 
 void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
 
-spec::JobSpec read_spec(const Arguments& arguments) {
+spec::JobSpec read_spec(const PlanArguments& arguments) {
   if (!arguments.spec.empty()) return spec::parse_file(arguments.spec, arguments.overrides);
   if (arguments.run.empty()) {
     throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
@@ -90,7 +90,7 @@ std::string age_text(int64_t seconds) {
 // From what was typed to the table.
 class Planning {
  public:
-  explicit Planning(const Arguments& arguments)
+  explicit Planning(const PlanArguments& arguments)
       : arguments_(arguments), store_(profile::default_store_path(own_environment()), warn) {
     spec_ = read_spec(arguments);
     const host::Allocation allocation = host::current_resources();
@@ -133,7 +133,7 @@ class Planning {
     for (const int64_t threads : arguments_.threads) {
       if (std::ranges::find(threads_, threads, &WithThreads::threads) != threads_.end()) continue;
       fmt::print(stderr, "with {} threads:\n", threads);
-      Arguments others = arguments_;
+      PlanArguments others = arguments_;
       others.overrides.push_back(fmt::format("job.threads={}", threads));
       others.offer.clear();
       Planning planning(others);
@@ -393,7 +393,7 @@ class Planning {
     fmt::print("profiles: {}\n", store_.path());
   }
 
-  const Arguments& arguments_;
+  const PlanArguments& arguments_;
   profile::ProfileStore store_;
   spec::JobSpec spec_;
   int64_t cores_ = 1;
@@ -413,7 +413,7 @@ class Planning {
 
 void add_plan(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("plan", "Measure how fast the job is on each kind of device; print the plans");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PlanArguments>();
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML); with --run: default is the run's own");
   verb->add_option("--devices", arguments->devices,
                    "Devices at hand, as for train (default: those of --run, else the spec's); with =ESTs behind each "

@@ -10,12 +10,12 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct ResizeArguments {
   std::string run, devices;
   bool json = false, oversubscribe = false, allow_mixed = false;
 };
 
-int resize(const Arguments& arguments) {
+int resize(const ResizeArguments& arguments) {
   // Its errors before the launcher is bothered.
   if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
   const Json answer = launch::ask_launcher(arguments.run,
@@ -32,7 +32,7 @@ int resize(const Arguments& arguments) {
 
 void add_resize(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("resize", "Change the devices of a running job; its bits stay");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ResizeArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
   verb->add_option("--devices", arguments->devices,
                    "A number of CPU workers, a list as for train, or auto: what the planner thinks best for those held")

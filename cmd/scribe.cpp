@@ -10,13 +10,13 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct ScribeArguments {
   std::string run;
   int spec = -1, memory = -1, socket = -1, doorbell = -1;
   int64_t from_step = 0;
 };
 
-int write_records(const Arguments& arguments) {
+int write_records(const ScribeArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   record::ScribeSetup setup;
   setup.run = arguments.run;
@@ -41,7 +41,7 @@ int write_records(const Arguments& arguments) {
 
 void add_scribe(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("scribe", "The process that writes a run's files, started by train")->group("");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ScribeArguments>();
   verb->add_option("--run", arguments->run)->required();
   verb->add_option("--spec", arguments->spec)->required();
   verb->add_option("--memory", arguments->memory)->required();

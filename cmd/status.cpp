@@ -10,7 +10,7 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct StatusArguments {
   std::string run;
   bool json = false;
 };
@@ -39,7 +39,7 @@ int status_of_all(bool as_json) {
   return 0;
 }
 
-int status(const Arguments& arguments) {
+int status(const StatusArguments& arguments) {
   if (arguments.run.empty()) return status_of_all(arguments.json);
   const Json one = launch::run_status(arguments.run);
   fmt::print("{}", arguments.json ? json_text(one) + "\n" : launch::format_status(one));
@@ -50,7 +50,7 @@ int status(const Arguments& arguments) {
 
 void add_status(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("status", "What runs, on what, how fast, how long still");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<StatusArguments>();
   verb->add_option("RUN", arguments->run, "Run directory (default: all in ./runs)");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return status(*arguments); }; });

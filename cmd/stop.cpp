@@ -8,12 +8,12 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct StopArguments {
   std::string run;
   bool json = false;
 };
 
-int stop(const Arguments& arguments) {
+int stop(const StopArguments& arguments) {
   const Json answer = launch::ask_launcher(arguments.run, {{"do", "stop"}}, -1);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
@@ -28,7 +28,7 @@ int stop(const Arguments& arguments) {
 
 void add_stop(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("stop", "Stop a running job with a checkpoint to go on from");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<StopArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return stop(*arguments); }; });

@@ -12,13 +12,13 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   launch::StartRequest request;
   bool print_keys = false;
   int handover = -1;
 };
 
-int train(const Arguments& arguments) {
+int train(const TrainArguments& arguments) {
   if (arguments.print_keys) {
     std::fputs(spec::key_reference().c_str(), stdout);
     return 0;
@@ -31,7 +31,7 @@ int train(const Arguments& arguments) {
 
 void add_train(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("train", "Run a job to its end");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   launch::StartRequest& request = arguments->request;
   verb->add_option("SPEC", request.spec_path, "Job spec (TOML); with --resume: default is the run's own");
   verb->add_option(

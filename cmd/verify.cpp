@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kDiffers = 3;
 
-struct Arguments {
+struct VerifyArguments {
   std::string a, b;
   bool replay = false, json = false;
 };
@@ -41,7 +41,7 @@ class ScratchFolder {
 };
 
 // Runs the stretch before the difference again as either run was placed, and says what that tells.
-verify::ReplayVerdict replay_both(const Arguments& arguments, const verify::ReplayPlan& plan) {
+verify::ReplayVerdict replay_both(const VerifyArguments& arguments, const verify::ReplayPlan& plan) {
   const ScratchFolder scratch;
   launch::replay(arguments.a, plan.from, plan.to, scratch.inside("a"));
   launch::replay(arguments.b, plan.from, plan.to, scratch.inside("b"));
@@ -49,7 +49,7 @@ verify::ReplayVerdict replay_both(const Arguments& arguments, const verify::Repl
                               verify::open_subject(scratch.inside("a")), verify::open_subject(scratch.inside("b")));
 }
 
-int compare(const Arguments& arguments) {
+int compare(const VerifyArguments& arguments) {
   const verify::Comparison comparison = verify::compare(arguments.a, arguments.b);
   Json json = verify::to_json(comparison);
   std::string text = verify::to_text(comparison);
@@ -70,7 +70,7 @@ int compare(const Arguments& arguments) {
 
 void add_verify(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("verify", "Compare two runs, or two checkpoints, bit for bit");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   verb->add_option("A", arguments->a, "Run directory or checkpoint")->required();
   verb->add_option("B", arguments->b, "Run directory or checkpoint")->required();
   verb->add_flag("--replay", arguments->replay,

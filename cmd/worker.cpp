@@ -20,7 +20,7 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct WorkerArguments {
   std::string run, checkpoint, device;
   int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
   bool builds = false, accepts_data = false, less_memory = false, allow_mixed = false, cuda_streams = false;
@@ -28,7 +28,7 @@ struct Arguments {
 
 using RunWorker = void (*)(train::WorkerSetup*);
 
-int work(const Arguments& arguments) {
+int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
@@ -70,7 +70,7 @@ int work(const Arguments& arguments) {
 
 void add_worker(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("worker", "A worker process, started by train")->group("");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WorkerArguments>();
   verb->add_option("--run", arguments->run)->required();
   verb->add_option("--spec", arguments->spec)->required();
   verb->add_option("--library", arguments->library);

@@ -11,8 +11,8 @@
 namespace estrain::checkpoint {
 namespace {
 
-constexpr uint64_t piece = 4 << 20;    // what a thread takes at a time: the file is still read front to back
-constexpr uint64_t chunk = 256 << 10;  // read and digested at a time, in cache; a multiple of 4
+constexpr uint64_t kReadPiece = 4 << 20;    // what a thread takes at a time: the file is still read front to back
+constexpr uint64_t kReadChunk = 256 << 10;  // read and digested at a time, in cache; a multiple of 4
 constexpr size_t most_threads = 4;
 
 struct Piece {
@@ -24,8 +24,8 @@ struct Piece {
 std::vector<Piece> cut(const std::vector<ElementRange>& ranges) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < ranges.size(); ++i)
-    for (uint64_t begin = 0; begin < ranges[i].bytes; begin += piece)
-      pieces.push_back({i, begin, std::min(piece, ranges[i].bytes - begin)});
+    for (uint64_t begin = 0; begin < ranges[i].bytes; begin += kReadPiece)
+      pieces.push_back({i, begin, std::min(kReadPiece, ranges[i].bytes - begin)});
   return pieces;
 }
 
@@ -38,7 +38,7 @@ class Reading {
   size_t num_pieces() const { return pieces_.size(); }
 
   void work() {
-    std::vector<uint32_t> scratch(chunk / 4);
+    std::vector<uint32_t> scratch(kReadChunk / 4);
     for (size_t i = next_++; i < pieces_.size(); i = next_++)
       digests_[pieces_[i].range] += read(pieces_[i], reinterpret_cast<std::byte*>(scratch.data()));
   }
@@ -49,8 +49,8 @@ class Reading {
   uint64_t read(const Piece& part, std::byte* scratch) const {
     const ElementRange& range = ranges_[part.range];
     uint64_t digest = 0;
-    for (uint64_t done = 0; done < part.bytes; done += chunk) {
-      const uint64_t at = part.begin + done, span = std::min(chunk, part.bytes - done);
+    for (uint64_t done = 0; done < part.bytes; done += kReadChunk) {
+      const uint64_t at = part.begin + done, span = std::min(kReadChunk, part.bytes - done);
       std::byte* to = range.out == nullptr ? scratch : range.out + at;
       read_bytes(fd_, range.offset + at, to, span);
       digest += kernels::digest(to, span, at / 4);

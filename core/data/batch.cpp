@@ -7,13 +7,13 @@
 namespace estrain::data {
 namespace {
 
-constexpr std::align_val_t alignment{64};
+constexpr std::align_val_t kBatchAlignment{64};
 
 size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::shared_ptr<std::byte> ordinary_memory(size_t bytes) {
-  return {static_cast<std::byte*>(::operator new(bytes, alignment)),
-          [](std::byte* memory) { ::operator delete(memory, alignment); }};
+  return {static_cast<std::byte*>(::operator new(bytes, kBatchAlignment)),
+          [](std::byte* memory) { ::operator delete(memory, kBatchAlignment); }};
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 namespace estrain::data {
 namespace {
 
-constexpr ImageLayout layout{PixelType::u8, 3, 32, 32};
-
 struct Records {
   size_t label_bytes;  // the last of them counts
   int64_t classes;
-  size_t stride() const { return label_bytes + layout.bytes(); }
+  size_t stride() const { return label_bytes + kCifarLayout.bytes(); }
 };
 
 Records records(Cifar kind) { return kind == Cifar::ten ? Records{1, 10} : Records{2, 100}; }
@@ -43,7 +41,7 @@ std::vector<std::string> cifar_train_names(Cifar kind) {
 std::string cifar_test_name(Cifar kind) { return kind == Cifar::ten ? "test_batch.bin" : "test.bin"; }
 
 std::unique_ptr<ImageTable> read_cifar(Cifar kind, std::span<const DataFile> files) {
-  auto table = std::make_unique<ImageTable>(layout);
+  auto table = std::make_unique<ImageTable>(kCifarLayout);
   for (const DataFile& file : files) append_file(*table, file, records(kind));
   table->set_classes(records(kind).classes);
   return table;

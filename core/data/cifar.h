@@ -19,6 +19,8 @@ namespace estrain::data {
 
 enum class Cifar { ten, hundred };
 
+inline constexpr ImageLayout kCifarLayout{PixelType::u8, 3, 32, 32};
+
 std::vector<std::string> cifar_train_names(Cifar kind);
 std::string cifar_test_name(Cifar kind);
 

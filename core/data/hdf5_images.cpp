@@ -11,7 +11,7 @@
 namespace estrain::data {
 namespace {
 
-constexpr const char* advice =
+constexpr const char* kHdf5Advice =
     "images must be uint8 or float32 of shape (N, C, H, W) or (N, H, W), labels integers of shape (N)";
 
 struct Pixels {
@@ -20,7 +20,7 @@ struct Pixels {
 };
 
 Error wrong(const std::string& path, const std::string& what) {
-  return Error::make(Fault::mismatch, "{}: {}", path, what).advise(advice);
+  return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kHdf5Advice);
 }
 
 ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {

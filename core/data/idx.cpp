@@ -8,7 +8,7 @@
 namespace estrain::data {
 namespace {
 
-constexpr const char* advice =
+constexpr const char* kIdxAdvice =
     "data.path must be a folder with the four standard files; else name them: data.images, "
     "data.labels, data.test_images, data.test_labels";
 
@@ -17,12 +17,6 @@ struct IdxArray {
   std::vector<int64_t> dims;
   const std::byte* values;
 };
-
-uint32_t big_endian(const std::byte* at) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(at[i]);
-  return value;
-}
 
 Error not_idx(const std::string& path, const char* what) {
   return Error::make(Fault::corrupt, "{}: not an IDX file of {}", path, what);
@@ -82,15 +76,15 @@ bool named(const std::string& images, const std::string& labels, const char* key
 }
 
 IdxFiles standard_files(const std::string& folder, const std::string& prefix) {
-  return {plain_or_gzip(folder + "/" + prefix + "-images-idx3-ubyte", advice),
-          plain_or_gzip(folder + "/" + prefix + "-labels-idx1-ubyte", advice)};
+  return {plain_or_gzip(folder + "/" + prefix + "-images-idx3-ubyte", kIdxAdvice),
+          plain_or_gzip(folder + "/" + prefix + "-labels-idx1-ubyte", kIdxAdvice)};
 }
 
 }  // namespace
 
 IdxFiles idx_train_files(const spec::DataSection& section) {
   if (named(section.images, section.labels, "data.images and data.labels")) return {section.images, section.labels};
-  if (section.path.empty()) throw Error(Fault::spec, "data.format = \"idx\" needs data.path").advise(advice);
+  if (section.path.empty()) throw Error(Fault::spec, "data.format = \"idx\" needs data.path").advise(kIdxAdvice);
   return standard_files(section.path, "train");
 }
 

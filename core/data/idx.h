@@ -6,6 +6,8 @@
 //
 // (08: unsigned bytes; then the number of dimensions, 32 bits each.) Names that end in ".gz" are decompressed.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,13 @@
 #include "core/spec/job_spec.h"
 
 namespace estrain::data {
+
+// The 32 bits at `at`, as IDX's headers have them.
+inline uint32_t big_endian(const std::byte* at) {
+  uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(at[i]);
+  return value;
+}
 
 struct IdxFiles {
   std::string images, labels;

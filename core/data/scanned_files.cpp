@@ -6,7 +6,9 @@
 #include <span>
 
 #include "core/base/error.h"
+#include "core/data/cifar.h"
 #include "core/data/file_bytes.h"
+#include "core/data/idx.h"
 #include "core/h5/file.h"
 
 namespace estrain::data {
@@ -18,7 +20,6 @@ constexpr const char* kStandardNames =
     "data.test_images, data.test_labels";
 constexpr const char* kHdf5Shapes =
     "images must be uint8 or float32 of shape (N, C, H, W) or (N, H, W), labels integers of shape (N)";
-constexpr ImageLayout kCifarLayout{PixelType::u8, 3, 32, 32};
 
 std::string text_of(const ImageLayout& layout) {
   return fmt::format("[{}, {}, {}]", layout.channels, layout.height, layout.width);
@@ -52,12 +53,6 @@ struct IdxNames {
 
 std::string present_file(const std::string& name, const IdxNames& names) {
   return names.standard ? plain_or_gzip(name, kStandardNames) : name;
-}
-
-uint32_t big_endian(const std::byte* at) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(at[i]);
-  return value;
 }
 
 // Nothing where the size, or a part of the product beside a dimension of zero, does not fit 64 bits.
@@ -150,7 +145,7 @@ h5::Dataset dataset_of(const h5::File& file, const char* name) {
   return file.root().dataset(name);
 }
 
-ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {
+ImageLayout announced_layout(const h5::Dataset& images, const std::string& path) {
   const auto& shape = images.shape();
   const size_t n = shape.size();
   if (n != 3 && n != 4) throw unfit(path, "images has shape " + h5::shape_text(shape));
@@ -181,7 +176,7 @@ void require_stored(const std::string& path, const h5::Dataset& data, const char
 void scan_hdf5_images(const h5::File& file, ScannedSet& set, std::vector<Finding>& findings) {
   note_file(findings, file.path(), [&] {
     const h5::Dataset images = dataset_of(file, "images");
-    const ImageLayout layout = layout_of(images, file.path());
+    const ImageLayout layout = announced_layout(images, file.path());
     set.files.back().images = images.shape()[0];
     set.layout = layout;
     require_stored(file.path(), images, "images");

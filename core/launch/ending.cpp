@@ -9,7 +9,6 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
-constexpr int kTickMilliseconds = 100;
 
 std::string last_lines(const std::string& text, int lines) {
   size_t from = text.size();

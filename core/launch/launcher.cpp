@@ -21,7 +21,6 @@
 namespace estrain::launch {
 namespace {
 
-constexpr int kTickMilliseconds = 100;
 constexpr int kTickWhileChangingMilliseconds = 2;
 constexpr int kPatienceWithScribeMs = 5000;
 

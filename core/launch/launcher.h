@@ -45,6 +45,8 @@
 
 namespace estrain::launch {
 
+inline constexpr int kTickMilliseconds = 100;  // the launcher's loop turns at least so often
+
 // What `train` was asked to do, checked.
 struct LaunchPlan {
   std::string run;

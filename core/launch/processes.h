@@ -24,6 +24,8 @@ struct SharedDescriptors {
 // Where it lies: beside the program.
 std::string worker_library();
 
+inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended
+
 struct WorkerProcess {
   int64_t id = 0;  // counts all workers ever started in the run; names the log
   Device device;

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kLogTailBytes = 16 * 1024;
 constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
-constexpr int kPatienceWithKillMs = 5000;
 constexpr double kLongestBackOffSeconds = 3600;
 constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 

@@ -15,7 +15,7 @@ namespace estrain::launch {
 namespace {
 
 // What a run was on from a step on.
-struct Placement {
+struct RecordedDevices {
   Step from;
   std::string devices;
 };
@@ -36,8 +36,8 @@ std::string device_list(const Json& stage) {
 
 // Of the steps behind `from` up to `to`, by events.jsonl. Where the run went back to a checkpoint, what it was on in
 // the end counts.
-std::vector<Placement> placements(const RunDirectory& directory, Step from, Step to) {
-  std::vector<Placement> all = {{from, "1"}};
+std::vector<RecordedDevices> placements(const RunDirectory& directory, Step from, Step to) {
+  std::vector<RecordedDevices> all = {{from, "1"}};
   for_each_object(directory.events(), [&](const Json& event) {
     const std::string devices = text_in(event, "event") == "stage" ? device_list(event) : "";
     if (devices.empty()) return;
@@ -75,7 +75,7 @@ void replay(const std::string& run, Step from, Step to, const std::string& folde
   // Without it the run goes on with the checkpoint's.
   if (std::filesystem::exists(original.spec())) std::filesystem::copy_file(original.spec(), copy.spec());
   std::filesystem::copy_file(source, checkpoint::CheckpointDirectory(copy.checkpoints()).path_of(from));
-  const std::vector<Placement> stages = placements(original, from, to);
+  const std::vector<RecordedDevices> stages = placements(original, from, to);
   with_context(fmt::format("{} from step {} on", run, from), [&] {
     for (size_t i = 0; i < stages.size(); ++i)
       go_on(folder, i + 1 < stages.size() ? stages[i + 1].from : to, stages[i].devices);

@@ -1,6 +1,7 @@
 #pragma once
 // A file that only grows, by whole records.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,9 @@
 #include "core/base/unique_fd.h"
 
 namespace estrain::record {
+
+// What is written at once when many records are.
+inline constexpr size_t kWriteBytes = size_t{1} << 20;
 
 class AppendedFile {
  public:

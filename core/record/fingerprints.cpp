@@ -20,7 +20,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-constexpr size_t kWriteBytes = size_t{1} << 20;
 constexpr char magic[8] = {'E', 'S', 'T', 'F', 'P', 'R', 'T', '1'};
 
 struct Head {
@@ -55,13 +54,13 @@ bool is_begun(const std::string& path, const std::string& header) {
   return !absent && (size >= header.size() || !header.starts_with(read_file(path)));
 }
 
-struct Kept {
+struct KeptRecords {
   size_t records = 0;
   std::string damage;  // why the records up to `last` are not sound
 };
 
-Kept records_until(const FingerprintReader& reader, Step last) {
-  Kept kept;
+KeptRecords records_until(const FingerprintReader& reader, Step last) {
+  KeptRecords kept;
   size_t high = reader.size();
   while (kept.records < high) {
     const size_t middle = (kept.records + high) / 2;
@@ -94,7 +93,7 @@ uint64_t prepare(const std::string& path, const std::vector<std::string>& names,
   if (reader.names() != names)
     throw Error::make(Fault::mismatch, "{}: holds digests of other tensors than this job has", path)
         .advise("start the run in a directory of its own");
-  const Kept kept = records_until(reader, last);
+  const KeptRecords kept = records_until(reader, last);
   if (!kept.damage.empty()) throw damaged(path, kept.damage);
   return header.size() + kept.records * record_words(names.size()) * sizeof(uint64_t);
 }

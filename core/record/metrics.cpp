@@ -12,7 +12,6 @@
 namespace estrain::record {
 namespace {
 
-constexpr size_t kWriteBytes = size_t{1} << 20;
 
 Step step_of(const Line& line) {
   return std::visit([](const auto& record) { return record.step; }, line);
@@ -47,14 +46,14 @@ void copy_sound_lines(const std::string& path, Step last, AppendedFile& copy) {
   copy.append(text);
 }
 
-struct Kept {
+struct KeptLines {
   uint64_t bytes = 0;
   Step step = Step(-1), evaluated = Step(-1);
   std::string damage;  // why the lines up to `last` are not sound
 };
 
-Kept lines_until(const std::string& path, Step last) {
-  Kept kept;
+KeptLines lines_until(const std::string& path, Step last) {
+  KeptLines kept;
   Step behind = last;       // of the line behind, as long as lines stay
   bool unreadable = false;  // the line behind
   BackwardLineReader lines(path);
@@ -89,7 +88,7 @@ MetricsWriter::MetricsWriter(const std::string& path, Step last) : file_(path, t
 
 // Returns how many bytes of the file stay.
 uint64_t MetricsWriter::take_up(const std::string& path, Step last) {
-  const Kept kept = lines_until(path, last);
+  const KeptLines kept = lines_until(path, last);
   if (!kept.damage.empty()) throw damaged(path, kept.damage);
   step_ = kept.step;
   evaluated_ = kept.evaluated;
@@ -97,7 +96,7 @@ uint64_t MetricsWriter::take_up(const std::string& path, Step last) {
 }
 
 std::optional<Damage> mend_metrics(const std::string& path, Step last) {
-  const Kept kept = lines_until(path, last);
+  const KeptLines kept = lines_until(path, last);
   if (kept.damage.empty()) return std::nullopt;
   const std::string sound = path + ".tmp";
   AppendedFile copy(sound, 0);
