@@ -363,12 +363,14 @@ bool Stage::handle_nonfinite(int64_t step) {
   return true;
 }
 
-// After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so.
+// After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so. A
+// step whose update is left out is not: where it is not committed the stage was aborted first, and it is done again.
 bool Stage::was_refused(int64_t step) {
   if (memory_.header().trained.load() != step) return false;
   const comm::Nonfinite found = comm::pending_record(memory_).head->left_out;
   if (found.where == comm::Nonfinite::Where::nowhere) return false;
   const VirtualRank rank(std::max<int64_t>(found.rank, 0));
+  if (job_.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
   if (order_.own().contains(rank)) throw nonfinite_error(job_, step, found);
   return true;
 }
