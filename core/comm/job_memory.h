@@ -40,8 +40,9 @@ struct MemoryPlan {
 
 // What a worker was last seen doing. Whoever waits is a victim of whoever computes for too long.
 enum class Activity : uint32_t {
-  idle,                // not in a stage
-  computing,           // a mini-batch, an update, an evaluation
+  idle,                // not in a stage, or setting it up
+  computing,           // a mini-batch, an update
+  evaluating,          // a batch of an evaluation
   reading,             // waits for data to be read
   meeting,             // waits for the other workers
   waiting_for_scribe,  // waits until a copy of the state or the record ring is free
@@ -95,8 +96,10 @@ struct MemoryHeader {
   std::atomic<int64_t> evaluated;     // last step whose evaluation has been published; -1: none
   // Of the last commit, evaluation, trace, opening of a stage, or end of a wait for the scribe (monotonic).
   std::atomic<int64_t> progress_ns;
-  std::atomic<int64_t> longest_step_ns;  // between two of them; 0: no step yet
-  std::atomic<int64_t> scribe_beat_ns;   // when the scribe last looked around (monotonic); 0: not yet
+  // Since the devices changed; 0: none yet.
+  std::atomic<int64_t> longest_step_ns;        // between two of them
+  std::atomic<int64_t> longest_evaluation_ns;  // one batch of an evaluation
+  std::atomic<int64_t> scribe_beat_ns;         // when the scribe last looked around (monotonic); 0: not yet
   // Steers the stage. The launcher asks; whoever commits a step answers, so that all workers agree.
   alignas(64) std::atomic<uint32_t> pause_request;
   std::atomic<int64_t> stage_end;         // step after which the workers leave their loop; -1: not decided

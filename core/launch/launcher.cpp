@@ -95,6 +95,8 @@ Launcher::Launcher(Handover handover)
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
   companion_->profiles = profile::Profiles::from_json(state_.profiles);
+  for (size_t rank = 0; rank < state_.workers.size(); ++rank) state_.workers[rank].rank = static_cast<int64_t>(rank);
+  measured_on_ = kinds_of(devices_in_force());
   stage_devices_ = shares_in_force();
   phase_ = Phase::training;
 }
@@ -361,6 +363,7 @@ void Launcher::attach_memory() {
   if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
   rate_from_ns_ = monotonic_ns();
+  pace_ = pace();
   rate_from_step_ = trained();
   speed_meter_.begin(trained());
   companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
@@ -406,6 +409,7 @@ bool Launcher::workers_exchange() const {
 void Launcher::start_stage() {
   memory_->open_stage();
   stage_devices_ = shares_in_force();
+  measure_anew_on_other_devices();
   speed_meter_.begin(trained());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
@@ -414,6 +418,7 @@ void Launcher::start_stage() {
     WorkerProcess& worker = state_.workers[index];
     worker.left = false;
     worker.socket.send({{"do", "run"},
+    worker.rank = static_cast<int64_t>(index);
                         {"index", index},
                         {"ranges", ranges},
                         {"restarted", state_.stage > 0 || !checkpoint_.empty()},

@@ -33,6 +33,7 @@
 #include "core/launch/control_socket.h"
 #include "core/launch/elasticity.h"
 #include "core/launch/handover.h"
+#include "core/launch/hang.h"
 #include "core/launch/pending_change.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
@@ -173,7 +174,10 @@ class Launcher {
   void supervise_speed();
   std::vector<SpeedMeter::Worker> work_done();
   void end_hung_worker(WorkerProcess& worker, std::string how);
-  int64_t patience_ns() const;
+  Silence silence_of(const WorkerProcess& worker, int64_t now);
+  bool begin_again_where_all_wait(const std::vector<Silence>& workers);
+  Pace pace() const;
+  void measure_anew_on_other_devices();
   int64_t age_ns(int64_t beat_ns, int64_t now) const;
   void note_own_pause(int64_t now);
   void show_life(int64_t now);
@@ -242,13 +246,15 @@ class Launcher {
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
   // supervision
-  int64_t last_tick_ns_ = 0;         // when the loop last turned
-  int64_t shown_life_ns_ = 0;        // when the run's lock was last touched
-  int64_t supervised_from_ns_ = 0;   // silence before this is not held against anybody
-  int64_t longest_step_ns_ = 0;      // as of the last tick
-  int64_t stalled_at_ = -1;          // the last step after which all waited for each other
-  int64_t stood_still_ns_ = 0;       // since when the workers have been leaving an aborted stage
-  int64_t start_missing_at_ns_ = 0;  // when lost workers are replaced: back-off. 0: no one to replace
+  int64_t last_tick_ns_ = 0;              // when the loop last turned
+  int64_t shown_life_ns_ = 0;             // when the run's lock was last touched
+  int64_t supervised_from_ns_ = 0;        // silence before this is not held against anybody
+  Pace pace_;                             // as of the last tick
+  std::vector<std::string> measured_on_;  // the devices of that pace
+  int64_t stalled_at_ = -1;               // the last step after which all waited for each other
+  int64_t stood_still_ns_ = 0;            // since when the workers have been leaving an aborted stage
+  int64_t start_missing_at_ns_ = 0;       // when lost workers are replaced: back-off. 0: no one to replace
+  int64_t start_scribe_at_ns_ = 0;        // the same of the scribe
   SpeedWatch speed_watch_;
   SpeedMeter speed_meter_;
   // elasticity

@@ -2,11 +2,9 @@
 
 #include <csignal>
 #include <filesystem>
-#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/long_files.h"
-#include "core/base/process_stat.h"
 
 namespace estrain::launch {
 namespace {
@@ -20,11 +18,6 @@ std::string number(int64_t value) { return std::to_string(value); }
 
 std::string worker_library() {
   return (std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so").string();
-}
-
-bool took_processor_time(WorkerProcess& worker) {
-  const uint64_t now = process_stat(worker.process.pid()).processor_ticks;
-  return std::exchange(worker.processor_ticks, now) != now;
 }
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {

@@ -9,6 +9,7 @@
 #include "core/comm/message_socket.h"
 #include "core/launch/devices.h"
 #include "core/launch/run_directory.h"
+#include "core/launch/work_sign.h"
 
 namespace estrain::launch {
 
@@ -37,13 +38,10 @@ struct WorkerProcess {
   uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
-  uint64_t processor_ticks = 0;      // that it had taken when it was last asked about
-  int64_t at_work_ns = 0;            // when it was last seen to take processor time, or to wait for one that does
+  int64_t rank = -1;                 // in the stage under way; -1: in none
+  // The sign of life of one that starts, which reads, builds and loads what may be large, and of one that is silent.
+  WorkSign work;
 };
-
-// Whether the worker has taken processor time since it was last asked about: the sign of life of one that starts, which
-// reads, builds and loads what may be large.
-bool took_processor_time(WorkerProcess& worker);
 
 struct WorkerStart {
   int64_t id = 0;

@@ -124,11 +124,11 @@ void Launcher::lose(WorkerProcess& worker, faults::Evidence evidence) {
   recover(loss, diagnosis);
 }
 
-// Null where the worker is in no stage, or the ranks of the stage are no longer those of the list.
+// Null where the worker is in no stage.
 const comm::WorkerPulse* Launcher::pulse_of(const WorkerProcess& worker) {
-  if (!memory_ || phase_ == Phase::recovering) return nullptr;
-  const auto at = std::ranges::find_if(state_.workers, [&](const WorkerProcess& other) { return &other == &worker; });
-  return at == state_.workers.end() ? nullptr : &memory_->pulse(at - state_.workers.begin());
+  const auto is_it = [&](const WorkerProcess& other) { return &other == &worker; };
+  if (!memory_ || worker.rank < 0 || std::ranges::none_of(state_.workers, is_it)) return nullptr;
+  return &memory_->pulse(worker.rank);
 }
 
 // Whether the job may go on.

@@ -14,26 +14,18 @@
 namespace estrain::launch {
 namespace {
 
-using comm::Activity;
-
 constexpr int64_t kSecond = 1'000'000'000;
 // The launcher itself, or the whole machine, stood still for so long: nobody is to blame for silence in that time.
 constexpr int64_t kOwnPause = kSecond;
 constexpr int64_t kSilentNs = kSecond / 2;   // before /proc is asked
 constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
-constexpr int64_t kLeavingNs = 2 * kSecond;  // from an abort, beyond the longest step, until a worker has left its loop
-// Without any processor time, until a new worker is ready or its first mini-batch is done. Nobody knows how long that
-// takes; but a worker in its first mini-batch may also turn for ever, so there is an end.
-constexpr int64_t kStartNs = 600 * kSecond;
-constexpr int64_t kFirstStepNs = 120 * kSecond;
-constexpr int64_t kBusyFirstStepNs = 3600 * kSecond;
-constexpr int64_t kReadingNs = 600 * kSecond;  // storage may be away for a while, and another worker reads the same
-constexpr int64_t kScribeNs = 60 * kSecond;    // a disk may be that slow
+constexpr int64_t kStartNs = 600 * kSecond;  // without processor time, until a new worker is ready
+constexpr int64_t kScribeNs = 60 * kSecond;  // a disk may be that slow
 constexpr int kPatienceWithKillMs = 5000;
 
 // Whether the process has been seen stopped for long enough.
-bool is_stopped(pid_t pid, int64_t now, int64_t* since) {
-  if (process_stat(pid).state != 'T') {
+bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
+  if (stat.state != 'T') {
     *since = 0;
     return false;
   }
@@ -43,21 +35,32 @@ bool is_stopped(pid_t pid, int64_t now, int64_t* since) {
 
 }  // namespace
 
-// Silence longer than this is a hang.
-int64_t Launcher::patience_ns() const {
-  if (spec_.recovery.hang_seconds > 0) return nanoseconds(spec_.recovery.hang_seconds);
-  const int64_t longest = memory_->header().longest_step_ns.load();
-  return longest == 0 ? kFirstStepNs : 3 * longest + 2 * kSecond;
+Pace Launcher::pace() const {
+  const comm::MemoryHeader& header = memory_->header();
+  return {.step_ns = header.longest_step_ns.load(),
+          .evaluation_ns = header.longest_evaluation_ns.load(),
+          .limit_ns = nanoseconds(spec_.recovery.hang_seconds)};
+}
+
+// How long work takes on some devices says nothing of others.
+void Launcher::measure_anew_on_other_devices() {
+  std::vector<std::string> devices = kinds_of(devices_in_force());
+  if (devices == measured_on_) return;
+  measured_on_ = std::move(devices);
+  memory_->header().longest_step_ns.store(0);
+  memory_->header().longest_evaluation_ns.store(0);
+  pace_ = pace();
 }
 
 int64_t Launcher::age_ns(int64_t beat_ns, int64_t now) const { return now - std::max(beat_ns, supervised_from_ns_); }
 
-// The step in which everybody stood still is no measure of how long a step takes.
+// What was under way when everybody stood still is no measure of how long it takes.
 void Launcher::note_own_pause(int64_t now) {
   supervised_from_ns_ = now;
   if (!memory_) return;
   memory_->header().progress_ns.store(now);
-  memory_->header().longest_step_ns.store(longest_step_ns_);
+  memory_->header().longest_step_ns.store(pace_.step_ns);
+  memory_->header().longest_evaluation_ns.store(pace_.evaluation_ns);
 }
 
 // To hosts that see nothing of this one but the run directory.
@@ -72,7 +75,7 @@ void Launcher::supervise() {
   show_life(now);
   if (now - last_tick_ns_ > kOwnPause) note_own_pause(now);
   last_tick_ns_ = now;
-  if (memory_) longest_step_ns_ = memory_->header().longest_step_ns.load();
+  if (memory_) pace_ = pace();
   if (phase_ == Phase::over) return;
   if (ending_ == Ending::stopped && stop_deadline_ns_ != 0 && now > stop_deadline_ns_) {
     printer_.note(
@@ -106,13 +109,15 @@ bool Launcher::supervise_processes(int64_t now) {
     const comm::WorkerPulse* pulse = pulse_of(*worker);
     const int64_t beat = pulse != nullptr ? pulse->beat_ns.load() : worker->started_ns;
     if (now - beat < kSilentNs) continue;
-    if (is_stopped(worker->process.pid(), now, &worker->not_running_since_ns)) {
+    const ProcessStat stat = process_stat(worker->process.pid());
+    if (is_stopped(stat, now, &worker->not_running_since_ns)) {
       end_hung_worker(*worker, "was stopped by a signal (SIGSTOP) and did not go on");
       return false;
     }
     const bool waits_for_builder = worker != workers.front() && !workers.front()->ready;
-    if (took_processor_time(*worker) || waits_for_builder) worker->at_work_ns = now;
-    if (starting && age_ns(std::max(worker->started_ns, worker->at_work_ns), now) > kStartNs) {
+    worker->work.observe(now, beat, stat);
+    if (waits_for_builder) worker->work.mark(now);
+    if (starting && age_ns(std::max(worker->started_ns, worker->work.at_ns()), now) > kStartNs) {
       end_hung_worker(*worker, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond));
       return false;
     }
@@ -120,58 +125,52 @@ bool Launcher::supervise_processes(int64_t now) {
   return true;
 }
 
+Silence Launcher::silence_of(const WorkerProcess& worker, int64_t now) {
+  const comm::WorkerPulse& pulse = *pulse_of(worker);
+  const int64_t beat = pulse.beat_ns.load();
+  return {.activity = pulse.activity.load(),
+          .since_beat_ns = age_ns(beat, now),
+          .since_work_ns = age_ns(std::max(beat, worker.work.at_ns()), now),
+          .left = worker.left};
+}
+
 bool Launcher::supervise_progress(int64_t now) {
-  const int64_t patience = patience_ns();
-  if (phase_ == Phase::recovering) {
-    const auto lingers = std::ranges::find_if(state_.workers, [](const WorkerProcess& w) { return !w.left; });
-    if (lingers == state_.workers.end() || age_ns(stood_still_ns_, now) < patience + kLeavingNs) return true;
-    end_hung_worker(*lingers, "did not leave the step that was given up");
+  const bool recovers = phase_ == Phase::recovering;
+  if (!recovers && phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
+  std::vector<Silence> silences;
+  for (WorkerProcess& worker : state_.workers) {
+    silences.push_back(silence_of(worker, now));
+    std::optional<std::string> how = recovers ? why_lingering(silences.back(), age_ns(stood_still_ns_, now), pace_)
+                                              : why_hung(silences.back(), pace_);
+    if (!how) continue;
+    end_hung_worker(worker, std::move(*how));
     return false;
   }
-  if (phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
-  const bool first_step = spec_.recovery.hang_seconds <= 0 && memory_->header().longest_step_ns.load() == 0;
-  bool all_wait = !all_left();
-  int64_t newest_beat = 0;
-  for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
-    const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
-    const Activity activity = pulse.activity.load();
-    const int64_t beat = pulse.beat_ns.load();
-    newest_beat = std::max(newest_beat, beat);
-    if (state_.workers[rank].left) continue;
-    if (activity != Activity::meeting) all_wait = false;
-    const bool works = activity == Activity::computing || activity == Activity::idle;
-    const bool reads = activity == Activity::reading;
-    const bool may_be_busy = first_step && age_ns(beat, now) < kBusyFirstStepNs;
-    const int64_t alive_ns = may_be_busy ? std::max(beat, state_.workers[rank].at_work_ns) : beat;
-    if ((works && age_ns(alive_ns, now) > patience) || (reads && age_ns(beat, now) > std::max(patience, kReadingNs))) {
-      end_hung_worker(
-          state_.workers[rank],
-          fmt::format("{} for {:.1f} s", reads ? "waited for its data" : "made no progress", seconds(now - beat)));
-      return false;
-    }
+  return recovers || !all_wait(silences, pace_) || begin_again_where_all_wait(silences);
+}
+
+// All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one. Should it come
+// again before the run is further, it is no accident. False: the lists of workers have changed.
+bool Launcher::begin_again_where_all_wait(const std::vector<Silence>& workers) {
+  if (ending_ == Ending::stopped) {  // the committed step is what is saved
+    stop_at_once();
+    return false;
   }
-  // All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one. Should it come
-  // again before the run is further, it is no accident.
-  if (all_wait && age_ns(newest_beat, now) > patience) {
-    if (ending_ == Ending::stopped) {  // the committed step is what is saved
-      stop_at_once();
-      return false;
-    }
-    const int64_t step = trained();
-    directory_.log_event("stalled", {{"step", step}, {"seconds", seconds(now - newest_beat)}});
-    if (step <= std::exchange(stalled_at_, std::max(stalled_at_, step))) {
-      end_hung_worker(state_.workers.front(), fmt::format("waits for the others as they wait for it, for {:.1f} s and "
-                                                          "not for the first time",
-                                                          seconds(now - newest_beat)));
-      return false;
-    }
-    printer_.note(fmt::format("step {}: all workers wait for each other: begun again", step));
-    if (!pending_) {
-      pending_.emplace();
-      pending_->devices = devices_in_force();
-    }
-    stand_still();
+  const int64_t step = trained();
+  const double waited = seconds(std::ranges::min(workers, {}, &Silence::since_beat_ns).since_beat_ns);
+  directory_.log_event("stalled", {{"step", step}, {"seconds", waited}});
+  if (step <= std::exchange(stalled_at_, std::max(stalled_at_, step))) {
+    end_hung_worker(
+        state_.workers.front(),
+        fmt::format("waits for the others as they wait for it, for {:.1f} s and not for the first time", waited));
+    return false;
   }
+  printer_.note(fmt::format("step {}: all workers wait for each other: begun again", step));
+  if (!pending_) {
+    pending_.emplace();
+    pending_->devices = devices_in_force();
+  }
+  stand_still();
   return true;
 }
 
@@ -188,7 +187,7 @@ void Launcher::supervise_scribe(int64_t now) {
   if (!scribe.socket || !scribe.process.running()) return;
   const int64_t beat = std::max(scribe.started_ns, memory_ ? memory_->header().scribe_beat_ns.load() : 0);
   if (age_ns(beat, now) < 2 * kSilentNs) return;
-  const bool stopped = is_stopped(scribe.process.pid(), now, &scribe.not_running_since_ns);
+  const bool stopped = is_stopped(process_stat(scribe.process.pid()), now, &scribe.not_running_since_ns);
   const bool hangs = memory_ && age_ns(beat, now) > kScribeNs;
   if (!stopped && !hangs) return;
   scribe.process.signal(SIGKILL);

@@ -12,6 +12,18 @@
 #include "core/train/waiting.h"
 
 namespace estrain::train {
+namespace {
+
+// The batch that was begun at `begun_ns` is done: for the launcher, which has to know how long one may take. Where the
+// machine stood still meanwhile, that does not count.
+void note_batch(comm::MemoryHeader& header, int64_t begun_ns) {
+  const int64_t took = monotonic_ns() - std::max(begun_ns, header.progress_ns.load());
+  int64_t longest = header.longest_evaluation_ns.load();
+  while (took > longest && !header.longest_evaluation_ns.compare_exchange_weak(longest, took)) {
+  }
+}
+
+}  // namespace
 
 bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step) {
   const spec::JobSpec& spec = place.job.spec();
@@ -27,6 +39,8 @@ bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step) {
   data::Evaluation evaluation(*place.job.data().test, options);
   std::optional<data::Batch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
+    const int64_t begun_ns = monotonic_ns();
+    pulse.beat(comm::Activity::evaluating, begun_ns);
     // A stream for each batch, whoever takes it.
     operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
                                    operators::evaluation_stream, static_cast<uint64_t>(step));
@@ -37,6 +51,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step) {
     std::memcpy(memory.evaluation_losses() + first, losses.const_data_ptr(), losses.nbytes());
     std::memcpy(memory.evaluation_correct() + first, correct.const_data_ptr(), correct.nbytes());
     if (memory.header().abort.load() != 0) return false;
+    note_batch(memory.header(), begun_ns);
     pulse.beat(comm::Activity::computing, monotonic_ns());
   }
   return true;

@@ -295,6 +295,7 @@ void Stage::settle(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   const bool stands = header.committed.load() == step;
   if (stands && job_.saves_after(step)) {
+    pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     memory_.hold(step);
     header.progress_ns.store(monotonic_ns());
   }
@@ -329,6 +330,9 @@ bool Stage::save_if_wanted(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   if (!place_.resident || header.save_step.load() != step || header.trained.load() != step) return true;
   saved_ns_ = monotonic_ns();
+  if (!memory_.is_writable(step) &&
+      !waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step); }))
+    return false;
   if (!place_.resident->save(step, job_.learning_rates(step - 1)[0], part_)) return false;
   if (header.save_waits.load() == 0) return true;
   place_.device.finish();
@@ -366,11 +370,11 @@ bool Stage::handle_nonfinite(int64_t step) {
 // After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so. A
 // step whose update is left out is not: where it is not committed the stage was aborted first, and it is done again.
 bool Stage::was_refused(int64_t step) {
+  if (job_.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
   if (memory_.header().trained.load() != step) return false;
   const comm::Nonfinite found = comm::pending_record(memory_).head->left_out;
   if (found.where == comm::Nonfinite::Where::nowhere) return false;
   const VirtualRank rank(std::max<int64_t>(found.rank, 0));
-  if (job_.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
   if (order_.own().contains(rank)) throw nonfinite_error(job_, step, found);
   return true;
 }
