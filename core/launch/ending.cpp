@@ -1,6 +1,8 @@
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/launch/launcher.h"
@@ -91,6 +93,10 @@ void Launcher::fail() {
     }
     advice += (advice.empty() ? "" : "\n") + ("log: " + log);
   }
+  if (memory_ && state_.last_saved_step != trained()) {
+    advice += fmt::format("\nthe state of step {} could not be saved: {}", trained(),
+                          last_save_error_.empty() ? "there was nobody to write it" : last_save_error_);
+  }
   if (memory_ && state_.last_saved_step >= 0) {
     advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
                           state_.last_saved_step, directory_.path());
@@ -107,7 +113,7 @@ void Launcher::save_last_state() {
   const int64_t step = trained();
   pid_t asked = -1;
   unsaved_step_ = -1;  // there may be room again
-  while (state_.last_saved_step != step && unsaved_step_ != step && state_.scribe.socket) {
+  while (state_.last_saved_step != step && unsaved_step_ != step && (state_.scribe.socket || bring_scribe_back())) {
     if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
       asked = state_.scribe.process.pid();
       state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
@@ -119,7 +125,7 @@ void Launcher::save_last_state() {
 void Launcher::close_scribe() {
   closing_scribe_ = true;
   pid_t told = -1;
-  while (state_.scribe.socket) {
+  while (state_.scribe.socket || (start_scribe_at_ns_ != 0 && bring_scribe_back())) {
     if (told != state_.scribe.process.pid()) {
       told = state_.scribe.process.pid();
       state_.scribe.socket.send({{"do", "finish"}});
@@ -132,6 +138,20 @@ void Launcher::wait_for_scribe() {
   on_scribe_message(kTickMilliseconds);
   supervise_scribe(monotonic_ns());
   show_life(monotonic_ns());
+}
+
+// Where one could not be started. Nobody needs the workers any more; what they hold may be what it lacks. False: it
+// cannot be started now either.
+bool Launcher::bring_scribe_back() {
+  kill_workers();
+  do {
+    while (monotonic_ns() < start_scribe_at_ns_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+      show_life(monotonic_ns());
+    }
+    start_scribe_again();
+  } while (!state_.scribe.socket && start_scribe_at_ns_ != 0);
+  return static_cast<bool>(state_.scribe.socket);
 }
 
 // The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
@@ -171,6 +191,7 @@ void Launcher::report_faults() {
 void Launcher::dismiss_workers() {
   for (WorkerProcess* worker : all_workers()) worker->socket.send({{"do", "leave"}});
   for (WorkerProcess* worker : all_workers()) {
+    if (!worker->process.running()) continue;
     if (!worker->process.wait_for(kPatienceWithWorkersMs)) {
       worker->process.signal(SIGKILL);
       worker->process.wait_for(kPatienceWithWorkersMs);
@@ -191,6 +212,7 @@ void Launcher::kill_workers() {
   }
   for (WorkerProcess* worker : all_workers()) {
     if (worker->process.running()) worker->process.wait_for(kPatienceWithWorkersMs);
+    worker->socket.close();
   }
 }
 

@@ -341,6 +341,7 @@ void Launcher::tick() {
       start_missing_workers();
     }
   }
+  if (start_scribe_at_ns_ != 0 && monotonic_ns() >= start_scribe_at_ns_) start_scribe_again();
   change_workers_if_ready();
   if (phase_ == Phase::training && !first_step_seen_) note_first_step();
   if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
@@ -362,8 +363,8 @@ void Launcher::attach_memory() {
   memory_ = std::make_unique<comm::JobMemory>(memory_fd_.get());
   if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
-  rate_from_ns_ = monotonic_ns();
   pace_ = pace();
+  rate_from_ns_ = monotonic_ns();
   rate_from_step_ = trained();
   speed_meter_.begin(trained());
   companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
@@ -408,8 +409,8 @@ bool Launcher::workers_exchange() const {
 // Hands the ranges to the workers of state_; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
-  stage_devices_ = shares_in_force();
   measure_anew_on_other_devices();
+  stage_devices_ = shares_in_force();
   speed_meter_.begin(trained());
   Json ranges = Json::array();
   for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
@@ -417,8 +418,8 @@ void Launcher::start_stage() {
   for (size_t index = 0; index < state_.workers.size(); ++index) {
     WorkerProcess& worker = state_.workers[index];
     worker.left = false;
-    worker.socket.send({{"do", "run"},
     worker.rank = static_cast<int64_t>(index);
+    worker.socket.send({{"do", "run"},
                         {"index", index},
                         {"ranges", ranges},
                         {"restarted", state_.stage > 0 || !checkpoint_.empty()},

@@ -158,10 +158,13 @@ class Launcher {
   void start_lost_workers();
   void cannot_start(const Error& error);
   bool count_fault(int64_t step, const faults::Diagnosis& diagnosis);
-  int64_t back_off_ns(const faults::Diagnosis& diagnosis) const;
+  int64_t wait_before_next_ns(const faults::Diagnosis& diagnosis) const;
   void stand_still();
   void report_recovery_if_stepped();
   void lose_scribe(const ChildEnd& ended, bool hung);
+  void start_scribe_again();
+  void cannot_start_scribe(const Error& error);
+  int64_t next_start_ns(const std::string& who, const Json& worker, const Error& error);
   int64_t first_undrained_step();
   const comm::WorkerPulse* pulse_of(const WorkerProcess& worker);
 
@@ -190,6 +193,7 @@ class Launcher {
   [[noreturn]] void fail();
   void save_last_state();
   void wait_for_scribe();
+  bool bring_scribe_back();
   void close_scribe();
   void dismiss_workers();
   void kill_workers();

@@ -1,12 +1,12 @@
 // A worker or the scribe is lost: what it was, whether to go on, and how.
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 
 #include "core/base/clock.h"
 #include "core/base/long_files.h"
 #include "core/comm/step_record.h"
+#include "core/launch/back_off.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kLogTailBytes = 16 * 1024;
 constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
-constexpr double kLongestBackOffSeconds = 3600;
 constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
 std::string tail_of(const std::string& log, uint64_t begin) { return last_bytes(log, kLogTailBytes, begin); }
@@ -139,9 +138,8 @@ bool Launcher::count_fault(int64_t step, const faults::Diagnosis& diagnosis) {
 }
 
 // Before the next attempt.
-int64_t Launcher::back_off_ns(const faults::Diagnosis& diagnosis) const {
-  const auto doublings = static_cast<int>(std::clamp<int64_t>(state_.faults_at_step - 1, 0, 30));
-  return nanoseconds(std::min(std::ldexp(diagnosis.backoff_seconds, doublings), kLongestBackOffSeconds));
+int64_t Launcher::wait_before_next_ns(const faults::Diagnosis& diagnosis) const {
+  return back_off_ns(diagnosis.backoff_seconds, state_.faults_at_step);
 }
 
 // Before the first stage: its place waits for the same worker once more.
@@ -153,7 +151,7 @@ void Launcher::replace_starting_worker(const Loss& loss, const faults::Diagnosis
   none.device = loss.device;
   none.ests = loss.ests;
   *lost = std::move(none);
-  start_missing_at_ns_ = monotonic_ns() + back_off_ns(diagnosis);
+  start_missing_at_ns_ = monotonic_ns() + wait_before_next_ns(diagnosis);
 }
 
 // In the places that wait. If the state has not been built, the first worker builds it.
@@ -179,20 +177,30 @@ void Launcher::start_lost_workers() {
 // A worker, for want of something. A change that is only wished for is given up; what the job needs is tried again.
 void Launcher::cannot_start(const Error& error) {
   if (phase_ == Phase::warming) return give_up_resize(error);
+  start_missing_at_ns_ = next_start_ns("a worker", Json(), error);
+}
+
+// Records wait in memory meanwhile, and training with them once that is full.
+void Launcher::cannot_start_scribe(const Error& error) {
+  start_scribe_at_ns_ = next_start_ns("the scribe, which writes the run's files,", "scribe", error);
+}
+
+// When what cannot be started is tried again (monotonic). 0: it is not, the run ends by that.
+int64_t Launcher::next_start_ns(const std::string& who, const Json& worker, const Error& error) {
   faults::Evidence evidence;
   evidence.said = error;
   const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   const int64_t step = memory_ ? trained() : from_step_;
-  Json details = {{"worker", Json()}, {"step", step}, {"what", error.message()}};
+  Json details = {{"worker", worker}, {"step", step}, {"what", error.message()}};
   details.update(to_json(diagnosis));
   directory_.log_event("fault", details);
   if (!count_fault(step, diagnosis)) {
-    failure_ = Error(error).within("a worker cannot be started");
+    if (!failure_) failure_ = Error(error).within(who + " cannot be started");
     phase_ = Phase::over;
-    return;
+    return 0;
   }
-  printer_.note(fmt::format("step {}: a worker cannot be started, is tried again: {}", step, error.message()));
-  start_missing_at_ns_ = monotonic_ns() + std::max(back_off_ns(diagnosis), kBeforeNextStartNs);
+  printer_.note(fmt::format("step {}: {} cannot be started, is tried again: {}", step, who, error.message()));
+  return monotonic_ns() + std::max(wait_before_next_ns(diagnosis), kBeforeNextStartNs);
 }
 
 // The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
@@ -223,7 +231,7 @@ void Launcher::recover(const Loss& loss, const faults::Diagnosis& diagnosis) {
   if (!state_.recovery) state_.recovery = loss;
   stand_still();
   if (!missing_workers().empty()) {
-    const int64_t wait = back_off_ns(diagnosis);
+    const int64_t wait = wait_before_next_ns(diagnosis);
     start_missing_at_ns_ = monotonic_ns() + wait;
     if (wait == 0) start_missing_workers();
   }
@@ -286,9 +294,18 @@ void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
                            {"cause", diagnosis.cause},
                            {"class", details.at("class")},
                            {"seconds_lost", 0.0}});
-  printer_.note(fmt::format("step {}: lost the scribe, which writes the run's files ({}); started another", step,
+  printer_.note(fmt::format("step {}: lost the scribe, which writes the run's files ({}); another is started", step,
                             hung ? "hung" : ended.text()));
-  state_.scribe = start_scribe(directory_, state_.shared, first_undrained_step());
+  start_scribe_again();
+}
+
+void Launcher::start_scribe_again() {
+  start_scribe_at_ns_ = 0;
+  try {
+    state_.scribe = start_scribe(directory_, state_.shared, first_undrained_step());
+  } catch (const Error& error) {
+    cannot_start_scribe(error);
+  }
 }
 
 // What the files hold beyond it is still in the ring, and written again.

@@ -164,6 +164,7 @@ void Launcher::change_workers_if_ready() {
   if (!pending_ || start_missing_at_ns_ != 0) return;
   if (!all_left() || !missing_workers().empty()) return;
   if (!std::ranges::all_of(pending_->added, &WorkerProcess::ready)) return;
+  if (pending_->asked_for && !state_.scribe.socket) return;  // the next launcher takes over a scribe, too
   if (phase_ == Phase::recovering) {
     const int64_t redone = memory_->repair();
     if (state_.recovery) state_.recovery->steps_redone += redone;

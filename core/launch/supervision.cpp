@@ -21,7 +21,6 @@ constexpr int64_t kSilentNs = kSecond / 2;   // before /proc is asked
 constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
 constexpr int64_t kStartNs = 600 * kSecond;  // without processor time, until a new worker is ready
 constexpr int64_t kScribeNs = 60 * kSecond;  // a disk may be that slow
-constexpr int kPatienceWithKillMs = 5000;
 
 // Whether the process has been seen stopped for long enough.
 bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
