@@ -4,6 +4,8 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <csignal>
+
 namespace estrain::testing {
 
 // Keeps a thread of a child from running, until the object goes; not as SIGSTOP does, which the launcher looks for.
@@ -14,8 +16,20 @@ class StoppedThread {
     REQUIRE(::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0);
     REQUIRE(::waitpid(thread_, nullptr, __WALL) == thread_);
   }
-  ~StoppedThread() { ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr); }
+  ~StoppedThread() {
+    if (thread_ > 0) ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr);
+  }
   StoppedThread(const StoppedThread&) = delete;
+
+  // Of the first thread of a process: waits until somebody has killed it. Its parent learns of that no sooner.
+  void wait_for_kill() {
+    int status = 0;
+    do {
+      REQUIRE(::waitpid(thread_, &status, __WALL) == thread_);
+    } while (!WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGKILL);
+    thread_ = -1;
+  }
 
  private:
   pid_t thread_;

@@ -1,0 +1,92 @@
+// The scribe is lost, and there is nothing to start another one with.
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+// Until the object goes, the process gets no descriptors beyond those that it has and `more`.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors(pid_t pid, rlim_t more) : pid_(pid) {
+    REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, nullptr, &before_) == 0);
+    std::vector<rlim_t> open;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd"))
+      open.push_back(std::stoull(entry.path().filename().string()));
+    const rlim_t free_below = std::ranges::max(open) + 1 - open.size();
+    REQUIRE(free_below <= more);
+    const rlimit limit{std::ranges::max(open) + 1 + more - free_below, before_.rlim_max};
+    REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr) == 0);
+  }
+  ~NoMoreDescriptors() { ::prlimit(pid_, RLIMIT_NOFILE, &before_, nullptr); }
+  NoMoreDescriptors(const NoMoreDescriptors&) = delete;
+
+ private:
+  pid_t pid_;
+  rlimit before_{};
+};
+
+bool said_of_scribe(const Json& fault, const std::string& words) {
+  return fault.at("worker") == "scribe" && fault.at("what").get<std::string>().find(words) != std::string::npos;
+}
+
+void wait_for_failed_starts(const std::string& run, std::ptrdiff_t times) {
+  wait_until("attempts to start a scribe", [&] {
+    const std::vector<Json> faults = events(run, "fault");
+    return std::ranges::count_if(faults, [](const Json& f) { return said_of_scribe(f, "Too many open files"); }) >=
+           times;
+  });
+}
+
+TEST_CASE("another scribe is tried again until there is what it needs") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  const Words steps = {"--set", "train.steps=2000"};
+  Job job(spec, run, with({"--devices", "2"}, steps));
+  job.reach(20);
+  {
+    const NoMoreDescriptors none(job.pid(), 2);
+    ::kill(job.scribe(), SIGKILL);
+    wait_for_failed_starts(run, 2);
+  }
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(difference(run, train_on(folder, spec, "1", steps)).text == "");
+  CHECK(metric_steps(run) == first_steps(2000));
+  CHECK(checkpoint_steps(run).back() == 2000);
+  CHECK_FALSE(anyone_left(run));
+}
+
+TEST_CASE("where no scribe can be started beside the workers, the job ends, and one saves its state without them") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
+  Job job(spec, run, {"--devices", "3", "--set", "recovery.retries=1"});
+  job.reach(20);
+  const NoMoreDescriptors none(job.pid(), 2);
+  ::kill(job.scribe(), SIGKILL);
+  const Ended ended = job.launcher().wait();
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("the scribe, which writes the run's files, cannot be started"));
+  CHECK(ended.says("Too many open files"));
+  CHECK_FALSE(anyone_left(run));
+  REQUIRE(checkpoint_steps(run).back() > 20);
+  CHECK(metric_steps(run).back() == checkpoint_steps(run).back());
+  const Ended resumed = estrain(
+      {"train", "--resume", "--run", run, "--set", "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5)});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+}
+
+}  // namespace
+}  // namespace estrain::testing
