@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/base/error.h"
 #include "core/train/operator_scan.h"
 
 namespace estrain::train {
