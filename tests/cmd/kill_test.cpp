@@ -5,14 +5,34 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <sstream>
 
-#include "core/base/clock.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
 
 namespace estrain::testing {
 namespace {
+
+// Whether the process is gone, or the kernel has doomed it: of its own code it runs no instruction any more.
+bool is_doomed(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::ifstream status(folder + "/status"), stat(folder + "/stat");
+  std::string pending, line, state;
+  for (std::string word; status >> word;)
+    if (word == "SigPnd:") status >> pending;
+  std::getline(stat, line);
+  if (pending.empty() || line.empty()) return true;
+  if ((std::stoull(pending, nullptr, 16) >> (SIGKILL - 1)) & 1) return true;
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  uint64_t flags = 0;
+  int64_t parent = 0, group = 0, session = 0, terminal = 0, foreground = 0;
+  fields >> state >> parent >> group >> session >> terminal >> foreground >> flags;
+  constexpr uint64_t kExiting = 0x4,
+                     kSignaled = 0x400;  // PF_EXITING and PF_SIGNALED of the kernel's include/linux/sched.h
+  return state == "Z" || state == "X" || (flags & (kExiting | kSignaled)) != 0;
+}
 
 // Resumes for some more steps and compares with a run that nobody disturbed.
 void check_goes_on(const ScratchFolder& folder, const std::string& spec, const std::string& run) {
@@ -35,11 +55,10 @@ void check_killed_launcher(bool after_resize) {
   const std::vector<pid_t> workers = job.workers();
   REQUIRE(workers.size() == (after_resize ? 3 : 2));
   const int64_t seen = job.step();
-  const int64_t begin = monotonic_ns();
   job.launcher().signal(SIGKILL);
   CHECK(job.launcher().wait().code == 128 + SIGKILL);
+  CHECK(std::ranges::all_of(workers, is_doomed));
   wait_until("the workers' end", [&] { return std::ranges::none_of(workers, process_lives); });
-  CHECK(seconds(monotonic_ns() - begin) < 1.0);
   wait_until("the end of everybody else", [&] { return !anyone_left(run); });
   const std::vector<int64_t> saved = checkpoint_steps(run);
   CHECK(saved.back() >= seen);
@@ -47,7 +66,7 @@ void check_killed_launcher(bool after_resize) {
   check_goes_on(folder, spec, run);
 }
 
-TEST_CASE("the launcher is killed: workers gone within a second, the committed step saved, resume leaves no trace") {
+TEST_CASE("the launcher is killed: its workers go with it, the committed step is saved, resume leaves no trace") {
   check_killed_launcher(false);
 }
 
@@ -61,14 +80,13 @@ TEST_CASE("the launcher is killed while a resize warms up a worker: that one goe
   Command resize({"resize", run, "--devices", "2"});
   wait_until("an added worker", [&] { return job.children().size() == 3; });  // with the first one and the scribe
   const std::vector<ProcessInfo> children = job.children();
-  const int64_t begin = monotonic_ns();
   job.launcher().signal(SIGKILL);
   job.launcher().wait();
+  for (const ProcessInfo& child : children) CHECK((!child.is("worker") || is_doomed(child.pid)));
   wait_until("the workers' end", [&] {
     return std::ranges::none_of(children,
                                 [](const auto& child) { return child.is("worker") && process_lives(child.pid); });
   });
-  CHECK(seconds(monotonic_ns() - begin) < 1.0);
   const Ended refused = resize.wait();
   INFO(refused.shown());
   CHECK(refused.code == 1);

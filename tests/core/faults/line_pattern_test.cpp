@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/clock.h"
+#include <ctime>
+
 #include "tests/error_of.h"
 
 namespace estrain::faults {
@@ -38,9 +39,9 @@ TEST_CASE("patterns that are none, or fit everything, are refused") {
 }
 
 TEST_CASE("a clumsy pattern on a long line comes to an end") {
-  const int64_t begin = monotonic_ns();
+  const std::clock_t begin = std::clock();  // processor time: other programs do not count
   CHECK(found("(a+)+(b|c)$", std::string(2000, 'a')) == "-");
-  CHECK(monotonic_ns() - begin < 5'000'000'000);
+  CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

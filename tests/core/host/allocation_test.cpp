@@ -193,8 +193,8 @@ TEST_CASE("a squeue that does not answer is killed when its time is up") {
   const ScratchFolder folder;
   const std::string squeue = fake_squeue(folder, "echo $$ >" + (folder / "pid") + "; exec sleep 100");
   const int64_t start = monotonic_ns();
-  CHECK(ask_time_left("17", 500, squeue) == std::nullopt);
-  CHECK(seconds(monotonic_ns() - start) < 20);
+  CHECK(ask_time_left("17", 2000, squeue) == std::nullopt);
+  CHECK(seconds(monotonic_ns() - start) < 90);
   const std::string pid = bytes_of(folder / "pid");
   REQUIRE_FALSE(pid.empty());
   CHECK_FALSE(std::filesystem::exists("/proc/" + pid.substr(0, pid.size() - 1)));
