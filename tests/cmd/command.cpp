@@ -100,11 +100,16 @@ Ended Command::wait(int seconds) {
 Ended estrain(const Words& arguments) { return Command(arguments).wait(); }
 
 void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds) {
+  if (!comes_true(holds, seconds)) throw std::runtime_error("waited in vain: " + what);
+}
+
+bool comes_true(const std::function<bool()>& holds, int seconds) {
   const int64_t deadline = monotonic_ns() + seconds * INT64_C(1'000'000'000);
   while (!holds()) {
-    if (monotonic_ns() > deadline) throw std::runtime_error("waited in vain: " + what);
+    if (monotonic_ns() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
+  return true;
 }
 
 std::vector<ProcessInfo> processes() {

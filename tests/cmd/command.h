@@ -40,7 +40,7 @@ class Command {
   void signal(int number) const { process_.signal(number); }
   void kill();                          // and reap; no effect once it has ended
   bool ended_within(int milliseconds);  // false: it still runs
-  Ended wait(int seconds = 120);        // throws, and kills, if it takes longer
+  Ended wait(int seconds = 600);        // throws, and kills, if it takes longer: it hangs
   std::string text() const;             // so far
 
  private:
@@ -51,8 +51,10 @@ class Command {
 
 Ended estrain(const Words& arguments);  // to its end
 
-// Asks again and again until `holds` does. Throws naming `what` after `seconds`.
-void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds = 60);
+// Asks again and again until `holds` does. Throws naming `what` after `seconds`: far more than a busy machine takes.
+void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds = 300);
+// For what need not come: false after `seconds`.
+bool comes_true(const std::function<bool()>& holds, int seconds);
 
 // Processes, from /proc. A zombie counts as ended.
 struct ProcessInfo {
