@@ -5,9 +5,11 @@ SLURM_CONF, its daemons by absolute paths, its credentials by a key and a socket
 All processes are children of this one, which also adopts what they leave behind (slurmstepd, and so jobs): `stop` ends them
 all. Should this process be killed, a guard does it: everything whose environment names the cluster's configuration.
 """
+import contextlib
 import ctypes
 import getpass
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,13 +31,14 @@ def find(name):
 
 
 def free_ports(count):
-    """Distinct ports that nobody listens on. They are taken a moment later; Cluster.start fails if someone was faster."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Distinct ports that nobody listens on, below those that the kernel gives to whoever connects. They are taken a moment
+    later: drawn at random, so that another cluster that starts now hardly ever wants the same."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports += [port] if port not in ports else []
     return ports
 
 
