@@ -1,5 +1,7 @@
 // GPU workers on simulated GPUs (tests/simulated_gpu): all of core/cuda under LibTorch's own CUDA library, which
 // compute as late as they may, or at any other time. The portable kernels are CUDA's source.
+//
+// What is tried takes each way that the code has once or twice; scripts/check at_length takes more combinations.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -31,6 +33,11 @@ const Words kBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
 
+// Device lists: the few, and at length the others, too.
+Words lists(Words few, const Words& others) {
+  return std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? with(std::move(few), others) : few;
+}
+
 // One run's GPUs are slow where another's are quick.
 void take_another_order() {
   static int times = 0;
@@ -40,16 +47,16 @@ void take_another_order() {
 
 std::string train_in_another_order(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
                                    const Words& more) {
-  take_another_order();
+  if (devices.starts_with("cuda")) take_another_order();
   return train_on(folder, spec, devices, more);
 }
 
-void check_as_on_the_cpu(const std::string& text, const Words& more) {
+void check_as_on_the_cpu(const std::string& text, const Words& more, const Words& lists_of_devices) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
   const std::string one = train_in_another_order(folder, spec, "cpu", with(kD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
-  for (const char* devices : {"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu", "cuda:0"}) {
+  for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
     CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD2, more))).text == "");
   }
@@ -65,31 +72,43 @@ class GptJob {
   const std::string spec_ = gpt_job(folder_.write("book.txt", some_text(1600)));
 };
 
+TEST_CASE("without CUDA there are no simulated GPUs" * doctest::skip(is_here())) {
+  fmt::print("skipped: this build has no simulated GPUs\n");
+}
+
 TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
 
+// A GPU that keeps the state, GPUs that exchange it, and those that meet a CPU in the host's memory.
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(mlp_job(), {});
+  check_as_on_the_cpu(mlp_job(), {}, lists({"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}, {"cuda:0"}));
 }
-TEST_CASE("lenet at D2: a GPU's bits are the CPU's") { check_as_on_the_cpu(lenet_job(), {"--set", "train.steps=4"}); }
-TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") { check_as_on_the_cpu(resnet18_job(), kSmall); }
+TEST_CASE("lenet at D2: a GPU's bits are the CPU's") {
+  check_as_on_the_cpu(lenet_job(), {"--set", "train.steps=4"},
+                      lists({"cuda:0", "cuda:0,cuda:1,cpu"}, {"cuda:0,cuda:1", "cuda:0"}));
+}
+TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
+  check_as_on_the_cpu(resnet18_job(), kSmall, lists({"cuda:0,cuda:1"}, {"cuda:0", "cuda:0,cuda:1,cpu", "cuda:0"}));
+}
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"});
+  check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"},
+                      lists({"cuda:0", "cuda:0,cuda:1"}, {"cuda:0,cuda:1,cpu", "cuda:0"}));
 }
 
-void check_on_any_number_of_gpus(const std::string& text, const Words& more = {}) {
+void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
   const std::string one = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
-  for (const char* devices : {"cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}) {
+  for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
     CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD1, more))).text == "");
   }
 }
 
 TEST_CASE("D1 on GPUs: no trace of the number of workers") {
-  check_on_any_number_of_gpus(lenet_job());
-  check_on_any_number_of_gpus(GptJob().spec());
-  check_on_any_number_of_gpus(resnet18_job(), with(kSmall, kEvaluated));
+  check_on_any_number_of_gpus(lenet_job(), lists({"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}, {"cuda:0,cuda:1"}));
+  check_on_any_number_of_gpus(GptJob().spec(), lists({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}));
+  check_on_any_number_of_gpus(resnet18_job(), lists({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}),
+                              with(kSmall, kEvaluated));
 }
 
 TEST_CASE("who sums what: GPUs among themselves where each worker has one, else the host") {
@@ -108,11 +127,12 @@ TEST_CASE("who sums what: GPUs among themselves where each worker has one, else 
   CHECK(exchange("cuda:0", short_job) == "host");
 }
 
-void check_replayed(const std::string& text, const Words& more = {}) {
+void check_replayed(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
+  if (lists_of_devices.empty()) return;
   const std::string plain = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
-  for (const char* devices : {"cuda:0", "cuda:0*2", "cuda:0"}) {
+  for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
     const std::string run =
         train_in_another_order(folder, spec, devices, with(with(kD1, more), {"--set", "job.cuda_graphs=auto"}));
@@ -122,11 +142,12 @@ void check_replayed(const std::string& text, const Words& more = {}) {
 }
 
 TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not") {
-  check_replayed(lenet_job());
-  check_replayed(mlp_job());        // draws random numbers
-  check_replayed(GptJob().spec());  // its backward passes draw them again
-  check_replayed(resnet18_job(), with(kSmall, kEvaluated));
-  check_replayed(resnet18_job(), with(kSmall, with(kEvaluated, kBf16)));
+  const Words alone = lists({"cuda:0"}, {"cuda:0*2", "cuda:0"});
+  check_replayed(lenet_job(), alone);
+  check_replayed(mlp_job(), lists({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // draws random numbers
+  check_replayed(GptJob().spec(), alone);                                // its backward passes draw them again
+  check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kBf16)));
+  check_replayed(resnet18_job(), lists({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
 }
 
 // What worker 0 did in a step, by its trace, in order of time.
@@ -169,7 +190,7 @@ TEST_CASE("a GPU that trains alone begins the next step before this one is commi
   CHECK(of(alone, 3).size() == 16);  // evaluated
   CHECK(of(alone, 4).front() == begins);
   CHECK(of(alone, 4)[16 - 1] == "EST 7: backward");  // and nothing comes after it
-  for (const char* devices : {"cuda:0,cuda:1", "cuda:0*2"}) {
+  for (const std::string& devices : lists({"cuda:0,cuda:1"}, {"cuda:0*2"})) {
     CAPTURE(devices);
     CHECK(of(train_in_another_order(folder, spec, devices, traced), 2).front() == begins);
   }
@@ -182,7 +203,7 @@ TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in sha
   const Words more =
       with(kD1, {"--set", "train.clip_grad_norm=0.05", "--set", "checkpoint.every=3", "--set", "checkpoint.keep=9"});
   const std::string alone = train_in_another_order(folder, spec, "cuda:0", more);
-  for (const char* devices : {"cuda:0*2", "cuda:0,cuda:1", "cuda:0=1,cuda:1=5,cuda:2=2"}) {
+  for (const std::string& devices : lists({"cuda:0*2", "cuda:0=1,cuda:1=5,cuda:2=2"}, {"cuda:0,cuda:1"})) {
     CAPTURE(devices);
     const std::string other = train_in_another_order(folder, spec, devices, more);
     CHECK(difference(alone, other).text == "");
@@ -197,12 +218,13 @@ TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in sha
 TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  for (const char* clip : {"train.clip_grad_norm=0", "train.clip_grad_norm=0.5"}) {
-    CAPTURE(clip);
+  for (const bool clipped : {false, true}) {
+    CAPTURE(clipped);
+    const std::string clip = clipped ? "train.clip_grad_norm=0.5" : "train.clip_grad_norm=0";
     const Words more = with(kD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip, "--set",
                                   "train.eval_every=\"never\""});
     const std::string on_cpu = train_in_another_order(folder, spec, "cpu", more);
-    for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
+    for (const std::string& devices : lists({clipped ? "cuda:0,cuda:1" : "cuda:0"}, {"cuda:0", "cuda:0,cuda:1"})) {
       CAPTURE(devices);
       const std::string on_gpu = train_in_another_order(folder, spec, devices, more);
       CHECK(events(on_gpu, "skipped").size() > 3);
