@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/json.h"
+#include "cpu_kinds.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -13,24 +14,12 @@ namespace {
 
 const Words kD2 = {"--set", "job.determinism=D2"};
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"); }
-
-Words kinds() {
-  Words all = {"cpu:sse"};
-  if (has_avx2()) all.insert(all.begin(), "cpu:avx2");
-  if (has_avx512()) all.insert(all.begin(), "cpu:avx512");
-  return all;
-}
-
 // D2 on each kind alone and on all of them together.
 void check_no_trace(const std::string& text, const ScratchFolder& folder) {
   const std::string spec = folder.write("job.toml", text);
-  std::string all;
-  for (const std::string& kind : kinds()) all += (all.empty() ? "" : ",") + kind;
   const std::string one = train_on(folder, spec, kinds()[0], kD2);
   CHECK(fingerprint_steps(one) == metric_steps(one));
-  for (const std::string& devices : {kinds().back(), all, std::string("cpu*3")}) {
+  for (const std::string& devices : {kinds().back(), all_kinds(), std::string("cpu*3")}) {
     CAPTURE(devices);
     CHECK(difference(one, train_on(folder, spec, devices, kD2)).text == "");
   }
@@ -93,7 +82,7 @@ TEST_CASE("a running job goes from kind to kind at D2 without a trace; below it 
   CHECK(estrain({"resize", at_d1.run(), "--devices", "cpu:sse", "--allow-mixed"}).code == 0);
 }
 
-TEST_CASE("verify --replay runs each stage on its own devices again" * doctest::skip(!has_avx2())) {
+TEST_CASE("verify --replay runs each stage on its own devices again" * doctest::skip(kinds().size() == 1)) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", lenet_job());
   const Words to_4 = {"--set", "train.steps=4"}, to_8 = {"--set", "train.steps=8"};
