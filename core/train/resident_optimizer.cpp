@@ -5,6 +5,7 @@
 
 #include "core/comm/step_record.h"
 #include "core/train/resident_sums.h"
+#include "core/train/update_count.h"
 #include "kernels/execution.h"
 #include "kernels/portable/device_kernels.h"
 
@@ -75,7 +76,7 @@ void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
 }
 
 void ResidentOptimizer::count(size_t parameter, bool reached) {
-  *job_.updates(state_.host(step_ + 1), parameter) = *job_.updates(state_.host(step_), parameter) + (reached ? 1 : 0);
+  count_update(job_, state_.host(step_), state_.host(step_ + 1), parameter, reached);
 }
 
 void ResidentOptimizer::keep(const Piece& piece) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/train/update_count.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
 
@@ -96,7 +97,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
     finite &= written.finite;
   }
   if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
-  if (piece.begin == 0) *job_.updates(new_state_, i) = updates_before + (reached ? 1 : 0);
+  if (piece.begin == 0) count_update(job_, old_state_, new_state_, i, reached);
   record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
 }
 
