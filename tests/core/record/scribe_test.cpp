@@ -1,13 +1,25 @@
 #include "core/record/scribe.h"
 
 #include <doctest/doctest.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <functional>
 #include <future>
 #include <thread>
 #include <utility>
 
+#include "core/base/files.h"
+#include "core/checkpoint/directory.h"
+#include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/comm/step_record.h"
+#include "core/record/metrics.h"
+#include "tests/scratch_folder.h"
 
 namespace estrain::record {
 namespace {
@@ -29,6 +41,182 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
   launcher.send({{"do", "finish"}});
   scribe.get();
   CHECK(beats == 3);
+}
+
+std::string small_manifest(const checkpoint::StateLayout& layout) {
+  checkpoint::Manifest manifest;
+  manifest.layout = layout;
+  manifest.digest_names = {"w"};
+  manifest.batches_per_epoch = manifest.samples_per_rank = manifest.samples_per_epoch = 100;
+  manifest.batch = 1;
+  manifest.total_steps = 1000;
+  manifest.parameter_count = 64;
+  manifest.processor = "a processor";
+  return manifest.to_json();
+}
+
+// A job whose steps are only said to be done, and its scribe, a process, whose files may not grow beyond a limit: a
+// disk that is full for it alone.
+class FakeJob {
+ public:
+  FakeJob() {
+    replace_bytes(run() + "/lock", "");
+    checkpoint::StateLayout layout;
+    layout.append(checkpoint::Role::parameter, "w", "", checkpoint::DType::f32, {64});
+    comm::MemoryPlan plan;
+    plan.manifest = small_manifest(layout);
+    plan.state_bytes = layout.bytes;
+    plan.gradient_bytes = 4096;
+    plan.ests = 2;
+    plan.parameters = plan.digests = plan.evaluation_samples = 1;
+    plan.ring_records = comm::records_of_ring;
+    memory_.lay_out(plan);
+    memory_.set_ready();
+    auto [ours, theirs] = comm::MessageSocket::pair();
+    launcher_ = std::move(ours);
+    scribe_ = ::fork();
+    if (scribe_ == 0) be_scribe(std::move(theirs));
+  }
+  ~FakeJob() {
+    if (!ended_) ::kill(scribe_, SIGKILL);
+    if (!ended_) ::waitpid(scribe_, nullptr, 0);
+  }
+  FakeJob(const FakeJob&) = delete;
+
+  const std::string& run() const { return folder_.path(); }
+  comm::JobMemory& memory() { return memory_; }
+  comm::MessageSocket& launcher() { return launcher_; }
+
+  void train_until(int64_t last) {
+    for (; step_ < last; memory_.header().committed.store(step_), memory_.header().trained.store(step_)) {
+      const comm::RecordView record = comm::pending_record(memory_);
+      record.head->kind = comm::RecordKind::step;
+      record.head->step = ++step_;
+      REQUIRE(comm::publish_record(memory_));
+    }
+  }
+  void wait_for_records() {
+    come([&] { return memory_.header().drained.load() == memory_.header().published.load(); });
+  }
+  void limit_files(rlim_t bytes) const {
+    rlimit limit{};
+    REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, nullptr, &limit) == 0);
+    limit.rlim_cur = bytes;
+    REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, &limit, nullptr) == 0);
+  }
+  void wait_for_word(const std::string& word) {
+    for (Json message = Json::object(); message.value("say", "") != word;)
+      REQUIRE(launcher_.receive(&message, 60'000) == comm::MessageSocket::Received::message);
+  }
+  void wait_until_it_waits() {
+    come([&] { return text_if_readable("/proc/" + std::to_string(scribe_) + "/comm") == "waits for room\n"; });
+  }
+  bool lives() const { return ::waitpid(scribe_, nullptr, WNOHANG) == 0; }
+  int exit_code() {
+    int status = 0;
+    REQUIRE(::waitpid(scribe_, &status, 0) == scribe_);
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  int64_t steps_recorded() const { return std::ssize(read_metrics(run() + "/metrics.jsonl").steps); }
+  int64_t step_saved() const {
+    const auto newest = checkpoint::CheckpointDirectory(run() + "/checkpoints").newest_valid();
+    return newest.file ? newest.file->meta().step.value : -1;
+  }
+
+ private:
+  [[noreturn]] void be_scribe(comm::MessageSocket socket) {
+    launcher_.close();
+    std::signal(SIGXFSZ, SIG_IGN);
+    ScribeSetup setup;
+    setup.run = run();
+    setup.spec.job.name = "fake";
+    setup.spec.job.ests = 2;
+    setup.spec.model.name = "mlp";
+    setup.memory = fd_.get();
+    setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
+    setup.launcher = std::move(socket);
+    try {
+      run_scribe(setup);
+    } catch (const Error& error) {
+      ::_exit(error.fault() == Fault::io ? 7 : 8);
+    }
+    ::_exit(0);
+  }
+  static void come(const std::function<bool()>& holds) {
+    for (int tries = 0; tries < 6000 && !holds(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    REQUIRE(holds());
+  }
+
+  ScratchFolder folder_;
+  UniqueFd fd_ = comm::JobMemory::create();
+  comm::JobMemory memory_{fd_.get()};
+  comm::MessageSocket launcher_;
+  pid_t scribe_ = -1;
+  int64_t step_ = 0;
+  bool ended_ = false;
+};
+
+TEST_CASE("without a launcher and without room the scribe keeps the state until there is some") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  job.limit_files(100);
+  job.train_until(30);
+  job.wait_for_word("write_failed");
+  job.launcher().close();
+  job.wait_until_it_waits();
+  CHECK(job.lives());
+  CHECK(job.step_saved() == -1);
+  SUBCASE("room") {
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+    CHECK(job.step_saved() == 30);
+    CHECK(job.steps_recorded() == 30);
+  }
+  SUBCASE("the run directory is gone: nobody could go on from there") {
+    std::filesystem::remove_all(job.run());
+    CHECK(job.exit_code() == 7);
+  }
+}
+
+TEST_CASE(
+    "told to finish without room, the scribe waits for records that a checkpoint is ahead of, and for no others") {
+  constexpr int64_t kMany = 400, kAll = 410;  // the records of so many steps are larger than a checkpoint
+  FakeJob job;
+  job.train_until(kMany);
+  job.wait_for_records();
+  const auto size = std::filesystem::file_size(job.run() + "/metrics.jsonl");
+  job.limit_files(size);
+  job.train_until(kAll);
+  job.wait_for_word("write_failed");
+  SUBCASE("a checkpoint is ahead of them") {
+    REQUIRE(job.memory().try_hold(kAll));
+    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
+    job.wait_for_word("saved");
+    CHECK(job.step_saved() == kAll);
+    job.launcher().send({{"do", "finish"}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK(job.lives());
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+  }
+  SUBCASE("the launcher is gone while it waits") {
+    REQUIRE(job.memory().try_hold(kAll));
+    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
+    job.wait_for_word("saved");
+    job.launcher().send({{"do", "finish"}});
+    job.launcher().close();
+    job.wait_until_it_waits();
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+  }
+  SUBCASE("none is: a resume repeats them") {
+    job.launcher().send({{"do", "finish"}});
+    CHECK(job.exit_code() == 7);
+    return;
+  }
+  CHECK(job.steps_recorded() == kAll);
 }
 
 }  // namespace
