@@ -21,9 +21,9 @@ constexpr int kRetryMs = 10;
 constexpr size_t kLongestAnswer = size_t{16} << 20;
 
 // How long a command still waits.
-class Patience {
+class Deadline {
  public:
-  explicit Patience(int milliseconds)
+  explicit Deadline(int milliseconds)
       : deadline_ns_(milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000)) {}
   // As poll(2) takes it: -1 for no limit.
   int left_ms() const {
@@ -73,7 +73,7 @@ Error nobody(const std::string& run) {
       .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
 }
 
-UniqueFd connect_to(const std::string& run, const Patience& patience, int milliseconds) {
+UniqueFd connect_to(const std::string& run, const Deadline& deadline, int milliseconds) {
   for (;;) {
     UniqueFd fd;
     switch (try_to_connect(run, &fd)) {
@@ -85,18 +85,18 @@ UniqueFd connect_to(const std::string& run, const Patience& patience, int millis
         throw Error::make(Fault::io, "{}: running, but its control socket is another user's", run)
             .advise("the user who started the job can ask it, and root");
       case Connected::busy:
-        if (patience.over()) throw no_answer(run, milliseconds);
+        if (deadline.over()) throw no_answer(run, milliseconds);
         ::poll(nullptr, 0, kRetryMs);
     }
   }
 }
 
-std::string read_line(int fd, const Patience& patience, int milliseconds, const std::string& run) {
+std::string read_line(int fd, const Deadline& deadline, int milliseconds, const std::string& run) {
   std::string line;
   std::array<char, 4096> buffer;
   for (;;) {
     pollfd waiting{fd, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, patience.left_ms());
+    const int ready = ::poll(&waiting, 1, deadline.left_ms());
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) throw no_answer(run, milliseconds);
     const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
@@ -133,13 +133,13 @@ bool launcher_answers(const std::string& run) {
 }
 
 Json ask_launcher(const std::string& run, const Json& request, int milliseconds) {
-  const Patience patience(milliseconds);
-  const UniqueFd fd = connect_to(run, patience, milliseconds);
+  const Deadline deadline(milliseconds);
+  const UniqueFd fd = connect_to(run, deadline, milliseconds);
   const std::string line = json_text(request) + "\n";
   // A new connection has room for a request. A launcher that has hung up already has said why.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);
-  Json answer = parse_json(read_line(fd.get(), patience, milliseconds, run), "answer of the launcher");
+  Json answer = parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher");
   try {
     return accept_answer(std::move(answer));
   } catch (const nlohmann::json::exception& error) {

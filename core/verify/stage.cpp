@@ -16,7 +16,7 @@ std::string describe(const Json& line) {
 }
 
 // What stands for a stage, or for several that a checkpoint has no room for.
-std::string text_of(const Json& line) {
+std::string stage_text(const Json& line) {
   const std::string event = text_in(line, "event").value_or("");
   if (event == "stage") return describe(line);
   if (event == "stages_left_out")
@@ -25,7 +25,7 @@ std::string text_of(const Json& line) {
 }
 
 void add(const Json& line, std::vector<Stage>& stages) {
-  const std::string text = text_of(line);
+  const std::string text = stage_text(line);
   const auto step = whole_in(line, "step");
   if (text.empty() || !step) return;
   const Step from(*step);
