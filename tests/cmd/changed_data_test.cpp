@@ -190,7 +190,8 @@ TEST_CASE(
   CHECK(ended.says(text + ": 43000 bytes, were 40000"));
   CHECK(ended.says("--accept-data"));
   const std::vector<Json> faults = events(run, "fault");
-  const auto changed = std::ranges::count(faults, "data_changed", [](const Json& fault) { return fault.at("cause"); });
+  const auto changed =
+      std::ranges::count_if(faults, [](const Json& fault) { return fault.at("cause") == "data_changed"; });
   CHECK(changed == 2);  // by the resize, and in place of the worker that was killed
   CHECK(faults.back().at("class") == "user");
   CHECK(faults.back().at("retry") == false);

@@ -39,7 +39,7 @@ TEST_CASE("what has changed since a checkpoint, and its line in the change log")
   std::filesystem::remove(folder / "a.txt");
   const Error error = error_of([&] { changes_since(known, section); });
   CHECK(error.fault() == Fault::io);
-  CHECK(error.message().find("data: " + folder / "a.txt") == 0);
+  CHECK(error.message().find("data: cannot open " + folder / "a.txt") == 0);
 }
 
 }  // namespace
