@@ -47,7 +47,7 @@ void require_run_to_resume(const StartRequest& request) {
     const Error error(Fault::usage, "no job spec given");
     if (!request.run.empty() && RunDirectory(request.run).has_run())
       throw error.advise("there is a run in " + request.run + ": go on with it by --resume");
-    throw error.advise("estrain train SPEC.toml, or estrain train --resume --run DIR");
+    throw error.advise("estrain train SPEC.toml, or estrain train --resume --run DIR; `estrain init` writes a spec");
   }
   if (!RunDirectory(request.run).has_run())
     throw Error::make(Fault::usage, "{}: no run to resume there", request.run)
