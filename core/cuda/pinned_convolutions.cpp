@@ -12,11 +12,6 @@ using at::Tensor;
 using device::ConvolutionArguments;
 using pinned::Convolution;
 
-bool is_plain(const Tensor& x, const Tensor& like) {
-  return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
-         x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
-}
-
 Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
                      const ConvolutionArguments& arguments) {
   Convolution shape;

@@ -26,6 +26,12 @@
 
 namespace estrain::cuda {
 
+// Whether an algorithm can take x beside `like`: dense, on the same GPU, of the same type, not empty.
+inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {
+  return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
+         x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
+}
+
 // `Library`: kernels::pinned::Products or Convolutions. `Plan`: what it builds. Not thread-safe.
 template <typename Library, typename Shape, typename Plan>
 class PinnedPlans {

@@ -19,11 +19,6 @@ constexpr int64_t kMostAlignment = 16;
 
 bool is_float(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
 
-bool is_plain(const Tensor& x, const Tensor& like) {
-  return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
-         x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
-}
-
 // A matrix, the last two dimensions, as it lies in memory.
 struct Matrix {
   Tensor tensor;  // the operand's, or a copy with rows side by side
