@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> config_files() {
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(ESTRAIN_SOURCE_DIR "/configs")) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(ESTRAIN_SOURCE_DIR "/configs"))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());  // the same damage on every machine
   return files;
 }
