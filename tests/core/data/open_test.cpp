@@ -215,7 +215,7 @@ TEST_CASE("idx: wrong files") {
   SUBCASE("a folder in the place of a file") {
     std::filesystem::remove(folder / IdxFolder::names[1]);
     std::filesystem::create_directory(folder / IdxFolder::names[1]);
-    refused(Fault::io, IdxFolder::names[1], "no such file");
+    refused(Fault::io, IdxFolder::names[1], "Is a directory");
   }
 }
 
