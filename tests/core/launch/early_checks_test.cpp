@@ -278,12 +278,12 @@ TEST_CASE("open files: an error where the launcher would run out, a warning wher
   CheckedJob job = sample_job();
   job.devices.assign(100, {"cpu", {}});
   Machine machine = sample_machine();
-  machine.limits.open_files = 5 + 11 + 200 - 1;
+  machine.limits.open_files = 5 + 13 + 200 - 1;
   CHECK(check_open_files(job, machine).severity == Severity::error);
-  machine.limits.open_files = 5 + 11 + 200;
+  machine.limits.open_files = 5 + 13 + 200;
   CHECK(check_open_files(job, machine).severity == Severity::warning);
-  CHECK(says(check_open_files(job, machine), "416"));
-  machine.limits.open_files = 5 + 11 + 400;
+  CHECK(says(check_open_files(job, machine), "418"));
+  machine.limits.open_files = 5 + 13 + 400;
   CHECK(check_open_files(job, machine).severity == Severity::ok);
 }
 
