@@ -255,9 +255,10 @@ TEST_CASE("data that is no file is named for what it is") {
     const std::string kind = path == fifo ? "a FIFO" : "a character device";
     const Words says = {"cannot read " + path + ": " + kind + ", not a regular file"};
     const std::string images = folder.write("images.toml", idx_job(path, labels));
-    check_refused({path, {}, 1, says}, estrain({"train", images, "--run", folder / "run"}));
+    const std::string run = folder / (path == fifo ? "fifo-run" : "device-run");
+    check_refused({path, {}, 1, says}, estrain({"train", images, "--run", run + "-images"}));
     const std::string text = folder.write("text.toml", gpt_job(path));
-    check_refused({path, {}, 1, says}, estrain({"train", text, "--run", folder / "run"}));
+    check_refused({path, {}, 1, says}, estrain({"train", text, "--run", run + "-text"}));
     check_refused({path, {}, 2, {path}}, estrain({"verify", path, path}));
   }
 }

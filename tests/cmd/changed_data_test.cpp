@@ -24,7 +24,10 @@ constexpr size_t kTextBytes = 40'000;
 
 void append(const std::string& path, const std::string& more) { std::ofstream(path, std::ios::app) << more; }
 
-Words steps(int64_t count) { return {"--set", "train.steps=" + std::to_string(count)}; }
+// Without the evaluation at the end, which a run that goes on further does not have.
+Words steps(int64_t count) {
+  return {"--set", "train.steps=" + std::to_string(count), "--set", "train.eval_every=never"};
+}
 
 Ended resume(const std::string& run, const Words& more = {}) {
   return estrain(with({"train", "--resume", "--run", run}, more));

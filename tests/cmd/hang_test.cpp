@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include "job.h"
 #include "job_specs.h"
@@ -51,7 +53,12 @@ std::unique_ptr<StoppedThread> stop_worker_1(Job& job, comm::Activity activity) 
   wait_until("a worker at the right moment", [&] {
     stopped.reset();  // else it would not get any further
     stopped = std::make_unique<StoppedThread>(worker);
-    return memory->pulse(1).activity.load() == activity;
+    if (memory->pulse(1).activity.load() != activity) return false;
+    if (activity != comm::Activity::meeting) return true;
+    // It may have come from the meeting just now: then the other worker does not get there.
+    for (int i = 0; i < 50 && memory->pulse(0).activity.load() != activity; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return memory->pulse(0).activity.load() == activity;
   });
   return stopped;
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -81,7 +82,10 @@ TEST_CASE("program and library are replaced: lost workers, a lost scribe and res
   wait_for_events(running.run, "recovered", 1);
   ::kill(job.scribe(), SIGKILL);
   wait_for_events(running.run, "fault", 2);
-  for (const ProcessInfo& child : job.children()) CHECK(name_of(child.pid) == "estrain\n");
+  wait_until("all have their name", [&] {  // one that was just executed has not said it yet
+    return std::ranges::all_of(job.children(),
+                               [](const ProcessInfo& child) { return name_of(child.pid) == "estrain\n"; });
+  });
   replace(running.program, program);  // for the command that asks
   REQUIRE(job.resize("3").code == 0);
   REQUIRE(job.resize("1").code == 0);

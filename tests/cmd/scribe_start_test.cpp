@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "job.h"
 #include "job_specs.h"
@@ -19,12 +20,12 @@ class NoMoreDescriptors {
  public:
   NoMoreDescriptors(pid_t pid, rlim_t more) : pid_(pid) {
     REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, nullptr, &before_) == 0);
-    std::vector<rlim_t> open;
+    std::set<rlim_t> open;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd"))
-      open.push_back(std::stoull(entry.path().filename().string()));
-    const rlim_t free_below = std::ranges::max(open) + 1 - open.size();
-    REQUIRE(free_below <= more);
-    const rlimit limit{std::ranges::max(open) + 1 + more - free_below, before_.rlim_max};
+      open.insert(std::stoull(entry.path().filename().string()));
+    rlim_t end = 0;  // of the numbers that it may use; descriptors above stay open
+    for (rlim_t free = 0; free < more || open.contains(end); ++end) free += open.contains(end) ? 0 : 1;
+    const rlimit limit{end, before_.rlim_max};
     REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr) == 0);
   }
   ~NoMoreDescriptors() { ::prlimit(pid_, RLIMIT_NOFILE, &before_, nullptr); }
