@@ -124,8 +124,11 @@ int64_t CheckpointDirectory::remove_stale_temporaries() const {
   int64_t removed = 0;
   for (const std::string& name : names_in(path_)) {
     if (!name.ends_with(temporary_suffix)) continue;
-    disk_->remove(path_ + "/" + name);
-    ++removed;
+    try {
+      disk_->remove(path_ + "/" + name);
+      ++removed;
+    } catch (const Error&) {  // it stays; a checkpoint of its step will tell why it cannot be written
+    }
   }
   return removed;
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/launch/launcher.h"
@@ -112,8 +113,12 @@ void Launcher::fail() {
 void Launcher::save_last_state() {
   const int64_t step = trained();
   pid_t asked = -1;
-  unsaved_step_ = -1;  // there may be room again
-  while (state_.last_saved_step != step && unsaved_step_ != step && (state_.scribe.socket || bring_scribe_back())) {
+  unsaved_step_ = -1;         // there may be room again
+  bool brought_back = false;  // once: a scribe that ends again and again saves nothing
+  const auto have_scribe = [&] {
+    return state_.scribe.socket || (!std::exchange(brought_back, true) && bring_scribe_back());
+  };
+  while (state_.last_saved_step != step && unsaved_step_ != step && have_scribe()) {
     if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
       asked = state_.scribe.process.pid();
       state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});

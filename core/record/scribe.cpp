@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -40,6 +41,9 @@ struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 using Snapshot = std::unique_ptr<std::byte, FreeMemory>;
+
+// A line for scribe.log. That may lie on the full disk, too: what it has no room for is left out, and no exception.
+void write_log(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
 
 // Writes one snapshot after another in a thread of its own.
 class Saver {
@@ -127,7 +131,7 @@ class Saver {
       std::erase(changes_, '\0');  // no string of an HDF5 attribute has one
       stages_.follow();
     } catch (const Error& error) {
-      fmt::print(stderr, "warning: not in the checkpoint: {}\n", error.message());
+      write_log("warning: not in the checkpoint: " + error.message());
     }
   }
 
@@ -214,7 +218,7 @@ class Scribe {
   // To the launcher; where that is gone, to the log.
   void complain(const Json& message) {
     if (launcher_is_gone_)
-      fmt::print(stderr, "{}\n", text_in(message, "error").value_or(""));
+      write_log(text_in(message, "error").value_or(""));
     else
       tell(message);
   }

@@ -52,6 +52,7 @@ std::unique_ptr<StoppedThread> stop_worker_1(Job& job, comm::Activity activity) 
   std::unique_ptr<StoppedThread> stopped;
   wait_until("a worker at the right moment", [&] {
     stopped.reset();  // else it would not get any further
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
     stopped = std::make_unique<StoppedThread>(worker);
     if (memory->pulse(1).activity.load() != activity) return false;
     if (activity != comm::Activity::meeting) return true;
