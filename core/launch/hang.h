@@ -53,8 +53,8 @@ std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
 // The same of a worker that is to leave a stage which was given up `since_abort_ns` ago.
 std::optional<std::string> why_lingering(const Silence& silence, int64_t since_abort_ns, const Pace& pace);
 
-// Whether all workers of a stage wait for each other: somebody was stopped while it waited. Processor time is no sign of
-// life there: threads in the background look around (NCCL's).
+// Whether all workers of a stage wait for each other: somebody was stopped while it waited. Processor time is no sign
+// of life there: threads in the background look around (NCCL's).
 bool all_wait(std::span<const Silence> workers, const Pace& pace);
 
 }  // namespace estrain::launch

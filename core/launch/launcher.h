@@ -60,9 +60,9 @@ struct LaunchPlan {
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
   int64_t from_step = 0;
-  std::string fault_rules;     // text of the user's own
-  bool accepts_data = false;   // though the data files are others than the checkpoint's
-  std::string changes;         // of changes.jsonl, up to from_step
+  std::string fault_rules;    // text of the user's own
+  bool accepts_data = false;  // though the data files are others than the checkpoint's
+  std::string changes;        // of changes.jsonl, up to from_step
   UniqueFd lock;
 };
 

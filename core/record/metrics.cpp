@@ -12,7 +12,6 @@
 namespace estrain::record {
 namespace {
 
-
 Step step_of(const Line& line) {
   return std::visit([](const auto& record) { return record.step; }, line);
 }

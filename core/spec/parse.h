@@ -36,7 +36,8 @@ std::string to_toml(const JobSpec& spec);
 // paths). A key that is not set equals its default.
 std::vector<std::string> changed_keys(const JobSpec& before, const JobSpec& after);
 
-// The reference of all keys as a Markdown table (key, type, default, range, meaning): configs/REFERENCE.md's, and `estrain train
+// The reference of all keys as a Markdown table (key, type, default, range, meaning): configs/REFERENCE.md's, and
+// `estrain train
 // --keys`.
 std::string key_reference();
 
