@@ -159,7 +159,8 @@ class Replay:
             if self.rank == 0 and step in run.evaluations:
                 evaluation = evaluation or self.evaluate()
                 for key, value in evaluation.items():
-                    self.compare(run, f"evaluation's {key}", step, run.evaluations[step][key], value)
+                    recorded = type(value)(run.evaluations[step][key])  # JSON writes 2.0 as 2
+                    self.compare(run, f"evaluation's {key}", step, recorded, value)
             if step in run.checkpoints:
                 state = state or self.state(step)
                 self.compare_state(run, step, state, loss)
