@@ -4,9 +4,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "job.h"
 #include "job_specs.h"
@@ -15,14 +17,30 @@
 namespace estrain::testing {
 namespace {
 
+std::set<rlim_t> open_descriptors(pid_t pid) {
+  std::set<rlim_t> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd"))
+    open.insert(std::stoull(entry.path().filename().string()));
+  return open;
+}
+
+// The descriptors that stay open: a file that is read or written at this moment would leave one more free afterwards.
+std::set<rlim_t> lasting_descriptors(pid_t pid) {
+  std::set<rlim_t> lasting = open_descriptors(pid);
+  for (int look = 0; look < 60; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::set<rlim_t> now = open_descriptors(pid);
+    std::erase_if(lasting, [&](rlim_t descriptor) { return !now.contains(descriptor); });
+  }
+  return lasting;
+}
+
 // Until the object goes, the process gets no descriptors beyond those that it has and `more`.
 class NoMoreDescriptors {
  public:
   NoMoreDescriptors(pid_t pid, rlim_t more) : pid_(pid) {
     REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, nullptr, &before_) == 0);
-    std::set<rlim_t> open;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd"))
-      open.insert(std::stoull(entry.path().filename().string()));
+    const std::set<rlim_t> open = lasting_descriptors(pid_);
     rlim_t end = 0;  // of the numbers that it may use; descriptors above stay open
     for (rlim_t free = 0; free < more || open.contains(end); ++end) free += open.contains(end) ? 0 : 1;
     const rlimit limit{end, before_.rlim_max};
