@@ -17,7 +17,7 @@
 namespace estrain::testing {
 namespace {
 
-const Words kSteps = {"--set", "train.steps=300"};
+const Words k300Steps = {"--set", "train.steps=300"};
 
 // Steps of some 50 ms, and an evaluation of `samples` samples that takes 15 ms for each.
 std::string evaluating_job(int64_t samples) {
@@ -79,7 +79,7 @@ void check_ends_undisturbed(Job& job, const ScratchFolder& folder, const std::st
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   CHECK(events(job.run(), "fault").size() == faults);
-  CHECK(difference(job.run(), train_on(folder, spec, "1", kSteps)).text == "");
+  CHECK(difference(job.run(), train_on(folder, spec, "1", k300Steps)).text == "");
 }
 
 double seconds_in(const std::string& what) {
@@ -91,7 +91,7 @@ double seconds_in(const std::string& what) {
 TEST_CASE("a worker that stands still, though no signal stopped it, is found and replaced") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
-  Job job(spec, folder / "run", with({"--devices", "cpu=1,cpu=5"}, kSteps));
+  Job job(spec, folder / "run", with({"--devices", "cpu=1,cpu=5"}, k300Steps));
   CHECK(seconds_in(blame_of(job, *stop_worker_1(job, comm::Activity::computing))) > 2);
   check_ends_undisturbed(job, folder, spec, 1);
   CHECK(events(job.run(), "recovered").size() == 1);
@@ -111,7 +111,7 @@ TEST_CASE("a worker that stands still while it waits for the others: the stage b
     CAPTURE(goes_on);
     const ScratchFolder folder;
     const std::string spec = folder.write("job.toml", long_job());
-    Job job(spec, folder / "run", with({"--devices", "cpu=5,cpu=1"}, kSteps));
+    Job job(spec, folder / "run", with({"--devices", "cpu=5,cpu=1"}, k300Steps));
     std::unique_ptr<StoppedThread> stopped = stop_worker_1(job, comm::Activity::meeting);
     if (goes_on) {
       wait_until("the stall", [&] { return !events(job.run(), "stalled").empty(); });
