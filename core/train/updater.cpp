@@ -145,11 +145,11 @@ float Updater::clip_factor(float norm) const {
   return factor.clamp_max(1.0).item<float>();
 }
 
-bool Updater::update_all(comm::Barrier& summed) {
+bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
     for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
-    if (!summed.meet()) return false;
+    if (!meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
       comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);
