@@ -16,9 +16,9 @@ namespace {
 using spec::JobSpec;
 
 // Keys outside of [model] that are told by their value.
-constexpr std::array<std::string_view, 10> kDataKeys = {"data.format",  "data.shape",    "data.channels", "data.resize",
-                                                        "data.pad",     "data.crop",     "data.flip",     "data.batch",
-                                                        "data.readers", "optimizer.name"};
+constexpr std::array<std::string_view, 11> kDataKeys = {"data.format", "data.shape",   "data.channels", "data.resize",
+                                                        "data.pad",    "data.crop",    "data.scale",    "data.flip",
+                                                        "data.batch",  "data.readers", "optimizer.name"};
 
 std::string without_quotes(std::string text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') return text.substr(1, text.size() - 2);

@@ -38,6 +38,11 @@ class Combinations {
 
   bool is_gpt() const { return spec_.model.name == "gpt"; }
   bool is_text() const { return spec_.data.format == DataFormat::text; }
+  bool is_tokens() const { return spec_.data.format == DataFormat::tokens; }
+  bool is_for_gpt() const { return is_text() || is_tokens(); }
+  bool is_photos() const {
+    return spec_.data.format == DataFormat::images || spec_.data.format == DataFormat::webdataset;
+  }
   bool is_idx() const { return spec_.data.format == DataFormat::idx; }
   bool is_synthetic() const { return spec_.data.format == DataFormat::synthetic; }
   bool is_cifar() const {
@@ -52,6 +57,7 @@ class Combinations {
   void image_files();
   void shape();
   void crop();
+  void photos();
   void channels();
 
   const JobSpec& spec_;
@@ -85,9 +91,11 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
-  require(!is_gpt() || is_text(), {"model.name", "data.format"}, "gpt learns text: it needs data.format = \"text\"");
-  require(is_gpt() || !is_text(), {"model.name", "data.format"},
-          fmt::format("{} learns images: it cannot take data.format = \"text\"; use gpt for text", model.name));
+  require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
+          "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
+  require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
+          fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
+                      to_string(spec_.data.format)));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
   require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
@@ -97,6 +105,8 @@ void Combinations::model() {
 }
 
 void Combinations::classes() {
+  require(!is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
+          "tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
   if (!spec_.model.classes) return;
   const int64_t needed = is_text()                                   ? 256
                          : spec_.data.format == DataFormat::cifar10  ? 10
@@ -138,7 +148,7 @@ void Combinations::shape() {
 }
 
 void Combinations::images() {
-  if (is_text()) return;
+  if (is_for_gpt()) return;
   if (is_synthetic()) shape();
   const auto& data = spec_.data;
   const bool vectors = is_synthetic() && data.shape.size() != 3;
@@ -149,7 +159,23 @@ void Combinations::images() {
   }
   if (vectors) return;
   channels();
+  require(is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+          "one number, the shorter side, is for data.format \"images\" and \"webdataset\"; give [height, width]");
   crop();
+  if (is_photos()) photos();
+}
+
+// Photos have sizes of their own: these keys must say which one the model sees.
+void Combinations::photos() {
+  const auto& data = spec_.data;
+  require(data.resize.size() == 2 || !data.crop.empty(), {"data.crop", "data.resize", "data.format"},
+          "the images have different sizes: they need data.crop = [height, width], what the model sees");
+  require(data.scale.empty() || !data.crop.empty(), {"data.scale", "data.crop"},
+          "needs data.crop, the size to which what is cut out is scaled");
+  require(data.scale.empty() || data.scale[0] <= data.scale[1], {"data.scale"}, "the least is more than the most");
+  require(data.ratio[0] <= data.ratio[1], {"data.ratio"}, "the least is more than the most");
+  require(data.ratio == DataSection{}.ratio || !data.scale.empty(), {"data.ratio", "data.scale"},
+          "belongs to data.scale, which is not given");
 }
 
 void Combinations::channels() {
@@ -173,8 +199,8 @@ void Combinations::crop() {
   const std::vector<int64_t> stored = stored_shape();
   const bool known = !data.resize.empty() || !stored.empty();
   if (data.crop.empty() || !known) return;
-  const int64_t height = (data.resize.empty() ? stored[1] : data.resize[0]) + 2 * data.pad;
-  const int64_t width = (data.resize.empty() ? stored[2] : data.resize[1]) + 2 * data.pad;
+  const int64_t height = (data.resize.empty() ? stored[1] : data.resize.front()) + 2 * data.pad;
+  const int64_t width = (data.resize.empty() ? stored[2] : data.resize.back()) + 2 * data.pad;
   require(data.crop[0] <= height && data.crop[1] <= width,
           {"data.crop", "data.pad", "data.resize", "data.shape", "data.format"},
           fmt::format("a crop of {} x {} is larger than the image of {} x {}{}", data.crop[0], data.crop[1], height,

@@ -12,8 +12,10 @@ constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "mea
 constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
 constexpr EnumName<DataFormat> data_format_names[] = {
-    {DataFormat::idx, "idx"},   {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
-    {DataFormat::text, "text"}, {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"}};
+    {DataFormat::idx, "idx"},       {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
+    {DataFormat::text, "text"},     {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"},
+    {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"}};
+constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr EnumName<OptimizerKind> optimizer_names[] = {
     {OptimizerKind::sgd, "sgd"}, {OptimizerKind::adam, "adam"}, {OptimizerKind::adamw, "adamw"}};
 constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "constant"},
@@ -64,6 +66,10 @@ std::span<const EnumName<DataFormat>> enum_names() {
   return data_format_names;
 }
 template <>
+std::span<const EnumName<TokenType>> enum_names() {
+  return token_type_names;
+}
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names() {
   return optimizer_names;
 }
@@ -91,6 +97,7 @@ std::string_view to_string(Algorithms value) { return name_of(value); }
 std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(Exchange value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
+std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }

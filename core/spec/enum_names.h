@@ -34,6 +34,8 @@ std::span<const EnumName<Exchange>> enum_names();
 template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
+std::span<const EnumName<TokenType>> enum_names();
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
@@ -51,6 +53,7 @@ std::string_view to_string(Algorithms value);
 std::string_view to_string(CudaGraphs value);
 std::string_view to_string(Exchange value);
 std::string_view to_string(DataFormat value);
+std::string_view to_string(TokenType value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);

@@ -19,7 +19,8 @@ enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
-enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
+enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset };
+enum class TokenType { u16, u32 };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
 enum class ScheduleUnit { step, epoch };
@@ -64,21 +65,25 @@ struct ModelSection {
 
 struct DataSection {
   DataFormat format = DataFormat::synthetic;
-  std::string path;                      // a folder (idx, cifar) or a file (text, hdf5)
-  std::string images, labels;            // idx: training files, instead of `path`
+  std::string path;            // a folder (idx, cifar, images), a file (text, tokens, hdf5), either (webdataset)
+  std::string images, labels;  // idx: training files, instead of `path`
   std::string test_images, test_labels;  // idx: test files, instead of `path`
-  std::string test_path;                 // hdf5: test file. text: test file, instead of `holdout`
-  double holdout = 0.1;                  // text: last part of the file kept for evaluation, [0, 1)
-  int64_t batch = 32;                    // samples per EST and step
+  std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`
+  double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
+  TokenType token_type = TokenType::u16;  // tokens: what a file holds that does not say so itself
+  int64_t batch = 32;                     // samples per EST and step
   bool shuffle = true;
   bool drop_last = false;  // leave out an epoch's last, short batch
   // image transforms, in this order
   std::optional<int64_t> channels;  // 3: repeat a grey channel three times; 1: must be grey already
-  std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing)
+  std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing); photos (images,
+                                    // webdataset): anti-aliased, [side] for the shorter side alone
   int64_t pad = 0;                  // zero pixels added on each side, before normalisation
   std::vector<int64_t> crop;        // [height, width]: random place in training, centre in evaluation
-  bool flip = false;                // mirror left-right with probability 1/2 in training
-  std::vector<double> mean, std;    // per channel, on the [0, 1] scale; empty: not normalised
+  std::vector<double> scale;        // photos: part of the area cut out in training and scaled to `crop`; empty: none is
+  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};  // photos: width / height of what `scale` cuts out
+  bool flip = false;                               // mirror left-right with probability 1/2 in training
+  std::vector<double> mean, std;                   // per channel, on the [0, 1] scale; empty: not normalised
   // synthetic
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
   int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one

@@ -16,8 +16,10 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words models(model_names.begin(), model_names.end());
-const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};
-const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5"};
+const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
+const Words photo_formats = {"images", "webdataset"};                             // of any
+const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset"};
+const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset"};
 const Words adaptive = {"adam", "adamw"};
 const Words changing = {"step", "cosine", "linear"};
 
@@ -62,7 +64,7 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
           .min(1)
           .max(kMostUnits)
           .unset("what the data set has; text: 256")
-          .means("Number of outputs."),
+          .means("Number of outputs; data.format \"tokens\" needs it: the size of the vocabulary."),
       ESTRAIN_KEY(model.hidden).min(1).max(kMostUnits).only("model.name", {"mlp"}).means("Width of each hidden layer."),
       ESTRAIN_KEY(model.dropout)
           .min(0)
@@ -94,18 +96,26 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.path)
           .path()
           .only("data.format", file_formats)
-          .means("A folder (idx, cifar10, cifar100) or a file (text, hdf5)."),
+          .means(
+              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
+              "(text, hdf5, tokens), or a tar file or a folder of them (webdataset)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
       ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
       ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
-      ESTRAIN_KEY(data.test_path).path().only("data.format", {"text", "hdf5"}).means("The file for evaluation."),
+      ESTRAIN_KEY(data.test_path)
+          .path()
+          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset"})
+          .means("The file or folder for evaluation."),
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)
-          .only("data.format", {"text"})
+          .only("data.format", {"text", "tokens"})
           .only("data.test_path", {""})
           .means("Last part of the text that is kept for evaluation."),
+      ESTRAIN_KEY(data.token_type)
+          .only("data.format", {"tokens"})
+          .means("What a token is in flat files; .npy files and those of llm.c say it themselves."),
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has its own random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
@@ -117,13 +127,15 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.resize)
           .min(1)
           .max(kMostUnits)
-          .lengths({0, 2})
+          .lengths({0, 1, 2})
           .only("data.format", image_formats)
-          .means("[height, width] to which images are scaled, bilinearly."),
+          .means("[height, width] to which images are scaled, bilinearly; for images and webdataset also [side], the "
+                 "length "
+                 "of the shorter side."),
       ESTRAIN_KEY(data.pad)
           .min(0)
           .max(4096)
-          .only("data.format", image_formats)
+          .only("data.format", table_formats)
           .means("Zero pixels added on each side, after resizing."),
       ESTRAIN_KEY(data.crop)
           .min(1)
@@ -131,6 +143,20 @@ std::vector<Key<JobSpec>> data_keys() {
           .lengths({0, 2})
           .only("data.format", image_formats)
           .means("[height, width] cut out: at a random place in training, in the centre in evaluation."),
+      ESTRAIN_KEY(data.scale)
+          .above(0)
+          .max(1)
+          .lengths({0, 2})
+          .only("data.format", photo_formats)
+          .means(
+              "[least, most] of an image's area that training cuts out at a random place and scales to data.crop, as "
+              "torchvision's RandomResizedCrop; empty: training crops what data.resize left."),
+      ESTRAIN_KEY(data.ratio)
+          .above(0)
+          .max(1000)
+          .lengths({2})
+          .only("data.format", photo_formats)
+          .means("[least, most] width / height of what data.scale cuts out."),
       ESTRAIN_KEY(data.flip)
           .only("data.format", image_formats)
           .means("Whether training images are mirrored left-right with probability 1/2."),

@@ -13,8 +13,8 @@ class Draw {
     JobSpec spec;
     job(spec.job);
     spec.model.name = std::string(model_names[below(model_names.size())]);
-    spec.data.format = spec.model.name == "gpt" ? DataFormat::text : image_format();
-    model(spec.model);
+    spec.data.format = spec.model.name == "gpt" ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format();
+    model(spec.model, spec.data.format == DataFormat::tokens);
     data(spec.data);
     optimizer(spec.optimizer);
     schedule(spec.schedule);
@@ -57,9 +57,11 @@ class Draw {
     const auto names = enum_names<E>();
     return names[below(names.size())].value;
   }
+  static bool is_for_gpt(DataFormat format) { return format == DataFormat::text || format == DataFormat::tokens; }
+  static bool is_photos(DataFormat format) { return format == DataFormat::images || format == DataFormat::webdataset; }
   DataFormat image_format() {
     const DataFormat format = word<DataFormat>();
-    return format == DataFormat::text ? DataFormat::synthetic : format;
+    return is_for_gpt(format) ? DataFormat::synthetic : format;
   }
 
   void job(JobSection& job) {
@@ -75,9 +77,9 @@ class Draw {
     job.threads = integer(1, 8);
   }
 
-  void model(ModelSection& model) {
+  void model(ModelSection& model, bool tokens) {
     if (coin()) model.init = path();
-    if (coin()) model.classes = integer(256, 1000);
+    if (coin() || tokens) model.classes = integer(256, 1000);
     if (model.name == "mlp") model.hidden = integers(below(4));
     if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {
       model.dropout = maybe(0.99);
@@ -97,7 +99,7 @@ class Draw {
     data.readers = integer(1, 9);
     data.prefetch = integer(0, 9);
     files(data);
-    if (data.format != DataFormat::text) images(data);
+    if (!is_for_gpt(data.format)) images(data);
   }
 
   void files(DataSection& data) {
@@ -110,16 +112,19 @@ class Draw {
     } else {
       data.path = path();
     }
-    const bool own_test = data.format == DataFormat::hdf5 || data.format == DataFormat::text;
+    const bool own_test = data.format == DataFormat::hdf5 || is_for_gpt(data.format) || is_photos(data.format);
     if (own_test && coin()) data.test_path = path();
-    if (data.format == DataFormat::text && data.test_path.empty()) data.holdout = real(0, 0.99);
+    if (is_for_gpt(data.format) && data.test_path.empty()) data.holdout = real(0, 0.99);
+    if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
   }
 
   void images(DataSection& data) {
     if (coin()) data.channels = 3;
     if (coin()) data.resize = integers(2);
-    data.pad = integer(0, 9);
-    if (coin()) data.crop = {1, 1};
+    if (!is_photos(data.format)) data.pad = integer(0, 9);
+    if (is_photos(data.format) || coin()) data.crop = {1, 1};
+    if (is_photos(data.format) && coin()) data.resize = integers(1);
+    if (is_photos(data.format) && coin()) data.scale = {real(0.1, 0.5), real(0.5, 1)}, data.ratio = {real(0.1, 1), 1.5};
     data.flip = coin();
     if (coin()) data.mean = {real(-1, 1), real(-1, 1), real(-1, 1)}, data.std = {real(0.1, 1), real(0.1, 1), 1e-300};
   }
