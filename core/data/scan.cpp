@@ -8,7 +8,10 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/data/data_files.h"
+#include "core/data/dataset.h"
 #include "core/data/file_bytes.h"
+#include "core/data/hdf5_arrays.h"
 #include "core/data/image_transform.h"
 #include "core/data/scanned_files.h"
 #include "core/data/scanned_photos.h"
@@ -268,14 +271,54 @@ void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optio
   check_shapes({ScannedSet{"training", layout, {}}}, section, scan.findings);
 }
 
+// False where the file cannot be read: then scan_hdf5() says why.
+bool are_arrays(const std::string& path) {
+  try {
+    return !holds_images(open_files({{"training data", path, true}}).front());
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector<std::string>& arrays,
+                                         Findings& findings) {
+  try {
+    std::unique_ptr<Dataset> samples = read_hdf5_arrays(open_files({name}).front(), arrays);
+    findings.push_back(Finding::fine(
+        "data", fmt::format("{}: {} samples of {}", name.path, samples->size(), describe_arrays(samples->shape()))));
+    return samples;
+  } catch (const Error& error) {
+    findings.push_back(unreadable(error));
+    return nullptr;
+  }
+}
+
+void scan_arrays(DataScan& scan, const spec::DataSection& section, const std::vector<std::string>& arrays) {
+  const auto train = scan_array_file({"training data", section.path, true}, arrays, scan.findings);
+  if (train) scan.train_samples = train->size();
+  if (section.test_path.empty()) return;
+  const auto test = scan_array_file({"test data", section.test_path, true}, arrays, scan.findings);
+  if (!train || !test) return;
+  try {
+    require_same_arrays(train->shape(), test->shape());
+  } catch (const Error& error) {
+    scan.findings.push_back(Finding::of("data", error));
+  }
+}
+
 }  // namespace
 
 bool DataScan::fine() const {
   return std::ranges::none_of(findings, [](const Finding& finding) { return finding.severity == Severity::error; });
 }
 
-DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes) {
+DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes,
+              const std::vector<std::string>& arrays) {
   DataScan result;
+  if (section.format == spec::DataFormat::hdf5 && !arrays.empty() && are_arrays(section.path)) {
+    scan_arrays(result, section, arrays);
+    return result;
+  }
   switch (section.format) {
     case spec::DataFormat::idx:
       scan_images(result, scan_idx(section, result.findings), section, classes);

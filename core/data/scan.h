@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/finding.h"
@@ -25,7 +26,8 @@ struct DataScan {
   bool fine() const;  // no error among the findings
 };
 
-// text_context, classes: as for open(). What is wrong with the files is a finding, not an exception.
-DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes = std::nullopt);
+// text_context, classes, arrays: as for open(). What is wrong with the files is a finding, not an exception.
+DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes = std::nullopt,
+              const std::vector<std::string>& arrays = {});
 
 }  // namespace estrain::data

@@ -281,10 +281,11 @@ void Launcher::on_scribe_message(int milliseconds) {
     directory_.log_event("checkpoint_failed", message);
     printer_.note(fmt::format("warning: no checkpoint at step {}: {}", unsaved_step_, last_save_error_));
   } else if (say == "evaluated") {
-    state_.accuracy = message.value("accuracy", 0.0);
-    const Json loss = message.value("loss", Json());  // null where it is NaN or infinite
-    printer_.note(fmt::format("step {}: test accuracy {:.2f} %, test loss {}", message.value("step", INT64_C(0)),
-                              100 * *state_.accuracy,
+    const Json accuracy = message.value("accuracy", Json());  // null where the model has none
+    const Json loss = message.value("loss", Json());          // null where it is NaN or infinite
+    state_.accuracy = accuracy.is_number() ? std::optional(accuracy.get<double>()) : std::nullopt;
+    printer_.note(fmt::format("step {}: {}test loss {}", message.value("step", INT64_C(0)),
+                              state_.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *state_.accuracy) : "",
                               loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : "not finite"));
   } else if (say == "skipped") {
     directory_.log_event("skipped", message);

@@ -53,6 +53,7 @@ class Combinations {
     if (is_cifar()) return {3, 32, 32};
     return is_synthetic() ? spec_.data.shape : std::vector<int64_t>{};
   }
+  void program();
   void classes();
   void image_files();
   void shape();
@@ -93,6 +94,7 @@ void Combinations::model() {
   const auto& model = spec_.model;
   require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
           "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
+  if (model.name == "program") return program();
   require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
                       to_string(spec_.data.format)));
@@ -101,6 +103,17 @@ void Combinations::model() {
   require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
           {"data.shape", "model.name", "data.format"},
           fmt::format("{} needs images: [channels, height, width]", model.name));
+  classes();
+}
+
+void Combinations::program() {
+  const auto& model = spec_.model;
+  require(!model.file.empty(), {"model.file", "model.name"},
+          "model.name = \"program\" needs model.file, a program that was exported from PyTorch");
+  require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
+          "loss = \"output\" compares with nothing: give model.loss, or leave model.loss_target out");
+  require(spec_.train.label_smoothing == 0 || model.loss == Loss::cross_entropy,
+          {"train.label_smoothing", "model.loss"}, "label smoothing is for loss = \"cross_entropy\"");
   classes();
 }
 

@@ -25,6 +25,11 @@ constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "c
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
 constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
                                                          {NonfinitePolicy::skip, "skip"}};
+constexpr EnumName<Loss> loss_names[] = {{Loss::output, "output"},
+                                         {Loss::cross_entropy, "cross_entropy"},
+                                         {Loss::mse, "mse"},
+                                         {Loss::bce_with_logits, "bce_with_logits"},
+                                         {Loss::nll, "nll"}};
 constexpr EnumName<ElasticMode> elastic_names[] = {{ElasticMode::manual, "manual"}, {ElasticMode::automatic, "auto"}};
 
 template <typename E>
@@ -86,6 +91,10 @@ std::span<const EnumName<NonfinitePolicy>> enum_names() {
   return nonfinite_names;
 }
 template <>
+std::span<const EnumName<Loss>> enum_names() {
+  return loss_names;
+}
+template <>
 std::span<const EnumName<ElasticMode>> enum_names() {
   return elastic_names;
 }
@@ -102,6 +111,7 @@ std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
+std::string_view to_string(Loss value) { return name_of(value); }
 std::string_view to_string(ElasticMode value) { return name_of(value); }
 
 }  // namespace estrain::spec

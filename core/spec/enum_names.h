@@ -44,6 +44,8 @@ std::span<const EnumName<ScheduleUnit>> enum_names();
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
+std::span<const EnumName<Loss>> enum_names();
+template <>
 std::span<const EnumName<ElasticMode>> enum_names();
 
 std::string_view to_string(Determinism value);
@@ -58,6 +60,7 @@ std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
 std::string_view to_string(NonfinitePolicy value);
+std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
 
 // The value called `name`, exactly; from_string<Determinism>("D1").
@@ -70,7 +73,7 @@ std::optional<E> from_string(std::string_view name) {
 }
 
 // What model.name may be.
-inline constexpr std::array<std::string_view, 8> model_names = {"mlp",      "lenet", "resnet18", "resnet34",
-                                                                "resnet50", "vgg11", "vgg19",    "gpt"};
+inline constexpr std::array<std::string_view, 9> model_names = {"mlp",   "lenet", "resnet18", "resnet34", "resnet50",
+                                                                "vgg11", "vgg19", "gpt",      "program"};
 
 }  // namespace estrain::spec

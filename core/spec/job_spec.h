@@ -24,6 +24,7 @@ enum class TokenType { u16, u32 };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine, linear };
 enum class ScheduleUnit { step, epoch };
+enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 
 struct JobSection {
@@ -49,7 +50,7 @@ struct JobSection {
 };
 
 struct ModelSection {
-  std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt
+  std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program
   std::string init;                     // HDF5 file to take the initial weights from; empty: from the seed
   std::optional<int64_t> classes;       // default: what the data set has (text: the vocabulary of 256 bytes)
   std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
@@ -59,6 +60,10 @@ struct ModelSection {
   int64_t width = 64;                   // gpt: embedding width; a multiple of heads
   int64_t context = 64;                 // gpt: longest sequence, in tokens
   bool tied = true;                     // gpt: output projection shares the token embedding
+  std::string file;                     // program: exported in train() mode
+  std::string eval_file;                // program: exported in eval() mode; empty: `file` with dropout off
+  Loss loss = Loss::output;             // program
+  std::string loss_target;              // program: the input that the loss compares with; empty: the data's labels
 
   bool operator==(const ModelSection&) const = default;
 };

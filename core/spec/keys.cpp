@@ -82,11 +82,27 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.context)
           .min(1)
           .max(kMostUnits)
-          .only("model.name", {"gpt"})
+          .only("model.name", {"gpt", "program"})
           .means("Length of a sequence in tokens."),
       ESTRAIN_KEY(model.tied)
           .only("model.name", {"gpt"})
           .means("Whether the output projection shares the token embedding."),
+      ESTRAIN_KEY(model.file)
+          .path()
+          .only("model.name", {"program"})
+          .means("The exported program (.pt2) to train, exported in train() mode: examples/export."),
+      ESTRAIN_KEY(model.eval_file)
+          .path()
+          .only("model.name", {"program"})
+          .means("The same model exported in eval() mode; empty: the trained program with dropout off and batch norm "
+                 "frozen."),
+      ESTRAIN_KEY(model.loss)
+          .only("model.name", {"program"})
+          .means("What is minimised: the program's first \"output\", or torch.nn.functional's loss of it and "
+                 "model.loss_target."),
+      ESTRAIN_KEY(model.loss_target)
+          .only("model.name", {"program"})
+          .means("The input or array that the loss compares with; empty: the data's labels."),
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
@@ -71,9 +72,10 @@ bool publish_evaluation(Workplace& place, int64_t step) {
   head.step = step;
   head.epoch = place.job.manifest().epoch_at(step - 1);
   head.time_ns = monotonic_ns();
-  head.predictions = samples * place.job.data().test->shape().targets();
+  head.predictions = samples * place.job.predictions_per_sample();
   head.loss = loss / static_cast<double>(samples);
-  head.accuracy = static_cast<double>(correct) / static_cast<double>(head.predictions);
+  head.accuracy = head.predictions == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                        : static_cast<double>(correct) / static_cast<double>(head.predictions);
   if (!comm::publish_record(memory)) return false;
   memory.header().evaluated.store(step);
   memory.header().progress_ns.store(monotonic_ns());

@@ -84,6 +84,13 @@ class Draw {
     if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {
       model.dropout = maybe(0.99);
     }
+    if (model.name == "program") {
+      model.file = "net.pt2";
+      if (coin()) model.eval_file = path();
+      model.loss = word<Loss>();
+      if (model.loss != Loss::output && coin()) model.loss_target = "labels";
+      model.context = integer(1, 999);
+    }
     if (model.name != "gpt") return;
     model.layers = integer(1, 9);
     model.heads = integer(1, 9);
