@@ -274,7 +274,7 @@ void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optio
 // False where the file cannot be read: then scan_hdf5() says why.
 bool are_arrays(const std::string& path) {
   try {
-    return !holds_images(open_files({{"training data", path, true}}).front());
+    return !holds_images(open_files({{"training data", path, FileKind::as_it_is}}).front());
   } catch (const Error&) {
     return false;
   }
@@ -294,10 +294,10 @@ std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector
 }
 
 void scan_arrays(DataScan& scan, const spec::DataSection& section, const std::vector<std::string>& arrays) {
-  const auto train = scan_array_file({"training data", section.path, true}, arrays, scan.findings);
+  const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, arrays, scan.findings);
   if (train) scan.train_samples = train->size();
   if (section.test_path.empty()) return;
-  const auto test = scan_array_file({"test data", section.test_path, true}, arrays, scan.findings);
+  const auto test = scan_array_file({"test data", section.test_path, FileKind::as_it_is}, arrays, scan.findings);
   if (!train || !test) return;
   try {
     require_same_arrays(train->shape(), test->shape());
