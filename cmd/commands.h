@@ -16,6 +16,7 @@ void add_offer(CLI::App& app, Action& chosen);
 void add_reclaim(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_stop(CLI::App& app, Action& chosen);
+void add_report(CLI::App& app, Action& chosen);
 void add_verify(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);

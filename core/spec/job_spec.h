@@ -185,6 +185,8 @@ struct LoggingSection {
   double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;    // record digests of every step
   std::vector<int64_t> trace;  // [first, last]: steps that workers record operator by operator
+  bool tensorboard = false;    // metrics as TensorBoard reads them, too
+  bool openmetrics = false;    // and how the run stands as Prometheus reads it
 
   bool operator==(const LoggingSection&) const = default;
 };

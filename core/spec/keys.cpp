@@ -338,6 +338,13 @@ std::vector<Key<JobSpec>> other_keys() {
           .means(
               "[first, last]: steps that every worker records operator by operator, and on a GPU kernel by kernel, as "
               "torch.profiler does, in traces/ of the run, for ui.perfetto.dev."),
+      ESTRAIN_KEY(logging.tensorboard)
+          .not_in_bits()
+          .means("Whether the metrics are written as TensorBoard reads them, too, in tensorboard/ of the run."),
+      ESTRAIN_KEY(logging.openmetrics)
+          .not_in_bits()
+          .means("Whether metrics.prom of the run says every second how it stands, in the OpenMetrics text format, "
+                 "which Prometheus' node_exporter reads."),
   };
 }
 
