@@ -13,6 +13,7 @@ constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
 }  // namespace
 
 void World::strike() {
+  ++outcome_.coverage.faults[static_cast<size_t>(job_.phase)];
   disturbed_until_ = std::max(disturbed_until_, now_);
   std::vector<WorkerId> alive;
   for (const auto& [id, process] : processes_) {
@@ -69,6 +70,7 @@ std::vector<conduct::Device> World::some_devices(int64_t most) {
 void World::request() {
   disturbed_until_ = std::max(disturbed_until_, now_);
   if (job_.phase == conduct::Phase::over) return;  // the launcher listens no more
+  ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
   const int64_t kind = random_.between(1, 100);
   if (kind <= 40) return ask_change();
   if (kind <= 52) return ask_shares();

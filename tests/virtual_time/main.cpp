@@ -5,8 +5,8 @@
 //   virtual_time --mistake K [--schedules N]   with the K-th planted mistake; exit code 1 once it is found
 //   virtual_time --mistakes                    each planted mistake must be found, by the law that it breaks
 //
-// The last line: "schedules N, events M, violations K". Exit code 1 if a law was broken (of --mistakes: if a mistake
-// was not found), 2 for wrong arguments.
+// The last line: "schedules N, events M, violations K". Exit code 1 if a law was broken, if a kind of event or action
+// never happened in many schedules, or (--mistakes) if a mistake was not found; 2 for wrong arguments.
 
 #include <fmt/format.h>
 
@@ -23,6 +23,7 @@ namespace {
 
 constexpr int64_t kMostToldOf = 10;
 constexpr int64_t kSchedulesForMistakes = 20'000;
+constexpr int64_t kSchedulesToCover = 10'000;  // from so many on, everything must have happened
 
 struct Arguments {
   int64_t schedules = 1000;
@@ -34,6 +35,7 @@ struct Arguments {
 
 struct Total {
   int64_t schedules = 0, events = 0, violations = 0;
+  Coverage coverage;
   bool found = false;  // the law that was to be broken is
 };
 
@@ -47,6 +49,7 @@ Total run(const Arguments& arguments, const Decide& decide, std::optional<Law> w
     const Outcome outcome = run_one(seed, decide, nullptr);
     ++total.schedules;
     total.events += outcome.events;
+    total.coverage.add(outcome.coverage);
     if (outcome.violations.empty()) continue;
     const Violation& broken = outcome.violations.front();
     if (++total.violations <= kMostToldOf)
@@ -57,6 +60,26 @@ Total run(const Arguments& arguments, const Decide& decide, std::optional<Law> w
     }
   }
   return total;
+}
+
+// What never happened, by name; and where faults and requests struck.
+std::vector<std::string> tell_coverage(const Coverage& coverage) {
+  std::vector<std::string> never;
+  for (size_t kind = 0; kind < coverage.events.size(); ++kind) {
+    if (coverage.events[kind] == 0) never.push_back("the event " + event_name(kind));
+  }
+  for (size_t kind = 0; kind < coverage.deeds.size(); ++kind) {
+    if (coverage.deeds[kind] == 0) never.push_back("the action " + deed_name(kind));
+  }
+  for (size_t phase = 0; phase < coverage.faults.size(); ++phase) {
+    fmt::print("{:<12}{:>9} faults{:>9} requests\n", phase_name(phase), coverage.faults[phase],
+               coverage.requests[phase]);
+    if (coverage.faults[phase] == 0) never.push_back("a fault while " + phase_name(phase));
+    const bool listens = phase_name(phase) != "over";
+    if (listens && coverage.requests[phase] == 0) never.push_back("a request while " + phase_name(phase));
+  }
+  for (const std::string& what : never) fmt::print("never happened: {}\n", what);
+  return never;
 }
 
 void report(const Total& total) {
@@ -115,15 +138,16 @@ int run(const Arguments& arguments) {
   if (arguments.all_mistakes) return find_mistakes(arguments);
   if (arguments.replay) {
     const Outcome outcome = run_one(*arguments.replay, decide, stdout);
-    report({1, outcome.events, std::ssize(outcome.violations), {}});
+    report({1, outcome.events, std::ssize(outcome.violations), {}, {}});
     return outcome.violations.empty() ? 0 : 1;
   }
   const auto began = std::chrono::steady_clock::now();
   const Total total = run(arguments, decide, {});
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   fmt::print("{:.0f} schedules a second\n", static_cast<double>(total.schedules) / took.count());
+  const bool misses = !tell_coverage(total.coverage).empty() && total.schedules >= kSchedulesToCover;
   report(total);
-  return total.violations == 0 ? 0 : 1;
+  return total.violations == 0 && !misses ? 0 : 1;
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ void World::on_saved(int64_t scribe, int64_t step) {
 void World::lose_scribe(int64_t scribe) {
   if (scribe != scribe_.number || scribe_.noticed) return;
   scribe_.noticed = true;
-  decide(conduct::ScribeLost{verdict(), false, "SIGKILL (signal 9)", "scribe.log"});
+  decide(conduct::ScribeLost{verdict(), random_.chance(20), "SIGKILL (signal 9)", "scribe.log"});
 }
 
 }  // namespace estrain::virtual_time

@@ -95,7 +95,8 @@ struct World::Hands {
   void operator()(const conduct::ReleaseSlots&) const {}
   void operator()(const conduct::AdoptPlan&) const {}
   void operator()(const conduct::HandOver&) const {
-    if (world.events_.empty()) world.job_ = after_handover(world.job_);
+    const bool exec_fails = world.random_.chance(5);  // then the launcher goes on as it is
+    if (world.events_.empty() && !exec_fails) world.job_ = after_handover(world.job_);
   }
   void operator()(const conduct::RepairState&) const { mend(); }
 
@@ -271,6 +272,7 @@ void World::decide(conduct::Event event) {
     const conduct::Event next = std::move(events_.front());
     events_.pop_front();
     ++outcome_.events;
+    ++outcome_.coverage.events[next.index()];
     const Phase before = job_.phase;
     const bool tells = trace_ != nullptr && !std::holds_alternative<conduct::Tick>(next);
     if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
@@ -284,6 +286,7 @@ void World::decide(conduct::Event event) {
       break_law(Law::faults_counted, "the run fails, though it might go on");
     for (const conduct::Action& action : actions) {
       if (trace_ != nullptr) fmt::print(trace_, "                  {}: {}\n", name_of(action.deed), action.reason);
+      ++outcome_.coverage.deeds[action.deed.index()];
       std::visit(Hands{*this}, action.deed);
     }
     if (stop_by_ != 0 && now_ > stop_by_ && job_.phase != Phase::over)
@@ -385,14 +388,43 @@ void World::check_end() {
               fmt::format("the last state is of step {}, saved is {}", trained_, scribe.last_saved_step));
 }
 
-std::string name_of(const conduct::Event& event) {
+void Coverage::add(const Coverage& other) {
+  const auto add_to = [](auto& sum, const auto& more) {
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  };
+  add_to(events, other.events);
+  add_to(deeds, other.deeds);
+  add_to(faults, other.faults);
+  add_to(requests, other.requests);
+}
+
+std::string event_name(size_t kind) {
   static constexpr const char* names[] = {
       "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
       "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
       "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
       "OfferAsked", "ReclaimAsked", "StopAsked",    "EndBegan"};
   static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
-  std::string name = names[event.index()];
+  return names[kind];
+}
+
+std::string deed_name(size_t kind) {
+  static constexpr const char* names[] = {
+      "Say",        "Log",        "NoteDecision", "Answer",         "Refuse",        "StartWorkers",  "EndHungWorker",
+      "KillWorker", "TellLeave",  "KillAll",      "DismissAll",     "BeginTraining", "PauseStage",    "AbortStage",
+      "CloseStage", "OpenStage",  "SaveState",    "ReleaseSlots",   "HandOver",      "AdoptPlan",     "RepairState",
+      "TakeUp",     "WeighOffer", "ReportResize", "ReportRecovery", "StartScribe",   "SaveLastState", "FinishFiles"};
+  static_assert(std::size(names) == std::variant_size_v<conduct::Deed>);
+  return names[kind];
+}
+
+std::string phase_name(size_t phase) {
+  static constexpr const char* names[] = {"starting", "training", "warming", "pausing", "recovering", "over"};
+  return names[phase];
+}
+
+std::string name_of(const conduct::Event& event) {
+  std::string name = event_name(event.index());
   std::visit(
       [&](const auto& it) {
         if constexpr (requires { it.worker; }) name += fmt::format(" {}", it.worker);
@@ -404,13 +436,7 @@ std::string name_of(const conduct::Event& event) {
 }
 
 std::string name_of(const conduct::Deed& deed) {
-  static constexpr const char* names[] = {
-      "Say",        "Log",        "NoteDecision", "Answer",         "Refuse",        "StartWorkers",  "EndHungWorker",
-      "KillWorker", "TellLeave",  "KillAll",      "DismissAll",     "BeginTraining", "PauseStage",    "AbortStage",
-      "CloseStage", "OpenStage",  "SaveState",    "ReleaseSlots",   "HandOver",      "AdoptPlan",     "RepairState",
-      "TakeUp",     "WeighOffer", "ReportResize", "ReportRecovery", "StartScribe",   "SaveLastState", "FinishFiles"};
-  static_assert(std::size(names) == std::variant_size_v<conduct::Deed>);
-  std::string name = names[deed.index()];
+  std::string name = deed_name(deed.index());
   std::visit(
       [&](const auto& it) {
         if constexpr (requires { it.line; }) name += " \"" + it.line + "\"";

@@ -6,6 +6,7 @@
 // Made up, and so not shown by it: how fast anything is, what processes write to shared memory, which diagnosis a fault
 // gets.
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
@@ -30,9 +31,20 @@ struct Violation {
   std::string what;
 };
 
+// How often each kind of event was told, each kind of action carried out, and a fault or a request struck in each
+// phase.
+struct Coverage {
+  std::array<int64_t, std::variant_size_v<conduct::Event>> events{};
+  std::array<int64_t, std::variant_size_v<conduct::Deed>> deeds{};
+  std::array<int64_t, 6> faults{}, requests{};  // by phase
+
+  void add(const Coverage& other);
+};
+
 struct Outcome {
   int64_t events = 0;  // that decide() was told
   std::vector<Violation> violations;
+  Coverage coverage;
 };
 
 class World {
@@ -176,5 +188,8 @@ class World {
 // An event or action by name, for the trace.
 std::string name_of(const conduct::Event& event);
 std::string name_of(const conduct::Deed& deed);
+std::string event_name(size_t kind);
+std::string deed_name(size_t kind);
+std::string phase_name(size_t phase);
 
 }  // namespace estrain::virtual_time
