@@ -273,14 +273,15 @@ void World::decide(conduct::Event event) {
     events_.pop_front();
     ++outcome_.events;
     ++outcome_.coverage.events[next.index()];
-    const Phase before = job_.phase;
+    const bool is_counted = counts(next);
+    note_hopeless(next);
     const bool tells = trace_ != nullptr && !std::holds_alternative<conduct::Tick>(next);
     if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
     const bool was_asked_to_stop = job_.ending == Ending::stopped;
     const std::vector<conduct::Action> actions = decisions_on(next);
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
       stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
-    count_fault(next, before);
+    if (is_counted) count_fault();
     if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !scribe_says_no_ &&
         job_.faults_at_step <= job_.retries)
       break_law(Law::faults_counted, "the run fails, though it might go on");
@@ -349,23 +350,28 @@ void World::check_lists() {
   }
 }
 
-// A loss that must be counted, as far as that can be told from outside: `before`, the job was in no recovery.
-void World::count_fault(const conduct::Event& event, Phase before) {
-  const conduct::Verdict* verdict = nullptr;
-  bool counts = before != Phase::recovering && before != Phase::warming && before != Phase::over;
-  if (const auto* lost = std::get_if<conduct::WorkerLost>(&event)) verdict = &lost->verdict;
-  if (const auto* failed = std::get_if<conduct::CannotStart>(&event)) verdict = &failed->verdict;
-  if (const auto* scribe = std::get_if<conduct::ScribeLost>(&event)) {
-    verdict = &scribe->verdict;
-    counts = true;
-  }
-  if (const auto* scribe = std::get_if<conduct::CannotStartScribe>(&event)) {
-    verdict = &scribe->verdict;
-    counts = true;
-  }
-  if (verdict == nullptr) return;
-  hopeless_ |= !verdict->retry;
-  if (!counts) return;
+// Whether it is a fault that counts, as the job stands before it is decided on.
+bool World::counts(const conduct::Event& event) const {
+  if (std::holds_alternative<conduct::ScribeLost>(event)) return true;
+  if (std::holds_alternative<conduct::CannotStartScribe>(event)) return true;
+  if (std::holds_alternative<conduct::CannotStart>(event)) return job_.phase != Phase::warming;
+  const auto* lost = std::get_if<conduct::WorkerLost>(&event);
+  if (lost == nullptr) return false;
+  const bool of_stage = std::ranges::find(job_.workers, lost->worker, &conduct::Member::id) != job_.workers.end();
+  const bool only_wished_for = job_.phase == Phase::warming && !of_stage;
+  const bool lost_with_others = job_.phase == Phase::recovering && of_stage;
+  return !only_wished_for && !lost_with_others;
+}
+
+void World::note_hopeless(const conduct::Event& event) {
+  std::visit(
+      [&](const auto& it) {
+        if constexpr (requires { it.verdict; }) hopeless_ |= !it.verdict.retry;
+      },
+      event);
+}
+
+void World::count_fault() {
   tally_ = tally_step_ == trained_ ? tally_ + 1 : 1;
   tally_step_ = trained_;
   if (tally_ > job_.retries && job_.phase != Phase::over)

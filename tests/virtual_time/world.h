@@ -122,7 +122,9 @@ class World {
   void end_run();
   void check_lists();
   void check_end();
-  void count_fault(const conduct::Event& event, conduct::Phase before);
+  bool counts(const conduct::Event& event) const;
+  void count_fault();
+  void note_hopeless(const conduct::Event& event);
 
   // processes.cpp
   void start_process(WorkerId id, const std::string& kind);
