@@ -59,13 +59,13 @@ class AxisWeights {
   std::vector<double> real_;
 };
 
-// One row of `source`'s width to the columns that `weights` are for.
+// A row that begins at column `first`, to the columns that `weights` are for.
 template <int kChannels>
-void resize_row(const uint8_t* in, const AxisWeights& weights, int64_t columns, uint8_t* out) {
+void resize_row(const uint8_t* in, int64_t first, const AxisWeights& weights, int64_t columns, uint8_t* out) {
   for (int64_t x = 0; x < columns; ++x, out += kChannels) {
     const auto [begin, count] = weights.taps(x);
     const int32_t* weight = weights.weights(x);
-    const uint8_t* pixel = in + begin * kChannels;
+    const uint8_t* pixel = in + (begin - first) * kChannels;
     int32_t sums[kChannels];
     std::fill_n(sums, kChannels, kHalf);
     for (int64_t k = 0; k < count; ++k, pixel += kChannels)
@@ -74,49 +74,104 @@ void resize_row(const uint8_t* in, const AxisWeights& weights, int64_t columns, 
   }
 }
 
-// Rows of `stride` bytes, one behind the other, to one: byte by byte.
-void blend_rows(const uint8_t* in, const int32_t* weights, int64_t rows, int64_t stride, std::vector<int32_t>& sums,
-                uint8_t* out) {
-  sums.assign(static_cast<size_t>(stride), kHalf);
+// Rows of `bytes` bytes, `stride` apart, to one: byte by byte.
+void blend_rows(const uint8_t* in, int64_t stride, const int32_t* weights, int64_t rows, int64_t bytes, uint8_t* out) {
+  thread_local std::vector<int32_t> sums;
+  sums.assign(static_cast<size_t>(bytes), kHalf);
   int32_t* sum = sums.data();
   for (int64_t k = 0; k < rows; ++k, in += stride) {
     const int32_t weight = weights[k];
-    for (int64_t i = 0; i < stride; ++i) sum[i] += in[i] * weight;
+    for (int64_t i = 0; i < bytes; ++i) sum[i] += in[i] * weight;
   }
-  for (int64_t i = 0; i < stride; ++i) out[i] = clamped(sum[i]);
+  for (int64_t i = 0; i < bytes; ++i) out[i] = clamped(sum[i]);
 }
+
+// The two passes over one image; what stands between them is in memory of the thread's.
+class Passes {
+ public:
+  Passes(const image::Image& in, const Resizing& resizing)
+      : in_(in), source_(resizing.source), part_(resizing.part), channels_(in.channels) {
+    const auto& size = resizing.size;
+    scales_rows_ = size.height != source_.height;
+    scales_columns_ = size.width != source_.width;
+    if (scales_rows_) rows_.make(source_.height, size.height, part_.top, part_.height);
+    if (scales_columns_) columns_.make(source_.width, size.width, part_.left, part_.width);
+    const int64_t fewer_rows = source_.height - size.height, fewer_columns = source_.width - size.width;
+    rows_first_ = fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
+  }
+
+  void run(uint8_t* out) const {
+    if (!scales_rows_) return scale_columns(part_.top, part_.height, out);
+    if (!scales_columns_) return scale_rows(part_.left, part_.width, out);
+    rows_first_ ? run_rows_first(out) : run_columns_first(out);
+  }
+
+ private:
+  const uint8_t* source_at(int64_t row, int64_t column) const {
+    return in_.row(source_.top + row) + (source_.left + column) * channels_;
+  }
+
+  // `row` begins at column `first` of the source.
+  void to_columns(const uint8_t* row, int64_t first, uint8_t* out) const {
+    if (channels_ == 1) return resize_row<1>(row, first, columns_, part_.width, out);
+    resize_row<3>(row, first, columns_, part_.width, out);
+  }
+
+  // Source rows [first, first + count), each to the part's columns.
+  void scale_columns(int64_t first, int64_t count, uint8_t* out) const {
+    for (int64_t y = first; y < first + count; ++y, out += part_.width * channels_) {
+      if (scales_columns_) {
+        to_columns(source_at(y, 0), 0, out);
+      } else {
+        std::memcpy(out, source_at(y, part_.left), static_cast<size_t>(part_.width * channels_));
+      }
+    }
+  }
+
+  // Source columns [first, first + count) to the part's rows.
+  void scale_rows(int64_t first, int64_t count, uint8_t* out) const {
+    const int64_t stride = in_.size.width * channels_;
+    for (int64_t y = 0; y < part_.height; ++y, out += count * channels_) {
+      const auto [begin, taps] = rows_.taps(y);
+      blend_rows(source_at(begin, first), stride, rows_.weights(y), taps, count * channels_, out);
+    }
+  }
+
+  void run_columns_first(uint8_t* out) const {
+    const int64_t first = rows_.first_needed(), count = rows_.end_needed() - first, stride = part_.width * channels_;
+    between_.resize(static_cast<size_t>(count * stride));
+    scale_columns(first, count, between_.data());
+    for (int64_t y = 0; y < part_.height; ++y, out += stride) {
+      const auto [begin, taps] = rows_.taps(y);
+      blend_rows(between_.data() + (begin - first) * stride, stride, rows_.weights(y), taps, stride, out);
+    }
+  }
+
+  void run_rows_first(uint8_t* out) const {
+    const int64_t first = columns_.first_needed(), count = columns_.end_needed() - first;
+    between_.resize(static_cast<size_t>(part_.height * count * channels_));
+    scale_rows(first, count, between_.data());
+    const uint8_t* row = between_.data();
+    for (int64_t y = 0; y < part_.height; ++y, row += count * channels_, out += part_.width * channels_)
+      to_columns(row, first, out);
+  }
+
+  static thread_local AxisWeights rows_, columns_;
+  static thread_local std::vector<uint8_t> between_;
+
+  const image::Image& in_;
+  Rectangle source_, part_;
+  int64_t channels_;
+  bool scales_rows_, scales_columns_, rows_first_;
+};
+
+thread_local AxisWeights Passes::rows_, Passes::columns_;
+thread_local std::vector<uint8_t> Passes::between_;
 
 }  // namespace
 
 void resize_antialiased(const image::Image& in, const Resizing& resizing, uint8_t* out) {
-  thread_local AxisWeights columns, rows;
-  thread_local std::vector<uint8_t> between;
-  thread_local std::vector<int32_t> sums;
-  const auto& [source, size, part] = resizing;
-  const bool scales_rows = size.height != source.height, scales_columns = size.width != source.width;
-  const int64_t channels = in.channels, stride = part.width * channels;
-  if (scales_rows) rows.make(source.height, size.height, part.top, part.height);
-  if (scales_columns) columns.make(source.width, size.width, part.left, part.width);
-  const int64_t first = scales_rows ? rows.first_needed() : part.top;
-  const int64_t end = scales_rows ? rows.end_needed() : part.top + part.height;
-
-  if (scales_rows) between.resize(static_cast<size_t>((end - first) * stride));
-  uint8_t* to = scales_rows ? between.data() : out;
-  for (int64_t y = first; y < end; ++y, to += stride) {
-    const uint8_t* row = in.row(source.top + y) + source.left * channels;
-    if (!scales_columns) {
-      std::memcpy(to, row + part.left * channels, static_cast<size_t>(stride));
-    } else if (channels == 1) {
-      resize_row<1>(row, columns, part.width, to);
-    } else {
-      resize_row<3>(row, columns, part.width, to);
-    }
-  }
-  if (!scales_rows) return;
-  for (int64_t y = 0; y < part.height; ++y, out += stride) {
-    const auto [begin, count] = rows.taps(y);
-    blend_rows(between.data() + (begin - first) * stride, rows.weights(y), count, stride, sums, out);
-  }
+  Passes(in, resizing).run(out);
 }
 
 }  // namespace estrain::data
