@@ -36,15 +36,15 @@ std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
 }
 
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec) {
-  return with_context("model", [&] { return arrays_of(open_files(program_names(spec.model)), spec.model.loss_target); });
+  return with_context("model",
+                      [&] { return arrays_of(open_files(program_names(spec.model)), spec.model.loss_target); });
 }
 
 DataPair open_job(const spec::JobSpec& spec) {
   const std::vector<DataFile> programs = with_context("model", [&] { return open_files(program_names(spec.model)); });
   const std::vector<std::string> arrays =
       with_context("model", [&] { return arrays_of(programs, spec.model.loss_target); });
-  DataPair pair =
-      open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
+  DataPair pair = open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
   return pair;
 }

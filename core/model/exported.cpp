@@ -211,9 +211,7 @@ void Exported::make_modules(const Program& program) {
 }
 
 Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws)
-    : loss_(files.section.loss),
-      loss_target_(files.section.loss_target),
-      label_smoothing_(files.label_smoothing) {
+    : loss_(files.section.loss), loss_target_(files.section.loss_target), label_smoothing_(files.label_smoothing) {
   training_.program = std::make_unique<Program>(program::read_program(files.program, files.section.file));
   const Program& program = *training_.program;
   check_release(program);
@@ -437,7 +435,8 @@ Evaluation Exported::compute_evaluation(const Batch& batch) {
 
 std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
   return with_context("model", [&] {
-    return translating_torch_errors([&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
+    return translating_torch_errors(
+        [&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
   });
 }
 
