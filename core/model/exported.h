@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/model/data_shape.h"
 #include "core/model/model.h"
 #include "core/model/plan.h"

@@ -95,6 +95,7 @@ class Replay:
         self.differences = Differences()
         torch.set_num_threads(1 if mistake == "threads" else self.spec["job"]["threads"])
         self.train, self.test = run_data.open_data(self.spec)
+        self.dtypes = self.dtypes_of_program()
         model = self.first_model()
         reached = all(parameter.requires_grad for parameter in model.parameters())
         self.model = DistributedDataParallel(model, process_group=group, find_unused_parameters=not reached)
@@ -156,10 +157,16 @@ class Replay:
 
     def arguments(self, batch):
         """What the file has is widened to what the module was exported for."""
-        example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)[1]
+        return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
+
+    def dtypes_of_program(self):
+        """Of forward's arguments, by name."""
+        if self.spec["model"]["name"] != "program":
+            return {}
+        module, example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)
         if not isinstance(example, dict):
-            example = dict(zip(inspect.signature(self.model.module.forward).parameters, example))
-        return {name: batch[name].to(value.dtype) for name, value in example.items()}
+            example = dict(zip(inspect.signature(module.forward).parameters, example))
+        return {name: value.dtype for name, value in example.items()}
 
     def loss_of(self, logits, target):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
@@ -225,8 +232,10 @@ class Replay:
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
                 if self.spec["model"].get("loss") == "output":
                     samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
+                    with self.autocast():
+                        value = self.loss(module, batch).item()
                     for _ in range(samples):  # each counts what its mini-batch gives
-                        total += self.loss(module, batch).item()
+                        total += value
                     continue
                 batch, target = batch
                 with self.autocast():
