@@ -84,9 +84,8 @@ class Check {
 
   std::vector<std::string> files_of_job() const {
     const spec::DataSection& data = job_.spec.data;
-    return {arguments_.spec,  data.path,        data.images,    data.labels,
-            data.test_images, data.test_labels, data.test_path, job_.spec.model.init,
-            job_.spec.model.file, job_.spec.model.eval_file};
+    return {arguments_.spec,  data.path,      data.images,          data.labels,          data.test_images,
+            data.test_labels, data.test_path, job_.spec.model.init, job_.spec.model.file, job_.spec.model.eval_file};
   }
 
   void read_spec() {

@@ -124,8 +124,8 @@ std::string names_in(const h5::Group& root) {
 
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
   if (!root.contains(name))
-    throw unfit(file.path, fmt::format("has no dataset {}, which the program takes; there are: {}", name,
-                                       names_in(root)));
+    throw unfit(file.path,
+                fmt::format("has no dataset {}, which the program takes; there are: {}", name, names_in(root)));
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type) throw unfit(file.path, name + " holds no integers and no float32 or float64");
@@ -159,7 +159,8 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
     arrays.push_back(read_array(file, root, name));
     const int64_t rows = root.dataset(name).shape()[0];
     if (arrays.size() > 1 && rows != samples)
-      throw Error::make(Fault::corrupt, "{}: {} has {} samples, {} has {}", file.path, names.front(), samples, name, rows)
+      throw Error::make(Fault::corrupt, "{}: {} has {} samples, {} has {}", file.path, names.front(), samples, name,
+                        rows)
           .advise(kArrayAdvice);
     samples = rows;
   }
@@ -178,8 +179,7 @@ void require_same_arrays(const SampleShape& train, const SampleShape& test) {
 std::string describe_arrays(const SampleShape& shape) {
   std::vector<std::string> words;
   for (const Field& field : shape.parts)
-    words.push_back(
-        fmt::format("{} {} [{}]", field.name, program::type_name(field.type), fmt::join(field.dims, ", ")));
+    words.push_back(fmt::format("{} {} [{}]", field.name, program::type_name(field.type), fmt::join(field.dims, ", ")));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

@@ -18,8 +18,8 @@ namespace estrain::data {
 // Whether the file is one of images and labels (hdf5_images.h). Throws as read_hdf5_arrays().
 bool holds_images(const DataFile& file);
 
-// The arrays called `names`, in that order. Throws Fault::mismatch where one is absent (telling those that are there) or
-// holds no such numbers, Fault::corrupt where they are not of one length, or damaged; Fault::io.
+// The arrays called `names`, in that order. Throws Fault::mismatch where one is absent (telling those that are there)
+// or holds no such numbers, Fault::corrupt where they are not of one length, or damaged; Fault::io.
 std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
 
 // Throws Fault::mismatch naming the first array whose type or shape differs.

@@ -211,9 +211,7 @@ void Exported::make_modules(const Program& program) {
 }
 
 Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws)
-    : loss_(files.section.loss),
-      loss_target_(files.section.loss_target),
-      label_smoothing_(files.label_smoothing) {
+    : loss_(files.section.loss), loss_target_(files.section.loss_target), label_smoothing_(files.label_smoothing) {
   training_.program = std::make_unique<Program>(program::read_program(files.program, files.section.file));
   const Program& program = *training_.program;
   check_release(program);
@@ -359,6 +357,11 @@ Exported::Source Exported::target_source(const Program& program, const DataShape
 
 namespace {
 
+// Classes may be stored in fewer bytes than the int64 that the losses want.
+torch::Tensor as_classes(const torch::Tensor& target) {
+  return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
+}
+
 const torch::Tensor& tensor_of(const Batch& batch, const Exported::Source& source) {
   if (source.is_named) return batch.fields.at(source.field);
   return source.field == 0 ? batch.input : batch.target;
@@ -394,14 +397,14 @@ torch::Tensor Exported::loss_of(const std::vector<torch::Tensor>& outputs, const
       }
       return (output.dim() == 0 ? output : output.reshape({})).to(torch::kFloat);
     case spec::Loss::cross_entropy:
-      return at::cross_entropy_loss(output, target, /*weight=*/{}, reduction, kIgnoredClass,
+      return at::cross_entropy_loss(output, as_classes(target), /*weight=*/{}, reduction, kIgnoredClass,
                                     reduction == at::Reduction::Mean ? label_smoothing_ : 0);
     case spec::Loss::mse:
       return at::mse_loss(output, target.to(output.scalar_type()), reduction);
     case spec::Loss::bce_with_logits:
       return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, {}, reduction);
     case spec::Loss::nll:
-      return at::nll_loss_nd(output, target, {}, reduction, kIgnoredClass);
+      return at::nll_loss_nd(output, as_classes(target), {}, reduction, kIgnoredClass);
   }
   throw Error(Fault::bug, "unknown loss");
 }
@@ -437,7 +440,8 @@ Evaluation Exported::compute_evaluation(const Batch& batch) {
 
 std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
   return with_context("model", [&] {
-    return translating_torch_errors([&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
+    return translating_torch_errors(
+        [&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
   });
 }
 

@@ -9,8 +9,8 @@
 // integers to bool (is it zero), float32 to float64.
 //
 // Loss. Either the program's first output, one number; or torch.nn.functional's cross_entropy, mse_loss,
-// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: classes
-// are the second dimension, as there.
+// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults:
+// classes are the second dimension, as there.
 //
 // Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). A program that
 // gives its loss is evaluated by mini-batches: its loss counts for each sample of the mini-batch, and there is no
@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/model/data_shape.h"
 #include "core/model/model.h"
 #include "core/model/plan.h"

@@ -28,10 +28,18 @@ struct Switch {
   std::string_view name, argument;
 };
 constexpr Switch kSwitches[] = {
-    {"aten::dropout", "train"},          {"aten::dropout_", "train"},          {"aten::feature_dropout", "train"},
-    {"aten::feature_dropout_", "train"}, {"aten::alpha_dropout", "train"},     {"aten::feature_alpha_dropout", "train"},
-    {"aten::native_dropout", "train"},   {"aten::batch_norm", "training"},     {"aten::rrelu", "training"},
-    {"aten::lstm", "train"},             {"aten::gru", "train"},               {"aten::rnn_tanh", "train"},
+    {"aten::dropout", "train"},
+    {"aten::dropout_", "train"},
+    {"aten::feature_dropout", "train"},
+    {"aten::feature_dropout_", "train"},
+    {"aten::alpha_dropout", "train"},
+    {"aten::feature_alpha_dropout", "train"},
+    {"aten::native_dropout", "train"},
+    {"aten::batch_norm", "training"},
+    {"aten::rrelu", "training"},
+    {"aten::lstm", "train"},
+    {"aten::gru", "train"},
+    {"aten::rnn_tanh", "train"},
     {"aten::rnn_relu", "train"},
 };
 constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
@@ -530,8 +538,7 @@ std::vector<torch::Tensor> Plan::run(const std::vector<torch::Tensor>& inputs) {
       }
       at = nullptr;
     }
-    for (const int output : program_.outputs)
-      outputs.push_back(values_[static_cast<size_t>(output)].toTensor());
+    for (const int output : program_.outputs) outputs.push_back(values_[static_cast<size_t>(output)].toTensor());
     const c10::AutoGradMode off(false);
     for (const auto& [buffer, from] : program_.mutations) {
       const auto found = std::ranges::find(program_.buffers, buffer, &program::StoredTensor::name);
@@ -544,9 +551,13 @@ std::vector<torch::Tensor> Plan::run(const std::vector<torch::Tensor>& inputs) {
     // What LibTorch refuses of a user's program is no fault of ours.
     const Fault fault = meant.fault() == Fault::bug ? Fault::mismatch : meant.fault();
     throw Error(fault, meant.message()).within(where).advise(meant.advice());
-  } catch (...) {
+  } catch (const Error&) {
     let_go();
     throw;
+  } catch (const std::exception& error) {
+    const std::string where = at == nullptr ? program_.path : fmt::format("{} at {}", at->name, at->place);
+    let_go();
+    throw Error::make(Fault::mismatch, "{}: {}", where, error.what());
   }
   let_go();
   return outputs;

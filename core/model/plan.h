@@ -86,8 +86,8 @@ class Plan {
   const program::Program& program_;
   const Use use_;
   std::vector<Step> steps_;
-  std::vector<c10::IValue> values_;  // by number
-  std::vector<bool> stays_;          // stored: not let go
+  std::vector<c10::IValue> values_;   // by number
+  std::vector<bool> stays_;           // stored: not let go
   std::vector<std::set<int>> roots_;  // of each value: stored ones whose memory it may show
   std::set<int> written_;
   std::vector<c10::IValue> stack_;

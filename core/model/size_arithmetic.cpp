@@ -17,7 +17,8 @@ bool is_real(const c10::IValue& value) { return value.isDouble(); }
 
 const c10::IValue& operand(const Values& values, size_t i) {
   if (i >= values.size()) throw not_computable("an operand is missing");
-  if (!values[i].isInt() && !values[i].isDouble() && !values[i].isBool()) throw not_computable("an operand is no number");
+  if (!values[i].isInt() && !values[i].isDouble() && !values[i].isBool())
+    throw not_computable("an operand is no number");
   return values[i];
 }
 
@@ -110,22 +111,54 @@ c10::IValue compare(const Values& v, Compare with) {
   if (any_real(v)) return with(real(v, 0), real(v, 1));
   return with(whole(v, 0), whole(v, 1));
 }
-c10::IValue eq(const Values& v) { return compare(v, [](auto a, auto b) { return a == b; }); }
-c10::IValue ne(const Values& v) { return compare(v, [](auto a, auto b) { return a != b; }); }
-c10::IValue lt(const Values& v) { return compare(v, [](auto a, auto b) { return a < b; }); }
-c10::IValue le(const Values& v) { return compare(v, [](auto a, auto b) { return a <= b; }); }
-c10::IValue gt(const Values& v) { return compare(v, [](auto a, auto b) { return a > b; }); }
-c10::IValue ge(const Values& v) { return compare(v, [](auto a, auto b) { return a >= b; }); }
+c10::IValue eq(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a == b; });
+}
+c10::IValue ne(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a != b; });
+}
+c10::IValue lt(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a < b; });
+}
+c10::IValue le(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a <= b; });
+}
+c10::IValue gt(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a > b; });
+}
+c10::IValue ge(const Values& v) {
+  return compare(v, [](auto a, auto b) { return a >= b; });
+}
 c10::IValue both(const Values& v) { return whole(v, 0) != 0 && whole(v, 1) != 0; }
 c10::IValue either(const Values& v) { return whole(v, 0) != 0 || whole(v, 1) != 0; }
 c10::IValue inverse(const Values& v) { return whole(v, 0) == 0; }
 
 constexpr std::pair<std::string_view, SizeArithmetic> kArithmetic[] = {
-    {"add", add},           {"sub", sub},           {"mul", mul},          {"floordiv", floordiv}, {"mod", mod},
-    {"truediv", truediv},   {"neg", neg},           {"pow", power},        {"sym_max", largest},   {"sym_min", smallest},
-    {"sym_float", to_real}, {"sym_int", to_whole},  {"trunc", to_whole},   {"ceil", ceiling},      {"floor", floor},
-    {"sym_sqrt", root},     {"eq", eq},             {"ne", ne},            {"lt", lt},             {"le", le},
-    {"gt", gt},             {"ge", ge},             {"and_", both},        {"or_", either},        {"not_", inverse},
+    {"add", add},
+    {"sub", sub},
+    {"mul", mul},
+    {"floordiv", floordiv},
+    {"mod", mod},
+    {"truediv", truediv},
+    {"neg", neg},
+    {"pow", power},
+    {"sym_max", largest},
+    {"sym_min", smallest},
+    {"sym_float", to_real},
+    {"sym_int", to_whole},
+    {"trunc", to_whole},
+    {"ceil", ceiling},
+    {"floor", floor},
+    {"sym_sqrt", root},
+    {"eq", eq},
+    {"ne", ne},
+    {"lt", lt},
+    {"le", le},
+    {"gt", gt},
+    {"ge", ge},
+    {"and_", both},
+    {"or_", either},
+    {"not_", inverse},
     {"sym_not", inverse},
 };
 

@@ -2,9 +2,9 @@
 // An exported PyTorch program (torch.export, the "training IR": ATen's operators before autograd) as plain data: what a
 // .pt2 file holds besides Python's pickles, every name and index checked. Nothing here knows torch.
 //
-// A program is a list of calls. Each takes constants and values, and makes values; values are numbered, and each is made
-// once, before it is used. Graphs inside the graph (`with torch.no_grad()`, `with torch.autocast(...)`) are spread out
-// into the list; what they set stands at each of their calls.
+// A program is a list of calls. Each takes constants and values, and makes values; values are numbered, and each is
+// made once, before it is used. Graphs inside the graph (`with torch.no_grad()`, `with torch.autocast(...)`) are spread
+// out into the list; what they set stands at each of their calls.
 
 #include <cstdint>
 #include <map>
@@ -57,9 +57,9 @@ struct StoredTensor {
   std::vector<int64_t> sizes{};
   bool requires_grad = false;
   std::span<const std::byte> bytes{};
-  int value = -1;           // its number
-  std::string alias_of{};   // another name of the same tensor, which stands before it (tied weights)
-  bool persistent = true;   // of a buffer: stands in the state_dict
+  int value = -1;          // its number
+  std::string alias_of{};  // another name of the same tensor, which stands before it (tied weights)
+  bool persistent = true;  // of a buffer: stands in the state_dict
 };
 
 struct UserInput {
@@ -85,8 +85,9 @@ struct Device {
 // A list of values, numbers and gaps.
 using Item = std::variant<None, Value, int64_t>;
 
-using Argument = std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                              std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
+using Argument =
+    std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                 std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
 // What `with` blocks set for their calls; unset: as the surroundings have it.
 struct Modes {
@@ -120,13 +121,13 @@ struct Call {
 };
 
 struct Program {
-  std::string path;           // for messages
-  std::string torch_version;  // "2.11.0+cu130"
-  bool is_marked_training = false;  // the export says so (examples/export)
+  std::string path;                  // for messages
+  std::string torch_version;         // "2.11.0+cu130"
+  bool is_marked_training = false;   // the export says so (examples/export)
   std::vector<std::string> modules;  // every module's name, in the order of named_modules()
   std::vector<StoredTensor> parameters, buffers, constants;
-  std::vector<UserInput> inputs;        // tensors; what else a user gave is fixed in the calls
-  std::vector<int> outputs;             // values of the tensors that the user gets
+  std::vector<UserInput> inputs;                       // tensors; what else a user gave is fixed in the calls
+  std::vector<int> outputs;                            // values of the tensors that the user gets
   std::vector<std::pair<std::string, int>> mutations;  // buffer, and the value that it takes after the calls
   std::vector<Modes> modes;
   std::vector<Call> calls;

@@ -151,8 +151,8 @@ class Reader {
   ZipArchive archive_;
   std::string folder_;
   Json weights_, constants_;
-  std::set<std::string> names_;                           // of all stored tensors
-  std::map<const std::byte*, StoredTensor> by_place_;     // those that have memory of their own
+  std::set<std::string> names_;                        // of all stored tensors
+  std::map<const std::byte*, StoredTensor> by_place_;  // those that have memory of their own
   int64_t autocasts_ = 0;
   Program program_;
 };
@@ -204,7 +204,8 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
   const bool is_weight = weights_.contains(name);
   if (!is_weight && !constants_.contains(name)) throw damaged_program("the values of " + name + " are missing");
   const Json& entry = (is_weight ? weights_ : constants_)[name];
-  if (truth(field(entry, "use_pickle")))
+  const Json& pickled = field(entry, "use_pickle");
+  if (!pickled.is_null() && truth(pickled))
     throw unknown_in_program(name + " is saved by Python's pickle: a tensor of an own class, or on another device");
   const StoredMeta meta = stored_meta_from(field(entry, "tensor_meta"), name);
   const std::string& file = text(field(entry, "path_name"));
@@ -314,6 +315,7 @@ void Reader::read_call(const Json& node, Scope& scope, size_t modes) {
   call.modes = modes;
   call.line = user_line(metadata(node, "stack_trace"));
   call.module = module_of(metadata(node, "nn_module_stack"));
+  if (std::ranges::find(program_.modules, call.module) == program_.modules.end()) call.module.clear();
   for (const Json& input : list_field(node, "inputs"))
     call.arguments.emplace_back(text(field(input, "name")), argument_of(field(input, "arg"), scope));
   for (const Json& output : list_field(node, "outputs")) call.results.push_back(read_result(output, scope));
@@ -348,10 +350,11 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   } else if (target == "torch.ops.higher_order.wrap_with_autocast") {
     if (text(inner_argument(inputs, 0, "as_string")) != "cpu")
       throw unknown_in_program("torch.autocast for another device than \"cpu\"");
-    const auto cache = one_of(field(inputs.size() > 3 ? inputs[3] : Json(), "arg"));
-    inner.autocast = Modes::Autocast{truth(inner_argument(inputs, 2, "as_bool")),
-                                     type_from(inner_argument(inputs, 1, "as_scalar_type")),
-                                     cache.first != "as_bool" || truth(cache.second),
+    const Type type = type_from(inner_argument(inputs, 1, "as_scalar_type"));
+    const bool enabled = truth(inner_argument(inputs, 2, "as_bool"));
+    if (inputs.size() < 4) throw damaged_program("torch.autocast lacks an argument");
+    const auto cache = one_of(field(inputs[3], "arg"));
+    inner.autocast = Modes::Autocast{enabled, type, cache.first != "as_bool" || truth(cache.second),
                                      inner.autocast ? inner.autocast->outermost : autocasts_++};
     at = 4;
   } else {
@@ -362,7 +365,8 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const Json& graph = field(inner_argument(inputs, at, "as_graph"), "graph");
   const Json &taken = list_field(graph, "inputs"), &given = list_field(graph, "outputs");
   const Json& outputs = list_field(node, "outputs");
-  if (taken.size() != inputs.size() - at - 1) throw damaged_program("an inner graph is given too few values, or too many");
+  if (taken.size() != inputs.size() - at - 1)
+    throw damaged_program("an inner graph is given too few values, or too many");
   Scope inner_scope;
   for (size_t i = 0; i < taken.size(); ++i) {
     const std::optional<std::string> name = name_of(taken[i]), outer = name_of(field(inputs[at + 1 + i], "arg"));

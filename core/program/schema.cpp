@@ -38,7 +38,9 @@ bool is_contiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>
   return true;
 }
 
-bool is_library_frame(std::string_view path) { return path.find("/torch/") != std::string_view::npos; }
+bool is_library_frame(std::string_view path) {
+  return path.starts_with("torch/") || path.find("/torch/") != std::string_view::npos;
+}
 
 }  // namespace
 
@@ -94,8 +96,7 @@ bool truth(const Json& value) {
 }
 
 std::pair<std::string_view, const Json&> one_of(const Json& object) {
-  if (!object.is_object() || object.size() != 1)
-    throw damaged_program(short_text(object) + " should have one member");
+  if (!object.is_object() || object.size() != 1) throw damaged_program(short_text(object) + " should have one member");
   return {object.begin().key(), object.begin().value()};
 }
 

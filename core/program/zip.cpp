@@ -85,8 +85,7 @@ ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
   if (found == members_.end()) throw damaged(path_, fmt::format("{} is missing in it", name));
   const Member& member = found->second;
-  if (!fits(bytes_, member.header_at, kLocalHeader))
-    throw damaged(path_, fmt::format("{} lies outside of it", name));
+  if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(path_, fmt::format("{} lies outside of it", name));
   const Record header(bytes_.subspan(member.header_at));
   const uint64_t begin = member.header_at + kLocalHeader + header.u16(26) + header.u16(28);
   if (header.u32(0) != kLocalSignature || !fits(bytes_, begin, member.size))

@@ -29,7 +29,8 @@ model::DataShape model_shape(const data::SampleShape& shape) {
       return model::TokenShape{shape.length};
     case data::SampleShape::Kind::fields: {
       model::NamedShape named;
-      for (const data::SampleShape::Field& part : shape.parts) named.fields.push_back({part.name, part.type, part.dims});
+      for (const data::SampleShape::Field& part : shape.parts)
+        named.fields.push_back({part.name, part.type, part.dims});
       return named;
     }
   }

@@ -12,6 +12,7 @@
 #include "core/record/metrics.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/core/record/sample_records.h"
+#include "tests/program_file.h"
 
 namespace estrain::fuzz {
 namespace {
@@ -65,6 +66,15 @@ void write_others(const Corpus& corpus) {
   corpus.write("cifar", "augmented", std::string("\x0e\x01\x0c", 3) + '\7' + numbers(3072));
   corpus.write("text", "held_out", std::string("\0\x08\x40\0", 4) + numbers(300, 0, 128));
   corpus.write("text", "two_files", std::string("\x02\x04\0\x20", 4) + numbers(200, 0, 128));
+}
+
+void write_programs(const Corpus& corpus) {
+  const testing::ProgramParts sound = testing::small_program();
+  corpus.write("program", "archive", '\0' + sound.file());
+  corpus.write("program", "graph", '\1' + sound.model.dump());
+  corpus.write("program", "weights", '\2' + sound.weights.dump());
+  corpus.write("program", "constants", '\3' + sound.constants.dump());
+  corpus.write("program", "values", '\4' + numbers(24));
 }
 
 void write_checkpoints(const Corpus& corpus) {
@@ -126,6 +136,7 @@ int main(int argc, char** argv) {
   const estrain::fuzz::Corpus corpus(argv[1]);
   estrain::fuzz::write_idx(corpus);
   estrain::fuzz::write_others(corpus);
+  estrain::fuzz::write_programs(corpus);
   estrain::fuzz::write_checkpoints(corpus);
   estrain::fuzz::write_images(corpus);
   estrain::fuzz::write_records(corpus);

@@ -22,7 +22,8 @@ class Draw {
     spec.train.eval_every = integer(-1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
-    spec.train.label_smoothing = real(0, 0.99);
+    if (spec.model.name != "program" || spec.model.loss == Loss::cross_entropy)
+      spec.train.label_smoothing = real(0, 0.99);
     spec.checkpoint = {integer(0, 9), integer(1, 9)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
@@ -85,7 +86,7 @@ class Draw {
       model.dropout = maybe(0.99);
     }
     if (model.name == "program") {
-      model.file = "net.pt2";
+      model.file = path();
       if (coin()) model.eval_file = path();
       model.loss = word<Loss>();
       if (model.loss != Loss::output && coin()) model.loss_target = "labels";
