@@ -82,6 +82,13 @@ struct Adam {
   Rounding rounding = {};
 };
 
+// Slots: square_avg; with momentum: momentum_buffer; if centered: grad_avg.
+struct Rmsprop {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false;
+  Rounding rounding = {};
+};
+
 // Slot: sum. It is not read by a parameter's first update, which starts it.
 struct Adagrad {
   double lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0, initial_accumulator_value = 0;
@@ -92,7 +99,7 @@ struct Adagrad {
 // All optimizers: whatever is made for each of them is made from this list.
 template <typename... Settings>
 struct OptimizerList {};
-using Optimizers = OptimizerList<Sgd, Adam, Adagrad>;
+using Optimizers = OptimizerList<Sgd, Adam, Rmsprop, Adagrad>;
 
 // Settings: one of Optimizers.
 template <typename Settings>

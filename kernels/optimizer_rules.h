@@ -141,6 +141,56 @@ static inline auto with_rule(const Adam& o, Body body) {
   return body(AdamRule(o));
 }
 
+template <bool has_momentum, bool centered>
+struct RmspropRule {
+  static constexpr int slots = 1 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
+  static constexpr bool takes_root = true;
+  Floats alpha, one_minus_alpha, eps, momentum, minus_lr, one, minus_one;
+  Lerp lerp;
+  WeightDecay decay;
+  Fusing fusing;
+
+  explicit inline RmspropRule(const Rmsprop& o)
+      : alpha(broadcast(rounded(o.alpha))),
+        one_minus_alpha(broadcast(rounded(1 - o.alpha))),
+        eps(broadcast(rounded(o.eps))),
+        momentum(broadcast(rounded(o.momentum))),
+        minus_lr(broadcast(rounded(-o.lr))),
+        one(broadcast(1)),
+        minus_one(broadcast(-1)),
+        lerp(1 - o.alpha),
+        decay(o.weight_decay),
+        fusing{o.rounding.as_on_cuda} {}
+
+  ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
+  ESTRAIN_HOST_DEVICE static constexpr bool is_late(int slot) { return has_momentum && slot == 1; }
+  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
+    return decay(gradient, parameter);
+  }
+  ESTRAIN_HOST_DEVICE inline Floats radicand(Floats gradient, Floats* slot) const {
+    slot[0] = fusing.product(slot[0] * alpha, one_minus_alpha, gradient, gradient);
+    if constexpr (!centered) return slot[0];
+    Floats& average = slot[slots - 1];
+    average = lerp(average, gradient);
+    return fusing.product(slot[0], minus_one, average, average);
+  }
+  ESTRAIN_HOST_DEVICE inline void move(Floats& parameter, Floats gradient, Floats* slot, Floats root) const {
+    const Floats denominator = root + eps;
+    if constexpr (has_momentum) {
+      slot[1] = fusing.quotient(slot[1] * momentum, one, gradient, denominator);
+      parameter = multiply_add(minus_lr, slot[1], parameter);
+    } else {
+      parameter = fusing.quotient(parameter, minus_lr, gradient, denominator);
+    }
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Rmsprop& o, Body body) {
+  if (o.momentum > 0) return o.centered ? body(RmspropRule<true, true>(o)) : body(RmspropRule<true, false>(o));
+  return o.centered ? body(RmspropRule<false, true>(o)) : body(RmspropRule<false, false>(o));
+}
+
 struct AdagradRule {
   static constexpr int slots = 1;
   static constexpr bool takes_root = true;

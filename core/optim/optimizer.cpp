@@ -53,6 +53,23 @@ Settings adamw(const Update& u) {
   return settings;
 }
 
+Slots rmsprop_slots(const spec::OptimizerSection& section, const GroupSettings& group) {
+  Slots slots = {"square_avg"};
+  if (group.momentum > 0) slots.push_back("momentum_buffer");
+  if (section.centered) slots.push_back("grad_avg");
+  return slots;
+}
+
+Settings rmsprop(const Update& u) {
+  return kernels::Rmsprop{.lr = u.lr,
+                          .alpha = u.section.alpha,
+                          .eps = spec::epsilon(u.section),
+                          .weight_decay = u.group.weight_decay,
+                          .momentum = u.group.momentum,
+                          .centered = u.section.centered,
+                          .rounding = u.rounding};
+}
+
 Slots adagrad_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"sum"}; }
 
 Settings adagrad(const Update& u) {
@@ -73,9 +90,8 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {
-    {OptimizerKind::sgd, momentum_slots, sgd},
-    {OptimizerKind::adam, adam_slots, adam},
-    {OptimizerKind::adamw, adam_slots, adamw},
+    {OptimizerKind::sgd, momentum_slots, sgd},        {OptimizerKind::adam, adam_slots, adam},
+    {OptimizerKind::adamw, adam_slots, adamw},        {OptimizerKind::rmsprop, rmsprop_slots, rmsprop},
     {OptimizerKind::adagrad, adagrad_slots, adagrad},
 };
 

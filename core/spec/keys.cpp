@@ -21,8 +21,8 @@ const Words models(model_names.begin(), model_names.end());
 const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};
 const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5"};
 const Words with_betas = {"adam", "adamw"};
-const Words with_momentum = {"sgd"};
-const Words with_eps = {"adam", "adamw", "adagrad"};
+const Words with_momentum = {"sgd", "rmsprop"};
+const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad"};
 const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle"};
 const Words with_unit = {"constant", "step", "multistep", "cosine", "linear", "polynomial", "onecycle"};
 const Words with_warmup = {"constant", "step", "multistep", "cosine", "linear", "polynomial"};
@@ -208,6 +208,13 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .unset(defaults_of(&OptimizerTraits::eps))
           .only("optimizer.name", with_eps)
           .means("Added to the denominator."),
+      ESTRAIN_KEY(optimizer.alpha)
+          .min(0)
+          .only("optimizer.name", {"rmsprop"})
+          .means("Decay rate of the running average of the gradient's square."),
+      ESTRAIN_KEY(optimizer.centered)
+          .only("optimizer.name", {"rmsprop"})
+          .means("Whether the square of the average gradient is taken off: divided is by its variance."),
       ESTRAIN_KEY(optimizer.lr_decay)
           .min(0)
           .only("optimizer.name", {"adagrad"})

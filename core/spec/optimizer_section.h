@@ -9,7 +9,7 @@
 
 namespace estrain::spec {
 
-enum class OptimizerKind { sgd, adam, adamw, adagrad };
+enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad };
 
 // An optimizer's name in a spec, and the defaults in which they differ.
 struct OptimizerTraits {
@@ -23,6 +23,7 @@ inline constexpr OptimizerTraits optimizers[] = {
     {OptimizerKind::sgd, "sgd"},
     {OptimizerKind::adam, "adam"},
     {.kind = OptimizerKind::adamw, .name = "adamw", .weight_decay = 1e-2},
+    {.kind = OptimizerKind::rmsprop, .name = "rmsprop", .lr = 1e-2},
     {.kind = OptimizerKind::adagrad, .name = "adagrad", .lr = 1e-2, .eps = 1e-10},
 };
 
@@ -31,7 +32,7 @@ constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimize
 struct OptimizerGroup {
   std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
   std::optional<double> lr, weight_decay;  // what differs from the optimizer's own values
-  std::optional<double> momentum;          // sgd
+  std::optional<double> momentum;          // sgd, rmsprop
 
   bool operator==(const OptimizerGroup&) const = default;
 };
@@ -39,10 +40,12 @@ struct OptimizerGroup {
 struct OptimizerSection {
   OptimizerKind name = OptimizerKind::sgd;
   std::optional<double> lr, weight_decay, eps;  // default: the optimizer's; eps: not sgd
-  double momentum = 0;                          // sgd
+  double momentum = 0;                          // sgd, rmsprop
   double dampening = 0;                         // sgd
   bool nesterov = false;                        // sgd
   std::vector<double> betas = {0.9, 0.999};     // adam, adamw
+  double alpha = 0.99;                          // rmsprop
+  bool centered = false;                        // rmsprop
   double lr_decay = 0;                          // adagrad
   double initial_accumulator_value = 0;         // adagrad
   std::vector<OptimizerGroup> groups;           // [[optimizer.groups]]

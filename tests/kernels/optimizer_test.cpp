@@ -106,6 +106,30 @@ void reference(const Adam& o, Isa isa, float factor, float g, Element e) {
   p = o.rounding.as_on_cuda ? fma(step_down, m / denominator, p) : p + (step_down * m) / denominator;
 }
 
+// torch.optim.RMSprop, one element.
+void reference(const Rmsprop& o, Isa isa, float factor, float g, Element e) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  const bool on_cuda = o.rounding.as_on_cuda;
+  float &square = *e.slots[0], &buffer = *e.slots[1], &average = *e.slots[o.momentum > 0 ? 2 : 1];
+  const float rest = static_cast<float>(1 - o.alpha), minus_lr = static_cast<float>(-o.lr);
+  g *= factor;
+  if (o.weight_decay != 0) g = fma(static_cast<float>(o.weight_decay), e.p, g);
+  const float decayed = square * static_cast<float>(o.alpha);
+  square = on_cuda ? fma(rest, g * g, decayed) : fma(rest * g, g, decayed);
+  float radicand = square;
+  if (o.centered) {
+    average = rest < 0.5f ? fma(rest, g - average, average) : fma(rest - 1, g - average, g);
+    radicand = on_cuda ? square - average * average : fma(-average, average, square);
+  }
+  const float denominator = root_of(o.rounding, radicand) + static_cast<float>(o.eps);
+  if (o.momentum > 0) {
+    buffer = buffer * static_cast<float>(o.momentum) + g / denominator;
+    e.p = fma(minus_lr, buffer, e.p);
+  } else {
+    e.p = on_cuda ? fma(minus_lr, g / denominator, e.p) : e.p + minus_lr * g / denominator;
+  }
+}
+
 // torch.optim.Adagrad, one element.
 void reference(const Adagrad& o, Isa isa, float factor, float g, Element e) {
   const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
@@ -161,6 +185,16 @@ std::vector<Adam> adam_settings() {
           {.lr = 1e-3, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}}};
 }
 
+std::vector<Rmsprop> rmsprop_settings() {
+  return {{.lr = 1e-2},
+          {.lr = 1e-2, .weight_decay = 0.1, .centered = true},
+          {.lr = 1e-2, .alpha = 0.3, .eps = 1e-6, .momentum = 0.9},
+          {.lr = 1e-2, .alpha = 0.9, .weight_decay = 1e-3, .momentum = 0.5, .centered = true},
+          {.lr = 1e-2, .momentum = 0.9, .rounding = {.square_roots = rough_square_roots}},
+          {.lr = 1e-2, .weight_decay = 0.1, .rounding = {.as_on_cuda = true}},
+          {.lr = 1e-2, .momentum = 0.9, .centered = true, .rounding = {.as_on_cuda = true}}};
+}
+
 std::vector<Adagrad> adagrad_settings() {
   return {{.lr = 1e-2},
           {.lr = 1e-2, .initial_accumulator_value = 0.5},
@@ -175,6 +209,8 @@ template <typename Check>
 void for_all_settings(Check check) {
   for (const Sgd& sgd : sgd_settings()) check(sgd, sgd.momentum != 0 ? 1 : 0);
   for (const Adam& adam : adam_settings()) check(adam, 2);
+  for (const Rmsprop& rmsprop : rmsprop_settings())
+    check(rmsprop, 1 + (rmsprop.momentum > 0 ? 1 : 0) + (rmsprop.centered ? 1 : 0));
   for (const Adagrad& adagrad : adagrad_settings()) check(adagrad, 1);
 }
 
@@ -231,6 +267,10 @@ TEST_CASE("SGD is torch.optim's arithmetic on every instruction set") {
 
 TEST_CASE("Adam and AdamW are torch.optim's arithmetic on every instruction set") {
   for (const Adam& adam : adam_settings()) check_everywhere(adam);
+}
+
+TEST_CASE("RMSprop is torch.optim's arithmetic on every instruction set") {
+  for (const Rmsprop& rmsprop : rmsprop_settings()) check_everywhere(rmsprop);
 }
 
 TEST_CASE("Adagrad is torch.optim's arithmetic on every instruction set") {
