@@ -180,6 +180,8 @@ def report_speed(bridge, isa, n=11_000_000):
           f"digest of one {best_time(lambda: bridge.c.digest(gradient.data_ptr(), 4 * n, isa)):.1f}")
     for name, s in (("SGD momentum", dict(name="sgd", momentum=0.9, weight_decay=5e-4)),
                     ("AdamW", dict(name="adamw", weight_decay=0.01)),
+                    ("RMSprop", dict(name="rmsprop")),
+                    ("RMSprop centered, momentum", dict(name="rmsprop", momentum=0.9, centered=True)),
                     ("Adagrad", dict(name="adagrad"))):
         optimizer, our = peer_optimizer(s, [parameter]), Ours(bridge, s, isa, parameter.detach())
         optimizer.step()

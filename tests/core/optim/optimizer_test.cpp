@@ -47,6 +47,12 @@ TEST_CASE("slots are torch.optim's, per group") {
   section.groups.clear();
   section.name = spec::OptimizerKind::adam;
   CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+  section.name = spec::OptimizerKind::rmsprop;
+  CHECK(make(section).slots(0) == Slots{"square_avg"});
+  section.centered = true;
+  CHECK(make(section).slots(0) == Slots{"square_avg", "grad_avg"});
+  section.momentum = 0.5;
+  CHECK(make(section).slots(0) == Slots{"square_avg", "momentum_buffer", "grad_avg"});
   section.name = spec::OptimizerKind::adagrad;
   CHECK(make(section).slots(0) == Slots{"sum"});
 }
@@ -100,6 +106,12 @@ TEST_CASE("AdamW shrinks the parameter, Adam adds the decay to the gradient") {
 
 TEST_CASE("what is not given has the optimizer's own default") {
   spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::rmsprop;
+  CHECK(make(section).groups().groups[0].lr == 0.01);
+  Scalar rmsprop;
+  make(section).update(0, 0, 0.5, rmsprop.piece());
+  CHECK(rmsprop.slots[0] == doctest::Approx(0.04));  // (1 - alpha) 2^2
+  CHECK(rmsprop.parameter == doctest::Approx(1 - 0.5 * 2 / 0.2));
   section.name = spec::OptimizerKind::adagrad;
   CHECK(make(section).groups().groups[0].lr == 0.01);
   section.initial_accumulator_value = 5;

@@ -128,12 +128,16 @@ class Draw {
     optimizer.name = word<OptimizerKind>();
     optimizer.lr = maybe(1);
     optimizer.weight_decay = maybe(1);
-    const bool sgd = optimizer.name == OptimizerKind::sgd, with_momentum = sgd;
+    const bool sgd = optimizer.name == OptimizerKind::sgd, rmsprop = optimizer.name == OptimizerKind::rmsprop;
+    const bool with_momentum = sgd || rmsprop;
     if (with_momentum) optimizer.momentum = real(0.1, 1);
     if (!sgd) optimizer.eps = maybe(1e-6);
     if (sgd) {
       optimizer.nesterov = coin();
       optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
+    } else if (rmsprop) {
+      optimizer.alpha = real(0, 1);
+      optimizer.centered = coin();
     } else if (optimizer.name == OptimizerKind::adagrad) {
       optimizer.lr_decay = real(0, 1);
       optimizer.initial_accumulator_value = real(0, 1);
