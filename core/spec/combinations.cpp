@@ -22,6 +22,7 @@ class Combinations {
   void files();
   void images();
   void optimizer();
+  void schedule();
   void train();
   void logging();
 
@@ -227,6 +228,19 @@ void Combinations::optimizer() {
           "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
 }
 
+void Combinations::schedule() {
+  const auto& schedule = spec_.schedule;
+  require(schedule.name != ScheduleKind::multistep || !schedule.milestones.empty(),
+          {"schedule.milestones", "schedule.name"}, "multistep needs schedule.milestones, such as [30, 80]");
+  require(schedule.name != ScheduleKind::plateau || spec_.train.eval_every >= 0, {"schedule.name", "train.eval_every"},
+          "plateau goes by evaluations, and train.eval_every is \"never\"");
+  if (schedule.name != ScheduleKind::onecycle) return;
+  const double total = static_cast<double>(schedule.period), rise = schedule.pct_start * total - 1;
+  const double fall = schedule.three_phase ? 2 * schedule.pct_start * total - 2 : rise;
+  require(rise != 0 && fall != total - 1, {"schedule.pct_start", "schedule.period", "schedule.three_phase"},
+          "one of the cycle's phases would take no time, which torch's OneCycleLR divides by");
+}
+
 void Combinations::train() {
   const auto& train = spec_.train;
   require(!train.steps || !train.epochs, {"train.steps", "train.epochs"},
@@ -250,6 +264,7 @@ void check_combinations(const JobSpec& spec, const Document& document, Findings&
   combinations.files();
   combinations.images();
   combinations.optimizer();
+  combinations.schedule();
   combinations.train();
   combinations.logging();
 }

@@ -42,6 +42,12 @@ std::span<const EnumName<ScheduleKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
 template <>
+std::span<const EnumName<Anneal>> enum_names();
+template <>
+std::span<const EnumName<Metric>> enum_names();
+template <>
+std::span<const EnumName<ThresholdMode>> enum_names();
+template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
 std::span<const EnumName<Loss>> enum_names();
@@ -59,6 +65,9 @@ std::string_view to_string(TokenType value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
+std::string_view to_string(Anneal value);
+std::string_view to_string(Metric value);
+std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);

@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/spec/optimizer_section.h"
+#include "core/spec/schedule_section.h"
+
 namespace estrain::spec {
 
 // EasyScale section 3.3: what must not change for the bits to stay.
@@ -21,9 +24,6 @@ enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset };
 enum class TokenType { u16, u32 };
-enum class OptimizerKind { sgd, adam, adamw };
-enum class ScheduleKind { constant, step, cosine, linear };
-enum class ScheduleUnit { step, epoch };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 
@@ -97,40 +97,6 @@ struct DataSection {
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
 
   bool operator==(const DataSection&) const = default;
-};
-
-struct OptimizerGroup {
-  std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
-  std::optional<double> lr, weight_decay;  // what differs from the optimizer's own values
-  std::optional<double> momentum;          // sgd only
-
-  bool operator==(const OptimizerGroup&) const = default;
-};
-
-struct OptimizerSection {
-  OptimizerKind name = OptimizerKind::sgd;
-  std::optional<double> lr;                  // default: torch.optim's 1e-3
-  double momentum = 0, dampening = 0;        // sgd
-  bool nesterov = false;                     // sgd
-  std::optional<double> weight_decay;        // default: torch.optim's: 0; adamw 1e-2
-  std::vector<double> betas = {0.9, 0.999};  // adam, adamw
-  double eps = 1e-8;                         // adam, adamw
-  std::vector<OptimizerGroup> groups;        // [[optimizer.groups]]
-
-  bool operator==(const OptimizerSection&) const = default;
-};
-
-struct ScheduleSection {
-  ScheduleKind name = ScheduleKind::constant;
-  ScheduleUnit unit = ScheduleUnit::epoch;        // when the schedule advances
-  int64_t period = 30;                            // step: StepLR's step_size. cosine: T_max. linear: total_iters
-  double gamma = 0.1;                             // step: factor every `period`
-  double eta_min = 0;                             // cosine: lowest lr
-  double start_factor = 1.0 / 3, end_factor = 1;  // linear
-  int64_t warmup = 0;         // units of linear warm-up before the schedule (SequentialLR of LinearLR)
-  double warmup_start = 0.1;  // LinearLR's start_factor of the warm-up
-
-  bool operator==(const ScheduleSection&) const = default;
 };
 
 struct TrainSection {

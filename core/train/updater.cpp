@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/train/learning_rates.h"
 #include "core/train/update_count.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
@@ -47,7 +48,7 @@ void Updater::cut_pieces() {
 void Updater::begin_step(int64_t step) {
   old_state_ = memory_.state(static_cast<int>(step & 1));
   new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
-  rates_ = job_.learning_rates(step);
+  rates_ = learning_rates(job_, memory_, step, old_state_);
   record_ = comm::pending_record(memory_);
   factor_ = 1;
 }

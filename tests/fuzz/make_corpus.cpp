@@ -7,6 +7,7 @@
 
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/checkpoint/export_model.h"
 #include "core/h5/file.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
@@ -87,6 +88,7 @@ void write_checkpoints(const Corpus& corpus) {
     corpus.write("checkpoint_forged", name, bytes);
     corpus.write("checkpoint_bytes", name, bytes + '\0');
     corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
+    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), ModelFormat::safetensors);
   };
   StateLayout tiny;
   tiny.append(Role::parameter, "w", "", DType::f32, {3});

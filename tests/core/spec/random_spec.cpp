@@ -19,7 +19,7 @@ class Draw {
     optimizer(spec.optimizer);
     schedule(spec.schedule);
     (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
-    spec.train.eval_every = integer(-1, 5);
+    spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
     if (spec.model.name != "program" || spec.model.loss == Loss::cross_entropy)
@@ -141,27 +141,49 @@ class Draw {
     optimizer.name = word<OptimizerKind>();
     optimizer.lr = maybe(1);
     optimizer.weight_decay = maybe(1);
-    const bool sgd = optimizer.name == OptimizerKind::sgd;
+    const bool sgd = optimizer.name == OptimizerKind::sgd, rmsprop = optimizer.name == OptimizerKind::rmsprop;
+    const bool with_momentum = sgd || rmsprop;
+    if (with_momentum) optimizer.momentum = real(0.1, 1);
+    if (!sgd) optimizer.eps = maybe(1e-6);
     if (sgd) {
       optimizer.nesterov = coin();
-      optimizer.momentum = real(0.1, 1);
       optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
+    } else if (rmsprop) {
+      optimizer.alpha = real(0, 1);
+      optimizer.centered = coin();
+    } else if (optimizer.name == OptimizerKind::adagrad) {
+      optimizer.lr_decay = real(0, 1);
+      optimizer.initial_accumulator_value = real(0, 1);
     } else {
       optimizer.betas = {real(0, 0.99), real(0, 0.99)};
-      optimizer.eps = real(0, 1e-6);
     }
     for (size_t i = below(3); i > 0; --i) {
-      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), sgd ? maybe(1) : std::nullopt});
+      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), with_momentum ? maybe(1) : std::nullopt});
     }
   }
 
   void schedule(ScheduleSection& schedule) {
     schedule.name = word<ScheduleKind>();
-    schedule.unit = word<ScheduleUnit>();
-    schedule.warmup = integer(0, 9);
-    schedule.warmup_start = real(0.01, 1);
-    if (schedule.name != ScheduleKind::constant) schedule.period = integer(1, 999);
-    if (schedule.name == ScheduleKind::step) schedule.gamma = real(0.01, 2);
+    const bool plateau = schedule.name == ScheduleKind::plateau, one = schedule.name == ScheduleKind::onecycle;
+    const bool multistep = schedule.name == ScheduleKind::multistep;
+    if (!plateau) schedule.unit = word<ScheduleUnit>();
+    if (!plateau && !one) schedule.warmup = integer(0, 9), schedule.warmup_start = real(0.01, 1);
+    if (plateau) {
+      schedule.metric = word<Metric>();
+      schedule.factor = real(0.01, 0.99);
+      schedule.patience = integer(0, 9), schedule.cooldown = integer(0, 9);
+      schedule.threshold = real(0, 1), schedule.threshold_mode = word<ThresholdMode>();
+      schedule.min_lr = real(0, 1);
+    } else if (!multistep && schedule.name != ScheduleKind::constant) {
+      schedule.period = integer(10, 999);
+    }
+    if (multistep) schedule.milestones = integers(1 + below(4));
+    if (multistep || schedule.name == ScheduleKind::step) schedule.gamma = real(0.01, 2);
+    if (schedule.name == ScheduleKind::polynomial) schedule.power = real(0, 3);
+    if (one) {
+      schedule.pct_start = real(0.2, 0.4), schedule.anneal_strategy = word<Anneal>();
+      schedule.div_factor = real(1, 99), schedule.final_div_factor = real(1, 99), schedule.three_phase = coin();
+    }
     if (schedule.name == ScheduleKind::cosine) schedule.eta_min = real(0, 1);
     if (schedule.name == ScheduleKind::linear) schedule.start_factor = real(0.01, 1), schedule.end_factor = real(0, 1);
   }

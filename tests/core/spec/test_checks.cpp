@@ -1,3 +1,5 @@
+#include "core/spec/closest.h"
+#include "core/spec/keys.h"
 #include "tests/core/spec/spec_text.h"
 
 namespace estrain::spec {
@@ -11,10 +13,11 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {spec_text("mlp", "[optimizer]\nbetas = [0.9, 0.99]"),
        "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"sgd\""},
-      {spec_text("mlp", "[optimizer]\nname = \"adamw\"\nmomentum = 0.9"),
-       "job.toml:5:1: optimizer.momentum: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
+      {spec_text("mlp", "[optimizer]\nname = \"adamw\"\ndampening = 0.9"),
+       "job.toml:5:1: optimizer.dampening: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
       {spec_text("mlp", "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*\"]\nmomentum = 0.9"),
-       "job.toml:7:1: optimizer.groups: momentum: belongs to optimizer.name = \"sgd\"; here it is \"adam\""},
+       "job.toml:7:1: optimizer.groups: momentum: belongs to optimizer.name = " +
+           quoted_list(find_key("optimizer.momentum")->conditions[0].values, " or ") + "; here it is \"adam\""},
       {spec_text("resnet18", "hidden = [3]"),
        "job.toml:3:1: model.hidden: belongs to model.name = \"mlp\"; here it is \"resnet18\""},
       {spec_text("lenet", "dropout = 0.5"),
@@ -31,9 +34,10 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\ntest_path = \"/y\"\nholdout = 0.5"),
        "job.toml:7:1: data.holdout: cannot be given together with data.test_path; give one of the two"},
       {spec_text("mlp", "[schedule]\nname = \"cosine\"\ngamma = 0.5"),
-       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\"; here it is \"cosine\""},
+       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\" or \"multistep\"; here it is \"cosine\""},
       {spec_text("mlp", "[schedule]\nperiod = 5"),
-       "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\"; here it is "
+       "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\" or "
+       "\"polynomial\" or \"onecycle\"; here it is "
        "\"constant\""},
   };
   for (const auto& [text, expected] : cases) CHECK(complaint(text) == expected);
@@ -87,6 +91,25 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "job.toml:4:10: data.resize: one number, the shorter side, is for data.format \"images\" and \"webdataset\"; "
         "give "
         "[height, width]");
+}
+
+TEST_CASE("schedules that torch would not take, or that nothing would move") {
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"multistep\"")) ==
+        "job.toml:4:8: schedule.name: multistep needs schedule.milestones, such as [30, 80]");
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 10\npct_start = 0.1")) ==
+        "job.toml:6:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
+        "divides by");
+  CHECK(
+      complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 5\nthree_phase = true\npct_start = 0.6")) ==
+      "job.toml:7:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
+      "divides by");
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nwarmup = 5")) ==
+        "job.toml:5:1: schedule.warmup: belongs to schedule.name = \"constant\" or \"step\" or \"multistep\" or "
+        "\"cosine\" or \"linear\" or \"polynomial\"; here it is \"onecycle\"");
+  const std::string plateau = "[schedule]\nname = \"plateau\"";
+  CHECK(parse_with(plateau, {"train.eval_every=5"}).schedule.patience == 10);
+  CHECK(complaint_with(plateau, {"train.eval_every=never"})
+            .find("plateau goes by evaluations, and train.eval_every is \"never\"") != std::string::npos);
 }
 
 TEST_CASE("models and data that do not go together") {
