@@ -35,6 +35,7 @@ struct Job {
   bool mixes_types = false;
   bool changes_batch = false;  // its owner lets the pool change the batch
   std::string owner;           // a user or a virtual cluster; may be empty
+  int64_t quota = 0;           // devices that the owner has a right to
   std::optional<double> deadline;
 
   Placement placement;            // held now

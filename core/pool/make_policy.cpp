@@ -79,9 +79,12 @@ struct Maker {
 void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   EstrainOptions options;
   given.number("exponent", options.exponent, 0.01, 4);
-  given.number("patience", options.patience, 0, 1000);
   const size_t free = given.word("batch", {"given", "free"});
-  choice.knowledge = free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
+  const size_t learnt = given.word("goodput", {"known", "learnt"});
+  if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt wants batch=free");
+  if (learnt == 1) options.patience = 3;  // a job that is held back is not learnt about
+  given.number("patience", options.patience, 0, 1000);
+  choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
   choice.policy = make_estrain(options);
 }
 
@@ -110,12 +113,22 @@ const std::vector<Maker>& makers() {
        }},
       {"optimus", "marginal gain in remaining time (EuroSys'18), speeds known", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_optimus(); }},
+      {"philly", "gangs by locality, relaxed after some tries; quotas of virtual clusters (ATC'19)",
+       "timeout=150, back_off=120, tries=3, busy=0.9",
+       [](Given& given, uint64_t, PolicyChoice& choice) {
+         PhillyOptions options;
+         given.number("timeout", options.timeout, 0, 1e6);
+         given.number("back_off", options.back_off, 0, 1e6);
+         given.number("tries", options.tries, 0, 1e6);
+         given.number("busy", options.busy, 0, 1);
+         choice.policy = make_philly(options);
+       }},
       {"easyscale-homo", "speed-up per device, one type a job (EasyScale, section 3.4)", "growth=2",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, false, choice); }},
       {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
-       "batch=given|free, exponent=0.5, patience=1", choose_estrain},
+       "batch=given|free, goodput=known|learnt, exponent=0.78, patience=11 (3 if learnt)", choose_estrain},
   };
   return all;
 }

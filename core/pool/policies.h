@@ -29,6 +29,18 @@ std::unique_ptr<Policy> make_tiresias(const TiresiasOptions& options);
 // most.
 std::unique_ptr<Policy> make_optimus();
 
+// Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, gangs on as few hosts as
+// can hold them; who does not get that within the timeout backs off and tries again, and after so many tries takes any
+// devices. Free devices go to whoever asks, those below their quota first; when most devices are in use, such jobs take
+// the youngest ones of those above theirs. What a try holds meanwhile is not modelled.
+struct PhillyOptions {
+  double timeout = 150;   // s, "2-3 minutes"
+  double back_off = 120;  // s
+  double tries = 3;       // the paper: "a fixed number"
+  double busy = 0.9;      // part of all devices in use from which on jobs are preempted
+};
+std::unique_ptr<Policy> make_philly(const PhillyOptions& options);
+
 // EasyScale's cluster scheduler (section 3.4): jobs propose to grow, the pool accepts the proposals with most speed-up
 // per device, among equals those with more devices. With `mixes`, jobs that may mix types do.
 struct EasyscaleOptions {
@@ -39,8 +51,8 @@ std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
 
 // Ours; see estrain_policy.cpp.
 struct EstrainOptions {
-  double exponent = 0.5;  // a device goes where the sum of (remaining time)^-exponent grows most
-  double patience = 1;    // a change must save this many times its charge
+  double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most
+  double patience = 11;    // a change counts with this many times its charge
 };
 std::unique_ptr<Policy> make_estrain(const EstrainOptions& options);
 

@@ -32,12 +32,15 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual Decision decide(const View& view) = 0;
+  // Decides whenever a job is submitted or done rather than at rounds, where the world lets it.
+  virtual bool at_events() const { return false; }
 };
 
 // Where speeds come from, and whether the pool may change batches, while a policy is at work.
 enum class Knowledge {
   given_batch,   // speeds are known; batches stay as the owner asked
   free_batch,    // speeds at every batch are known; each job runs at its best
+  learnt_batch,  // speeds at every batch are learnt from the job as it runs (Pollux, section 4.1)
 };
 
 struct PolicyChoice {

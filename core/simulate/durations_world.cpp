@@ -48,6 +48,7 @@ class DurationsWorld : public World {
     read_trace();
     for (const std::string& name : names_) clusters_.emplace(name, cluster_of(name));
     check_sizes();
+    read_quotas();
   }
 
   std::vector<std::string> workloads() const override { return names_; }
@@ -57,6 +58,7 @@ class DurationsWorld : public World {
     workload.name = name;
     workload.cluster = &clusters_.at(name);
     workload.round = kRoundOfTraces;
+    workload.at_events = true;
     workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
     const std::vector<DurationJob>& jobs = workloads_.at(name);
     workload.begin = jobs.front().submitted;
@@ -70,6 +72,8 @@ class DurationsWorld : public World {
                                              TimedJob::Charges{workload.charge, workload.charge}, speed);
       made->facts.name = job.name;
       made->facts.owner = job.owner;
+      const auto quota = quotas_.find(job.owner);
+      made->facts.quota = quota == quotas_.end() ? 0 : quota->second;
       made->facts.order = static_cast<int64_t>(workload.jobs.size());
       made->facts.submitted = job.submitted;
       made->facts.requested = made->facts.most = job.devices;
@@ -125,6 +129,16 @@ class DurationsWorld : public World {
         .advise("--cluster HOSTSxDEVICES, for instance 64x8");
   }
 
+  void read_quotas() {
+    std::error_code none;
+    const std::string path = files_.folder + "/philly_vc_nodes.csv";
+    if (files_.folder.empty() || !std::filesystem::exists(path, none)) return;
+    const CsvTable table = CsvTable::read(path);
+    for (size_t row = 0; row < table.rows(); ++row) {
+      quotas_[std::string(table.text(row, table.column("vc")))] = 8 * table.whole(row, table.column("nodes_8gpu"), 0);
+    }
+  }
+
   void check_sizes() const {
     for (const auto& [name, jobs] : workloads_) {
       const int64_t most = clusters_.at(name).devices_of_type(0);
@@ -139,6 +153,7 @@ class DurationsWorld : public World {
   std::vector<std::string> names_;
   std::map<std::string, std::vector<DurationJob>> workloads_;
   std::map<std::string, pool::Cluster> clusters_;
+  std::map<std::string, int64_t> quotas_;  // devices by virtual cluster
 };
 
 }  // namespace

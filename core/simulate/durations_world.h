@@ -6,8 +6,10 @@
 // with most ESTs, on more no faster. A change of devices costs nothing unless --charge says so: these traces tell of no
 // cost.
 //
-// The cluster: of philly_machines.csv in the folder; for the clusters 1 to 10 of elasticflow_throughputs.csv's folder
-// as their authors had them; else as typed.
+// Policies that act on events do so; others decide every 60 s.
+//
+// The cluster: of philly_machines.csv in the folder (quotas: philly_vc_nodes.csv); for the clusters 1 to 10 of
+// elasticflow_throughputs.csv's folder as their authors had them; else as typed.
 
 #include <memory>
 #include <string>

@@ -53,6 +53,7 @@ class PolluxApplication {
 
   struct Noise {
     double sqr, var;
+    bool operator==(const Noise&) const = default;
   };
   Noise noise(double batch, int64_t epoch) const;
   static double gain(const Noise& noise, double scale) {

@@ -46,6 +46,35 @@ class KnownOutlook : public pool::Outlook {
   const PolluxJob& job_;
 };
 
+// From what was measured of the job itself. How much is left to do is known: its owner said how many epochs.
+class LearntOutlook : public pool::Outlook {
+ public:
+  explicit LearntOutlook(const PolluxJob& job) : job_(job) {}
+
+  double seconds_left(const pool::Shape& shape) const override {
+    const int64_t devices = shape.devices[0];
+    const pool::SpeedModel& speeds = job_.learnt()->speeds;
+    if (job_.app().limits().one_device && devices > 1) return kInfinite;
+    if (speeds.is_empty()) return devices > kUnmeasured ? kInfinite : kGuess / static_cast<double>(devices);
+    if (devices > 2 * speeds.most_devices()) return kInfinite;
+    BatchSplit split;
+    const double speed = job_.foretold(shape.hosts[0], devices, split);
+    const double left = job_.app().progress(job_.app().limits().epochs) - job_.progress();
+    return speed > 0 ? left / speed : kInfinite;
+  }
+  double step_seconds(int64_t devices) const override {
+    const double local = std::ceil(job_.batch() / static_cast<double>(devices));
+    return job_.learnt()->speeds.step_seconds((devices + 3) / 4, devices, local);
+  }
+  double steps_left() const override { return 1; }
+
+ private:
+  // A job that has not run yet counts as one of ten minutes, on at most two devices.
+  static constexpr double kGuess = 600;
+  static constexpr int64_t kUnmeasured = 2;
+  const PolluxJob& job_;
+};
+
 // What a shape is, host by host, as even as can be.
 PolluxApplication::Counts counts_of(int64_t hosts, int64_t devices) {
   if (hosts == (devices + 3) / 4) return PolluxApplication::packed_counts(devices);
@@ -96,14 +125,57 @@ double EpochTable::seconds_from(int64_t hosts, int64_t devices, int64_t epoch) {
   return from[static_cast<size_t>(epoch)];
 }
 
-PolluxJob::PolluxJob(const PolluxApplication& app, const pool::Cluster&, double batch, double charge,
-                     std::shared_ptr<EpochTable> table)
+PolluxJob::PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table,
+                     bool learns)
     : app_(app),
       batch_(batch),
       charge_(charge),
       table_(std::move(table)),
-      outlook_(std::make_unique<KnownOutlook>(*this)) {
+      learnt_(learns ? std::make_unique<Learnt>() : nullptr) {
+  if (learns) {
+    outlook_ = std::make_unique<LearntOutlook>(*this);
+  } else {
+    outlook_ = std::make_unique<KnownOutlook>(*this);
+  }
   facts.outlook = outlook_.get();
+}
+
+double PolluxJob::foretold(int64_t hosts, int64_t devices, BatchSplit& best_split) const {
+  const auto known = learnt_->foretold.find({hosts, devices});
+  if (known != learnt_->foretold.end()) {
+    best_split = known->second.split;
+    return known->second.speed;
+  }
+  const pool::SpeedModel& speeds = learnt_->speeds;
+  double best = 0;
+  for (const double batch : app_.batches(devices)) {
+    const BatchSplit split = app_.split(batch, devices);
+    if (split.local < 1) continue;
+    const auto local = static_cast<double>(split.local);
+    const double seconds = speeds.step_seconds(hosts, devices, local) +
+                           speeds.compute_seconds(local) * static_cast<double>(split.accumulated);
+    const auto whole = static_cast<double>(devices * split.local * (split.accumulated + 1));
+    const double speed =
+        PolluxApplication::gain(learnt_->noise, whole / static_cast<double>(app_.limits().init)) / seconds;
+    if (speed > best) best = speed, best_split = split;
+  }
+  learnt_->foretold[{hosts, devices}] = {best, best_split};
+  return best;
+}
+
+// Before anything was measured, the least batch that runs.
+void PolluxJob::choose_batch() {
+  if (!learnt_ || counts_.empty()) return;
+  const auto hosts = static_cast<int64_t>(counts_.size());
+  const int64_t devices = pool::devices_of(facts.placement);
+  if (app_.limits().one_device) {
+    split_ = app_.split(static_cast<double>(app_.limits().most), devices);
+  } else if (learnt_->speeds.is_empty()) {
+    split_ =
+        app_.split(static_cast<double>(std::max(app_.limits().init, app_.limits().least_local * devices)), devices);
+  } else {
+    foretold(hosts, devices, split_);
+  }
 }
 
 void PolluxJob::place(const pool::Placement& placement) {
@@ -111,14 +183,27 @@ void PolluxJob::place(const pool::Placement& placement) {
   counts_.clear();
   for (const pool::Share& share : placement) counts_.push_back(share.devices);
   if (!placement.empty()) countdown_ = charge_;
+  choose_batch();
 }
 
 double PolluxJob::speed() {
-  BatchSplit split;
-  const double speed = table_->speed(counts_, epoch_, split);
+  const int64_t devices = pool::devices_of(facts.placement);
+  double speed = 0;
+  if (!learnt_) {
+    BatchSplit split;
+    speed = table_->speed(counts_, epoch_, split);
+  } else if (const auto times = app_.times(counts_, split_.local)) {
+    const auto whole = static_cast<double>(devices * split_.local * (split_.accumulated + 1));
+    speed = app_.gain(whole, epoch_) / app_.step_seconds(*times, split_.accumulated);
+    const PolluxApplication::Noise noise = app_.noise(whole, epoch_);
+    const pool::SpeedPoint point{static_cast<int64_t>(counts_.size()), devices, split_.local};
+    const bool is_new = learnt_->speeds.observe(point, times->step - times->sync, times->step);
+    if (is_new || noise != learnt_->noise) learnt_->foretold.clear();
+    learnt_->noise = noise;
+  }
   if (speed <= 0) {
     throw Error::make(Fault::infeasible, "job {}: {} was not measured on {} devices of {} hosts", facts.name,
-                      app_.name(), pool::devices_of(facts.placement), counts_.size());
+                      app_.name(), devices, counts_.size());
   }
   return speed;
 }
@@ -137,6 +222,7 @@ void PolluxJob::run(double from, double seconds) {
     const double end = app_.progress(epoch_ + 1), pace = speed();
     if (progress_ + pace * seconds < end) {
       progress_ += pace * seconds;
+      choose_batch();
       return;
     }
     ++epoch_;
@@ -144,7 +230,11 @@ void PolluxJob::run(double from, double seconds) {
     now += delta;
     seconds -= delta;
     progress_ = end;
-    if (epoch_ >= app_.limits().epochs) finished = now;
+    if (epoch_ >= app_.limits().epochs) {
+      finished = now;
+    } else {
+      choose_batch();
+    }
   }
 }
 

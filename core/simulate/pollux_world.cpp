@@ -56,7 +56,8 @@ class PolluxWorld : public World {
       const double batch = !free ? job.batch : limits.one_device ? static_cast<double>(limits.most) : 0;
       auto& table = tables[{job.app, batch}];
       if (!table) table = std::make_shared<EpochTable>(*job.app, batch);
-      auto made = std::make_unique<PolluxJob>(*job.app, cluster_, job.batch, workload.charge, table);
+      auto made = std::make_unique<PolluxJob>(*job.app, job.batch, workload.charge, table,
+                                              knowledge == pool::Knowledge::learnt_batch);
       made->facts.name = job.name;
       made->facts.order = static_cast<int64_t>(workload.jobs.size());
       made->facts.submitted = job.submitted;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 
@@ -23,9 +24,10 @@ class Simulation {
   Result run() {
     while (next_ < workload_.jobs.size() || !active_.empty()) {
       skip_idle_time();
-      for (SimulatedJob* job : active_) job->run(clock_, workload_.round);
-      count_devices();
-      clock_ += workload_.round;
+      const double until = end_of_round();
+      for (SimulatedJob* job : active_) job->run(clock_, until - clock_);
+      count_devices(until);
+      clock_ = until;
       drop_finished();
       admit();
       if (!active_.empty()) decide();
@@ -41,17 +43,31 @@ class Simulation {
     throw Error(Fault::bug, "the jobs of a workload are not in order of submission");
   }
 
+  bool at_events() const { return workload_.at_events && policy_.at_events(); }
+
+  // The clock at the next decision.
+  double end_of_round() const {
+    if (!at_events()) return clock_ + workload_.round;
+    double until = std::numeric_limits<double>::infinity();
+    if (next_ < workload_.jobs.size()) until = std::max(clock_, workload_.jobs[next_]->facts.submitted);
+    for (const SimulatedJob* job : active_) {
+      // A little late rather than early: rounding must not leave a job that has nothing to do.
+      until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);
+    }
+    return until < std::numeric_limits<double>::infinity() ? until : clock_ + workload_.round;
+  }
+
   void skip_idle_time() {
-    if (!active_.empty()) return;
+    if (!active_.empty() || at_events()) return;
     const double submitted = workload_.jobs[next_]->facts.submitted - workload_.lookahead;
     const double rounds = std::ceil((submitted - clock_) / workload_.round) - 1;
     if (rounds > 0) clock_ += rounds * workload_.round;
   }
 
-  void count_devices() {
+  void count_devices(double end) {
     for (const SimulatedJob* job : active_) {
       if (job->facts.placement.empty()) continue;
-      const double until = job->finished.value_or(clock_ + workload_.round);
+      const double until = job->finished.value_or(end);
       result_.device_seconds += (until - clock_) * static_cast<double>(pool::devices_of(job->facts.placement));
     }
   }

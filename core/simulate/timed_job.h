@@ -42,14 +42,19 @@ class TimedJob : public SimulatedJob {
     facts.held += seconds;
     facts.attained += seconds * devices_;
     const double delay = std::min(countdown_, seconds);
-    countdown_ -= delay;
     facts.lost += delay;
     const double needed = pace_ > 0 ? seconds_left_ / pace_ : std::numeric_limits<double>::infinity();
     if (delay + needed <= seconds) {
-      finished = from + delay + needed;
+      finished = from + (delay + needed);
     } else {
       seconds_left_ -= (seconds - delay) * pace_;
+      countdown_ -= delay;
     }
+  }
+
+  double seconds_to_end() const override {
+    if (facts.placement.empty() || pace_ <= 0) return std::numeric_limits<double>::infinity();
+    return countdown_ + seconds_left_ / pace_;
   }
 
  private:

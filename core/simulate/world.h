@@ -1,6 +1,7 @@
 #pragma once
 // What a policy is tried on: jobs with the truth about them, on a cluster, in virtual time.
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ class SimulatedJob {
   virtual void run(double from, double seconds) = 0;
   // Gets another placement, maybe none, from now on.
   virtual void place(const pool::Placement& placement) = 0;
+  // With the placement it has, from now; infinite while it has none.
+  virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
 
   pool::Job facts;
   std::optional<double> finished;
@@ -37,6 +40,7 @@ struct Workload {
   double round = 60;
   double charge = 0;          // s, as printed with the results
   double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
+  bool at_events = false;     // policies may decide between rounds
   bool whole_rounds = false;  // the makespan ends with the last round, not in it
 };
 

@@ -45,7 +45,7 @@ class StubPool {
   std::vector<int64_t> decide(Policy& policy) {
     std::vector<const Job*> view;
     for (const Job& job : jobs_) view.push_back(&job);
-    const Decision decision = policy.decide({cluster_, view, 0, 60, 30});
+    const Decision decision = policy.decide({cluster_, view, now, 60, 30});
     FreeDevices free(cluster_);
     std::vector<int64_t> devices;
     for (size_t i = 0; i < jobs_.size(); ++i) {
@@ -60,6 +60,7 @@ class StubPool {
   void remove(size_t index) { jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(index)); }
   std::deque<Job>& jobs() { return jobs_; }
   std::vector<std::string_view> reasons;
+  double now = 0;
 
  private:
   Cluster cluster_;

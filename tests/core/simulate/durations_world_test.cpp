@@ -39,6 +39,44 @@ TEST_CASE("the clock starts with the first job and jumps over times without any"
   CHECK(figures_of(result).makespan == 1'000'090);
 }
 
+TEST_CASE("a policy that acts on events loses no time to rounds") {
+  const ScratchFolder folder;
+  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,2,1000\nb,x,7,1,100\nc,x,3000,2,10\n");
+  const auto world = open_world({folder.path(), trace, "1x2"});
+  const Result result = run_once(*world, "1", "estrain");
+  // From 7 to 107 b has one device, and a the other: half its speed.
+  CHECK(jcts(result)["b"] == doctest::Approx(100));
+  CHECK(jcts(result)["a"] == doctest::Approx(1050));
+  CHECK(jcts(result)["c"] == doctest::Approx(10));
+  CHECK(figures_of(result).mean_wait == 0);
+  CHECK(jcts(run_once(*world, "1", "fifo"))["a"] == 1060);
+}
+
+TEST_CASE("fewer devices than ESTs: as slow as the one with most") {
+  const ScratchFolder folder;
+  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,5,100\nb,x,0,3,1\n");
+  const auto world = open_world({folder.path(), trace, "1x5"});
+  const Workload workload = world->make("1", {}, {}, 1);
+  const pool::Outlook& outlook = *workload.jobs[0]->facts.outlook;
+  CHECK(outlook.seconds_left(pool::packed(*workload.cluster, 0, 5)) == 100);
+  CHECK(outlook.seconds_left(pool::packed(*workload.cluster, 0, 4)) == 200);
+  CHECK(outlook.seconds_left(pool::packed(*workload.cluster, 0, 2)) == 300);
+}
+
+TEST_CASE("the same seed gives the same bytes") {
+  const ScratchFolder folder;
+  std::string rows = kHeader;
+  for (int i = 0; i < 40; ++i) rows += fmt::format("j{},vc{},{},{},{}\n", i, i % 3, i * 37, 1 + i % 7, 50 + i * i);
+  const auto world = open_world({folder.path(), folder.write("t.csv", rows), "2x4"});
+  for (const char* policy : {"fifo", "fifo-backfill", "fifo-serial", "srtf", "tiresias", "optimus", "philly",
+                             "easyscale-homo", "easyscale-heter", "estrain"}) {
+    const Result result = run_once(*world, "1", policy);
+    CHECK_MESSAGE(result.jobs.size() == 40, policy);
+    CHECK(to_json(result).dump() == to_json(run_once(*world, "1", policy)).dump());
+    CHECK(format_page("", {result}) == format_page("", {run_once(*world, "1", policy)}));
+  }
+}
+
 TEST_CASE("clusters as they are typed") {
   const pool::Cluster cluster = parse_cluster("2x8:v100,1x4:t4");
   CHECK(cluster.devices() == 20);

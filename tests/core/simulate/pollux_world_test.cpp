@@ -81,6 +81,20 @@ TEST_CASE("a batch is spread in as few rounds as memory allows; one device above
   CHECK(split(384, 7) == std::pair<int64_t, int64_t>(10, 4));  // 11 each would be 385
 }
 
+TEST_CASE("with a free batch a job runs at the best one; learnt, it gets there after its first measurement") {
+  const ScratchFolder folder;
+  write_pollux_tables(folder, "2.4");
+  const auto world = open_world({folder.path(), folder.write("t.csv", kHeader + "a,60,bert,1,12\n"), ""});
+  // The gain is the batch over 12 and a step takes longer by less: 32 x 12 = 384 samples in 32 rounds on one device.
+  const double given = jcts(run_once(*world, "1", "estrain"))["a"];
+  const double free = jcts(run_once(*world, "1", "estrain:batch=free"))["a"];
+  const double learnt = jcts(run_once(*world, "1", "estrain:batch=free:goodput=learnt"))["a"];
+  CHECK(given > 0);
+  CHECK(free <= given);
+  CHECK(learnt >= free);
+  CHECK(learnt == jcts(run_once(*world, "1", "estrain:batch=free:goodput=learnt"))["a"]);
+}
+
 TEST_CASE("workloads of one file") {
   const ScratchFolder folder;
   write_pollux_tables(folder);
