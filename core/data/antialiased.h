@@ -33,4 +33,7 @@ struct Resizing {
 // the calling thread's.
 void resize_antialiased(const image::Image& in, const Resizing& resizing, uint8_t* out);
 
+// By the loops that processors without AVX2 take: the same bytes.
+void resize_antialiased_plainly(const image::Image& in, const Resizing& resizing, uint8_t* out);
+
 }  // namespace estrain::data

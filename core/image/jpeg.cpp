@@ -15,8 +15,8 @@ namespace estrain::image {
 namespace {
 
 constexpr int kMostScans = 1000;
-// A block of 64 pixels takes a bit at least, in each component.
-constexpr int64_t kMostJpegPixelsPerByte = 1024;
+// A block of 64 pixels takes a bit at least.
+constexpr int64_t kMostJpegPixelsPerByte = 512;
 
 // Damage that libjpeg fills up with grey or noise. Its other warnings are of bytes that no pixel comes from.
 bool is_damage(int message) {

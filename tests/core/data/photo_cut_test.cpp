@@ -25,6 +25,9 @@ image::Image pattern(const image::Size& size, int64_t channels) {
 std::vector<uint8_t> resized(const image::Image& image, const Resizing& resizing) {
   std::vector<uint8_t> out(static_cast<size_t>(resizing.part.height * resizing.part.width * image.channels));
   resize_antialiased(image, resizing, out.data());
+  std::vector<uint8_t> plain(out.size());
+  resize_antialiased_plainly(image, resizing, plain.data());
+  CHECK(plain == out);
   return out;
 }
 
