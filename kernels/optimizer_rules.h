@@ -11,8 +11,9 @@
 // and without a root
 //   update(parameter, gradient, slots)
 // or with one, in this order, for which update_element() is short:
-//   decayed(gradient, parameter)              the gradient with its weight decay
-//   radicand(gradient, slots)                 writes all slots but those that is_late(slot)
+//   decayed(gradient, parameter)              the gradient with its weight decay, where it decays()
+//   radicand(gradient, slots)                 writes all slots but those that is_late(slot); what it returns is slot
+//                                             root_of_slot, where that is not -1
 //   move(parameter, gradient, slots, root)    writes the parameter and the late slots
 // with_rule(settings, body) calls body(rule) with the rule for these settings.
 
@@ -55,11 +56,13 @@ struct Fusing {
 
   // sum + scale * a * b
   ESTRAIN_HOST_DEVICE inline Floats product(Floats sum, Floats scale, Floats a, Floats b) const {
-    return as_on_cuda ? multiply_add(scale, a * b, sum) : multiply_add(scale * a, b, sum);
+    if (as_on_cuda) return multiply_add(scale, a * b, sum);
+    return multiply_add(scale * a, b, sum);
   }
   // sum + scale * a / b
   ESTRAIN_HOST_DEVICE inline Floats quotient(Floats sum, Floats scale, Floats a, Floats b) const {
-    return as_on_cuda ? multiply_add(scale, a / b, sum) : sum + (scale * a) / b;
+    if (as_on_cuda) return multiply_add(scale, a / b, sum);
+    return sum + (scale * a) / b;
   }
 };
 
@@ -99,6 +102,7 @@ static inline auto with_rule(const Sgd& o, Body body) {
 struct AdamRule {
   static constexpr int slots = 2;
   static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = 1;
   Lerp lerp;
   Floats beta2, one_minus_beta2, root_correction, eps, minus_step_size, decay_factor;
   WeightDecay pull;
@@ -122,6 +126,7 @@ struct AdamRule {
   }
   ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
   ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return pull.is_there; }
   ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
     return pull(gradient, parameter);
   }
@@ -145,6 +150,7 @@ template <bool has_momentum, bool centered>
 struct RmspropRule {
   static constexpr int slots = 1 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
   static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = centered ? -1 : 0;
   Floats alpha, one_minus_alpha, eps, momentum, minus_lr, one, minus_one;
   Lerp lerp;
   WeightDecay decay;
@@ -164,6 +170,7 @@ struct RmspropRule {
 
   ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
   ESTRAIN_HOST_DEVICE static constexpr bool is_late(int slot) { return has_momentum && slot == 1; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return decay.is_there; }
   ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
     return decay(gradient, parameter);
   }
@@ -194,6 +201,7 @@ static inline auto with_rule(const Rmsprop& o, Body body) {
 struct AdagradRule {
   static constexpr int slots = 1;
   static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = 0;
   Floats minus_rate, eps, start, one;
   WeightDecay decay;
   Fusing fusing;
@@ -210,6 +218,7 @@ struct AdagradRule {
 
   ESTRAIN_HOST_DEVICE inline bool reads_slots() const { return !first; }
   ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return decay.is_there; }
   ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
     return decay(gradient, parameter);
   }

@@ -133,10 +133,10 @@ std::vector<Safetensor> tensors_of(const std::string& header, uint64_t elements_
   const Json json = parse_json(header, "the header");
   if (!json.is_object()) throw Error(Fault::corrupt, "a header that is no object");
   std::vector<Safetensor> tensors;
-  for (const auto& [name, entry] : json.items()) {
-    if (name == kMetadata) continue;
-    with_context("tensor " + name,
-                 [&] { tensors.push_back(tensor_of(name, entry, elements_at, length - elements_at)); });
+  for (auto entry = json.begin(); entry != json.end(); ++entry) {
+    if (entry.key() == kMetadata) continue;
+    with_context("tensor " + entry.key(),
+                 [&] { tensors.push_back(tensor_of(entry.key(), entry.value(), elements_at, length - elements_at)); });
   }
   std::stable_sort(tensors.begin(), tensors.end(), [](const Safetensor& a, const Safetensor& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
