@@ -2,6 +2,7 @@
 // them in scripts/peers/standard_outputs.py.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -79,6 +80,26 @@ TEST_CASE("switched on at a resume, TensorBoard's files have the steps before it
   again.reach(again.step() + 10);
   REQUIRE(again.stop().code == 0);
   again.launcher().wait();
+  CHECK(tensorboard_steps(run) == first_steps(metric_steps(run).back()));
+}
+
+TEST_CASE("records that TensorBoard's files have no room for wait, and none is lost") {
+  const ScratchFolder folder;
+  const std::string run = folder / "run";
+  Job job(folder.write("job.toml", long_job()), run, kSwitchedOn, {.before = "trap '' XFSZ"});
+  job.reach(30);
+  const pid_t scribe = job.scribe();
+  rlimit limit{};
+  REQUIRE(::prlimit(scribe, RLIMIT_FSIZE, nullptr, &limit) == 0);
+  const rlimit full{100, limit.rlim_max};
+  REQUIRE(::prlimit(scribe, RLIMIT_FSIZE, &full, nullptr) == 0);
+  wait_until("the warning", [&] { return !events(run, "write_failed").empty(); });
+  const int64_t step = job.step();
+  REQUIRE(::prlimit(scribe, RLIMIT_FSIZE, &limit, nullptr) == 0);
+  job.reach(step + 200);
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  CHECK(tensorboard_steps(run) == metric_steps(run));
   CHECK(tensorboard_steps(run) == first_steps(metric_steps(run).back()));
 }
 
