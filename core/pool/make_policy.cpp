@@ -113,6 +113,15 @@ const std::vector<Maker>& makers() {
        }},
       {"optimus", "marginal gain in remaining time (EuroSys'18), speeds known", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_optimus(); }},
+      {"pollux", "genetic search over goodput that is learnt, with free batches (OSDI'21)",
+       "population=100, generations=100",
+       [](Given& given, uint64_t seed, PolicyChoice& choice) {
+         PolluxOptions options;
+         given.number("population", options.population, 2, 10'000);
+         given.number("generations", options.generations, 0, 10'000);
+         choice.knowledge = Knowledge::learnt_batch;
+         choice.policy = make_pollux(options, seed);
+       }},
       {"philly", "gangs by locality, relaxed after some tries; quotas of virtual clusters (ATC'19)",
        "timeout=150, back_off=120, tries=3, busy=0.9",
        [](Given& given, uint64_t, PolicyChoice& choice) {

@@ -49,6 +49,13 @@ struct EasyscaleOptions {
 };
 std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
 
+// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and what is known of their speed is learnt.
+struct PolluxOptions {
+  double population = 100;
+  double generations = 100;  // of a round
+};
+std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed);
+
 // Ours; see estrain_policy.cpp.
 struct EstrainOptions {
   double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most

@@ -49,9 +49,9 @@ class EasyscaleWorld : public World {
     workload.name = "1";
     workload.cluster = &cluster_;
     workload.round = kRoundOfEasyscale;
-    workload.lookahead = kRoundOfEasyscale;
     workload.whole_rounds = true;
     const bool published = charge.kind == Charge::Kind::published;
+    workload.lookahead = published ? kRoundOfEasyscale : 0;
     workload.charge = published ? 0 : charge.seconds;
     const TimedJob::Charges charges{published ? kFirstStart : charge.seconds, workload.charge};
     for (const ElasticJob& job : jobs_) {

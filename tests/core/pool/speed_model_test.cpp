@@ -46,6 +46,12 @@ TEST_CASE("what has not been seen is taken to be as good as can be") {
   CHECK(model.step_seconds(1, 4, 8) == doctest::Approx(truth(1, 2, 8)).epsilon(0.02));
 }
 
+TEST_CASE("of a single batch half of the time is taken not to grow with it") {
+  SpeedModel model;
+  model.observe({1, 1, 2}, 3, 3);
+  CHECK(model.compute_seconds(4) == doctest::Approx(4.5).epsilon(0.005));
+}
+
 TEST_CASE("the same points give the same model, and a point that is known changes nothing") {
   SpeedModel first, second;
   for (SpeedModel* model : {&first, &second}) {
