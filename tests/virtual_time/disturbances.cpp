@@ -7,7 +7,6 @@
 namespace estrain::virtual_time {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
 
 }  // namespace

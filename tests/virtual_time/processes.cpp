@@ -5,11 +5,6 @@
 #include "tests/virtual_time/world.h"
 
 namespace estrain::virtual_time {
-namespace {
-
-constexpr int64_t kMs = 1'000'000;
-
-}  // namespace
 
 void World::start_process(WorkerId id, const std::string& kind) {
   newest_ = std::max(newest_, id);
@@ -162,10 +157,10 @@ conduct::Verdict World::verdict() {
           .less_memory = random_.chance(5)};
 }
 
-// The launcher looks at those that are not leaving.
+// Also of one that is leaving.
 void World::on_hang_noticed(WorkerId id) {
   const auto at = processes_.find(id);
-  if (at == processes_.end() || !at->second.alive || !at->second.hung || is_leaving(job_, id)) return;
+  if (at == processes_.end() || !at->second.alive || !at->second.hung) return;
   decide(conduct::WorkerHangs{id, "hangs"});
 }
 

@@ -10,7 +10,6 @@ using conduct::Closing;
 using conduct::Ending;
 using conduct::Phase;
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kLongestTick = 6400 * kMs;
 constexpr int64_t kPatience = 3000 * 1000 * kMs;  // after the last disturbance, for the run to end

@@ -23,6 +23,7 @@
 namespace estrain::virtual_time {
 
 using conduct::WorkerId;
+inline constexpr int64_t kMs = 1'000'000;  // nanoseconds of a millisecond
 using Decide =
     std::function<std::vector<conduct::Action>(conduct::State&, const conduct::Event&, const conduct::Moment&)>;
 

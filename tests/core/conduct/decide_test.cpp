@@ -174,6 +174,19 @@ TEST_CASE("workers that have left for a resize that is given up are told to go o
   CHECK_FALSE(job.state.workers[0].left);
 }
 
+TEST_CASE("the devices do not change while there is no scribe to hand over") {
+  JobAtWork job;
+  job.ask({"cpu"});
+  job(ScribeLost{may_be_retried(), false, "SIGKILL (signal 9)", "its log"});
+  job(CannotStartScribe{may_be_retried(), Error(Fault::io, "none")});
+  job.leave({0, 1});
+  CHECK(job.find<CloseStage>() == nullptr);
+  job.later(1.1);
+  job(Tick{});
+  CHECK(job.find<StartScribe>() != nullptr);
+  CHECK(job.find<CloseStage>() != nullptr);
+}
+
 TEST_CASE("a stop waits for the step under way, until the grace is over or somebody insists") {
   JobAtWork job;
   job(StopAsked{.why = "SIGTERM", .insists = true});
