@@ -420,7 +420,7 @@ torch::Tensor Exported::compute_loss(const Batch& batch) {
 }
 
 Evaluation Exported::compute_evaluation(const Batch& batch) {
-  if (no_evaluation_) throw Error(*no_evaluation_);
+  require_evaluation();
   const std::vector<torch::Tensor> given = outputs(evaluation_, batch);
   const int64_t samples = batch.size();
   if (loss_ == spec::Loss::output)
@@ -438,10 +438,9 @@ Evaluation Exported::compute_evaluation(const Batch& batch) {
   return {losses.mean(1), correct, predictions_};
 }
 
-std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
+std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
   return with_context("model", [&] {
-    return translating_torch_errors(
-        [&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
+    return translating_torch_errors([&] { return std::make_shared<Exported>(files, shape, draws); });
   });
 }
 
