@@ -183,7 +183,9 @@ void check_name(const Program& program, const std::string& name) {
                      name.find("..") == std::string::npos && name.size() <= 1024 &&
                      std::ranges::count(name, '.') < 100 && name.find('/') == std::string::npos &&
                      std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  if (!sound) throw Error::make(Fault::corrupt, "{}: \"{}\" is no name of a module or tensor", program.path, name);
+  if (sound) return;
+  throw Error::make(Fault::corrupt, "{}: \"{}\" is no name of a module or tensor", program.path, name)
+      .advise("export it again (examples/export)");
 }
 
 // Makes the modules in between, too.
