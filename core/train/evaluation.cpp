@@ -73,8 +73,7 @@ bool publish_evaluation(Workplace& place, int64_t step) {
   head.time_ns = monotonic_ns();
   head.predictions = samples * place.job.predictions_per_sample();
   head.loss = loss / static_cast<double>(samples);
-  head.accuracy =
-      head.predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(head.predictions);
+  head.accuracy = head.predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(head.predictions);
   if (!comm::publish_record(memory)) return false;
   memory.header().evaluated.store(step);
   memory.header().progress_ns.store(monotonic_ns());
