@@ -24,9 +24,7 @@ void answer(comm::MessageSocket& asker) {
   setup.measures = request.at("measures");
   setup.device = request.at("device");
   setup.libraries = library_folder();
-  setup.data = std::async(std::launch::async, [&spec = setup.spec] {
-    return data::open_job(spec);
-  });
+  setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
   reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup);
   setup.report["say"] = "report";
   asker.send(setup.report);

@@ -35,9 +35,7 @@ int work(const WorkerArguments& arguments) {
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
     if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
-    setup.data = std::async(std::launch::async, [&spec = setup.spec] {
-      return data::open_job(spec);
-    });
+    setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;
     setup.builds = arguments.builds;

@@ -11,7 +11,7 @@
 namespace estrain::testing {
 
 inline void put(std::string& bytes, uint64_t value, size_t size) {
-  for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  for (size_t i = 0; i < size; ++i) bytes.push_back(i < sizeof value ? static_cast<char>(value >> (8 * i)) : '\0');
 }
 
 inline uint32_t crc_of(const std::string& content) {

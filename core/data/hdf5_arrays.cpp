@@ -128,7 +128,8 @@ Array read_array(const DataFile& file, const h5::Group& root, const std::string&
                 fmt::format("has no dataset {}, which the program takes; there are: {}", name, names_in(root)));
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
-  if (!type) throw unfit(file.path, name + " holds no integers and no float32 or float64");
+  if (!type)
+    throw unfit(file.path, name + " holds no integers and no float32 or float64 (booleans: store them as uint8)");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number, not one for each sample");
   Array array{{name, type->type, {data.shape().begin() + 1, data.shape().end()}}, {}, nullptr};
   require_stored(data, file.content.size());

@@ -183,7 +183,9 @@ void check_name(const Program& program, const std::string& name) {
                      name.find("..") == std::string::npos && name.size() <= 1024 &&
                      std::ranges::count(name, '.') < 100 && name.find('/') == std::string::npos &&
                      std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  if (!sound) throw Error::make(Fault::corrupt, "{}: \"{}\" is no name of a module or tensor", program.path, name);
+  if (sound) return;
+  throw Error::make(Fault::corrupt, "{}: \"{}\" is no name of a module or tensor", program.path, name)
+      .advise("export it again (examples/export)");
 }
 
 // Makes the modules in between, too.
@@ -420,7 +422,7 @@ torch::Tensor Exported::compute_loss(const Batch& batch) {
 }
 
 Evaluation Exported::compute_evaluation(const Batch& batch) {
-  if (no_evaluation_) throw Error(*no_evaluation_);
+  require_evaluation();
   const std::vector<torch::Tensor> given = outputs(evaluation_, batch);
   const int64_t samples = batch.size();
   if (loss_ == spec::Loss::output)
@@ -438,10 +440,9 @@ Evaluation Exported::compute_evaluation(const Batch& batch) {
   return {losses.mean(1), correct, predictions_};
 }
 
-std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
+std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {
   return with_context("model", [&] {
-    return translating_torch_errors(
-        [&]() -> std::shared_ptr<Model> { return std::make_shared<Exported>(files, shape, draws); });
+    return translating_torch_errors([&] { return std::make_shared<Exported>(files, shape, draws); });
   });
 }
 

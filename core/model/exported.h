@@ -50,6 +50,11 @@ class Exported : public Model {
 
   Exported(const ProgramFiles& files, const DataShape& shape, bool draws);
 
+  // Throws why this program cannot be evaluated, if so.
+  void require_evaluation() const {
+    if (no_evaluation_) throw Error(*no_evaluation_);
+  }
+
   // Of an evaluation; 0: it tells no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
@@ -86,6 +91,6 @@ class Exported : public Model {
 // of torch, an operator that is not known, a type that the state cannot hold, an evaluation program of another model;
 // Fault::spec where program and data do not fit, naming the input, or the program was exported in eval() mode;
 // Fault::corrupt for parameters that hold NaN or infinity.
-std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws);
+std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws);
 
 }  // namespace estrain::model

@@ -57,10 +57,12 @@ c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& fu
   }
 }
 
-// A floating-point type other than float32 among the inputs.
+// A floating-point type other than float32 among the inputs. A number that stands for a tensor (`x + 1.0`) has the
+// type of what it meets.
 std::string foreign_type(const at::RecordFunction& function) {
   for (const c10::IValue& input : inputs_if_recorded(function)) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
+    if (input.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) continue;
     const at::ScalarType type = input.toTensor().scalar_type();
     if ((at::isFloatingType(type) && type != at::kFloat) || at::isComplexType(type)) return at::toString(type);
   }

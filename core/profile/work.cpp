@@ -28,7 +28,7 @@ std::string without_quotes(std::string text) {
 std::string yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
 bool defines_work(const spec::Key<JobSpec>& key) {
-  if (spec::table_of(key.name) == "model") return !key.rule.path;
+  if (spec::table_of(key.name) == "model") return !key.rule.path || key.name == "model.file";
   return std::ranges::find(kDataKeys, key.name) != kDataKeys.end();
 }
 

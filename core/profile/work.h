@@ -4,7 +4,8 @@
 // itself.
 //
 // What a key of the spec is worth to the speed decides whether it is a field: seeds, learning rates and schedules are
-// none. Where a data set lies is one only as long as the spec leaves the shape of a sample to the files.
+// none. Where a data set lies is one only as long as the spec leaves the shape of a sample to the files. A user's own
+// network goes by its file's path.
 
 #include <cstdint>
 #include <string>

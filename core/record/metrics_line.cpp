@@ -123,8 +123,9 @@ Line read_json(const Json& json) {
   const Step step(whole_number(json.at("step")));
   if (json.contains("eval")) {
     const Json& eval = json.at("eval");
-    return EvaluationRecord{step, number_or_nan(eval.at("loss")), number_or_nan(eval.at("accuracy")),
-                            whole_number(eval.at("predictions"))};
+    const int64_t predictions = whole_number(eval.at("predictions"));
+    const double accuracy = predictions == 0 ? 0 : number_or_nan(eval.at("accuracy"));
+    return EvaluationRecord{step, number_or_nan(eval.at("loss")), accuracy, predictions};
   }
   StepRecord record;
   record.step = step;
@@ -150,7 +151,8 @@ std::string to_line(const StepRecord& record) {
 
 std::string to_line(const EvaluationRecord& evaluation) {
   return fmt::format("{{\"step\":{},\"eval\":{{\"loss\":{},\"accuracy\":{},\"predictions\":{}}}}}\n", evaluation.step,
-                     number(evaluation.loss), number(evaluation.accuracy), evaluation.predictions);
+                     number(evaluation.loss), evaluation.predictions == 0 ? "null" : number(evaluation.accuracy),
+                     evaluation.predictions);
 }
 
 Line parse_line(std::string_view text, std::string_view source) {

@@ -280,7 +280,7 @@ class Scribe {
       tell({{"say", "evaluated"},
             {"step", evaluation.step.value},
             {"loss", evaluation.loss},
-            {"accuracy", evaluation.accuracy}});
+            {"accuracy", evaluation.predictions == 0 ? Json() : Json(evaluation.accuracy)}});
     }
     write_steps(steps);
     newest_ = newest;

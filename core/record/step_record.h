@@ -22,8 +22,8 @@ struct StepRecord {
 struct EvaluationRecord {
   Step step;
   double loss = 0;
-  double accuracy = 0;  // 0 to 1
-  int64_t predictions = 0;
+  double accuracy = 0;      // 0 to 1; null in the file where there are no predictions
+  int64_t predictions = 0;  // 0: the model makes none that are right or wrong
 };
 
 }  // namespace estrain::record

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
@@ -67,8 +66,7 @@ EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
     correct += memory.evaluation_correct()[i];
   }
   const int64_t predictions = samples * job.predictions_per_sample();
-  const double accuracy = predictions == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                           : static_cast<double>(correct) / static_cast<double>(predictions);
+  const double accuracy = predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(predictions);
   return {loss / static_cast<double>(samples), accuracy, predictions};
 }
 

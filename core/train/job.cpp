@@ -94,7 +94,10 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   model::Initializer init = initializer(spec, draw_weights);
   const int64_t classes = spec.model.classes.value_or(train.classes());
   if (spec.model.name == "program") {
-    model_ = model::build_program(program_files(spec, data.files), model_shape(train.shape()), draw_weights);
+    const auto program =
+        model::build_program(program_files(spec, data.files), model_shape(train.shape()), draw_weights);
+    if (evaluates()) program->require_evaluation();
+    model_ = program;
   } else {
     model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
   }

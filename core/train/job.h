@@ -53,7 +53,7 @@ class Job {
   comm::SumOrder sum_order() const;  // of the ESTs' gradients
 
   int64_t predictions_per_sample() const;  // of an evaluation; 0: the model makes none
-  bool evaluates() const;  // ever
+  bool evaluates() const;                  // ever
   bool evaluates_after(int64_t step) const;
   bool saves_after(int64_t step) const;
   // Learning rates of the parameter groups for the update that follows `step`, by a schedule without a state; for all

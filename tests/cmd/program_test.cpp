@@ -47,7 +47,7 @@ TEST_CASE("a program trains without a trace of the placement") {
   const Files files;
   const std::string alone = train_on(files.folder, files.spec, "1");
   CHECK(metric_steps(alone) == first_steps(9));
-  for (const std::string& devices : {"2", "cpu=1,cpu=3", "4"}) {
+  for (const std::string devices : {"2", "cpu=1,cpu=3", "4"}) {
     CAPTURE(devices);
     CHECK(difference(alone, train_on(files.folder, files.spec, devices)).text == "");
   }
@@ -55,9 +55,14 @@ TEST_CASE("a program trains without a trace of the placement") {
 
 TEST_CASE("at D2 it gives the same bits on every kind of CPU") {
   const Files files;
+  ProgramParts parts = small_program();  // with a number in the place of a tensor, as Python's x + 1.5 has it
+  parts.nodes().back() = call_of("torch.ops.aten.add.Tensor",
+                                 {{"self", tensor_argument("mul")}, {"other", object_of("as_float", 1.5)}}, "more");
+  parts.nodes().push_back(call_of("torch.ops.aten.mean.default", {{"self", tensor_argument("more")}}, "mean"));
+  files.folder.write("net.pt2", parts.file());
   const Words d2 = {"--set", "job.determinism=D2"};
   const std::string alone = train_on(files.folder, files.spec, "1", d2);
-  for (const std::string& devices : {"cpu:sse", "cpu:avx2,cpu:sse"}) {
+  for (const std::string devices : {"cpu:sse", "cpu:avx2,cpu:sse"}) {
     CAPTURE(devices);
     CHECK(difference(alone, train_on(files.folder, files.spec, devices, d2)).text == "");
   }
@@ -173,6 +178,11 @@ TEST_CASE("programs that cannot be trained are refused with the reason") {
   eval.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
   eval.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
   CHECK(refused(folder, spec_of(eval), 2).says("exported in eval() mode"));
+
+  ProgramParts draws = small_program();
+  draws.nodes()[1] = call_of("torch.ops.aten.bernoulli.default", {{"self", tensor_argument("linear")}}, "dropout");
+  const Ended early = refused(folder, spec_of(draws), 2);  // not at the first evaluation
+  CHECK(early.says("aten::bernoulli at net.py:7 draws random numbers"));
 
   const std::string four = "format = \"synthetic\"\nshape = [4]\nsamples = 300\n";
   CHECK(refused(folder, spec_of(small_program(), four), 2).says("is [s0, 3], a sample of the data is [batch, 4]"));

@@ -70,7 +70,9 @@ TEST_CASE("the arrays that are asked for come in that order, each batch contiguo
   const DataPair pair = open_arrays(file_of(folder, "a.h5", five_samples), {"y", "x", "keep"});
   CHECK(pair.train->size() == 5);
   CHECK(describe_arrays(pair.train->shape()) == "y int64 [], x float32 [2], keep uint8 []");
-  const Sampler sampler(Sampler::Options{5, 1, 3, false, false, 1});
+  const Sampler::Options options{
+      .dataset_size = 5, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1};
+  const Sampler sampler(options);
   Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Cursor{}, {.readers = 2, .steps = 2});
   const Batch first = loader.next(), last = loader.next();
   CHECK(values<int64_t>(first, 0, 3) == std::vector<int64_t>{5, 6, 7});

@@ -20,7 +20,7 @@ std::string complaint(const spec::ModelSection& section, const DataShape& shape,
   }
 }
 
-bool contains(const std::string& text, const std::string& part) {
+bool says(const std::string& text, const std::string& part) {
   INFO(text);
   return text.find(part) != std::string::npos;
 }
@@ -32,9 +32,9 @@ TEST_CASE("every model of the zoo passes its check") {
 
 TEST_CASE("an unknown model is named, with the nearest one") {
   const std::string text = complaint(section_of("resnet81"), ImageShape{3, 32, 32});
-  CHECK(contains(text, "no model \"resnet81\""));
-  CHECK(contains(text, "did you mean \"resnet18\"?"));
-  CHECK(contains(complaint(section_of("transformer"), TokenShape{8}), "models are \"mlp\", \"lenet\""));
+  CHECK(says(text, "no model \"resnet81\""));
+  CHECK(says(text, "did you mean \"resnet18\"?"));
+  CHECK(says(complaint(section_of("transformer"), TokenShape{8}), "models are \"mlp\", \"lenet\""));
 }
 
 TEST_CASE("the smallest image that a model takes is the smallest it is said to take") {
@@ -46,29 +46,29 @@ TEST_CASE("the smallest image that a model takes is the smallest it is said to t
   CHECK(forward("lenet", 16).size(1) == 10);
   CHECK(forward("resnet18", 1).size(1) == 10);
   CHECK(forward("vgg11", 32).size(1) == 10);
-  CHECK(contains(complaint(section_of("lenet"), ImageShape{1, 15, 28}), "takes images of 16 x 16 pixels or more"));
-  CHECK(contains(complaint(section_of("lenet"), ImageShape{1, 10, 10}), "set data.resize = [16, 16]"));
-  CHECK(contains(complaint(section_of("vgg11"), ImageShape{3, 8, 8}), "takes images of 32 x 32 pixels or more"));
-  CHECK(contains(complaint(section_of("vgg19"), ImageShape{3, 32, 31}), "32 x 31 pixels with 3 channels"));
+  CHECK(says(complaint(section_of("lenet"), ImageShape{1, 15, 28}), "takes images of 16 x 16 pixels or more"));
+  CHECK(says(complaint(section_of("lenet"), ImageShape{1, 10, 10}), "set data.resize = [16, 16]"));
+  CHECK(says(complaint(section_of("vgg11"), ImageShape{3, 8, 8}), "takes images of 32 x 32 pixels or more"));
+  CHECK(says(complaint(section_of("vgg19"), ImageShape{3, 32, 31}), "32 x 31 pixels with 3 channels"));
 }
 
 TEST_CASE("a model is told from data that it cannot read") {
-  CHECK(contains(complaint(section_of("gpt"), ImageShape{3, 32, 32}), "gpt reads text"));
-  CHECK(contains(complaint(section_of("mlp"), TokenShape{64}), "set model.name = \"gpt\""));
-  CHECK(contains(complaint(section_of("resnet18"), VectorShape{20}), "the data are vectors of 20"));
+  CHECK(says(complaint(section_of("gpt"), ImageShape{3, 32, 32}), "gpt reads text"));
+  CHECK(says(complaint(section_of("mlp"), TokenShape{64}), "set model.name = \"gpt\""));
+  CHECK(says(complaint(section_of("resnet18"), VectorShape{20}), "the data are vectors of 20"));
 }
 
 TEST_CASE("sizes that make no model are refused") {
   auto gpt = section_of("gpt");
   gpt.heads = 3;
-  CHECK(contains(complaint(gpt, TokenShape{64}), "3 heads do not divide a width of 64"));
-  CHECK(contains(complaint(section_of("gpt"), TokenShape{65}), "set model.context to 65 or more"));
+  CHECK(says(complaint(gpt, TokenShape{64}), "3 heads do not divide a width of 64"));
+  CHECK(says(complaint(section_of("gpt"), TokenShape{65}), "set model.context to 65 or more"));
   gpt.heads = 0;
-  CHECK(contains(complaint(gpt, TokenShape{64}), "heads = 0"));
+  CHECK(says(complaint(gpt, TokenShape{64}), "heads = 0"));
   auto mlp = section_of("mlp");
   mlp.hidden = {16, 0};
-  CHECK(contains(complaint(mlp, VectorShape{20}), "a layer of width 0"));
-  CHECK(contains(complaint(section_of("mlp"), VectorShape{20}, 0), "0 classes"));
+  CHECK(says(complaint(mlp, VectorShape{20}), "a layer of width 0"));
+  CHECK(says(complaint(section_of("mlp"), VectorShape{20}, 0), "0 classes"));
 }
 
 TEST_CASE("a model that no memory holds is infeasible") {
@@ -80,7 +80,7 @@ TEST_CASE("a model that no memory holds is infeasible") {
   } catch (const Error& error) {
     INFO(error.message());
     CHECK(error.fault() == Fault::infeasible);
-    CHECK(contains(error.message(), "build model mlp: "));
+    CHECK(says(error.message(), "build model mlp: "));
   }
 }
 

@@ -37,8 +37,7 @@ spec::ModelSection section(spec::Loss loss = spec::Loss::output) {
 std::shared_ptr<Exported> build(const ProgramParts& parts, const DataShape& shape = kVectors,
                                 const spec::ModelSection& model = section(), const std::string& evaluation = "") {
   const std::string file = parts.file();
-  return std::dynamic_pointer_cast<Exported>(
-      build_program({model, std::as_bytes(std::span(file)), std::as_bytes(std::span(evaluation)), 0}, shape, true));
+  return build_program({model, std::as_bytes(std::span(file)), std::as_bytes(std::span(evaluation)), 0}, shape, true);
 }
 
 std::string complaint(const std::function<void(ProgramParts&)>& change, Fault fault,
@@ -139,6 +138,7 @@ TEST_CASE("what cannot be frozen is refused when it is evaluated, with the user'
   parts.nodes()[1]["inputs"][0]["name"] = "self";
   const auto model = build(parts);
   const Error error = error_of([&] { model->evaluate(some_batch()); });
+  CHECK(error_of([&] { model->require_evaluation(); }).message() == error.message());
   CHECK(error.fault() == Fault::spec);
   CHECK(contains(error.message(), "aten::bernoulli at net.py:7 draws random numbers"));
   CHECK(contains(error.advice(), "model.eval_file"));
