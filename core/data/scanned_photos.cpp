@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
@@ -43,7 +44,11 @@ class PhotoSetScan {
   std::vector<Damage> run() {
     const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
     std::vector<std::thread> others;
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { look_at_all(); });
+    try {
+      for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { look_at_all(); });
+    } catch (const std::system_error&) {
+      // The system gives no more threads: those that there are have to do.
+    }
     look_at_all();
     for (std::thread& other : others) other.join();
     std::ranges::sort(damages_, {}, &Damage::index);
