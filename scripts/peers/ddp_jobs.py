@@ -29,6 +29,8 @@ TEXT = 'format = "text", path = "@/text"'
 NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
            '{ match = ["position.*"], lr = 3e-4 }]'
 
+NO_GREY_DECAY = 'groups = [{ match = ["*.bias"], weight_decay = 0.0, momentum = 0.5 }]'
+
 # 90 grey images, 26 coloured ones, 2591 bytes of text to train on.
 JOBS = {
     # 45 samples an epoch and EST: the sixth batch is short
@@ -151,6 +153,40 @@ model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropou
 data = {{ {TEXT}, batch = 5 }}
 optimizer = {{ name = "adamw", lr = 0.003, {NO_DECAY} }}
 train = {{ steps = 12 }}
+"""),
+    "mlp-rmsprop-plateau": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [50, 30], dropout = 0.2 }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "rmsprop", lr = 0.002, momentum = 0.9, centered = true, weight_decay = 0.01, {NO_GREY_DECAY} }}
+schedule = {{ name = "plateau", patience = 0, factor = 0.5, threshold = 0.2, cooldown = 1 }}
+train = {{ epochs = 5, eval_every = 3, eval_batch = 7 }}
+checkpoint.every = 6
+"""),
+    "mlp-rmsprop-multistep": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [50] }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "rmsprop", alpha = 0.9 }}
+schedule = {{ name = "multistep", milestones = [2, 3], gamma = 0.5, warmup = 1 }}
+train = {{ epochs = 5, clip_grad_norm = 0.5 }}
+"""),
+    "lenet-adagrad-cycle": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model.name = "lenet"
+data = {{ {GREY}, batch = 6 }}
+optimizer = {{ name = "adagrad", lr_decay = 0.01, initial_accumulator_value = 0.1 }}
+schedule = {{ name = "onecycle", unit = "step", period = 20, three_phase = true }}
+train.steps = 18
+checkpoint.every = 5
+"""),
+    "mlp-adagrad-polynomial": Job(("2",), f"""
+job.ests = 3
+model = {{ name = "mlp", hidden = [50] }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "adagrad", weight_decay = 0.01 }}
+schedule = {{ name = "polynomial", unit = "step", period = 15, power = 0.9, warmup = 4 }}
+train.steps = 20
 """),
     "gpt-untied-threads": Job(("2",), f"""
 job.ests = 2

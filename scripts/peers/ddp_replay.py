@@ -144,6 +144,8 @@ class Replay:
         if self.spec["schedule"].get("unit") == "step":
             self.scheduler.step()
         self.compare_step(step, loss.item(), lr)
+        if self.spec["schedule"]["name"] == "plateau" and step in self.runs[0].evaluations:
+            self.scheduler.step(self.evaluate()[self.spec["schedule"]["metric"]])
 
     def autocast(self):
         enabled = self.spec["job"]["precision"] == "bf16" and self.mistake != "precision"
@@ -178,7 +180,7 @@ class Replay:
             bits = numpy.uint32(int(run.steps[step]["est_loss_bits"][self.rank], 16)).view(numpy.float32)
             self.compare(run, f"loss of EST {self.rank}", step, bits, numpy.float32(loss))
             if self.rank == 0:
-                self.compare(run, "lr", step, run.steps[step]["lr"], lr)
+                self.compare(run, "lr", step, float(run.steps[step]["lr"]), float(lr))  # JSON writes 0.0 as 0
             if self.rank == 0 and step in run.evaluations:
                 evaluation = evaluation or self.evaluate()
                 for key, value in evaluation.items():
@@ -217,6 +219,10 @@ class Replay:
             slots = {"step": step} | slots
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
                        for slot, value in slots.items() if value is not None}
+        if self.spec["schedule"]["name"] == "plateau":
+            s = self.scheduler
+            shared["schedule/plateau"] = numpy.array([s.best, s.num_bad_epochs, s.cooldown_counter,
+                                                      *(group["lr"] for group in self.optimizer.param_groups)])
         return {"shared": shared, "generator": torch.get_rng_state().numpy().copy()}
 
     def slots(self):

@@ -14,18 +14,10 @@ import sys
 import warnings
 
 import torch
-from torch.optim import lr_scheduler as lrs
 
 import optim_bridge
+import schedulers
 
-NAMES_IN_TORCH = {"step": dict(period="step_size"), "cosine": dict(period="T_max"),
-                  "linear": dict(period="total_iters"), "polynomial": dict(period="total_iters"),
-                  "onecycle": dict(period="total_steps"), "plateau": dict(metric="mode")}
-CLASSES = {"constant": lrs.ConstantLR, "step": lrs.StepLR, "multistep": lrs.MultiStepLR,
-           "cosine": lrs.CosineAnnealingLR, "linear": lrs.LinearLR, "polynomial": lrs.PolynomialLR,
-           "onecycle": lrs.OneCycleLR, "plateau": lrs.ReduceLROnPlateau}
-PERIOD = 30  # the default
-MODES = {"loss": "min", "accuracy": "max"}
 DRAWN = 120  # settings of each schedule at random, beside those below
 GOLDEN = [dict(name="step", period=3), dict(name="step", period=2, warmup=3), dict(name="cosine", period=5),
           dict(name="cosine", period=4, warmup=2), dict(name="linear", period=5),
@@ -35,28 +27,9 @@ GOLDEN = [dict(name="step", period=3), dict(name="step", period=2, warmup=3), di
           dict(name="onecycle", period=12), dict(name="onecycle", period=12, anneal_strategy="linear", three_phase=True)]
 
 
-def main_scheduler(optimizer, s):
-    renamed = NAMES_IN_TORCH.get(s["name"], {})
-    arguments = {renamed.get(key, key): value for key, value in s.items()
-                 if key not in ("name", "unit", "warmup", "warmup_start")}
-    if "period" in renamed:
-        arguments.setdefault(renamed["period"], PERIOD)
-    if s["name"] == "constant":
-        arguments = dict(factor=1, total_iters=0)
-    if s["name"] == "onecycle":
-        arguments |= dict(max_lr=optimizer.param_groups[0]["lr"], cycle_momentum=False)
-    if s["name"] == "plateau":
-        arguments["mode"] = MODES[arguments.get("mode", "loss")]
-    return CLASSES[s["name"]](optimizer, **arguments)
-
-
 def peer_lrs(s, base_lr, count):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=base_lr)
-    if s.get("warmup"):
-        warmup = lrs.LinearLR(optimizer, s.get("warmup_start", 0.1), 1.0, s["warmup"])
-        scheduler = lrs.SequentialLR(optimizer, [warmup, main_scheduler(optimizer, s)], milestones=[s["warmup"]])
-    else:
-        scheduler = main_scheduler(optimizer, s)
+    scheduler = schedulers.make(s, optimizer)
     values = []
     for call in range(count):
         values.append(optimizer.param_groups[0]["lr"])
@@ -104,7 +77,7 @@ def hexadecimal(values):
 def compare(bridge, s, base_lr, count):
     """How many rates were compared: none where the schedule is refused by both."""
     if s["name"] == "onecycle":
-        count = min(count, s.get("period", PERIOD) + 1)
+        count = min(count, s.get("period", schedulers.PERIOD) + 1)
     ours = our_lrs(bridge, s, base_lr, count)
     try:
         peer = peer_lrs(s, base_lr, count)
@@ -127,7 +100,7 @@ def compare_plateau(bridge, s, base_lr, count, draw):
         level *= draw.choice((0.9, 0.99, 1, 1, 1.01))
         metrics.append(draw.choice((level, level, level, 0.0, 1.0, float("inf"), float("nan"))))
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=base_lr)
-    scheduler = main_scheduler(optimizer, s)
+    scheduler = schedulers.make_main(s, optimizer)
     peer = []
     for metric in metrics:
         scheduler.step(metric)

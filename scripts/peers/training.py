@@ -5,17 +5,15 @@ import itertools
 import pathlib
 
 import torch
-from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, DistributedSampler
 
 import programs
+import schedulers
 import twins
 
 MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
               "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}  # others: dropout
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-OPTIMIZER_KEYS = {"sgd": ("lr", "momentum", "dampening", "weight_decay", "nesterov"),
-                  "adam": ("lr", "betas", "eps", "weight_decay"), "adamw": ("lr", "betas", "eps", "weight_decay")}
+OPTIMIZERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
 GROUP_KEYS = ("lr", "weight_decay", "momentum")
 
 
@@ -37,26 +35,12 @@ def make_optimizer(spec, model, **more):
         matches = (i for i, group in enumerate(section["groups"], 1)
                    if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
         groups[next(matches, 0)]["params"].append(parameter)
-    options = {key: section[key] for key in OPTIMIZER_KEYS[section["name"]] if key in section}
+    options = {key: value for key, value in section.items() if key not in ("name", "groups")}
     return OPTIMIZERS[section["name"]](groups, **options, **more)
 
 
 def make_scheduler(spec, optimizer):
-    section = spec["schedule"]
-    if not section.get("warmup"):
-        return main_scheduler(section, optimizer)
-    warmup = lr_scheduler.LinearLR(optimizer, section["warmup_start"], 1.0, section["warmup"])
-    return lr_scheduler.SequentialLR(optimizer, [warmup, main_scheduler(section, optimizer)], [section["warmup"]])
-
-
-def main_scheduler(section, optimizer):
-    if section["name"] == "step":
-        return lr_scheduler.StepLR(optimizer, section["period"], section["gamma"])
-    if section["name"] == "cosine":
-        return lr_scheduler.CosineAnnealingLR(optimizer, section["period"], section["eta_min"])
-    if section["name"] == "linear":
-        return lr_scheduler.LinearLR(optimizer, section["start_factor"], section["end_factor"], section["period"])
-    return lr_scheduler.ConstantLR(optimizer, factor=1, total_iters=0)
+    return schedulers.make(spec["schedule"], optimizer)
 
 
 def epochs(spec, data, rank, seed):
