@@ -8,6 +8,7 @@
 #include "cmd/validators.h"
 #include "core/base/json_text.h"
 #include "core/base/memory_use.h"
+#include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
 #include "core/launch/early_checks.h"
@@ -83,8 +84,8 @@ class Check {
 
   std::vector<std::string> files_of_job() const {
     const spec::DataSection& data = job_.spec.data;
-    return {arguments_.spec,  data.path,        data.images,    data.labels,
-            data.test_images, data.test_labels, data.test_path, job_.spec.model.init};
+    return {arguments_.spec,  data.path,      data.images,          data.labels,          data.test_images,
+            data.test_labels, data.test_path, job_.spec.model.init, job_.spec.model.file, job_.spec.model.eval_file};
   }
 
   void read_spec() {
@@ -108,20 +109,35 @@ class Check {
   }
 
   void check_data() {
-    scan_ = data::scan(job_.spec.data, job_.spec.model.context, job_.spec.model.classes);
+    std::vector<std::string> arrays;
+    try {
+      arrays = data::arrays_of_job(job_.spec);
+    } catch (const Error& error) {
+      findings_.push_back(Finding::of("model.file", error));
+      has_program_ = false;
+    }
+    scan_ = data::scan(job_.spec.data, job_.spec.model.context, job_.spec.model.classes, arrays);
     add(scan_.findings);
   }
 
   // The job with made-up images in the place of files that are wrong, so that the model can be tried all the same.
   // Nothing where the shape of the images is not known.
   std::optional<spec::JobSpec> triable_job() const {
+    if (!has_program_) return std::nullopt;
     if (scan_.fine()) return job_.spec;
     if (scan_.stored_shape.empty()) return std::nullopt;
     spec::JobSpec job = job_.spec;
     spec::DataSection& data = job.data;
+    const bool photos = data.format == spec::DataFormat::images || data.format == spec::DataFormat::webdataset;
     data.format = spec::DataFormat::synthetic;
     data.path = data.images = data.labels = data.test_images = data.test_labels = data.test_path = "";
     data.shape = scan_.stored_shape;
+    if (photos) {  // their shape is already what the model sees
+      data.resize.clear();
+      data.crop.clear();
+      data.scale.clear();
+      data.ratio = spec::DataSection{}.ratio;
+    }
     data.samples = std::max(scan_.train_samples, job.job.ests * data.batch);
     if (!job.model.classes && scan_.classes > 0) job.model.classes = scan_.classes;
     return job;
@@ -130,7 +146,8 @@ class Check {
   void try_mini_batch() {
     const std::optional<spec::JobSpec> job = triable_job();
     if (!job) {
-      findings_.push_back(Finding::warn("mini-batch", "not tried", "put the data right first"));
+      findings_.push_back(Finding::warn("mini-batch", "not tried",
+                                        has_program_ ? "put the data right first" : "put the program right first"));
       return;
     }
     try {
@@ -228,7 +245,8 @@ class Check {
   const CheckArguments& arguments_;
   std::vector<Finding> findings_;
   CheckedJob job_;
-  bool readable_ = false;  // the spec
+  bool readable_ = false;    // the spec
+  bool has_program_ = true;  // one that can be read, or none is wanted
   Machine machine_;
   data::DataScan scan_;
   // What scripts read: the probe's report, and the level that "auto" would choose.

@@ -8,6 +8,7 @@
 #include "cmd/commands.h"
 #include "cmd/worker_library.h"
 #include "core/comm/message_socket.h"
+#include "core/data/job_data.h"
 #include "core/spec/parse.h"
 
 namespace estrain::cmd {
@@ -24,7 +25,7 @@ void answer(comm::MessageSocket& asker) {
   setup.device = request.at("device");
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] {
-    return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
+    return data::open_job(spec);
   });
   reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup);
   setup.report["say"] = "report";

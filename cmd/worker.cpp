@@ -12,7 +12,7 @@
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
-#include "core/data/dataset.h"
+#include "core/data/job_data.h"
 #include "core/launch/passed_spec.h"
 #include "core/launch/run_directory.h"
 #include "core/profile/profile_store.h"
@@ -36,7 +36,7 @@ int work(const WorkerArguments& arguments) {
     setup.spec = launch::read_passed_spec(arguments.spec);
     if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] {
-      return data::open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes);
+      return data::open_job(spec);
     });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;

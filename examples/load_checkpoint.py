@@ -22,7 +22,13 @@ def read(path):
 
 
 def load(model, path):
-    model.load_state_dict(read(path), strict=True)
+    state = read(path)
+    known = model.state_dict()
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():  # one with persistent=False that forward changes is kept, too
+            if name not in known and name in state:
+                buffer.copy_(state.pop(name))
+    model.load_state_dict(state, strict=True)
 
 
 def save(model, path):

@@ -20,12 +20,17 @@ std::shared_ptr<std::byte> ordinary_memory(size_t bytes) {
 
 BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory) {
   const size_t samples = static_cast<size_t>(capacity);
-  if (size_t bytes; __builtin_mul_overflow(samples, shape.bytes() + 64, &bytes)) {
+  if (size_t bytes; __builtin_mul_overflow(samples, shape.bytes() + 64 * (1 + shape.parts.size()), &bytes)) {
     throw Error::make(Fault::infeasible, "a mini-batch of {} samples of {} bytes is more than can be addressed",
                       capacity, shape.bytes())
         .advise("lower data.batch or train.eval_batch");
   }
-  targets_at_ = round_up(samples * shape.input_bytes());
+  size_t fields_end = 0;
+  for (const SampleShape::Field& part : shape.parts) {
+    fields_at_.push_back(fields_end);
+    fields_end += round_up(samples * part.bytes());
+  }
+  targets_at_ = shape.parts.empty() ? round_up(samples * shape.input_bytes()) : fields_end;
   indices_at_ = targets_at_ + round_up(samples * static_cast<size_t>(shape.targets()) * sizeof(int64_t));
   const size_t bytes = indices_at_ + round_up(samples * sizeof(int64_t));
   if (memory) memory_ = memory(bytes);

@@ -33,11 +33,14 @@ class BatchBuffer {
   BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory);
 
   std::byte* input() { return memory_.get(); }
+  // Of the shape's i-th array: a region for all samples, at a multiple of 64 bytes.
+  std::byte* field(size_t i) { return memory_.get() + fields_at_[i]; }
   int64_t* targets() { return reinterpret_cast<int64_t*>(memory_.get() + targets_at_); }
   int64_t* indices() { return reinterpret_cast<int64_t*>(memory_.get() + indices_at_); }
 
  private:
   size_t targets_at_, indices_at_;
+  std::vector<size_t> fields_at_;
   std::shared_ptr<std::byte> memory_;
 };
 
@@ -78,6 +81,8 @@ class Batch {
   const SampleShape& shape() const { return shape_; }
   float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
   int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }
+  // Of several arrays: the i-th of the shape's parts, {size, dims...} of its type.
+  std::byte* field(size_t i) const { return buffer_->field(i); }
   // {size}, or for tokens {size, length}.
   int64_t* targets() const { return buffer_->targets(); }
   // The data set's sample behind each entry.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/data/augmentation.h"
@@ -27,6 +29,9 @@ class Dataset {
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample.
   // 0 <= index < size(). A sample is a function of (index, draw): the same bits on every machine.
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
+  // In the place of read() where the shape is one of several arrays: writes the sample's part of each to `out`, which
+  // has a place for every one.
+  virtual void read_fields(int64_t index, std::span<std::byte* const> out) const;
 };
 
 struct DataPair {
@@ -44,10 +49,11 @@ struct DataPair {
 //   text_context  tokens of a sample, for text
 //   seed          of the job: makes synthetic data
 //   classes       the number of classes the model has, where the spec says so; default: what the data has
+//   arrays        names of the arrays that the model takes, for an hdf5 file that is none of images and labels
 //
 // Throws Fault::io (missing), Fault::corrupt (truncated, of another format, a label out of range), Fault::spec (keys
 // that do not fit the data), Fault::mismatch (training and test data differ in shape).
 DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed,
-              std::optional<int64_t> classes = std::nullopt);
+              std::optional<int64_t> classes = std::nullopt, const std::vector<std::string>& arrays = {});
 
 }  // namespace estrain::data

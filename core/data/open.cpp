@@ -3,11 +3,15 @@
 #include "core/base/error.h"
 #include "core/data/cifar.h"
 #include "core/data/dataset.h"
+#include "core/data/hdf5_arrays.h"
 #include "core/data/hdf5_images.h"
 #include "core/data/idx.h"
 #include "core/data/image_dataset.h"
+#include "core/data/image_folder.h"
 #include "core/data/synthetic.h"
 #include "core/data/text.h"
+#include "core/data/token_windows.h"
+#include "core/data/webdataset.h"
 
 namespace estrain::data {
 namespace {
@@ -32,6 +36,13 @@ Tables hdf5_tables(const std::vector<DataFile>& files) {
   return {read_hdf5_images(files[0]), files.size() > 1 ? read_hdf5_images(files[1]) : nullptr};
 }
 
+DataPair open_hdf5_arrays(const std::vector<DataFile>& files, const std::vector<std::string>& names) {
+  DataPair pair;
+  pair.train = read_hdf5_arrays(files[0], names);
+  if (files.size() > 1) pair.test = read_hdf5_arrays(files[1], names);
+  return pair;
+}
+
 DataPair images(Tables tables, const spec::DataSection& section, Classes classes) {
   if (classes) {
     tables.train->set_classes(*classes);
@@ -49,6 +60,7 @@ struct OpenOptions {
   int64_t text_context;
   uint64_t seed;
   Classes classes;
+  const std::vector<std::string>& arrays;
 };
 
 DataPair open_unchecked(const spec::DataSection& section, const std::vector<DataFile>& files,
@@ -61,10 +73,20 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
     case spec::DataFormat::cifar100:
       return images(cifar_tables(files, Cifar::hundred), section, options.classes);
     case spec::DataFormat::hdf5:
+      if (!options.arrays.empty() && !holds_images(files[0])) return open_hdf5_arrays(files, options.arrays);
       return images(hdf5_tables(files), section, options.classes);
     case spec::DataFormat::text:
       return open_text(files,
                        {.holdout = section.holdout, .context = options.text_context, .classes = options.classes});
+    case spec::DataFormat::tokens:
+      return open_tokens(files, {.holdout = section.holdout,
+                                 .context = options.text_context,
+                                 .type = section.token_type,
+                                 .classes = options.classes});
+    case spec::DataFormat::images:
+      return open_image_folders(files, section, options.classes);
+    case spec::DataFormat::webdataset:
+      return open_webdataset(files, section, options.classes);
     case spec::DataFormat::synthetic:
       return open_synthetic(section, options.seed, options.classes);
   }
@@ -75,15 +97,22 @@ std::string describe(const SampleShape& shape) { return fmt::format("[{}]", fmt:
 
 }  // namespace
 
-DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed, Classes classes) {
+void Dataset::read_fields(int64_t, std::span<std::byte* const>) const {
+  throw Error(Fault::bug, "a data set of one array was asked for several");
+}
+
+DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed, Classes classes,
+              const std::vector<std::string>& arrays) {
   DataPair pair = with_context("data", [&] {
     std::vector<DataFile> files = open_files(file_names(section));
-    DataPair opened = open_unchecked(section, files, {text_context, seed, classes});
+    DataPair opened = open_unchecked(section, files, {text_context, seed, classes, arrays});
     opened.files = std::move(files);
     return opened;
   });
   if (pair.train->size() == 0) throw Error(Fault::corrupt, "data: the training set is empty");
-  if (pair.test && pair.test->shape() != pair.train->shape()) {
+  if (pair.test && pair.train->shape().kind == SampleShape::Kind::fields) {
+    require_same_arrays(pair.train->shape(), pair.test->shape());
+  } else if (pair.test && pair.test->shape() != pair.train->shape()) {
     throw Error::make(Fault::mismatch, "data: training samples have shape {}, test samples {}",
                       describe(pair.train->shape()), describe(pair.test->shape()))
         .advise("set data.resize or data.crop to bring both to one size");

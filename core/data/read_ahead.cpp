@@ -185,12 +185,24 @@ std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
   return piece;
 }
 
+void ReadAhead::fill_fields(const Piece& piece) const {
+  BatchBuffer& buffer = *piece.slot->buffer;
+  const int64_t* indices = buffer.indices() + piece.first;
+  std::vector<std::byte*> out(shape_.parts.size());
+  for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
+    for (size_t part = 0; part < out.size(); ++part)
+      out[part] = buffer.field(part) + static_cast<size_t>(piece.first + i) * shape_.parts[part].bytes();
+    dataset_.read_fields(indices[i], out);
+  }
+}
+
 void ReadAhead::fill(const Piece& piece) const {
   const Slot& slot = *piece.slot;
   int64_t* indices = slot.buffer->indices() + piece.first;
   std::byte* input = slot.buffer->input() + static_cast<size_t>(piece.first) * shape_.input_bytes();
   int64_t* targets = slot.buffer->targets() + piece.first * shape_.targets();
   plan_->indices(slot.request, piece.first, {indices, static_cast<size_t>(piece.count)});
+  if (shape_.kind == SampleShape::Kind::fields) return fill_fields(piece);
   for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
     dataset_.read(indices[i], plan_->draw(slot.request, indices[i]), input, targets);
     input += shape_.input_bytes();

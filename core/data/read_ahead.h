@@ -88,6 +88,7 @@ class ReadAhead {
   void open_slot(std::unique_lock<std::mutex>& lock);
   void finish(const Piece& piece, const std::exception_ptr& failure);
   void fill(const Piece& piece) const;
+  void fill_fields(const Piece& piece) const;
 
   const Dataset& dataset_;
   const SampleShape shape_;

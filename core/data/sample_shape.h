@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "core/program/program.h"
 
 namespace estrain::data {
 
@@ -12,22 +15,42 @@ struct SampleShape {
     image,   // float32 {channels, height, width}; one class as target
     vector,  // float32 {length}; one class as target
     tokens,  // int64 {length}; `length` next tokens as targets
+    fields,  // several named arrays; what of them is a target is the model's to say
+  };
+  struct Field {
+    std::string name;
+    program::Type type;
+    std::vector<int64_t> dims;  // of one sample
+
+    int64_t elements() const {
+      int64_t product = 1;
+      for (const int64_t dim : dims) product *= dim;
+      return product;
+    }
+    size_t bytes() const { return static_cast<size_t>(elements()) * program::type_size(type); }
+    bool operator==(const Field&) const = default;
   };
 
   Kind kind = Kind::image;
   int64_t channels = 0, height = 0, width = 0;  // image
   int64_t length = 0;                           // vector, tokens
+  std::vector<Field> parts{};                   // fields
 
   static SampleShape image(int64_t channels, int64_t height, int64_t width) {
-    return {Kind::image, channels, height, width, 0};
+    return {.kind = Kind::image, .channels = channels, .height = height, .width = width};
   }
-  static SampleShape vector(int64_t length) { return {Kind::vector, 0, 0, 0, length}; }
-  static SampleShape tokens(int64_t length) { return {Kind::tokens, 0, 0, 0, length}; }
+  static SampleShape vector(int64_t length) { return {.kind = Kind::vector, .length = length}; }
+  static SampleShape tokens(int64_t length) { return {.kind = Kind::tokens, .length = length}; }
+  static SampleShape fields(std::vector<Field> parts) { return {.kind = Kind::fields, .parts = std::move(parts)}; }
 
   int64_t elements() const { return kind == Kind::image ? channels * height * width : length; }
   size_t element_bytes() const { return kind == Kind::tokens ? sizeof(int64_t) : sizeof(float); }
-  size_t input_bytes() const { return static_cast<size_t>(elements()) * element_bytes(); }
-  int64_t targets() const { return kind == Kind::tokens ? length : 1; }
+  size_t input_bytes() const {
+    size_t bytes = 0;
+    for (const Field& part : parts) bytes += part.bytes();
+    return kind == Kind::fields ? bytes : static_cast<size_t>(elements()) * element_bytes();
+  }
+  int64_t targets() const { return kind == Kind::tokens ? length : kind == Kind::fields ? 0 : 1; }
   size_t bytes() const { return input_bytes() + static_cast<size_t>(targets()) * sizeof(int64_t); }
   std::vector<int64_t> dims() const {
     return kind == Kind::image ? std::vector<int64_t>{channels, height, width} : std::vector<int64_t>{length};

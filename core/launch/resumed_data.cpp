@@ -13,13 +13,16 @@ Json content_of(const std::optional<data::FileIdentity>& file) {
 
 }  // namespace
 
-std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section) {
+std::vector<data::DataChange> changes_since(const std::string& known, const std::vector<data::FileName>& names) {
   const data::DataIdentity identity = data::DataIdentity::from_json(known);
   return with_context("data", [&]() -> std::vector<data::DataChange> {
-    const std::vector<data::FileName> names = data::file_names(section);
     if (data::is_untouched(identity, names)) return {};
     return data::recognize(identity, data::open_files(names)).changes;
   });
+}
+
+std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section) {
+  return changes_since(known, with_context("data", [&] { return data::file_names(section); }));
 }
 
 std::string change_log_lines(const std::vector<data::DataChange>& changes, Step step) {

@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/est_streams.h"
+#include "core/data/job_data.h"
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
 #include "core/launch/early_checks.h"
@@ -166,12 +167,12 @@ void decide_determinism(const RunDirectory& directory, const Begun& begun, Launc
 void settle_data(const RunDirectory& directory, const checkpoint::CheckpointMeta& meta, LaunchPlan& plan) {
   plan.changes = meta.changes;
   if (meta.data.empty()) {
-    if (!data::file_names(plan.spec.data).empty())
+    if (!data::job_file_names(plan.spec).empty())
       fmt::print(stderr, "{}: the checkpoint does not say what its data files were: they are taken as they are\n",
                  directory.path());
     return;
   }
-  const std::vector<data::DataChange> changes = changes_since(meta.data, plan.spec.data);
+  const std::vector<data::DataChange> changes = changes_since(meta.data, data::job_file_names(plan.spec));
   if (!changes.empty() && !plan.accepts_data) throw data::changed_data(changes).within(directory.path());
   plan.accepts_data = !changes.empty();
   plan.changes += change_log_lines(changes, meta.step);

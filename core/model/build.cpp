@@ -101,6 +101,7 @@ std::string describe(const DataShape& shape) {
     return fmt::format("sequences of {} tokens", tokens->context);
   }
   if (const auto* vector = std::get_if<VectorShape>(&shape)) return fmt::format("vectors of {}", vector->features);
+  if (std::holds_alternative<NamedShape>(shape)) return "named arrays";
   const auto& pixels = std::get<ImageShape>(shape);
   return fmt::format("images of {} x {} pixels with {} channels", pixels.height, pixels.width, pixels.channels);
 }
@@ -115,6 +116,10 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
   if (entry.takes != Takes::tokens && is_text) {
     throw Error::make(Fault::spec, "model.name: {} does not read text, the data are {}", entry.name, describe(shape))
         .advise("set model.name = \"gpt\"");
+  }
+  if (std::holds_alternative<NamedShape>(shape)) {
+    throw Error::make(Fault::spec, "model.name: {} takes no named arrays", entry.name)
+        .advise("such data are for model.name = \"program\"");
   }
   if (entry.takes == Takes::images && !is_image) {
     throw Error::make(Fault::spec, "model.name: {} takes images, the data are {}", entry.name, describe(shape))

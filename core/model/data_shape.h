@@ -2,7 +2,11 @@
 // The shape of one sample, as far as a model must know it.
 
 #include <cstdint>
+#include <string>
 #include <variant>
+#include <vector>
+
+#include "core/program/program.h"
 
 namespace estrain::model {
 
@@ -21,6 +25,16 @@ struct TokenShape {
   int64_t context;  // tokens of the longest sequence
 };
 
-using DataShape = std::variant<ImageShape, VectorShape, TokenShape>;
+// Arrays that go by names, of any types.
+struct NamedShape {
+  struct Field {
+    std::string name;
+    program::Type type;
+    std::vector<int64_t> dims;  // of one sample
+  };
+  std::vector<Field> fields;
+};
+
+using DataShape = std::variant<ImageShape, VectorShape, TokenShape, NamedShape>;
 
 }  // namespace estrain::model

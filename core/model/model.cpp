@@ -42,9 +42,24 @@ void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
 
 }  // namespace
 
+std::vector<torch::Tensor> Batch::tensors() const {
+  return fields.empty() ? std::vector<torch::Tensor>{input, target} : fields;
+}
+
+Batch Batch::with(const std::vector<torch::Tensor>& tensors) const {
+  if (fields.empty()) return {tensors.at(0), tensors.at(1)};
+  return {{}, {}, tensors};
+}
+
+Batch Batch::first(int64_t samples) const {
+  std::vector<torch::Tensor> parts = tensors();
+  for (torch::Tensor& tensor : parts) tensor = tensor.narrow(0, 0, samples);
+  return with(parts);
+}
+
 torch::Tensor Model::loss(const Batch& batch) {
   return translating_torch_errors([&] {
-    const Autocast autocast(batch.input.device().type(), precision_);
+    const Autocast autocast(batch.any().device().type(), precision_);
     return compute_loss(batch);
   });
 }
@@ -53,7 +68,7 @@ Evaluation Model::evaluate(const Batch& batch) {
   EvaluationMode evaluation_mode(*this);
   at::NoGradGuard no_grad;
   return translating_torch_errors([&] {
-    const Autocast autocast(batch.input.device().type(), precision_);
+    const Autocast autocast(batch.any().device().type(), precision_);
     return compute_evaluation(batch);
   });
 }
@@ -69,6 +84,8 @@ torch::Tensor Model::forward(const torch::Tensor& input) const {
 }
 
 std::string_view current_block() { return block_under_way; }
+
+void set_current_block(std::string_view name) { block_under_way = name; }
 
 void Model::add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run) {
   blocks_.push_back({std::move(name), std::move(run)});

@@ -28,17 +28,26 @@
 namespace estrain::model {
 
 // One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32
-// [n, features]. Text: input and target int64 [n, tokens], the target one token ahead.
+// [n, features]. Text: input and target int64 [n, tokens], the target one token ahead. Named arrays: `fields` alone, as
+// the data's shape lists them, each [n, …].
 struct Batch {
   torch::Tensor input;
   torch::Tensor target;
+  std::vector<torch::Tensor> fields = {};
+
+  const torch::Tensor& any() const { return fields.empty() ? input : fields.front(); }
+  int64_t size() const { return any().size(0); }
+  // All tensors, and a batch of such.
+  std::vector<torch::Tensor> tensors() const;
+  Batch with(const std::vector<torch::Tensor>& tensors) const;
+  Batch first(int64_t samples) const;
 };
 
 // What evaluation knows of each sample of a batch, in sample order.
 struct Evaluation {
   torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
   torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
-  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text
+  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: the model makes none
 };
 
 // A step of the forward pass. The first block takes Batch::input, each other one what the block before it gave.
@@ -82,6 +91,8 @@ class Model : public torch::nn::Module {
 
 // The name of the block whose forward pass this thread is in; empty outside of them.
 std::string_view current_block();
+// For models that are no chain of blocks. `name` must last until it is set again.
+void set_current_block(std::string_view name);
 
 // The state of a module by name. A tensor that stands under several names (tied weights) is listed once, under the
 // first, as in Python's model.parameters(); its other names are aliases.

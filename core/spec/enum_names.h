@@ -34,13 +34,23 @@ std::span<const EnumName<Exchange>> enum_names();
 template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
+std::span<const EnumName<TokenType>> enum_names();
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
 template <>
+std::span<const EnumName<Anneal>> enum_names();
+template <>
+std::span<const EnumName<Metric>> enum_names();
+template <>
+std::span<const EnumName<ThresholdMode>> enum_names();
+template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
+template <>
+std::span<const EnumName<Loss>> enum_names();
 template <>
 std::span<const EnumName<ElasticMode>> enum_names();
 
@@ -51,10 +61,15 @@ std::string_view to_string(Algorithms value);
 std::string_view to_string(CudaGraphs value);
 std::string_view to_string(Exchange value);
 std::string_view to_string(DataFormat value);
+std::string_view to_string(TokenType value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
+std::string_view to_string(Anneal value);
+std::string_view to_string(Metric value);
+std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
+std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
 
 // The value called `name`, exactly; from_string<Determinism>("D1").
@@ -67,7 +82,7 @@ std::optional<E> from_string(std::string_view name) {
 }
 
 // What model.name may be.
-inline constexpr std::array<std::string_view, 8> model_names = {"mlp",      "lenet", "resnet18", "resnet34",
-                                                                "resnet50", "vgg11", "vgg19",    "gpt"};
+inline constexpr std::array<std::string_view, 9> model_names = {"mlp",   "lenet", "resnet18", "resnet34", "resnet50",
+                                                                "vgg11", "vgg19", "gpt",      "program"};
 
 }  // namespace estrain::spec

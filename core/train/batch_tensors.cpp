@@ -3,6 +3,8 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/types.h>
 
+#include "core/model/plan.h"
+
 namespace estrain::train {
 namespace {
 
@@ -16,6 +18,15 @@ model::Batch upload(const std::shared_ptr<const data::Batch>& batch, device::Dev
         values, sizes, [batch](void*) {}, type));
   };
   model::Batch tensors;
+  if (batch->shape().kind == data::SampleShape::Kind::fields) {
+    for (size_t i = 0; i < batch->shape().parts.size(); ++i) {
+      const data::SampleShape::Field& part = batch->shape().parts[i];
+      std::vector<int64_t> sizes = part.dims;
+      sizes.insert(sizes.begin(), batch->size());
+      tensors.fields.push_back(send(batch->field(i), sizes, model::scalar_type(part.type)));
+    }
+    return tensors;
+  }
   tensors.input = tokens ? send(batch->tokens(), dims, torch::kLong) : send(batch->floats(), dims, torch::kFloat);
   tensors.target = send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
   return tensors;

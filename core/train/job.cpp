@@ -2,12 +2,16 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/checkpoint/est_streams.h"
 #include "core/comm/step_record.h"
+#include "core/data/job_data.h"
 #include "core/device/cpu.h"
 #include "core/est/generator.h"
 #include "core/model/build.h"
+#include "core/model/exported.h"
 
 namespace estrain::train {
 namespace {
@@ -23,6 +27,12 @@ model::DataShape model_shape(const data::SampleShape& shape) {
       return model::VectorShape{shape.length};
     case data::SampleShape::Kind::tokens:
       return model::TokenShape{shape.length};
+    case data::SampleShape::Kind::fields: {
+      model::NamedShape named;
+      for (const data::SampleShape::Field& part : shape.parts)
+        named.fields.push_back({part.name, part.type, part.dims});
+      return named;
+    }
   }
   throw Error(Fault::bug, "unknown kind of sample");
 }
@@ -38,6 +48,17 @@ optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
   const bool is_portable = kernels == spec::Kernels::portable;
   if (is_portable || gpus) return {.isa = device::portable_isa(), .portable = true, .as_on_cuda = gpus && !is_portable};
   return {.isa = device::aten_isa(), .square_roots = device::aten_square_roots()};
+}
+
+// The bytes lie in the memory of `files`, which may be closed once the model is built.
+model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<data::DataFile>& files) {
+  const auto bytes_of = [&](const char* what) -> std::span<const std::byte> {
+    const auto found = std::ranges::find(files, what, &data::DataFile::what);
+    if (found == files.end()) return {};
+    return found->content.bytes;
+  };
+  return {spec.model, bytes_of(data::program_file), bytes_of(data::evaluation_program_file),
+          spec.train.label_smoothing};
 }
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
@@ -72,7 +93,11 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
                                                                     static_cast<uint64_t>(spec.job.seed)});
   model::Initializer init = initializer(spec, draw_weights);
   const int64_t classes = spec.model.classes.value_or(train.classes());
-  model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
+  if (spec.model.name == "program") {
+    model_ = model::build_program(program_files(spec, data.files), model_shape(train.shape()), draw_weights);
+  } else {
+    model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
+  }
   model_->set_precision(spec.job.precision);
   const model::NamedTensors named = model::named_tensors(*model_);
   std::vector<std::string> names;
@@ -84,7 +109,9 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   lay_out(named);
   lay_out_optimizer(names);
   lay_out_ests(cuda_streams);
+  lay_out_schedule();
   count_steps();
+  optim::check_length(spec.schedule, Step(manifest_.total_steps), manifest_.batches_per_epoch);
 }
 
 void Job::lay_out(const model::NamedTensors& named) {
@@ -141,6 +168,22 @@ void Job::lay_out_ests(bool cuda_streams) {
   }
 }
 
+void Job::lay_out_schedule() {
+  if (spec_.schedule.name != spec::ScheduleKind::plateau) return;
+  if (!evaluates())
+    throw Error(Fault::spec, "schedule.name: plateau goes by evaluations, and there are no test data")
+        .advise("give data for evaluation, or another schedule");
+  checkpoint::StateLayout& layout = manifest_.layout;
+  const auto numbers = static_cast<int64_t>(plateau_bytes() / sizeof(double));
+  plateau_at_ = layout.tensors[layout.append(Role::schedule, "plateau", "", DType::f64, {numbers})].offset;
+}
+
+void Job::write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const {
+  double* to = plateau(base);
+  to[0] = state.best, to[1] = state.bad, to[2] = state.cooldown;
+  std::copy(rates.begin(), rates.end(), to + 3);
+}
+
 void Job::count_steps() {
   manifest_.batches_per_epoch = sampler_->batches_per_epoch();
   manifest_.samples_per_rank = sampler_->samples_per_est();
@@ -166,6 +209,11 @@ comm::MemoryPlan Job::memory_plan() const {
 
 comm::SumOrder Job::sum_order() const {
   return spec_.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
+}
+
+int64_t Job::predictions_per_sample() const {
+  const auto* program = dynamic_cast<const model::Exported*>(model_.get());
+  return program != nullptr ? program->predictions_per_sample() : data_.train->shape().targets();
 }
 
 bool Job::evaluates() const { return data_.test && spec_.train.eval_every >= 0; }

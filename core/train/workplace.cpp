@@ -42,8 +42,10 @@ torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) 
 BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
   RECORD_USER_SCOPE(fmt::format("EST {}: forward", batch.rank));
   switch_in(place, batch.rank.value, step);
-  const auto pass = [&place](const std::vector<torch::Tensor>& inputs) {
-    const torch::Tensor loss = place.job.model().loss({inputs[0], inputs[1]});
+  const bool named = !batch.tensors.fields.empty();
+  const auto pass = [&place, named](const std::vector<torch::Tensor>& inputs) {
+    const torch::Tensor loss =
+        place.job.model().loss(named ? model::Batch{{}, {}, inputs} : model::Batch{inputs[0], inputs[1]});
     std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
     outputs.push_back(loss.detach());
     return outputs;
@@ -51,7 +53,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
   if (device::CapturedPasses* captured = place.device.captured_passes()) {
     // The two copies of a resident state lie elsewhere.
     const int64_t variant = place.resident ? step & 1 : 0;
-    if (auto outputs = captured->run({batch.tensors.input, batch.tensors.target}, variant, pass)) {
+    if (auto outputs = captured->run(batch.tensors.tensors(), variant, pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
       return {batch.rank, loss, std::move(outputs)};

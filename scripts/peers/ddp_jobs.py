@@ -7,6 +7,7 @@ import h5py
 import numpy
 import torch
 
+import programs
 import twins
 
 import load_checkpoint  # examples/, which twins puts on the path
@@ -22,6 +23,8 @@ GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
        'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
 COLOUR = 'format = "hdf5", path = "@/colour.h5", test_path = "@/colour-test.h5"'
 FLOAT = 'format = "hdf5", path = "@/float.h5"'
+ENCODER = 'format = "hdf5", path = "@/encoder.h5", test_path = "@/encoder-test.h5"'
+UNUSUAL = 'format = "hdf5", path = "@/unusual.h5", test_path = "@/unusual-test.h5"'
 TEXT = 'format = "text", path = "@/text"'
 NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
            '{ match = ["position.*"], lr = 3e-4 }]'
@@ -157,6 +160,54 @@ data = {{ {TEXT}, batch = 8 }}
 optimizer = {{ name = "adam", lr = 0.001 }}
 train.steps = 4
 """),
+    # users' own modules (programs.py), exported
+    "program-resnet": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/resnet.pt2", loss = "cross_entropy" }}
+data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
+train = {{ steps = 7, eval_every = 4, eval_batch = 5, label_smoothing = 0.1 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-encoder": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/encoder.pt2", eval_file = "@/encoder-eval.pt2" }}
+data = {{ {ENCODER}, batch = 4 }}
+optimizer = {{ name = "adamw", lr = 0.003, weight_decay = 0.1 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5, clip_grad_norm = 1.0 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-encoder-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/encoder.pt2" }}
+data = {{ {ENCODER}, batch = 3 }}
+optimizer = {{ name = "adam", lr = 0.003 }}
+train = {{ steps = 8, eval_every = 3 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-decoder-4": Job(("1", "2"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/decoder.pt2", eval_file = "@/decoder-eval.pt2", context = 16 }}
+data = {{ {TEXT}, batch = 3 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ epochs = 1 }}
+"""),
+    "program-unusual": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/unusual.pt2", eval_file = "@/unusual-eval.pt2" }}
+data = {{ {UNUSUAL}, batch = 7 }}
+optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model = {{ name = "program", file = "@/decoder.pt2", eval_file = "@/decoder-eval.pt2", context = 16 }}
+data = {{ {TEXT}, batch = 4 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 6 }}
+"""),
 }
 
 
@@ -170,11 +221,31 @@ def write_data(folder):
     write_hdf5(folder / "float.h5", draw.standard_normal((8, 1, 32, 32), numpy.float32), draw)
     words = [draw.bytes(int(draw.integers(1, 7))) for _ in range(40)]
     (folder / "text").write_bytes(b" ".join(words[draw.integers(0, 40)] for _ in range(2000))[:2879])
+    write_arrays(folder, draw)
+    programs.write(folder)
     torch.manual_seed(123)
     model = twins.twin("resnet18", [3, 32, 32], 10)
     with torch.no_grad():
         model(torch.randn(4, 3, 32, 32))  # statistics that no model begins with
     load_checkpoint.save(model, folder / "resnet18.h5")
+
+
+def write_arrays(folder, draw):
+    """For programs.encoder and programs.unusual, some in narrower types than theirs."""
+    for name, count in ("encoder", 50), ("encoder-test", 13):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            lengths = draw.integers(3, 13, count)
+            file["ids"] = draw.integers(0, 40, (count, 12))
+            file["mask"] = (numpy.arange(12) < lengths[:, None]).astype(numpy.uint8)
+            file.create_dataset("types", data=(file["ids"][()] > 20).astype(numpy.int32), chunks=(5, 12), compression=1)
+            file["start"] = draw.integers(0, 3, count).astype(numpy.uint16)
+            file["end"] = draw.integers(0, 3, count)
+    for name, count in ("unusual", 50), ("unusual-test", 13):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["features"] = draw.standard_normal((count, 20), numpy.float32)
+            file["weight"] = draw.random(count, numpy.float32)
+            file["target"] = draw.integers(0, 2, count)
+            file["not_taken"] = draw.random(3)
 
 
 def write_idx(folder, name, draw, count):

@@ -10,6 +10,7 @@ REPORT: for every entry {"ranks", "steps", "compared": number of tensors and num
 """
 
 import functools
+import inspect
 import json
 import pathlib
 import sys
@@ -21,6 +22,7 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
+import programs
 import run_data
 from run_record import Run
 from training import epochs, make_model, make_optimizer, make_scheduler
@@ -93,8 +95,10 @@ class Replay:
         self.differences = Differences()
         torch.set_num_threads(1 if mistake == "threads" else self.spec["job"]["threads"])
         self.train, self.test = run_data.open_data(self.spec)
+        self.dtypes = self.dtypes_of_program()
         model = self.first_model()
-        self.model = DistributedDataParallel(model, process_group=group)
+        reached = all(parameter.requires_grad for parameter in model.parameters())
+        self.model = DistributedDataParallel(model, process_group=group, find_unused_parameters=not reached)
         if self.ests > 2 or mistake in ("order", "scale"):
             self.model.register_comm_hook(group, gathering_hook(
                 sum_from_the_right if mistake == "order" else tree_sum, 1 / (self.ests + (mistake == "scale"))))
@@ -120,19 +124,19 @@ class Replay:
         seed = self.spec["job"]["seed"] + (self.mistake == "shuffle")
         step, last = 0, len(self.runs[0].steps)
         for loader in epochs(self.spec, self.train, self.rank, seed):
-            for batch, target in loader:
+            for batch in loader:
                 step += 1
-                self.step(step, batch, target)
+                self.step(step, batch)
                 if step == last:
                     return
             if self.spec["schedule"].get("unit") == "epoch":
                 self.scheduler.step()
 
-    def step(self, step, batch, target):
+    def step(self, step, batch):
         lr = self.optimizer.param_groups[0]["lr"]
         self.optimizer.zero_grad()
         with self.autocast():
-            loss = self.loss(self.model(batch), target)
+            loss = self.loss(self.model, batch)
         loss.backward()
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
@@ -145,7 +149,26 @@ class Replay:
         enabled = self.spec["job"]["precision"] == "bf16" and self.mistake != "precision"
         return torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled)
 
-    def loss(self, logits, target):
+    def loss(self, model, batch):
+        """An exported program takes named arrays by name, other data's samples and labels in that order."""
+        if self.spec["model"].get("loss") == "output":
+            return model(**self.arguments(batch)) if isinstance(batch, dict) else model(*batch)
+        return self.loss_of(model(batch[0]), batch[1])
+
+    def arguments(self, batch):
+        """What the file has is widened to what the module was exported for."""
+        return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
+
+    def dtypes_of_program(self):
+        """Of forward's arguments, by name."""
+        if self.spec["model"]["name"] != "program":
+            return {}
+        module, example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)
+        if not isinstance(example, dict):
+            example = dict(zip(inspect.signature(module.forward).parameters, example))
+        return {name: value.dtype for name, value in example.items()}
+
+    def loss_of(self, logits, target):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
                                label_smoothing=self.spec["train"]["label_smoothing"])
 
@@ -184,19 +207,37 @@ class Replay:
         module = self.model.module
         shared = {f"model/{name}": value.detach().numpy()
                   for name, value in module.named_parameters(remove_duplicate=False)}
-        shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers()}
+        # What is in no state_dict is a part of the state where forward changes it.
+        kept = module.state_dict().keys() | {"seen"}
+        shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers() if name in kept}
         for name, parameter in module.named_parameters():
-            slots = {"step": step} | self.optimizer.state[parameter]
+            slots = self.optimizer.state[parameter]
+            if not parameter.requires_grad or name.startswith("unused."):  # never updated
+                slots = {"step": 0} | {slot: torch.zeros_like(parameter) for slot in self.slots()}
+            slots = {"step": step} | slots
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
                        for slot, value in slots.items() if value is not None}
         return {"shared": shared, "generator": torch.get_rng_state().numpy().copy()}
+
+    def slots(self):
+        """Names of what the optimizer keeps of a parameter."""
+        return {slot for state in self.optimizer.state.values() for slot, value in state.items()
+                if slot != "step" and value is not None}
 
     def evaluate(self):
         module, generator = self.model.module, torch.get_rng_state()
         module.eval()
         total, correct, predictions = 0.0, 0, 0
         with torch.no_grad():
-            for batch, target in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
+            for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
+                if self.spec["model"].get("loss") == "output":
+                    samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
+                    with self.autocast():
+                        value = self.loss(module, batch).item()
+                    for _ in range(samples):  # each counts what its mini-batch gives
+                        total += value
+                    continue
+                batch, target = batch
                 with self.autocast():
                     logits, flat = module(batch), target.view(-1)
                     logits = logits.view(-1, logits.shape[-1])
@@ -207,7 +248,8 @@ class Replay:
                 predictions += flat.numel()
         module.train()
         assert torch.equal(generator, torch.get_rng_state())
-        return {"loss": total / len(self.test), "accuracy": correct / predictions, "predictions": predictions}
+        result = {"loss": total / len(self.test), "predictions": predictions}
+        return result | {"accuracy": correct / predictions} if predictions else result
 
 
 def gather_report(replay, group):

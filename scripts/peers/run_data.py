@@ -59,8 +59,30 @@ class Text(Dataset):
         return window[:-1], window[1:]
 
 
+class Arrays(Dataset):
+    """Items are {name: value}, of all arrays in a file."""
+    classes, shape = 1, []
+
+    def __init__(self, path):
+        import h5py  # not needed for the other formats
+        with h5py.File(path) as file:
+            self.arrays = {name: torch.from_numpy(data[()]) for name, data in file.items()}
+
+        self.samples = max(map(len, self.arrays.values()))
+        self.arrays = {name: array for name, array in self.arrays.items() if len(array) == self.samples}
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, i):
+        return {name: array[i] for name, array in self.arrays.items()}
+
+
 def open_data(spec):
     """The training and the test set (None where there is none) of a resolved spec."""
+    if spec["model"]["name"] == "program" and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
+        paths = spec["data"]["path"], spec["data"].get("test_path")
+        return [Arrays(path) if path else None for path in paths]
     section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")
     if section["format"] == "text":
         return open_text(section, context)
@@ -70,6 +92,12 @@ def open_data(spec):
     train, test = readers[section["format"]](section)
     train = Images(*train, section, classes)
     return train, Images(*test, section, train.classes) if test else None
+
+
+def is_of_arrays(path):
+    import h5py  # not needed for the other formats
+    with h5py.File(path) as file:
+        return not {"images", "labels"} <= set(file)
 
 
 def open_text(section, context):

@@ -2,11 +2,13 @@
 
 import fnmatch
 import itertools
+import pathlib
 
 import torch
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, DistributedSampler
 
+import programs
 import twins
 
 MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
@@ -18,6 +20,8 @@ GROUP_KEYS = ("lr", "weight_decay", "momentum")
 
 
 def make_model(spec, data):
+    if spec["model"]["name"] == "program":
+        return programs.build(pathlib.Path(spec["model"]["file"]).stem)[0]
     keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
     options = {key: spec["model"][key] for key in keys if key in spec["model"]}
     return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)

@@ -7,11 +7,13 @@
 
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/checkpoint/export_model.h"
 #include "core/h5/file.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/core/record/sample_records.h"
+#include "tests/program_file.h"
 
 namespace estrain::fuzz {
 namespace {
@@ -67,6 +69,15 @@ void write_others(const Corpus& corpus) {
   corpus.write("text", "two_files", std::string("\x02\x04\0\x20", 4) + numbers(200, 0, 128));
 }
 
+void write_programs(const Corpus& corpus) {
+  const testing::ProgramParts sound = testing::small_program();
+  corpus.write("program", "archive", '\0' + sound.file());
+  corpus.write("program", "graph", '\1' + sound.model.dump());
+  corpus.write("program", "weights", '\2' + sound.weights.dump());
+  corpus.write("program", "constants", '\3' + sound.constants.dump());
+  corpus.write("program", "values", '\4' + numbers(24));
+}
+
 void write_checkpoints(const Corpus& corpus) {
   using namespace checkpoint;
   const auto write = [&](const std::string& name, const StateLayout& layout, CheckpointMeta meta) {
@@ -77,6 +88,7 @@ void write_checkpoints(const Corpus& corpus) {
     corpus.write("checkpoint_forged", name, bytes);
     corpus.write("checkpoint_bytes", name, bytes + '\0');
     corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
+    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), ModelFormat::safetensors);
   };
   StateLayout tiny;
   tiny.append(Role::parameter, "w", "", DType::f32, {3});
@@ -126,6 +138,7 @@ int main(int argc, char** argv) {
   const estrain::fuzz::Corpus corpus(argv[1]);
   estrain::fuzz::write_idx(corpus);
   estrain::fuzz::write_others(corpus);
+  estrain::fuzz::write_programs(corpus);
   estrain::fuzz::write_checkpoints(corpus);
   estrain::fuzz::write_images(corpus);
   estrain::fuzz::write_records(corpus);

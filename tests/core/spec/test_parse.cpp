@@ -83,7 +83,7 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[job]\ndeterminism = \"d1\"", "job.toml:6:15: job.determinism: unknown value \"d1\"; did you mean \"D1\"?"},
       {"[data]\nformat = \"cifar\"",
        "job.toml:6:10: data.format: unknown value \"cifar\"; known are \"idx\", \"cifar10\", "
-       "\"cifar100\", \"text\", \"hdf5\", \"synthetic\""},
+       "\"cifar100\", \"text\", \"hdf5\", \"synthetic\", \"tokens\", \"images\", \"webdataset\""},
       {"[optimizer]\nname = \"adma\"", "job.toml:6:8: optimizer.name: unknown value \"adma\"; did you mean \"adam\"?"},
       {"eval_every = \"epochs\"", "job.toml:5:14: train.eval_every: unknown value \"epochs\"; did you mean \"epoch\"?"},
   };
@@ -167,7 +167,7 @@ TEST_CASE("what must be given") {
   CHECK(
       complaint("[train]\nsteps = 1\n") ==
       "job.toml: model.name: missing; one of \"mlp\", \"lenet\", \"resnet18\", \"resnet34\", \"resnet50\", \"vgg11\", "
-      "\"vgg19\", \"gpt\"");
+      "\"vgg19\", \"gpt\", \"program\"");
   CHECK(complaint("[model]\nname = \"mlp\"\n[train]\n") ==
         "job.toml:3:2: train.steps: missing; give train.steps or train.epochs");
   CHECK(complaint_with("epochs = 2") ==

@@ -1,0 +1,52 @@
+#include "core/data/job_data.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/program/program.h"
+
+namespace estrain::data {
+namespace {
+
+std::vector<FileName> program_names(const spec::ModelSection& model) {
+  if (model.name != "program") return {};
+  if (model.file.empty()) throw Error(Fault::spec, "model.name = \"program\" needs model.file, the exported program");
+  std::vector<FileName> names = {{program_file, model.file, FileKind::as_it_is}};
+  if (!model.eval_file.empty()) names.push_back({evaluation_program_file, model.eval_file, FileKind::as_it_is});
+  return names;
+}
+
+std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const DataFile& file : programs)
+    for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs) add(input.name);
+  if (!programs.empty()) add(loss_target);
+  return names;
+}
+
+}  // namespace
+
+std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
+  std::vector<FileName> names = file_names(spec.data);
+  std::ranges::copy(program_names(spec.model), std::back_inserter(names));
+  return names;
+}
+
+std::vector<std::string> arrays_of_job(const spec::JobSpec& spec) {
+  return with_context("model",
+                      [&] { return arrays_of(open_files(program_names(spec.model)), spec.model.loss_target); });
+}
+
+DataPair open_job(const spec::JobSpec& spec) {
+  const std::vector<DataFile> programs = with_context("model", [&] { return open_files(program_names(spec.model)); });
+  const std::vector<std::string> arrays =
+      with_context("model", [&] { return arrays_of(programs, spec.model.loss_target); });
+  DataPair pair = open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
+  pair.files.insert(pair.files.end(), programs.begin(), programs.end());
+  return pair;
+}
+
+}  // namespace estrain::data

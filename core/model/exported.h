@@ -1,0 +1,91 @@
+#pragma once
+// A user's own network: an exported PyTorch program (core/program/program.h), trained as it stands.
+//
+// Parameters and buffers have the names, order and first values of the file. What the file says is frozen stays as it
+// is. A buffer outside of the state_dict that no call writes is a constant, and no part of the state.
+//
+// Inputs. Named arrays go to the program's inputs of their names. Of images, vectors and text the first input gets the
+// input, a second one the target. Where the file's types are wider, values are widened: smaller integers to int64,
+// integers to bool (is it zero), float32 to float64.
+//
+// Loss. Either the program's first output, one number; or torch.nn.functional's cross_entropy, mse_loss,
+// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults:
+// classes are the second dimension, as there.
+//
+// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). A program that
+// gives its loss is evaluated by mini-batches: its loss counts for each sample of the mini-batch, and there is no
+// accuracy.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/model/data_shape.h"
+#include "core/model/model.h"
+#include "core/model/plan.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::model {
+
+struct ProgramFiles {
+  const spec::ModelSection& section;
+  std::span<const std::byte> program;
+  std::span<const std::byte> evaluation;  // empty: there is none
+  double label_smoothing = 0;
+};
+
+class Exported : public Model {
+ public:
+  // Plain data: which tensor of a batch an input takes.
+  struct Source {
+    std::string name;
+    size_t field = 0;  // of Batch::fields; else 0 is the input, 1 the target
+    bool is_named = false;
+    std::optional<c10::ScalarType> widened{};  // to be
+  };
+
+  Exported(const ProgramFiles& files, const DataShape& shape, bool draws);
+
+  // Of an evaluation; 0: it tells no accuracy.
+  int64_t predictions_per_sample() const { return predictions_; }
+
+ private:
+  struct Part {  // a program, ready to run
+    std::unique_ptr<program::Program> program;
+    std::unique_ptr<Plan> plan;
+    std::vector<Source> sources;
+    program::Range samples;  // in a mini-batch
+  };
+
+  void make_modules(const program::Program& program);
+  void make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored);
+  void bind(Part& part, const DataShape& shape);
+  Source target_source(const program::Program& program, const DataShape& shape);
+  std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
+  torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
+
+  torch::Tensor compute_loss(const Batch& batch) override;
+  Evaluation compute_evaluation(const Batch& batch) override;
+
+  spec::Loss loss_;
+  std::string loss_target_;
+  double label_smoothing_;
+  Part training_;
+  Part evaluation_;  // without a plan: one cannot be had, as no_evaluation_ says
+  std::optional<Error> no_evaluation_;
+  std::optional<Source> target_;
+  int64_t predictions_ = 0;
+};
+
+// Reads and checks the programs, and builds the model in training mode. With `draws` its parameters and buffers hold
+// what the file says, else nothing yet. Throws what program::read_program() does; Fault::mismatch for another release
+// of torch, an operator that is not known, a type that the state cannot hold, an evaluation program of another model;
+// Fault::spec where program and data do not fit, naming the input, or the program was exported in eval() mode;
+// Fault::corrupt for parameters that hold NaN or infinity.
+std::shared_ptr<Model> build_program(const ProgramFiles& files, const DataShape& shape, bool draws);
+
+}  // namespace estrain::model

@@ -1,0 +1,112 @@
+#include "core/program/zip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace estrain::program {
+namespace {
+
+// Sizes and signatures of the three records of the format ("PKWARE's application note", sections 4.3.7, .12, .16).
+constexpr size_t kLocalHeader = 30, kDirectoryEntry = 46, kEndRecord = 22;
+constexpr uint32_t kLocalSignature = 0x04034b50, kEntrySignature = 0x02014b50, kEndSignature = 0x06054b50;
+constexpr size_t kLongestComment = 65535;
+constexpr uint32_t kSeeZip64 = 0xffffffff;
+constexpr size_t kMostMembers = 65534;
+constexpr uint16_t kEncrypted = 1;
+
+Error damaged(const std::string& path, const std::string& what) {
+  return Error::make(Fault::corrupt, "{}: no sound zip archive: {}", path, what)
+      .advise("export the program again; the file must be one that torch.export.save wrote");
+}
+
+// Little-endian fields of a record that lies wholly within the archive.
+class Record {
+ public:
+  explicit Record(ZipArchive::Bytes bytes) : bytes_(bytes) {}
+  uint16_t u16(size_t at) const { return static_cast<uint16_t>(byte(at) | byte(at + 1) << 8); }
+  uint32_t u32(size_t at) const { return u16(at) | uint32_t{u16(at + 2)} << 16; }
+
+ private:
+  uint16_t byte(size_t at) const { return static_cast<uint16_t>(bytes_[at]); }
+  ZipArchive::Bytes bytes_;
+};
+
+bool fits(ZipArchive::Bytes bytes, uint64_t at, uint64_t size) {
+  return at <= bytes.size() && size <= bytes.size() - at;
+}
+
+}  // namespace
+
+ZipArchive::ZipArchive(Bytes bytes, std::string path) : bytes_(bytes), path_(std::move(path)) { read_directory(); }
+
+void ZipArchive::read_directory() {
+  if (bytes_.size() < kEndRecord) throw damaged(path_, fmt::format("it has {} bytes", bytes_.size()));
+  const size_t last = bytes_.size() - kEndRecord;
+  const size_t first = last - std::min(last, kLongestComment);
+  size_t end = last;
+  while (Record(bytes_.subspan(end)).u32(0) != kEndSignature) {
+    if (end == first) throw damaged(path_, "its directory is missing: it was cut short, or is something else");
+    --end;
+  }
+  const Record record(bytes_.subspan(end));
+  const size_t members = record.u16(10);
+  const uint64_t size = record.u32(12);
+  uint64_t at = record.u32(16);
+  if (at == kSeeZip64 || size == kSeeZip64 || members > kMostMembers)
+    throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
+  if (record.u16(4) != 0 || record.u16(6) != 0 || record.u16(8) != members)
+    throw damaged(path_, "it is one of several parts");
+  if (!fits(bytes_, at, size) || at + size > end) throw damaged(path_, "its directory lies outside of it");
+  const uint64_t directory_end = at + size;
+  for (size_t i = 0; i < members; ++i) {
+    if (directory_end - at < kDirectoryEntry) throw damaged(path_, fmt::format("entry {} is cut short", i));
+    const Record entry(bytes_.subspan(at));
+    const size_t name_bytes = entry.u16(28), extra = entry.u16(30), comment = entry.u16(32);
+    const uint64_t whole = kDirectoryEntry + name_bytes + extra + comment;
+    if (entry.u32(0) != kEntrySignature || directory_end - at < whole)
+      throw damaged(path_, fmt::format("entry {} of its directory is none", i));
+    const std::string name(reinterpret_cast<const char*>(bytes_.data()) + at + kDirectoryEntry, name_bytes);
+    if (entry.u16(10) != 0 || (entry.u16(8) & kEncrypted) != 0)
+      throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members as they are");
+    if (entry.u32(20) == kSeeZip64 || entry.u32(24) == kSeeZip64 || entry.u32(42) == kSeeZip64)
+      throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
+    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but in another size than its own");
+    if (!members_.emplace(name, Member{entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
+      throw damaged(path_, name + " stands in its directory twice");
+    at += whole;
+  }
+}
+
+ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
+  const auto found = members_.find(name);
+  if (found == members_.end()) throw damaged(path_, fmt::format("{} is missing in it", name));
+  const Member& member = found->second;
+  if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(path_, fmt::format("{} lies outside of it", name));
+  const Record header(bytes_.subspan(member.header_at));
+  const uint64_t begin = member.header_at + kLocalHeader + header.u16(26) + header.u16(28);
+  if (header.u32(0) != kLocalSignature || !fits(bytes_, begin, member.size))
+    throw damaged(path_, fmt::format("{} lies outside of it", name));
+  const Bytes content = bytes_.subspan(begin, member.size);
+  if (member.is_checked) return content;
+  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
+  if (crc != member.crc) throw damaged(path_, fmt::format("{} fails its checksum", name));
+  member.is_checked = true;
+  return content;
+}
+
+std::string ZipArchive::common_folder() const {
+  if (members_.empty()) return "";
+  const std::string& first = members_.begin()->first;
+  const size_t slash = first.find('/');
+  if (slash == std::string::npos) return "";
+  const std::string folder = first.substr(0, slash + 1);
+  const bool common =
+      std::ranges::all_of(members_, [&](const auto& member) { return member.first.starts_with(folder); });
+  return common ? folder : "";
+}
+
+}  // namespace estrain::program

@@ -1,0 +1,46 @@
+#pragma once
+// A zip archive in memory whose members are stored as they are, as PyTorch writes them: nothing is decompressed, a
+// member is a part of the archive's bytes.
+//
+// The archive may be anybody's: every offset and size of the directory and of the members' own headers is checked
+// against the archive's end, and a member's bytes against their CRC-32 when they are asked for. Not known, and refused
+// by name: compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace estrain::program {
+
+class ZipArchive {
+ public:
+  using Bytes = std::span<const std::byte>;
+
+  // `bytes` must outlive the object; `path` is for messages. Throws Fault::corrupt.
+  ZipArchive(Bytes bytes, std::string path);
+
+  const std::string& path() const { return path_; }
+  bool contains(std::string_view name) const { return members_.contains(name); }
+  // Throws Fault::corrupt where there is no such member, or it is damaged.
+  Bytes member(std::string_view name) const;
+  // The folder that all members lie in, with its slash: PyTorch names it after the file. Empty: there is none.
+  std::string common_folder() const;
+
+ private:
+  struct Member {
+    uint64_t header_at;
+    uint64_t size;
+    uint32_t crc;
+    mutable bool is_checked = false;
+  };
+  void read_directory();
+
+  Bytes bytes_;
+  std::string path_;
+  std::map<std::string, Member, std::less<>> members_;
+};
+
+}  // namespace estrain::program

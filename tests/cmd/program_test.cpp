@@ -1,0 +1,201 @@
+// model.name = "program": users' own modules, exported from PyTorch. Their bits know nothing of the placement; what
+// cannot be trained is refused with its reason before anything is written.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "core/checkpoint/checkpoint_file.h"
+#include "core/h5/file.h"
+#include "job.h"
+#include "run_files.h"
+#include "tests/program_file.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Linear, dropout, batch norm, and the mean as the loss.
+std::string job_of(const std::string& program, const std::string& data, const std::string& model = "") {
+  return "job = { name = \"program\", seed = 21, ests = 4 }\n[model]\nname = \"program\"\nfile = \"" + program +
+         "\"\n" + model + "[data]\n" + data +
+         "batch = 8\n[optimizer]\nname = \"sgd\"\nlr = 0.001\nmomentum = 0.5\n[train]\nsteps = 9\neval_every = 4\n";
+}
+
+const std::string kVectors = "format = \"synthetic\"\nshape = [3]\nsamples = 300\n";
+const std::string kManyVectors = "format = \"synthetic\"\nshape = [3]\nsamples = 3000000\n";
+
+struct Files {
+  ScratchFolder folder;
+  std::string program = folder.write("net.pt2", small_program().file());
+  std::string spec = folder.write("job.toml", job_of(program, kVectors));
+};
+
+// Ends with the error, and with nothing left behind.
+Ended refused(const ScratchFolder& folder, const std::string& spec, int code) {
+  const Ended ended = estrain({"train", spec, "--run", folder / "refused"});
+  INFO(ended.shown());
+  CHECK(ended.code == code);
+  CHECK(!fs::exists(folder / "refused/checkpoints/latest"));
+  fs::remove_all(folder / "refused");
+  return ended;
+}
+
+TEST_CASE("a program trains without a trace of the placement") {
+  const Files files;
+  const std::string alone = train_on(files.folder, files.spec, "1");
+  CHECK(metric_steps(alone) == first_steps(9));
+  for (const std::string& devices : {"2", "cpu=1,cpu=3", "4"}) {
+    CAPTURE(devices);
+    CHECK(difference(alone, train_on(files.folder, files.spec, devices)).text == "");
+  }
+}
+
+TEST_CASE("at D2 it gives the same bits on every kind of CPU") {
+  const Files files;
+  const Words d2 = {"--set", "job.determinism=D2"};
+  const std::string alone = train_on(files.folder, files.spec, "1", d2);
+  for (const std::string& devices : {"cpu:sse", "cpu:avx2,cpu:sse"}) {
+    CAPTURE(devices);
+    CHECK(difference(alone, train_on(files.folder, files.spec, devices, d2)).text == "");
+  }
+}
+
+TEST_CASE("it goes on over resizes, a killed worker, a stop and a resume") {
+  const Files files;
+  const std::string spec = files.folder.write("long.toml", job_of(files.program, kManyVectors));
+  const Words for_long = {"--set", "train.steps=100000", "--set", "train.eval_every=never"};
+  Job job(spec, files.folder / "moved", with({"--devices", "1"}, for_long));
+  job.reach(4);
+  for (const std::string devices : {"cpu=1,cpu=3", "4"}) {
+    const Ended resize = job.resize(devices);
+    INFO(resize.shown());
+    REQUIRE(resize.code == 0);
+    job.reach(job.step() + 4);
+  }
+  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
+  job.reach(job.step() + 20);
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
+  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const Words whole = with({"--set", "train.eval_every=never"}, steps);
+  CHECK(difference(job.run(), train_on(files.folder, spec, "1", whole)).text == "");
+}
+
+TEST_CASE("a program that changed is refused at a resume like changed data") {
+  const Files files;
+  const std::string run = train_on(files.folder, files.spec, "1");
+  ProgramParts other = small_program();
+  other.nodes()[1]["inputs"][1]["arg"] = object_of("as_float", 0.25);
+  files.folder.write("net.pt2", other.file());
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=12"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 1);
+  CHECK(resumed.says("the data have changed since the run began"));
+  CHECK(resumed.says("net.pt2"));
+  CHECK(metric_steps(run) == first_steps(9));
+}
+
+std::string array_file(const ScratchFolder& folder, const std::string& input) {
+  const std::string path = folder / (input + ".h5");
+  h5::File file = h5::File::create(path);
+  h5::Group root = file.root();
+  std::vector<float> values(40 * 3);
+  std::vector<uint8_t> classes(40);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 17) / 17;
+  for (size_t i = 0; i < classes.size(); ++i) classes[i] = i % 2;
+  root.create_dataset(input, h5::Type::f32, {40, 3}).write(h5::Type::f32, values.data());
+  root.create_dataset("kind", h5::Type::u8, {40}).write(h5::Type::u8, classes.data());
+  return path;
+}
+
+std::string arrays(const std::string& path) {
+  return "format = \"hdf5\"\npath = \"" + path + "\"\ntest_path = \"" + path + "\"\n";
+}
+
+TEST_CASE("arrays of an HDF5 file go to the inputs of their names; a loss of torch's is taken of the output") {
+  const Files files;
+  ProgramParts logits = small_program();
+  logits.set_output("norm");
+  const std::string program = files.folder.write("logits.pt2", logits.file());
+  const std::string model = "loss = \"cross_entropy\"\nloss_target = \"kind\"\n";
+  const std::string spec =
+      files.folder.write("arrays.toml", job_of(program, arrays(array_file(files.folder, "x")), model));
+  const Ended ended = estrain({"train", spec, "--run", files.folder / "run", "--devices", "2"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(ended.says("test accuracy"));
+  const std::string alone = train_on(files.folder, spec, "1");
+  CHECK(difference(files.folder / "run", alone).text == "");
+}
+
+TEST_CASE("a loss of the program's own is evaluated without an accuracy, which status and records bear") {
+  const Files files;
+  const std::string run = files.folder / "run";
+  const Ended ended = estrain({"train", files.spec, "--run", run});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(ended.says("step 4: test loss"));
+  CHECK_FALSE(ended.says("accuracy"));
+  const Ended status = estrain({"status", run});
+  INFO(status.shown());
+  CHECK(status.code == 0);
+}
+
+TEST_CASE("check tells the operators with the user's source line") {
+  const Files files;
+  const Ended check = estrain({"check", files.spec, "--run", files.folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code == 0);
+  CHECK(check.says("layer (net.py:7)"));
+  CHECK(check.says("aten::native_batch_norm"));
+}
+
+TEST_CASE("programs that cannot be trained are refused with the reason") {
+  const ScratchFolder folder;
+  const auto spec_of = [&](const ProgramParts& parts, const std::string& data = kVectors) {
+    return folder.write("job.toml", job_of(folder.write("net.pt2", parts.file()), data));
+  };
+  ProgramParts old = small_program();
+  old.model["torch_version"] = "2.4.0";
+  CHECK(refused(folder, spec_of(old), 1).says("exported by torch 2.4.0; this estrain is built on LibTorch 2.11"));
+
+  ProgramParts nan = small_program();
+  nan.files["data/weights/weight_1"] = raw<float>({1, std::numeric_limits<float>::quiet_NaN()});
+  CHECK(refused(folder, spec_of(nan), 1).says("parameter layer.bias holds nan"));
+
+  ProgramParts eval = small_program();
+  eval.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+  eval.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  CHECK(refused(folder, spec_of(eval), 2).says("exported in eval() mode"));
+
+  const std::string four = "format = \"synthetic\"\nshape = [4]\nsamples = 300\n";
+  CHECK(refused(folder, spec_of(small_program(), four), 2).says("is [s0, 3], a sample of the data is [batch, 4]"));
+  CHECK(refused(folder, spec_of(small_program(), arrays(array_file(folder, "z"))), 1)
+            .says("has no dataset x, which the program takes; there are: z, kind"));
+
+  const std::string whole = small_program().file();
+  folder.write("net.pt2", whole.substr(0, whole.size() / 2));
+  CHECK(refused(folder, folder / "job.toml", 1).says("no sound zip archive"));
+  fs::remove(folder / "net.pt2");
+  CHECK(refused(folder, folder / "job.toml", 1).says("net.pt2"));
+}
+
+TEST_CASE("check tells what is wrong with a program, and goes on with the rest") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", job_of(folder.write("net.pt2", "no zip at all"), kVectors));
+  const Ended check = estrain({"check", spec, "--run", folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code != 0);
+  CHECK(check.says("no sound zip archive"));
+  CHECK(check.says("put the program right first"));
+  CHECK(check.says("shared memory"));
+}
+
+}  // namespace
+}  // namespace estrain::testing

@@ -1,0 +1,88 @@
+#include "core/program/zip.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/error_of.h"
+#include "tests/zip_file.h"
+
+namespace estrain::program {
+namespace {
+
+using testing::zip_of;
+
+ZipArchive::Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string text_of(ZipArchive::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// Where `from` stands once, `to` of the same length stands after.
+std::string changed(std::string bytes, size_t at, char to) {
+  bytes.at(at) = to;
+  return bytes;
+}
+
+std::string complaint(const std::string& bytes) {
+  return error_of([&] {
+           const ZipArchive archive(bytes_of(bytes), "a.pt2");
+           for (const char* name : {"a/one", "a/two"}) archive.member(name);
+         })
+      .message();
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+const std::string sound = zip_of({{"a/one", "first"}, {"a/two", std::string(3000, 'x')}});
+
+TEST_CASE("members are read as they are, and their common folder is found") {
+  const ZipArchive archive(bytes_of(sound), "a.pt2");
+  CHECK(text_of(archive.member("a/one")) == "first");
+  CHECK(archive.member("a/two").size() == 3000);
+  CHECK(archive.common_folder() == "a/");
+  CHECK_FALSE(archive.contains("one"));
+  const std::string other = zip_of({{"a/one", ""}, {"b/two", ""}});
+  CHECK(ZipArchive(bytes_of(other), "b").common_folder().empty());
+  CHECK(ZipArchive(bytes_of(other), "b").member("a/one").empty());
+}
+
+TEST_CASE("an archive that is cut short anywhere is refused") {
+  for (size_t size = 0; size < sound.size(); ++size) {
+    CAPTURE(size);
+    const std::string cut = sound.substr(0, size);
+    CHECK(error_of([&] { ZipArchive(bytes_of(cut), "a.pt2"); }).fault() == Fault::corrupt);
+  }
+}
+
+TEST_CASE("a changed byte of a member, of its place or of the directory is an error") {
+  CHECK(contains(complaint(changed(sound, sound.find("first"), 'F')), "a/one fails its checksum"));
+  CHECK(contains(complaint(changed(sound, 0, 'X')), "a/one lies outside"));
+  const size_t entry = sound.find("PK\x01\x02");
+  CHECK(contains(complaint(changed(sound, entry + 10, 8)), "compressed or encrypted"));
+  CHECK(contains(complaint(changed(sound, entry + 8, 1)), "compressed or encrypted"));
+  CHECK(contains(complaint(changed(sound, entry, 'X')), "entry 0 of its directory is none"));
+  CHECK(contains(complaint(changed(sound, entry + 20, 4)), "another size"));
+  CHECK(contains(complaint(changed(sound, entry + 45, 1)), "a/one lies outside"));
+  CHECK(contains(complaint(changed(sound, sound.size() - 3, 1)), "directory lies outside"));
+}
+
+TEST_CASE("a member that stands there twice, or not at all, is an error") {
+  CHECK(contains(complaint(zip_of({{"a/one", "x"}, {"a/one", "y"}})), "stands in its directory twice"));
+  CHECK(contains(complaint(zip_of({{"a/one", "x"}})), "a/two is missing"));
+}
+
+TEST_CASE("no single changed byte does more than change a message or a name") {
+  for (size_t at = 0; at < sound.size(); at += at < 60 || at > 2990 ? 1 : 97) {
+    for (const int flip : {1, 128, 255}) {
+      std::string bytes = sound;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      try {
+        const ZipArchive archive(bytes_of(bytes), "a.pt2");
+        for (const char* name : {"a/one", "a/two"})
+          if (archive.contains(name)) archive.member(name);
+      } catch (const Error& error) {
+        CHECK(error.fault() == Fault::corrupt);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::program
