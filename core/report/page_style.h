@@ -6,7 +6,7 @@ namespace estrain::report {
 
 constexpr const char* kStyle = R"css(
 :root{--paper:#fff;--ink:#1b1f24;--soft:#5b6470;--rule:#d5dae0;--panel:#f5f7f9;--bad:#b3261e;--good:#186a3b;--warn:#8a5300;
---link:#0a58ca;--k0:#0072b2;--k1:#d55e00;--k2:#009e73;--k3:#cc79a7;--k4:#9a7d0a;--k5:#56b4e9;--k6:#7b4fa3;--k7:#6c757d}
+--link:#0a58ca;--k0:#0072b2;--k1:#b84f00;--k2:#007f5f;--k3:#b0497f;--k4:#7d6608;--k5:#8c564b;--k6:#7b4fa3;--k7:#5f6770}
 @media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--soft:#a3acb8;--rule:#3a414a;--panel:#1d2127;
 --bad:#ff8a80;--good:#7bd69b;--warn:#ffc36b;--link:#8ab8ff;--k0:#4aa8e0;--k1:#ff8c42;--k2:#35c99a;--k3:#e8a3c8;--k4:#e3c84a;
 --k5:#8fd0f5;--k6:#b694dd;--k7:#a9b1ba}}

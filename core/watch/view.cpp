@@ -198,7 +198,9 @@ class Lines {
     line.add(bar(0, std::min(from, cells), look_.blocks), Style::dim)
         .add(bar(to - from, to - from, look_.blocks), Style::bar)
         .add(bar(0, cells - std::min(to, cells), look_.blocks), Style::dim);
-    line.add(end > begin ? fmt::format("  ESTs {} to {}", begin, end - 1) : "  no ESTs");
+    line.add(end <= begin       ? "  no ESTs"
+             : end == begin + 1 ? fmt::format("  EST {}", begin)
+                                : fmt::format("  ESTs {} to {}", begin, end - 1));
     if (const auto seconds = number_in(worker, "seconds_per_mini_batch"))
       line.add(fmt::format("  {:.3g} ms a mini-batch", 1000 * *seconds));
     if (const auto factor = number_in(object_in(worker, "slow"), "factor"))

@@ -78,7 +78,8 @@ TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
       CAPTURE(rows);
       CHECK(lines.size() <= rows);
       for (const std::string& line : lines) CHECK(width(line) <= columns);
-      if (rows >= 13 && columns >= 20) CHECK(joined(lines).find("\033[31mf") != std::string::npos);  // events have their part
+      if (rows >= 13 && columns >= 20)
+        CHECK(joined(lines).find("\033[31mf") != std::string::npos);  // events have their part
     }
   }
 }
@@ -104,6 +105,14 @@ TEST_CASE("names and messages do not command the terminal") {
   CHECK(text.find('\r') == std::string::npos);
   CHECK(text.find('\xC2') == std::string::npos);
   CHECK(text.find("a?]0;owned??[2Jb?31m") != std::string::npos);
+}
+
+TEST_CASE("one EST is not called several") {
+  View view = training_view();
+  view.status["workers"] = parse_json(R"([{"device":"cpu","ests":[3,4]},{"device":"cpu","ests":[4,4]}])", "test");
+  const std::string text = joined(lines_of(view, {80, 24, false, false}));
+  CHECK(text.find("  EST 3\n") != std::string::npos);
+  CHECK(text.find("  no ESTs\n") != std::string::npos);
 }
 
 TEST_CASE("a run without a launcher, and one that says nothing") {
