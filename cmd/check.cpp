@@ -128,9 +128,16 @@ class Check {
     if (scan_.stored_shape.empty()) return std::nullopt;
     spec::JobSpec job = job_.spec;
     spec::DataSection& data = job.data;
+    const bool photos = data.format == spec::DataFormat::images || data.format == spec::DataFormat::webdataset;
     data.format = spec::DataFormat::synthetic;
     data.path = data.images = data.labels = data.test_images = data.test_labels = data.test_path = "";
     data.shape = scan_.stored_shape;
+    if (photos) {  // their shape is already what the model sees
+      data.resize.clear();
+      data.crop.clear();
+      data.scale.clear();
+      data.ratio = spec::DataSection{}.ratio;
+    }
     data.samples = std::max(scan_.train_samples, job.job.ests * data.batch);
     if (!job.model.classes && scan_.classes > 0) job.model.classes = scan_.classes;
     return job;

@@ -16,9 +16,12 @@ void add_offer(CLI::App& app, Action& chosen);
 void add_reclaim(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_stop(CLI::App& app, Action& chosen);
+void add_report(CLI::App& app, Action& chosen);
 void add_verify(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);
+void add_simulate(CLI::App& app, Action& chosen);
+void add_export(CLI::App& app, Action& chosen);
 void add_probe(CLI::App& app, Action& chosen);   // hidden: tries one mini-batch
 void add_worker(CLI::App& app, Action& chosen);  // hidden: a worker process
 void add_scribe(CLI::App& app, Action& chosen);  // hidden: the scribe process

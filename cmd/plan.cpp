@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/burst_plan.h"
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/child_process.h"
@@ -37,7 +38,7 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   std::vector<int64_t> threads;
   double seconds = 3;
-  bool json = false, allow_mixed = false;
+  bool json = false, allow_mixed = false, burst = false;
 };
 
 void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
@@ -437,7 +438,26 @@ void add_plan(CLI::App& app, Action& chosen) {
       ->check(seconds_from(0.001));
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
   verb->add_flag("--json", arguments->json, "Print as JSON");
-  verb->callback([arguments, &chosen] { chosen = [arguments] { return Planning(*arguments).run(); }; });
+  auto burst = std::make_shared<BurstPlanArguments>();
+  CLI::Option* is_burst = verb->add_flag("--burst", arguments->burst, "Plan the number of devices for each layer, from a table");
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return verb->add_option(name, value, help)->needs(is_burst);
+  };
+  add("--table", burst->table, "For --burst: measured layers (.csv or .csv.gz)")->check(not_empty());
+  add("--model", burst->model, "For --burst: of a table with several, NAME or NAME/SET")->check(not_empty());
+  add("--limit", burst->limit, "For --burst: device-seconds of a layer over those on one device, at most (default 2)");
+  add("--global-batch", burst->batch, "For --burst: samples of a step (default 32)")->check(CLI::Range(1, 1 << 30));
+  add("--gpus", burst->devices, "For --burst: devices at most (default 8)")->check(CLI::Range(1, 1 << 20));
+  add("--bandwidth", burst->bandwidth, "For --burst: GB/s of a device (default 266)")->check(CLI::PositiveNumber);
+  add("--delay", burst->delay, "For --burst: microseconds (default 40)")->check(CLI::NonNegativeNumber);
+  verb->callback([arguments, burst, &chosen] {
+    burst->json = arguments->json;
+    if (arguments->burst) {
+      chosen = [burst] { return run_burst_plan(*burst); };
+    } else {
+      chosen = [arguments] { return Planning(*arguments).run(); };
+    }
+  });
 }
 
 }  // namespace estrain::cmd

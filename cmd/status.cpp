@@ -3,16 +3,19 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/validators.h"
 #include "core/base/json_text.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/run_status.h"
+#include "core/watch/watch.h"
 
 namespace estrain::cmd {
 namespace {
 
 struct StatusArguments {
   std::string run;
-  bool json = false;
+  bool json = false, watch = false;
+  double every = 1;
 };
 
 // One run that cannot be asked does not keep the others from being told.
@@ -39,7 +42,14 @@ int status_of_all(bool as_json) {
   return 0;
 }
 
+int watch(const StatusArguments& arguments) {
+  if (arguments.run.empty()) throw Error(Fault::usage, "--watch needs the run directory to watch");
+  watch::watch_run(arguments.run, arguments.every);
+  return 0;
+}
+
 int status(const StatusArguments& arguments) {
+  if (arguments.watch) return watch(arguments);
   if (arguments.run.empty()) return status_of_all(arguments.json);
   const Json one = launch::run_status(arguments.run);
   fmt::print("{}", arguments.json ? json_text(one) + "\n" : launch::format_status(one));
@@ -52,7 +62,14 @@ void add_status(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("status", "What runs, on what, how fast, how long still");
   auto arguments = std::make_shared<StatusArguments>();
   verb->add_option("RUN", arguments->run, "Run directory (default: all in ./runs)");
-  verb->add_flag("--json", arguments->json, "Print as JSON");
+  CLI::Option* json = verb->add_flag("--json", arguments->json, "Print as JSON");
+  CLI::Option* watch = verb->add_flag("--watch", arguments->watch,
+                                      "Redraw it on the terminal until the run ends, or q or Ctrl-C is pressed");
+  watch->excludes(json);
+  verb->add_option("--every", arguments->every, "With --watch: seconds between looks")
+      ->check(seconds_from(0.05))
+      ->capture_default_str()
+      ->needs(watch);
   verb->callback([arguments, &chosen] { chosen = [arguments] { return status(*arguments); }; });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What becomes of gradients on a device beside the CPU: folding (sum.h), optimizer updates (optimizer.h) and digests
 // (digest.h), in the device's memory, put into a queue. Bits are the CPU's; for the optimizers those of Isa::avx2 and
-// Isa::avx512 with Adam::square_roots null, hence D2's on any instruction set. kernels/cuda/kernels.h has CUDA's.
+// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. kernels/cuda/kernels.h has CUDA's.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ namespace estrain::kernels {
 // Additions are of integers, whose order leaves no trace.
 struct UpdateDigest {
   unsigned long long parameter = 0;
-  unsigned long long slots[2] = {0, 0};
+  unsigned long long slots[most_slots] = {};
   int not_finite = 0;
   int unused = 0;
 };
@@ -29,8 +29,8 @@ struct UpdatePiece {
   const float* gradient = nullptr;
   const float* parameter = nullptr;
   float* new_parameter = nullptr;
-  const float* slots[2] = {nullptr, nullptr};
-  float* new_slots[2] = {nullptr, nullptr};
+  const float* slots[most_slots] = {};
+  float* new_slots[most_slots] = {};
   UpdateDigest* digest = nullptr;
 };
 
@@ -55,14 +55,29 @@ struct FoldPiece {
   size_t offset = 0, n = 0;
 };
 
+// One function for each optimizer, by the type of its settings.
+template <typename Settings>
+struct DeviceUpdateLoop {
+  // gradient_factor: what all gradients are multiplied by first, in the device's memory (null: 1).
+  void (*update)(const Settings& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
+                 const DeviceQueue& queue) = nullptr;
+};
+template <typename List>
+struct DeviceUpdateLoops;
+template <typename... Settings>
+struct DeviceUpdateLoops<OptimizerList<Settings...>> : DeviceUpdateLoop<Settings>... {};
+
 // Pieces lie in host memory, what they point at in the device's; so many of them as fit in a launch share one: most
 // parameters of a network are small, and a launch takes as long as many elements do.
 struct DeviceUpdates {
-  // gradient_factor: what all gradients are multiplied by first, in the device's memory (null: 1).
-  void (*sgd)(const Sgd& sgd, std::span<const UpdatePiece> pieces, const float* gradient_factor,
-              const DeviceQueue& queue) = nullptr;
-  void (*adam)(const Adam& adam, std::span<const UpdatePiece> pieces, const float* gradient_factor,
-               const DeviceQueue& queue) = nullptr;
+  DeviceUpdateLoops<Optimizers> optimizers;
+
+  template <typename Settings>
+  void update(const Settings& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
+              const DeviceQueue& queue) const {
+    const DeviceUpdateLoop<Settings>& loop = optimizers;
+    loop.update(settings, pieces, gradient_factor, queue);
+  }
 
   void (*digest)(std::span<const DigestPiece> pieces, const DeviceQueue& queue) = nullptr;
 

@@ -3,6 +3,7 @@
 
 #include "kernels/loops.h"
 #include "kernels/optimizer_rules.h"
+#include "kernels/variants.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
@@ -37,31 +38,34 @@ static inline bool is_clean(Evidence evidence) {
   return all == 0;
 }
 
-// Applies rule(parameter, gradient, momentum buffer) to a piece, in place on registers, and digests what it writes.
-// Nothing but a new parameter is asked whether it is finite: a gradient or a momentum buffer that is not leaves none.
-template <bool has_buffer, bool past_caches, typename Rule>
-static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
-  const Floats factor = broadcast(gradient_factor);
+// Applies a rule without square roots to a piece, in place on registers, and digests what it writes. Nothing but a new
+// parameter is asked whether it is finite: a gradient or a slot that is not leaves none.
+template <bool past_caches, typename Rule>
+static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piece) {
+  const Floats factor = broadcast(piece.gradient_factor);
   OptimizerDigest digest = {};
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
-    Words parameter_words = no_words(), buffer_words = no_words();
+    Words words[1 + Rule::slots];
+    for (Words& some : words) some = no_words();
     Evidence found = {};
     for_vectors(begin, end, [&](size_t i, auto part) {
       Floats parameter = part.read(piece.parameter + i);
       const Floats gradient = part.read(piece.gradient + i) * factor;
-      Floats buffer = has_buffer ? part.read(piece.slots[0] + i) : Floats{};
-      rule(parameter, gradient, buffer);
+      Floats slots[most_slots];
+      for (int s = 0; s < Rule::slots; ++s) slots[s] = part.read(piece.slots[s] + i);
+      rule.update(parameter, gradient, slots);
       put<past_caches>(part, piece.new_parameter + i, parameter);
       const Floats written = part.keep(parameter);
       found = with(found, written);
-      parameter_words = add_weighted(parameter_words, written, table + (i - begin));
-      if (!has_buffer) return;
-      put<past_caches>(part, piece.new_slots[0] + i, buffer);
-      buffer_words = add_weighted(buffer_words, part.keep(buffer), table + (i - begin));
+      words[0] = add_weighted(words[0], written, table + (i - begin));
+      for (int s = 0; s < Rule::slots; ++s) {
+        put<past_caches>(part, piece.new_slots[s] + i, slots[s]);
+        words[1 + s] = add_weighted(words[1 + s], part.keep(slots[s]), table + (i - begin));
+      }
     });
-    digest.parameter += total(parameter_words) * key;
-    digest.slots[0] += total(buffer_words) * key;
+    digest.parameter += total(words[0]) * key;
+    for (int s = 0; s < Rule::slots; ++s) digest.slots[s] += total(words[1 + s]) * key;
     evidence |= found;
   });
   digest.finite = is_clean(evidence);
@@ -69,67 +73,89 @@ static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_
   return digest;
 }
 
-template <bool has_buffer, typename Rule>
-static inline OptimizerDigest sweep(const OptimizerPiece& piece, float gradient_factor, Rule rule) {
-  return may_stream(piece) ? sweep<has_buffer, true>(piece, gradient_factor, rule)
-                           : sweep<has_buffer, false>(piece, gradient_factor, rule);
-}
-
-static OptimizerDigest sgd(const SgdScalars& scalars, const OptimizerPiece& piece) {
-  const SgdRule rule(scalars);
-  const auto plain = [=](Floats& parameter, Floats gradient, Floats&) { rule.plain(parameter, gradient); };
-  const auto with_momentum = [=](Floats& parameter, Floats gradient, Floats& buffer) {
-    rule.with_momentum(parameter, gradient, buffer);
-  };
-  return scalars.has_momentum ? sweep<true>(piece, scalars.gradient_factor, with_momentum)
-                              : sweep<false>(piece, scalars.gradient_factor, plain);
+// The square roots where the settings name no others.
+static void square_roots(float* roots, const float* values, size_t n) {
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
 }
 
 // Three passes over one block of the digest at a time, which stays in the first-level cache between them: the square
-// roots in the middle may be another library's. A gradient that is not finite leaves no second moment that is.
-static OptimizerDigest adam(const AdamScalars& scalars, const OptimizerPiece& piece) {
-  const AdamScalars k = scalars;
-  const AdamRule rule(k);
-  const Floats factor = broadcast(k.gradient_factor);
+// roots in the middle may be another library's.
+template <typename Rule>
+static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
+  const Floats factor = broadcast(piece.gradient_factor);
   OptimizerDigest digest = {};
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    constexpr bool own_radicands = Rule::root_of_slot < 0;
+    alignas(64) float roots[digest_block];  // with radicands of their own: first those
+    if (own_radicands) roots[0] = 0;
     Evidence found = {};
-    Words words[3] = {no_words(), no_words(), no_words()};
-    for_vectors(begin, end, [&](size_t i, auto part) {
-      Floats gradient = part.read(piece.gradient + i) * factor;
-      if (rule.pull) gradient = rule.pulled(gradient, part.read(piece.parameter + i));
-      Floats average = part.read(piece.slots[0] + i), square = part.read(piece.slots[1] + i);
-      rule.moments(gradient, average, square);
-      part.write(piece.new_slots[0] + i, average);
-      part.write(piece.new_slots[1] + i, square);
-      words[1] = add_weighted(words[1], part.keep(average), table + (i - begin));
-      const Floats written = part.keep(square);
+    Words words[1 + Rule::slots];
+    for (Words& some : words) some = no_words();
+    const auto write_slot = [&](size_t i, auto part, int s, Floats value) {
+      part.write(piece.new_slots[s] + i, value);
+      const Floats written = part.keep(value);
       found = with(found, written);
-      words[2] = add_weighted(words[2], written, table + (i - begin));
-    });
-    alignas(64) float roots[digest_block];
-    k.square_roots(roots, piece.new_slots[1] + begin, end - begin);
+      words[1 + s] = add_weighted(words[1 + s], written, table + (i - begin));
+    };
+    // The old parameter is not read twice for nothing: that alone would cost a tenth of the time.
+    const auto gradient_at = [&](size_t i, auto part) {
+      const Floats gradient = part.read(piece.gradient + i) * factor;
+      return rule.decays() ? rule.decayed(gradient, part.read(piece.parameter + i)) : gradient;
+    };
     for_vectors(begin, end, [&](size_t i, auto part) {
-      const Floats parameter =
-          rule.moved(part.read(piece.parameter + i), part.read(piece.new_slots[0] + i), part.read(roots + (i - begin)));
+      Floats slots[most_slots];
+      for (int s = 0; s < Rule::slots; ++s) slots[s] = part.read(piece.slots[s] + i);
+      const Floats gradient = gradient_at(i, part);
+      const Floats radicand = rule.radicand(gradient, slots);
+      if (own_radicands) part.write(roots + (i - begin), radicand);
+      for (int s = 0; s < Rule::slots; ++s) {
+        if (!Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+      }
+    });
+    if constexpr (own_radicands) {
+      take_roots(roots, roots, end - begin);
+    } else {
+      take_roots(roots, piece.new_slots[Rule::root_of_slot] + begin, end - begin);
+    }
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats parameter = part.read(piece.parameter + i), slots[most_slots];
+      const Floats gradient = gradient_at(i, part);
+      for (int s = 0; s < Rule::slots; ++s)
+        slots[s] = part.read((Rule::is_late(s) ? piece.slots[s] : piece.new_slots[s]) + i);
+      rule.move(parameter, gradient, slots, part.read(roots + (i - begin)));
+      for (int s = 0; s < Rule::slots; ++s) {
+        if (Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+      }
       part.write(piece.new_parameter + i, parameter);
       const Floats written = part.keep(parameter);
       found = with(found, written);
       words[0] = add_weighted(words[0], written, table + (i - begin));
     });
     digest.parameter += total(words[0]) * key;
-    digest.slots[0] += total(words[1]) * key;
-    digest.slots[1] += total(words[2]) * key;
+    for (int s = 0; s < Rule::slots; ++s) digest.slots[s] += total(words[1 + s]) * key;
     evidence |= found;
   });
   digest.finite = is_clean(evidence);
   return digest;
 }
 
-// The default of Adam::square_roots.
-static void square_roots(float* roots, const float* values, size_t n) {
-  for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
+template <typename Settings>
+static OptimizerDigest update_piece(const Settings& settings, const OptimizerPiece& piece) {
+  return with_rule(settings, [&]<typename Rule>(const Rule& rule) {
+    if constexpr (Rule::takes_root) {
+      const SquareRoots given = settings.rounding.square_roots;
+      return sweep_with_roots(rule, given ? given : square_roots, piece);
+    } else {
+      return may_stream(piece) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
+    }
+  });
+}
+
+// For Variant::optimizers.
+template <typename... Settings>
+static constexpr UpdateLoops<OptimizerList<Settings...>> loops_of(OptimizerList<Settings...>) {
+  return {{update_piece<Settings>}...};
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

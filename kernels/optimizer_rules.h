@@ -2,72 +2,249 @@
 // What an update does to one element of a parameter and its slots: for the CPU's loops (loops_optimizer.h) and CUDA
 // alike. Floats is a vector of the instruction set that includes this, or one float; multiply_add() is that instruction
 // set's.
+//
+// A rule is made from its optimizer's settings: combined as doubles and rounded to float once, the way PyTorch's
+// scalars are. It has
+//   slots               how many arrays it keeps
+//   reads_slots()       whether what they hold already matters
+//   takes_root          whether it takes the square root of something, which may be another library's work
+// and without a root
+//   update(parameter, gradient, slots)
+// or with one, in this order, for which update_element() is short:
+//   decayed(gradient, parameter)              the gradient with its weight decay, where it decays()
+//   radicand(gradient, slots)                 writes all slots but those that is_late(slot); what it returns is slot
+//                                             root_of_slot, where that is not -1
+//   move(parameter, gradient, slots, root)    writes the parameter and the late slots
+// with_rule(settings, body) calls body(rule) with the rule for these settings.
 
 #include "kernels/host_device.h"
-#include "kernels/variants.h"
+#include "kernels/optimizer.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-struct SgdRule {
-  Floats minus_lr, momentum, one_minus_dampening, weight_decay;
-  bool has_weight_decay, nesterov, first;
+static inline float rounded(double x) { return static_cast<float>(x); }
 
-  ESTRAIN_HOST_DEVICE explicit inline SgdRule(const SgdScalars& k)
-      : minus_lr(broadcast(k.minus_lr)),
-        momentum(broadcast(k.momentum)),
-        one_minus_dampening(broadcast(k.one_minus_dampening)),
-        weight_decay(broadcast(k.weight_decay)),
-        has_weight_decay(k.has_weight_decay),
-        nesterov(k.nesterov),
-        first(k.first) {}
+// gradient + weight_decay * parameter, where there is a decay.
+struct WeightDecay {
+  Floats factor;
+  bool is_there;
 
-  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats parameter, Floats gradient) const {
-    return has_weight_decay ? multiply_add(weight_decay, parameter, gradient) : gradient;
-  }
-  ESTRAIN_HOST_DEVICE inline void plain(Floats& parameter, Floats gradient) const {
-    parameter = multiply_add(minus_lr, decayed(parameter, gradient), parameter);
-  }
-  ESTRAIN_HOST_DEVICE inline void with_momentum(Floats& parameter, Floats gradient, Floats& buffer) const {
-    const Floats d = decayed(parameter, gradient);
-    buffer = first ? d : multiply_add(one_minus_dampening, d, buffer * momentum);
-    parameter = multiply_add(minus_lr, nesterov ? multiply_add(momentum, buffer, d) : buffer, parameter);
+  explicit inline WeightDecay(double weight_decay)
+      : factor(broadcast(rounded(weight_decay))), is_there(weight_decay != 0) {}
+
+  ESTRAIN_HOST_DEVICE inline Floats operator()(Floats gradient, Floats parameter) const {
+    return is_there ? multiply_add(factor, parameter, gradient) : gradient;
   }
 };
 
-struct AdamRule {
-  Floats lerp_weight, beta2, one_minus_beta2, root_correction, eps, minus_step_size, weight_decay, decay_factor;
-  bool near_start, shrink, pull;  // lerp starts from the nearer end
+// lerp_(): average + weight * (value - average), from the nearer end.
+struct Lerp {
+  Floats weight;
+  bool near_start;
+
+  explicit inline Lerp(double w)
+      : weight(broadcast(rounded(w) < 0.5f ? rounded(w) : rounded(w) - 1)), near_start(rounded(w) < 0.5f) {}
+
+  ESTRAIN_HOST_DEVICE inline Floats operator()(Floats average, Floats value) const {
+    return multiply_add(weight, value - average, near_start ? average : value);
+  }
+};
+
+// addcmul_() and addcdiv_(): which of their two products is fused with the sum, or neither.
+struct Fusing {
   bool as_on_cuda;
 
-  ESTRAIN_HOST_DEVICE explicit inline AdamRule(const AdamScalars& k)
-      : lerp_weight(broadcast(k.lerp_weight < 0.5f ? k.lerp_weight : k.lerp_weight - 1)),
-        beta2(broadcast(k.beta2)),
-        one_minus_beta2(broadcast(k.one_minus_beta2)),
-        root_correction(broadcast(k.root_correction)),
-        eps(broadcast(k.eps)),
-        minus_step_size(broadcast(k.minus_step_size)),
-        weight_decay(broadcast(k.weight_decay)),
-        decay_factor(broadcast(k.decay_factor)),
-        near_start(k.lerp_weight < 0.5f),
-        shrink(k.has_weight_decay && k.decoupled),
-        pull(k.has_weight_decay && !k.decoupled),
-        as_on_cuda(k.as_on_cuda) {}
-
-  ESTRAIN_HOST_DEVICE inline Floats pulled(Floats gradient, Floats parameter) const {
-    return multiply_add(weight_decay, parameter, gradient);
+  // sum + scale * a * b
+  ESTRAIN_HOST_DEVICE inline Floats product(Floats sum, Floats scale, Floats a, Floats b) const {
+    if (as_on_cuda) return multiply_add(scale, a * b, sum);
+    return multiply_add(scale * a, b, sum);
   }
-  ESTRAIN_HOST_DEVICE inline void moments(Floats gradient, Floats& average, Floats& square) const {
-    average = multiply_add(lerp_weight, gradient - average, near_start ? average : gradient);
-    square = as_on_cuda ? multiply_add(one_minus_beta2, gradient * gradient, square * beta2)
-                        : multiply_add(one_minus_beta2 * gradient, gradient, square * beta2);
-  }
-  // `root`: of the new square.
-  ESTRAIN_HOST_DEVICE inline Floats moved(Floats parameter, Floats average, Floats root) const {
-    if (shrink) parameter = parameter * decay_factor;
-    const Floats denominator = root / root_correction + eps;
-    if (as_on_cuda) return multiply_add(minus_step_size, average / denominator, parameter);
-    return parameter + (minus_step_size * average) / denominator;
+  // sum + scale * a / b
+  ESTRAIN_HOST_DEVICE inline Floats quotient(Floats sum, Floats scale, Floats a, Floats b) const {
+    if (as_on_cuda) return multiply_add(scale, a / b, sum);
+    return sum + (scale * a) / b;
   }
 };
+
+template <bool has_momentum>
+struct SgdRule {
+  static constexpr int slots = has_momentum ? 1 : 0;
+  static constexpr bool takes_root = false;
+  Floats minus_lr, momentum, one_minus_dampening;
+  WeightDecay decay;
+  bool nesterov, first;
+
+  ESTRAIN_HOST_DEVICE inline bool reads_slots() const { return !first; }
+
+  explicit inline SgdRule(const Sgd& o)
+      : minus_lr(broadcast(rounded(-o.lr))),
+        momentum(broadcast(rounded(o.momentum))),
+        one_minus_dampening(broadcast(rounded(1 - o.dampening))),
+        decay(o.weight_decay),
+        nesterov(o.nesterov),
+        first(o.first) {}
+
+  ESTRAIN_HOST_DEVICE inline void update(Floats& parameter, Floats gradient, Floats* slot) const {
+    Floats d = decay(gradient, parameter);
+    if constexpr (has_momentum) {
+      slot[0] = first ? d : multiply_add(one_minus_dampening, d, slot[0] * momentum);
+      d = nesterov ? multiply_add(momentum, slot[0], d) : slot[0];
+    }
+    parameter = multiply_add(minus_lr, d, parameter);
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Sgd& o, Body body) {
+  return o.momentum != 0 ? body(SgdRule<true>(o)) : body(SgdRule<false>(o));
+}
+
+struct AdamRule {
+  static constexpr int slots = 2;
+  static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = 1;
+  Lerp lerp;
+  Floats beta2, one_minus_beta2, root_correction, eps, minus_step_size, decay_factor;
+  WeightDecay pull;
+  Fusing fusing;
+  bool shrink;
+
+  explicit inline AdamRule(const Adam& o)
+      : lerp(1 - o.beta1),
+        beta2(broadcast(rounded(o.beta2))),
+        one_minus_beta2(broadcast(rounded(1 - o.beta2))),
+        root_correction(broadcast(rounded(__builtin_pow(correction(o.beta2, o.step), 0.5)))),
+        eps(broadcast(rounded(o.eps))),
+        minus_step_size(broadcast(rounded(-(o.lr / correction(o.beta1, o.step))))),
+        decay_factor(broadcast(rounded(1 - o.lr * o.weight_decay))),
+        pull(o.decoupled ? 0 : o.weight_decay),
+        fusing{o.rounding.as_on_cuda},
+        shrink(o.weight_decay != 0 && o.decoupled) {}
+
+  static inline double correction(double beta, int64_t step) {
+    return 1 - __builtin_pow(beta, static_cast<double>(step));
+  }
+  ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
+  ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return pull.is_there; }
+  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
+    return pull(gradient, parameter);
+  }
+  ESTRAIN_HOST_DEVICE inline Floats radicand(Floats gradient, Floats* slot) const {
+    slot[0] = lerp(slot[0], gradient);
+    slot[1] = fusing.product(slot[1] * beta2, one_minus_beta2, gradient, gradient);
+    return slot[1];
+  }
+  ESTRAIN_HOST_DEVICE inline void move(Floats& parameter, Floats, Floats* slot, Floats root) const {
+    if (shrink) parameter = parameter * decay_factor;
+    parameter = fusing.quotient(parameter, minus_step_size, slot[0], root / root_correction + eps);
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Adam& o, Body body) {
+  return body(AdamRule(o));
+}
+
+template <bool has_momentum, bool centered>
+struct RmspropRule {
+  static constexpr int slots = 1 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
+  static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = centered ? -1 : 0;
+  Floats alpha, one_minus_alpha, eps, momentum, minus_lr, one, minus_one;
+  Lerp lerp;
+  WeightDecay decay;
+  Fusing fusing;
+
+  explicit inline RmspropRule(const Rmsprop& o)
+      : alpha(broadcast(rounded(o.alpha))),
+        one_minus_alpha(broadcast(rounded(1 - o.alpha))),
+        eps(broadcast(rounded(o.eps))),
+        momentum(broadcast(rounded(o.momentum))),
+        minus_lr(broadcast(rounded(-o.lr))),
+        one(broadcast(1)),
+        minus_one(broadcast(-1)),
+        lerp(1 - o.alpha),
+        decay(o.weight_decay),
+        fusing{o.rounding.as_on_cuda} {}
+
+  ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
+  ESTRAIN_HOST_DEVICE static constexpr bool is_late(int slot) { return has_momentum && slot == 1; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return decay.is_there; }
+  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
+    return decay(gradient, parameter);
+  }
+  ESTRAIN_HOST_DEVICE inline Floats radicand(Floats gradient, Floats* slot) const {
+    slot[0] = fusing.product(slot[0] * alpha, one_minus_alpha, gradient, gradient);
+    if constexpr (!centered) return slot[0];
+    Floats& average = slot[slots - 1];
+    average = lerp(average, gradient);
+    return fusing.product(slot[0], minus_one, average, average);
+  }
+  ESTRAIN_HOST_DEVICE inline void move(Floats& parameter, Floats gradient, Floats* slot, Floats root) const {
+    const Floats denominator = root + eps;
+    if constexpr (has_momentum) {
+      slot[1] = fusing.quotient(slot[1] * momentum, one, gradient, denominator);
+      parameter = multiply_add(minus_lr, slot[1], parameter);
+    } else {
+      parameter = fusing.quotient(parameter, minus_lr, gradient, denominator);
+    }
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Rmsprop& o, Body body) {
+  if (o.momentum > 0) return o.centered ? body(RmspropRule<true, true>(o)) : body(RmspropRule<true, false>(o));
+  return o.centered ? body(RmspropRule<false, true>(o)) : body(RmspropRule<false, false>(o));
+}
+
+struct AdagradRule {
+  static constexpr int slots = 1;
+  static constexpr bool takes_root = true;
+  static constexpr int root_of_slot = 0;
+  Floats minus_rate, eps, start, one;
+  WeightDecay decay;
+  Fusing fusing;
+  bool first;
+
+  explicit inline AdagradRule(const Adagrad& o)
+      : minus_rate(broadcast(rounded(-(o.lr / (1 + static_cast<double>(o.step - 1) * o.lr_decay))))),
+        eps(broadcast(rounded(o.eps))),
+        start(broadcast(rounded(o.initial_accumulator_value))),
+        one(broadcast(1)),
+        decay(o.weight_decay),
+        fusing{o.rounding.as_on_cuda},
+        first(o.step == 1) {}
+
+  ESTRAIN_HOST_DEVICE inline bool reads_slots() const { return !first; }
+  ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }
+  ESTRAIN_HOST_DEVICE inline bool decays() const { return decay.is_there; }
+  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
+    return decay(gradient, parameter);
+  }
+  ESTRAIN_HOST_DEVICE inline Floats radicand(Floats gradient, Floats* slot) const {
+    slot[0] = fusing.product(first ? start : slot[0], one, gradient, gradient);
+    return slot[0];
+  }
+  // torch.optim multiplies the gradient first on CUDA devices, too.
+  ESTRAIN_HOST_DEVICE inline void move(Floats& parameter, Floats gradient, Floats*, Floats root) const {
+    parameter = parameter + (minus_rate * gradient) / (root + eps);
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Adagrad& o, Body body) {
+  return body(AdagradRule(o));
+}
+
+template <typename Rule>
+ESTRAIN_HOST_DEVICE inline void update_element(const Rule& rule, Floats& parameter, Floats gradient, Floats* slots) {
+  if constexpr (Rule::takes_root) {
+    const Floats decayed = rule.decayed(gradient, parameter);
+    rule.move(parameter, decayed, slots, square_root(rule.radicand(decayed, slots)));
+  } else {
+    rule.update(parameter, gradient, slots);
+  }
+}
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-const Variant variant_avx2 = {avx2::digest_words, avx2::scale, avx2::add,  avx2::fold_scaled,
-                              avx2::add_zero,     avx2::sgd,   avx2::adam, avx2::square_roots};
+const Variant variant_avx2 = {avx2::digest_words, avx2::scale,    avx2::add,
+                              avx2::fold_scaled,  avx2::add_zero, avx2::loops_of(Optimizers{})};
 
 }  // namespace estrain::kernels

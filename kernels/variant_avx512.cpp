@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-const Variant variant_avx512 = {avx512::digest_words, avx512::scale, avx512::add,  avx512::fold_scaled,
-                                avx512::add_zero,     avx512::sgd,   avx512::adam, avx512::square_roots};
+const Variant variant_avx512 = {avx512::digest_words, avx512::scale,    avx512::add,
+                                avx512::fold_scaled,  avx512::add_zero, avx512::loops_of(Optimizers{})};
 
 }  // namespace estrain::kernels

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-const Variant variant_baseline = {baseline::digest_words, baseline::scale, baseline::add,  baseline::fold_scaled,
-                                  baseline::add_zero,     baseline::sgd,   baseline::adam, baseline::square_roots};
+const Variant variant_baseline = {baseline::digest_words, baseline::scale,    baseline::add,
+                                  baseline::fold_scaled,  baseline::add_zero, baseline::loops_of(Optimizers{})};
 
 }  // namespace estrain::kernels

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-const Variant variant_fma128 = {fma128::digest_words, fma128::scale, fma128::add,  fma128::fold_scaled,
-                                fma128::add_zero,     fma128::sgd,   fma128::adam, fma128::square_roots};
+const Variant variant_fma128 = {fma128::digest_words, fma128::scale,    fma128::add,
+                                fma128::fold_scaled,  fma128::add_zero, fma128::loops_of(Optimizers{})};
 
 }  // namespace estrain::kernels

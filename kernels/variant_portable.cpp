@@ -9,7 +9,6 @@ namespace estrain::kernels {
 
 const Variant variant_portable = {portable_baseline::digest_words, portable_baseline::scale,
                                   portable_baseline::add,          portable_baseline::fold_scaled,
-                                  portable_baseline::add_zero,     portable_baseline::sgd,
-                                  portable_baseline::adam,         portable_baseline::square_roots};
+                                  portable_baseline::add_zero,     portable_baseline::loops_of(Optimizers{})};
 
 }  // namespace estrain::kernels

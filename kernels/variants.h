@@ -13,20 +13,15 @@
 
 namespace estrain::kernels {
 
-// Hyper-parameters as the loops want them: rounded to float the way PyTorch's scalars are.
-struct SgdScalars {
-  float minus_lr, momentum, one_minus_dampening, weight_decay, gradient_factor;
-  bool has_momentum, has_weight_decay, nesterov, first;
+// One function for each optimizer, by the type of its settings: loops.UpdateLoop<Sgd>::update(settings, piece).
+template <typename Settings>
+struct UpdateLoop {
+  OptimizerDigest (*update)(const Settings& settings, const OptimizerPiece& piece);
 };
-struct AdamScalars {
-  float lerp_weight, beta2, one_minus_beta2, root_correction, eps, minus_step_size, weight_decay, decay_factor,
-      gradient_factor;
-  bool has_weight_decay, decoupled, as_on_cuda;
-  SquareRoots square_roots;
-};
-
-SgdScalars scalars_of(const Sgd& sgd, float gradient_factor);
-AdamScalars scalars_of(const Adam& adam, float gradient_factor, SquareRoots default_roots);
+template <typename List>
+struct UpdateLoops;
+template <typename... Settings>
+struct UpdateLoops<OptimizerList<Settings...>> : UpdateLoop<Settings>... {};
 
 struct Variant {
   uint64_t (*digest_words)(const void* words, size_t n, uint64_t first_word);
@@ -35,9 +30,7 @@ struct Variant {
   void (*fold_scaled)(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
                       size_t n);
   void (*add_zero)(float* dst, const float* a, size_t n);
-  OptimizerDigest (*sgd)(const SgdScalars& scalars, const OptimizerPiece& piece);
-  OptimizerDigest (*adam)(const AdamScalars& scalars, const OptimizerPiece& piece);
-  SquareRoots square_roots;
+  UpdateLoops<Optimizers> optimizers;
 };
 
 extern const Variant variant_baseline, variant_fma128, variant_avx2, variant_avx512;

@@ -8,6 +8,9 @@
 //       for name, tensor in model.state_dict().items():
 //           file["model/" + name] = tensor.numpy()
 //
+// Or it is a safetensors file (safetensors.h) with the state_dict's names; of a tied weight's names it may have one or
+// all, since safetensors.torch.save_model leaves out all but one.
+//
 // Strict: the file holds every parameter and buffer of the model, tied names too, of the same type and shape, and no
 // other.
 

@@ -25,6 +25,8 @@ enum class Role : uint8_t {
               // far)
   est,        // /ests/<name>/<slot>: name is the virtual rank; "generator" (uint8: torch's CPU generator state), "loss"
               // (last), "cuda_generator" (uint8: torch's CUDA generator state; where the job has run on a GPU)
+  schedule,   // /schedule/<name>: "plateau" (float64: best metric, evaluations that were no better, cooldown, and the
+              // learning rate of each parameter group)
 };
 
 struct StateTensor {
@@ -51,7 +53,7 @@ struct StateAlias {
 };
 
 struct StateLayout {
-  std::vector<StateTensor> tensors;  // model's parameter order, then buffers, optimizer, ESTs
+  std::vector<StateTensor> tensors;  // model's parameter order, then buffers, optimizer, ESTs, schedule
   std::vector<StateAlias> aliases;
   uint64_t bytes = 0;  // of one copy
 

@@ -30,14 +30,21 @@ DType dtype_of(const h5::Dataset& dataset) {
   }
 }
 
-int64_t format_version_for(const CheckpointMeta& meta) {
+bool has_schedule(const StateLayout& layout) {
+  return std::any_of(layout.tensors.begin(), layout.tensors.end(),
+                     [](const StateTensor& tensor) { return tensor.role == Role::schedule; });
+}
+
+int64_t format_version_for(const CheckpointMeta& meta, const StateLayout& layout) {
+  if (has_schedule(layout)) return 4;
   if (!meta.data.empty()) return 3;
   return meta.algorithms.empty() ? 1 : 2;
 }
 
-void write_meta(h5::Group& root, const CheckpointMeta& meta) {
+void write_meta(h5::Group& root, const CheckpointMeta& meta, const StateLayout& layout) {
+  const int64_t version = format_version_for(meta, layout);
   root.set_string("format", format_name);
-  root.set_i64("format_version", format_version_for(meta));
+  root.set_i64("format_version", version);
   root.set_string("estrain_version", meta.estrain_version);
   root.set_i64("step", meta.step.value);
   root.set_i64("ests", meta.ests);
@@ -47,7 +54,6 @@ void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("stages", meta.stages);
   root.set_string("devices", meta.devices);
   root.set_string("cpu", meta.cpu);
-  const int64_t version = format_version_for(meta);
   if (version >= 2) root.set_string("algorithms", meta.algorithms);
   root.set_u64("checksum", 0);
   h5::Group data = root.create_group("data");
@@ -94,12 +100,12 @@ std::vector<std::string> lines_about(const StateLayout& layout, const std::vecto
 
 // Digest of the text that FORMAT.md spells out.
 uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const std::vector<uint64_t>& digests) {
+  const int64_t version = format_version_for(meta, layout);
   std::string text = fmt::format(
       "format_version={}\nestrain_version={}\nstep={}\nepoch={}\nsamples={}\nests={}\nlr={:016x}\nspec={}\nchanges={}\n"
       "stages={}\ndevices={}\ncpu={}\n",
-      format_version_for(meta), meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests,
-      std::bit_cast<uint64_t>(meta.lr), meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu);
-  const int64_t version = format_version_for(meta);
+      version, meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests, std::bit_cast<uint64_t>(meta.lr),
+      meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu);
   if (version >= 2) text += fmt::format("algorithms={}\n", meta.algorithms);
   if (version >= 3) text += fmt::format("files={}\n", meta.data);
   for (const std::string& line : lines_about(layout, digests)) text += line;
@@ -176,8 +182,9 @@ h5::Type h5_type(DType dtype) {
 }
 
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta) {
-  write_meta(root, meta);
+  write_meta(root, meta, layout);
   for (const char* folder : {"model", "buffers", "optimizer", "ests"}) root.create_group(folder);
+  if (has_schedule(layout)) root.create_group("schedule");
   std::vector<h5::Dataset> datasets;
   for (const StateTensor& tensor : layout.tensors) {
     datasets.push_back(root.create_dataset(tensor.path().substr(1), h5_type(tensor.dtype), tensor.shape));
@@ -201,6 +208,7 @@ Structure read_structure(const h5::Group& root) {
   walk.flat(root.group("buffers"), Role::buffer);
   walk.nested(root.group("optimizer"), Role::optimizer);
   walk.nested(root.group("ests"), Role::est);
+  if (root.contains("schedule")) walk.flat(root.group("schedule"), Role::schedule);
   return structure;
 }
 

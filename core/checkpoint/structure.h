@@ -11,7 +11,7 @@ namespace estrain::checkpoint {
 
 // What this program reads. A file is written in the oldest format that has a place for all of it.
 constexpr int64_t oldest_format_version = 1;
-constexpr int64_t newest_format_version = 3;  // 2 has `algorithms`, 3 the data's `files` too
+constexpr int64_t newest_format_version = 4;  // 2 has `algorithms`, 3 the data's `files`, 4 /schedule
 
 // What holds such elements in a file, and in memory.
 h5::Type h5_type(DType dtype);

@@ -4,6 +4,7 @@
 //
 //   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
+//   a cut that is tried several times (photo_transform.h): try t draws from stream 16 + t
 
 #include <cstdint>
 
@@ -26,6 +27,11 @@ class SampleDraw {
 
   bool is_random() const { return random_; }
   PhiloxWords words() const { return philox(counter_, key_); }
+  PhiloxWords words_of_cut(uint32_t attempt) const {
+    PhiloxCounter counter = counter_;
+    counter[3] = static_cast<uint32_t>(PhiloxStream::cut) + attempt;
+    return philox(counter, key_);
+  }
 
  private:
   SampleDraw() = default;

@@ -1,6 +1,7 @@
 #include "core/data/data_files.h"
 
 #include <future>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -29,15 +30,30 @@ std::vector<FileName> cifar_names(const spec::DataSection& section, Cifar kind) 
 }
 
 // data.path, and data.test_path where it is given.
-std::vector<FileName> one_or_two(const spec::DataSection& section, bool as_it_is, const char* missing) {
+std::vector<FileName> one_or_two(const spec::DataSection& section, FileKind kind, const char* missing) {
   if (section.path.empty()) throw Error(Fault::spec, missing);
-  std::vector<FileName> names = {{"training data", section.path, as_it_is}};
-  if (!section.test_path.empty()) names.push_back({"test data", section.test_path, as_it_is});
+  std::vector<FileName> names = {{"training data", section.path, kind}};
+  if (!section.test_path.empty()) names.push_back({"test data", section.test_path, kind});
   return names;
 }
 
-FileBytes open_one(const FileName& name) {
-  return name.as_it_is ? FileBytes::map(name.path) : FileBytes::open(name.path);
+FileTree list(const FileName& name) {
+  static constexpr std::string_view images[] = {".jpg", ".jpeg", ".png"}, shards[] = {".tar"};
+  if (name.kind == FileKind::images) return FileTree::list(name.path, images);
+  return FileTree::list(name.path, shards);
+}
+
+DataFile open_one(const FileName& name) {
+  switch (name.kind) {
+    case FileKind::content:
+      return {name.what, name.path, FileBytes::open(name.path)};
+    case FileKind::as_it_is:
+      return {name.what, name.path, FileBytes::map(name.path)};
+    case FileKind::images:
+    case FileKind::shards:
+      break;
+  }
+  return {name.what, name.path, {}, std::make_shared<const FileTree>(list(name))};
 }
 
 }  // namespace
@@ -51,9 +67,17 @@ std::vector<FileName> file_names(const spec::DataSection& section) {
     case spec::DataFormat::cifar100:
       return cifar_names(section, Cifar::hundred);
     case spec::DataFormat::hdf5:
-      return one_or_two(section, true, "data.format = \"hdf5\" needs data.path, the training file");
+      return one_or_two(section, FileKind::as_it_is, "data.format = \"hdf5\" needs data.path, the training file");
     case spec::DataFormat::text:
-      return one_or_two(section, false, "data.format = \"text\" needs data.path, the text's file");
+      return one_or_two(section, FileKind::content, "data.format = \"text\" needs data.path, the text's file");
+    case spec::DataFormat::tokens:
+      return one_or_two(section, FileKind::content, "data.format = \"tokens\" needs data.path, the tokens' file");
+    case spec::DataFormat::images:
+      return one_or_two(section, FileKind::images,
+                        "data.format = \"images\" needs data.path, a folder with a folder of images for each class");
+    case spec::DataFormat::webdataset:
+      return one_or_two(section, FileKind::shards,
+                        "data.format = \"webdataset\" needs data.path, a tar file or a folder of them");
     case spec::DataFormat::synthetic:
       return {};
   }
@@ -61,14 +85,23 @@ std::vector<FileName> file_names(const spec::DataSection& section) {
 }
 
 std::vector<DataFile> open_files(const std::vector<FileName>& names) {
-  std::vector<std::future<FileBytes>> opened;
+  std::vector<std::future<DataFile>> opened;
   for (const FileName& name : names) {
     const bool aside = name.path.ends_with(".gz") && &name != &names.front();
     opened.push_back(std::async(aside ? std::launch::async : std::launch::deferred, open_one, name));
   }
   std::vector<DataFile> files;
-  for (size_t i = 0; i < names.size(); ++i) files.push_back({names[i].what, names[i].path, opened[i].get()});
+  for (std::future<DataFile>& file : opened) files.push_back(file.get());
   return files;
+}
+
+std::optional<FileStamp> stamp_of(const FileName& name) {
+  if (name.kind == FileKind::content || name.kind == FileKind::as_it_is) return FileStamp::of(name.path);
+  try {
+    return list(name).stamp();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace estrain::data

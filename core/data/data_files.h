@@ -2,34 +2,51 @@
 // The files that a [data] section names: which they are, and each opened once. Data sets are made of what was opened
 // here, and so is the data's identity (identity.h): nobody can put another file in between.
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/data/file_bytes.h"
+#include "core/data/file_tree.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::data {
 
+enum class FileKind {
+  content,   // one file, decompressed where its name ends in .gz
+  as_it_is,  // one file, whatever its name: HDF5's, which it reads by itself
+  images,    // the JPEG and PNG files in the folders of a folder
+  shards,    // a tar file, or those in a folder
+};
+
 struct FileName {
   std::string what;  // "training images": the same for a format wherever the files lie
   std::string path;
-  bool as_it_is = false;  // not decompressed, whatever its name: HDF5's, which it reads by itself
+  FileKind kind = FileKind::content;
 };
 
 struct DataFile {
   std::string what;
   std::string path;
-  FileBytes content;
+  FileBytes content;                       // of one file
+  std::shared_ptr<const FileTree> tree{};  // many files, listed, in its place
+
+  const FileStamp& stamp() const { return tree ? tree->stamp() : content.stamp; }
 };
 
 // In an order fixed for each format, training before test; none for synthetic data.
 //   idx         images, labels; of the test set too, where there is one
 //   cifar10     the five training files, the test file; cifar100: one and one
-//   hdf5, text  one file; a second one where data.test_path names it
+//   hdf5, text, tokens, images, webdataset   one; a second one where data.test_path names it
 // Throws Fault::spec where a needed key is empty, Fault::io where an idx folder lacks a standard name.
 std::vector<FileName> file_names(const spec::DataSection& section);
 
-// Opens them all, compressed ones side by side. Throws Fault::io, Fault::corrupt.
+// Opens them all, compressed ones side by side. Of many files in one place only the list is made. Throws Fault::io,
+// Fault::corrupt.
 std::vector<DataFile> open_files(const std::vector<FileName>& names);
+
+// As the file system shows it now; nothing where it does not.
+std::optional<FileStamp> stamp_of(const FileName& name);
 
 }  // namespace estrain::data

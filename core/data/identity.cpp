@@ -31,20 +31,78 @@ uint64_t sampled_digest(Bytes content) {
   return sum + digest_of(content, last, content.size() - last);
 }
 
-std::optional<uint64_t> whole_digest(Bytes content) {
+// Of many files: their names and sizes, and of what is in them what would be looked at if they were one file, each
+// beginning at a word of its own.
+class TreeDigest {
+ public:
+  explicit TreeDigest(const FileTree& tree) : tree_(tree) {
+    for (int64_t i = 0; i < tree.size(); ++i) {
+      const std::string line = fmt::format("{}\n{}\n", tree.name(i), tree.bytes(i));
+      add(Bytes(reinterpret_cast<const std::byte*>(line.data()), line.size()));
+    }
+  }
+
+  // Bytes [begin, begin + size) of file `index`, as far as there are so many.
+  void read(int64_t index, uint64_t begin, uint64_t size) {
+    const FileBytes file = FileBytes::map(tree_.path(index));
+    if (file.size() != tree_.bytes(index))
+      throw Error::make(Fault::io, "{}: was changed while it was being read", tree_.path(index)).advise("try again");
+    begin = std::min<uint64_t>(begin / kWordBytes * kWordBytes, file.size());
+    add(file.bytes.subspan(begin, std::min<uint64_t>(size, file.size() - begin)));
+  }
+
+  uint64_t value() const { return sum_; }
+
+ private:
+  void add(Bytes bytes) {
+    sum_ += kernels::digest(bytes.data(), bytes.size(), at_);
+    at_ += (bytes.size() + kWordBytes - 1) / kWordBytes;
+  }
+
+  const FileTree& tree_;
+  uint64_t sum_ = 0, at_ = 0;
+};
+
+uint64_t sampled_digest(const FileTree& tree) {
+  TreeDigest digest(tree);
+  const uint64_t stride = (std::max(tree.total_bytes(), kBlockBytes) - kBlockBytes) / (kBlocks - 1);
+  uint64_t block = 0, begin = 0;  // of the file at hand among all bytes
+  for (int64_t i = 0; i < tree.size() && block < kBlocks; begin += tree.bytes(i), ++i) {
+    for (; block < kBlocks; ++block) {
+      const uint64_t place = block * stride;
+      if (place >= begin + tree.bytes(i)) break;
+      digest.read(i, place - begin, kBlockBytes);
+    }
+  }
+  return digest.value();
+}
+
+std::optional<uint64_t> whole_digest(const FileTree& tree) {
+  if (tree.total_bytes() > most_bytes_digested) return std::nullopt;
+  TreeDigest digest(tree);
+  for (int64_t i = 0; i < tree.size(); ++i) digest.read(i, 0, tree.bytes(i));
+  return digest.value();
+}
+
+std::optional<uint64_t> whole_digest(const DataFile& file) {
+  if (file.tree) return whole_digest(*file.tree);
+  const Bytes content = file.content.bytes;
   if (content.size() > most_bytes_digested) return std::nullopt;
   return digest_of(content, 0, content.size());
 }
 
 FileIdentity sample(const DataFile& file) {
+  if (file.tree) {
+    return {file.what, file.path, file.stamp(), file.tree->total_bytes(), sampled_digest(*file.tree), std::nullopt};
+  }
   const FileBytes& content = file.content;
   return {file.what, file.path, content.stamp, content.size(), sampled_digest(content.bytes), std::nullopt};
 }
 
 // Where the stamp is the same, so is every byte.
-std::optional<uint64_t> whole_digest_beside(const FileIdentity& known, const FileIdentity& now, Bytes content) {
+std::optional<uint64_t> whole_digest_beside(const FileIdentity& known, const FileIdentity& now, const DataFile& file) {
   if (now.stamp == known.stamp && known.whole) return known.whole;
-  return whole_digest(content);
+  return whole_digest(file);
 }
 
 bool same_content(const FileIdentity& a, const FileIdentity& b) {
@@ -121,7 +179,7 @@ Recognition recognize(const DataIdentity& known, const std::vector<DataFile>& fi
   for (const DataFile& file : files) {
     const FileIdentity* was = find(known, file.what);
     FileIdentity now = sample(file);
-    now.whole = was ? whole_digest_beside(*was, now, file.content.bytes) : whole_digest(file.content.bytes);
+    now.whole = was ? whole_digest_beside(*was, now, file) : whole_digest(file);
     if (!was) {
       seen.changes.push_back({std::nullopt, now});
     } else if (!same_content(*was, now)) {
@@ -137,7 +195,7 @@ Recognition recognize(const DataIdentity& known, const std::vector<DataFile>& fi
 bool is_untouched(const DataIdentity& known, const std::vector<FileName>& names) {
   return known.files.size() == names.size() && std::ranges::all_of(names, [&](const FileName& name) {
            const FileIdentity* was = find(known, name.what);
-           return was && FileStamp::of(name.path) == was->stamp;
+           return was && stamp_of(name) == was->stamp;
          });
 }
 

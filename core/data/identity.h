@@ -4,7 +4,9 @@
 //
 // It is the content that counts, decompressed: a copy on another host, another path, a touched or recompressed file is
 // the same data. Of a file up to `most_bytes_digested` every byte is digested; of a larger one the first and the last
-// 64 KiB and 62 blocks of that size between them, at places that depend on the size alone.
+// 64 KiB and 62 blocks of that size between them, at places that depend on the size alone. Many files in one place
+// (FileKind::images, shards) count as one, as large as all of them, in the order of their list: their names below that
+// place and their sizes are part of it.
 //
 // Looked at whenever a worker starts (at a start, a resume, a resize, after a loss) and by a resume before it writes
 // anything; each process looks at what it has mapped itself. A file whose stamp (file_stamp.h) is still that of the

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/data/pixel_values.h"
 
 namespace estrain::data {
 namespace {
@@ -13,22 +14,6 @@ Error bad(std::string message) { return Error(Fault::spec, std::move(message)); 
 void check_two_sizes(const std::vector<int64_t>& sizes, const char* key) {
   if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1)
     throw bad(fmt::format("data.{} must be [height, width], both positive", key));
-}
-
-// One value for every channel, or one per channel.
-std::vector<float> per_channel(const std::vector<double>& values, int64_t channels, float otherwise, const char* key) {
-  const size_t count = static_cast<size_t>(channels);
-  if (values.empty()) return std::vector<float>(count, otherwise);
-  if (values.size() == 1) return std::vector<float>(count, static_cast<float>(values[0]));
-  if (values.size() != count)
-    throw bad(fmt::format("data.{} has {} values, but images have {} channels", key, values.size(), channels));
-  return {values.begin(), values.end()};
-}
-
-// (larger - smaller) / 2, half a pixel rounded to even.
-int64_t centre(int64_t larger, int64_t smaller) {
-  const int64_t rest = larger - smaller;
-  return rest / 2 + (rest % 4 == 3 ? 1 : 0);
 }
 
 }  // namespace
@@ -70,9 +55,7 @@ void ImageTransform::read_crop(const spec::DataSection& data) {
 
 void ImageTransform::read_normalisation(const spec::DataSection& data) {
   mean_ = per_channel(data.mean, channels_, 0.0f, "mean");
-  std_ = per_channel(data.std, channels_, 1.0f, "std");
-  if (std::ranges::any_of(std_, [](float value) { return !(value > 0); }))
-    throw bad("data.std must be positive in every channel");
+  std_ = stds_per_channel(data.std, channels_);
   for (size_t v = 0; v < 256; ++v) unit_[v] = static_cast<float>(v) / 255.0f;
   for (int64_t c = 0; c < channels_; ++c) {
     Table& table = tables_.emplace_back();
@@ -87,7 +70,7 @@ float ImageTransform::normalised(float value, int64_t channel) const {
 
 ImageTransform::Window ImageTransform::window(const SampleDraw& draw) const {
   const int64_t rows = plane_height_ + 2 * pad_, columns = plane_width_ + 2 * pad_;
-  if (!draw.is_random()) return {centre(rows, height_) - pad_, centre(columns, width_) - pad_, false};
+  if (!draw.is_random()) return {centre_offset(rows, height_) - pad_, centre_offset(columns, width_) - pad_, false};
   if (rows == height_ && columns == width_ && !flip_) return {-pad_, -pad_, false};
   const PhiloxWords words = draw.words();
   return {below(words[0], rows - height_ + 1) - pad_, below(words[1], columns - width_ + 1) - pad_,

@@ -11,8 +11,8 @@ namespace {
 std::vector<FileName> program_names(const spec::ModelSection& model) {
   if (model.name != "program") return {};
   if (model.file.empty()) throw Error(Fault::spec, "model.name = \"program\" needs model.file, the exported program");
-  std::vector<FileName> names = {{program_file, model.file, true}};
-  if (!model.eval_file.empty()) names.push_back({evaluation_program_file, model.eval_file, true});
+  std::vector<FileName> names = {{program_file, model.file, FileKind::as_it_is}};
+  if (!model.eval_file.empty()) names.push_back({evaluation_program_file, model.eval_file, FileKind::as_it_is});
   return names;
 }
 

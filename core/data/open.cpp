@@ -7,8 +7,11 @@
 #include "core/data/hdf5_images.h"
 #include "core/data/idx.h"
 #include "core/data/image_dataset.h"
+#include "core/data/image_folder.h"
 #include "core/data/synthetic.h"
 #include "core/data/text.h"
+#include "core/data/token_windows.h"
+#include "core/data/webdataset.h"
 
 namespace estrain::data {
 namespace {
@@ -75,6 +78,15 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
     case spec::DataFormat::text:
       return open_text(files,
                        {.holdout = section.holdout, .context = options.text_context, .classes = options.classes});
+    case spec::DataFormat::tokens:
+      return open_tokens(files, {.holdout = section.holdout,
+                                 .context = options.text_context,
+                                 .type = section.token_type,
+                                 .classes = options.classes});
+    case spec::DataFormat::images:
+      return open_image_folders(files, section, options.classes);
+    case spec::DataFormat::webdataset:
+      return open_webdataset(files, section, options.classes);
     case spec::DataFormat::synthetic:
       return open_synthetic(section, options.seed, options.classes);
   }

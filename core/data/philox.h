@@ -37,7 +37,8 @@ enum class PhiloxStream : uint32_t {
   augmentation = 0,
   synthetic_class = 1,
   synthetic_prototype = 2,
-  synthetic_noise = 3
+  synthetic_noise = 3,
+  cut = 16  // and the 15 numbers above it: one for each try of a cut
 };
 
 }  // namespace estrain::data

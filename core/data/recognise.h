@@ -13,7 +13,13 @@ namespace estrain::data {
 //   a folder with data_batch_1.bin                    cifar10
 //   a folder with train.bin and test.bin              cifar100
 //   a folder with train.h5 (and test.h5)              hdf5
+//   a folder with train.bin and val.bin               tokens (nanoGPT's), of 16 bits
+//   a folder with train/ and val/ (or test/)          what the first of them is, the second one for evaluation
+//   a folder with .tar files                          webdataset
+//   a folder with folders with JPEG or PNG files      images
 //   an HDF5 file                                      hdf5, without a test set
+//   a .npy file, one with llm.c's header              tokens
+//   a .tar file                                       webdataset
 //   a file without zero bytes in its first 64 KiB     text
 //
 // Throws Fault::usage where it is none of these, Fault::io where it cannot be read.

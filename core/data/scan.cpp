@@ -14,8 +14,10 @@
 #include "core/data/hdf5_arrays.h"
 #include "core/data/image_transform.h"
 #include "core/data/scanned_files.h"
+#include "core/data/scanned_photos.h"
 #include "core/data/synthetic.h"
 #include "core/data/text.h"
+#include "core/data/token_windows.h"
 
 namespace estrain::data {
 namespace {
@@ -153,14 +155,15 @@ void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const spec
   if (train.layout) scan.stored_shape = {train.layout->channels, train.layout->height, train.layout->width};
 }
 
-// Bytes [begin, end) of a text, which are to make samples.
+// Bytes or tokens of a file that are to make samples.
 struct TextPart {
   std::string name;
-  size_t begin, end;
+  TokenPart place;
+  std::string unit = "bytes";
 };
 
 void check_text_part(const TextPart& part, const std::string& path, int64_t context, DataScan& scan) {
-  const int64_t bytes = static_cast<int64_t>(part.end - part.begin), samples = bytes > 0 ? (bytes - 1) / context : 0;
+  const int64_t count = part.place.end - part.place.begin, samples = count > 0 ? (count - 1) / context : 0;
   if (part.name == "training") scan.train_samples = samples;
   if (samples > 0) {
     scan.findings.push_back(
@@ -169,8 +172,8 @@ void check_text_part(const TextPart& part, const std::string& path, int64_t cont
   }
   scan.findings.push_back(
       Finding::user_error("data",
-                          fmt::format("{}: {} bytes for the {} set do not make one sample of {} tokens: {} are needed",
-                                      path, bytes, part.name, context, context + 1),
+                          fmt::format("{}: {} {} for the {} set do not make one sample of {} tokens: {} are needed",
+                                      path, count, part.unit, part.name, context, context + 1),
                           "use a longer text, shorten model.context, or change data.holdout (0: no test set)"));
 }
 
@@ -204,13 +207,52 @@ void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context
   scan.classes = classes;
   const bool held_out = section.test_path.empty() && section.holdout > 0;
   if (const std::optional<size_t> size = scan_text_file(section.path, classes, scan.findings)) {
-    const size_t test = held_out ? static_cast<size_t>(static_cast<double>(*size) * section.holdout) : 0;
-    check_text_part({"training", 0, *size - test}, section.path, context, scan);
-    if (held_out) check_text_part({"test", *size - test, *size}, section.path, context, scan);
+    const TokenSplit split = split_tokens(static_cast<int64_t>(*size), held_out ? section.holdout : 0);
+    check_text_part({"training", split.train}, section.path, context, scan);
+    if (split.test) check_text_part({"test", *split.test}, section.path, context, scan);
   }
   if (section.test_path.empty()) return;
   if (const std::optional<size_t> size = scan_text_file(section.test_path, classes, scan.findings))
-    check_text_part({"test", 0, *size}, section.test_path, context, scan);
+    check_text_part({"test", {0, static_cast<int64_t>(*size)}}, section.test_path, context, scan);
+}
+
+// The number of tokens in a file; nothing where they cannot be used.
+std::optional<int64_t> scan_token_file(const FileName& name, const spec::DataSection& section, int64_t classes,
+                                       Findings& findings) {
+  try {
+    const TokenArray tokens = TokenArray::of(open_files({name}).front(), section.token_type);
+    if (const std::optional<int64_t> outside = tokens.find_outside(classes, 0, tokens.size()))
+      throw token_out_of_range(tokens, *outside, classes, name.path);
+    findings.push_back(Finding::fine("data", fmt::format("{}: {} {} tokens, all below {}", name.path, tokens.size(),
+                                                         name_of(tokens.word()), classes)));
+    return tokens.size();
+  } catch (const Error& error) {
+    findings.push_back(unreadable(error));
+    return std::nullopt;
+  }
+}
+
+void scan_tokens(DataScan& scan, const spec::DataSection& section, int64_t context, int64_t classes) {
+  scan.classes = classes;
+  const std::vector<FileName> names = file_names(section);
+  const double holdout = names.size() == 1 ? section.holdout : 0;
+  if (const std::optional<int64_t> size = scan_token_file(names[0], section, classes, scan.findings)) {
+    const TokenSplit split = split_tokens(*size, holdout);
+    check_text_part({"training", split.train, "tokens"}, names[0].path, context, scan);
+    if (split.test) check_text_part({"test", *split.test, "tokens"}, names[0].path, context, scan);
+  }
+  if (names.size() < 2) return;
+  if (const std::optional<int64_t> size = scan_token_file(names[1], section, classes, scan.findings))
+    check_text_part({"test", {0, *size}, "tokens"}, names[1].path, context, scan);
+}
+
+// What the model sees of photos, whatever their sizes.
+void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
+  const std::vector<int64_t>& size = section.crop.empty() ? section.resize : section.crop;
+  if (size.size() != 2) return;  // a finding already
+  scan.stored_shape = {section.channels.value_or(3), size[0], size[1]};
+  scan.findings.push_back(
+      Finding::fine("transforms", fmt::format("samples of [{}]", fmt::join(scan.stored_shape, ", "))));
 }
 
 void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optional<int64_t> classes) {
@@ -232,7 +274,7 @@ void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optio
 // False where the file cannot be read: then scan_hdf5() says why.
 bool are_arrays(const std::string& path) {
   try {
-    return !holds_images(open_files({{"training data", path, true}}).front());
+    return !holds_images(open_files({{"training data", path, FileKind::as_it_is}}).front());
   } catch (const Error&) {
     return false;
   }
@@ -252,10 +294,10 @@ std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector
 }
 
 void scan_arrays(DataScan& scan, const spec::DataSection& section, const std::vector<std::string>& arrays) {
-  const auto train = scan_array_file({"training data", section.path, true}, arrays, scan.findings);
+  const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, arrays, scan.findings);
   if (train) scan.train_samples = train->size();
   if (section.test_path.empty()) return;
-  const auto test = scan_array_file({"test data", section.test_path, true}, arrays, scan.findings);
+  const auto test = scan_array_file({"test data", section.test_path, FileKind::as_it_is}, arrays, scan.findings);
   if (!train || !test) return;
   try {
     require_same_arrays(train->shape(), test->shape());
@@ -290,6 +332,14 @@ DataScan scan(const spec::DataSection& section, int64_t text_context, std::optio
       break;
     case spec::DataFormat::text:
       scan_text(result, section, text_context, classes.value_or(256));
+      break;
+    case spec::DataFormat::tokens:
+      scan_tokens(result, section, text_context, classes.value_or(0));
+      break;
+    case spec::DataFormat::images:
+    case spec::DataFormat::webdataset:
+      scan_images(result, scan_photos(section, result.findings), section, classes);
+      note_photo_shape(result, section);
       break;
     case spec::DataFormat::synthetic:
       scan_synthetic(result, section, classes);

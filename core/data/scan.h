@@ -3,7 +3,8 @@
 // be read, headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the
 // first.
 //
-// Costs what decompression costs, and one pass over labels and over the first part of a text; pixels are not looked at.
+// Costs what decompression costs, and one pass over labels, tokens and the first part of a text; pixels are looked at
+// where they are compressed (scanned_photos.h).
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,8 @@ namespace estrain::data {
 
 struct DataScan {
   std::vector<Finding> findings;      // a line for each file, then what concerns several of them
-  std::vector<int64_t> stored_shape;  // [channels, height, width] of training images as stored; empty: unknown, or text
+  std::vector<int64_t> stored_shape;  // [channels, height, width] of training images as stored, of photos as the model
+                                      // sees them; empty: unknown, or text
   int64_t train_samples = 0;          // 0: unknown
   int64_t classes = 0;                // that labels may have; 0: unknown
 

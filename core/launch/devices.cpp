@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "core/host/gpus.h"
-#include "core/plan/assignment.h"
 
 namespace estrain::launch {
 namespace {
@@ -162,36 +161,6 @@ std::string counted_devices(const std::vector<Device>& devices) {
   std::vector<std::string> parts;
   for (const auto& [kind, count] : count_kinds(kinds_of(devices))) parts.push_back(fmt::format("{} x {}", count, kind));
   return fmt::format("{}", fmt::join(parts, " + "));
-}
-
-std::vector<std::string> kinds_of(const std::vector<Device>& devices) {
-  std::vector<std::string> kinds;
-  for (const Device& device : devices) kinds.push_back(device.kind);
-  return kinds;
-}
-
-std::string format_devices(const std::vector<Device>& devices) {
-  return fmt::format("{}", fmt::join(kinds_of(devices), ","));
-}
-
-std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests) {
-  const auto named = std::ranges::count_if(devices, [](const Device& device) { return device.ests.has_value(); });
-  if (named == 0) return plan::even_assignment(ests, static_cast<int64_t>(devices.size()));
-  if (named != static_cast<int64_t>(devices.size())) {
-    throw Error(Fault::usage, "device list: some devices say how many ESTs they host and some do not")
-        .advise("write =K behind all of them or none");
-  }
-  std::vector<EstRange> ranges;
-  int64_t next = 0;
-  for (const Device& device : devices) {
-    ranges.push_back({VirtualRank(next), VirtualRank(next + *device.ests)});
-    next += *device.ests;
-  }
-  if (next != ests) {
-    throw Error::make(Fault::infeasible, "the device list hosts {} ESTs, the job has {}", next, ests)
-        .advise("make the numbers behind = add up to job.ests");
-  }
-  return ranges;
 }
 
 bool is_gpu(const Device& device) { return gpu_number(device.kind).has_value(); }

@@ -10,18 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/ids.h"
+#include "core/conduct/device.h"
 #include "core/host/allocation.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
 
-struct Device {
-  std::string kind;             // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse"; "cuda:N" is one certain GPU
-  std::optional<int64_t> ests;  // how many ESTs it hosts, where the list says so ("cpu=3")
-
-  bool operator==(const Device&) const = default;
-};
+using conduct::Device;
+using conduct::format_devices;
+using conduct::kinds_of;
+using conduct::place_ests;
 
 // A number N means N plain CPU workers; "cuda" without a number the first GPU that the list does not name yet, so that
 // "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
@@ -31,14 +29,9 @@ std::vector<Device> parse_devices(std::string_view list);
 // at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
 std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
 constexpr std::string_view automatic_devices = "auto";
-std::string format_devices(const std::vector<Device>& devices);  // kinds, comma-separated
 // For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
 std::string counted_devices(const std::vector<Device>& devices);
-std::vector<std::string> kinds_of(const std::vector<Device>& devices);
 std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds);
-
-// One range per device: as the list says, or even. Throws Fault::infeasible where they cannot be placed.
-std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t ests);
 
 bool is_gpu(const Device& device);
 

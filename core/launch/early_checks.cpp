@@ -60,11 +60,11 @@ uint64_t product(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
-// Of metrics.jsonl and fingerprints (core/record/FORMAT.md).
+// Of metrics.jsonl, fingerprints and tensorboard (core/record/FORMAT.md).
 uint64_t log_bytes(const CheckedJob& job) {
   const uint64_t line = 160 + 32 * unsigned_of(job.spec.job.ests);
   const uint64_t digests = job.spec.logging.fingerprints ? 16 + 8 * unsigned_of(job.size->digests) : 0;
-  return product(unsigned_of(job.size->steps), line + digests);
+  return product(unsigned_of(job.size->steps), line + digests + (job.spec.logging.tensorboard ? 160 : 0));
 }
 
 // The newest ones that are kept, step 0, and the one being written.

@@ -1,17 +1,16 @@
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
 #include <chrono>
-#include <csignal>
 #include <thread>
-#include <utility>
 
 #include "core/base/clock.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
-namespace {
 
-constexpr int kPatienceWithWorkersMs = 5000;
+using conduct::Ending;
+
+namespace {
 
 std::string last_lines(const std::string& text, int lines) {
   size_t from = text.size();
@@ -23,32 +22,39 @@ std::string last_lines(const std::string& text, int lines) {
   return text.substr(from);
 }
 
+Json told(const conduct::SurvivedFault& fault) {
+  const bool scribe = fault.worker == conduct::kNobody;
+  Json json = {{"worker", scribe ? Json("scribe") : Json(fault.worker.value)},
+               {"step", fault.step.value},
+               {"cause", fault.cause},
+               {"class", fault.fault_class}};
+  if (!fault.seconds_lost) return json;
+  json["seconds_lost"] = *fault.seconds_lost;
+  if (!scribe) json["steps_redone"] = fault.steps_redone;
+  return json;
+}
+
 }  // namespace
 
 int Launcher::end() {
   if (memory_ && !first_step_seen_) note_first_step();
-  if (memory_) log_stage_speed();
-  if (memory_ && ending_ != Ending::none) keep_profiles();
-  const Error too_late(Fault::usage, "the job ended first");
-  if (pending_) give_up_resize(too_late);
-  if (state_.resize && state_.resize->client) control_->reply(*state_.resize->client, error_answer(too_late));
-  for (const WaitingRequest& waiting : state_.waiting) control_->reply(waiting.client, error_answer(too_late));
-  if (failure_ || stop_at_once_) {
-    kill_workers();
-    if (memory_) memory_->repair();
+  if (memory_) log_stage_speed(job_.stage);
+  if (memory_ && job_.ending != Ending::none) keep_profiles();
+  decide(conduct::EndBegan{});
+  decide(conduct::Tick{});
+  while (job_.closing != conduct::Closing::closed) {
+    wait_for_scribe();
+    decide(conduct::Tick{});
   }
-  if (memory_) save_last_state();
-  if (!failure_) dismiss_workers();
-  close_scribe();
   directory_.disown(lock_.get());
   report_stages();
   report_faults();
-  if (failure_) fail();
-  if (ending_ == Ending::stopped) return report_stop();
+  if (job_.failure) fail();
+  if (job_.ending == Ending::stopped) return report_stop();
   printer_.note(format_progress(progress()));
-  if (state_.last_saved_step != trained()) {
+  if (job_.scribe.last_saved_step != trained()) {
     throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
-                      trained(), last_save_error_)
+                      trained(), job_.scribe.last_save_error)
         .advise(fmt::format(
             "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
             directory_.path()));
@@ -60,103 +66,63 @@ int Launcher::end() {
 }
 
 int Launcher::report_stop() {
-  const int64_t step = memory_ ? trained() : from_step_;
-  directory_.log_event("stopped", {{"step", step}, {"why", stop_reason_}});
-  if (memory_ && state_.last_saved_step != step) {
+  const int64_t step = trained();
+  directory_.log_event("stopped", {{"step", step}, {"why", job_.stop_reason}});
+  if (memory_ && job_.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
-                    last_save_error_)
+                    job_.scribe.last_save_error)
             .advise(
                 fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
                             directory_.path()));
     answer_stops(error_answer(error));
     throw Error(error);
   }
-  answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", state_.last_saved_step}});
+  answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", job_.scribe.last_saved_step}});
   printer_.note(
       fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, directory_.path()));
   return exit_code(Fault::interrupted);
 }
 
 void Launcher::answer_stops(const Json& answer) {
-  for (const ClientId client : stop_clients_) control_->reply(client, answer);
+  for (const ClientId client : job_.stop_clients) control_->reply(client, answer);
 }
 
 void Launcher::fail() {
-  Error error = *failure_;
+  Error error = *job_.failure;
   std::string advice = error.advice();
-  if (!failure_details_.is_null()) {
-    const std::string log = failure_details_.at("log");
-    if (error.fault() == Fault::peer) {
-      if (!failure_log_.empty())
-        error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(failure_log_, 8))
-                    .exiting_with(error.exit_code());
-    }
-    advice += (advice.empty() ? "" : "\n") + ("log: " + log);
+  const auto loss = losses_.find(job_.failed);
+  if (loss != losses_.end()) {
+    if (error.fault() == Fault::peer && !loss->second.last_words.empty())
+      error =
+          Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(loss->second.last_words, 8))
+              .exiting_with(error.exit_code());
+    advice += (advice.empty() ? "" : "\n") + ("log: " + loss->second.details.at("log").get<std::string>());
   }
-  if (memory_ && state_.last_saved_step != trained()) {
-    advice += fmt::format("\nthe state of step {} could not be saved: {}", trained(),
-                          last_save_error_.empty() ? "there was nobody to write it" : last_save_error_);
+  if (memory_ && job_.scribe.last_saved_step != trained()) {
+    advice +=
+        fmt::format("\nthe state of step {} could not be saved: {}", trained(),
+                    job_.scribe.last_save_error.empty() ? "there was nobody to write it" : job_.scribe.last_save_error);
   }
-  if (memory_ && state_.last_saved_step >= 0) {
+  if (memory_ && job_.scribe.last_saved_step >= 0) {
     advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
-                          state_.last_saved_step, directory_.path());
+                          job_.scribe.last_saved_step, directory_.path());
   }
-  Json details = failure_details_.is_null() ? Json{{"error", error.message()}} : failure_details_;
+  Json details = loss == losses_.end() ? Json{{"error", error.message()}} : loss->second.details;
   details["last_good_step"] = memory_ ? Json(trained()) : Json();
   directory_.log_event("failed", details);
   answer_stops(error_answer(error));
   throw error.advise(advice);
 }
 
-// Has the scribe, or another one if it is lost on the way, write the committed state, and waits for it.
-void Launcher::save_last_state() {
-  const int64_t step = trained();
-  pid_t asked = -1;
-  unsaved_step_ = -1;         // there may be room again
-  bool brought_back = false;  // once: a scribe that ends again and again saves nothing
-  const auto have_scribe = [&] {
-    return state_.scribe.socket || (!std::exchange(brought_back, true) && bring_scribe_back());
-  };
-  while (state_.last_saved_step != step && unsaved_step_ != step && have_scribe()) {
-    if (asked != state_.scribe.process.pid() && memory_->try_hold(step)) {
-      asked = state_.scribe.process.pid();
-      state_.scribe.socket.send({{"do", "checkpoint"}, {"step", step}});
-    }
-    wait_for_scribe();
-  }
-}
-
-void Launcher::close_scribe() {
-  closing_scribe_ = true;
-  pid_t told = -1;
-  while (state_.scribe.socket || (start_scribe_at_ns_ != 0 && bring_scribe_back())) {
-    if (told != state_.scribe.process.pid()) {
-      told = state_.scribe.process.pid();
-      state_.scribe.socket.send({{"do", "finish"}});
-    }
-    wait_for_scribe();
-  }
-}
-
 void Launcher::wait_for_scribe() {
-  on_scribe_message(kTickMilliseconds);
+  if (state_.scribe.socket) {
+    on_scribe_message(kTickMilliseconds);
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+  }
   supervise_scribe(monotonic_ns());
   show_life(monotonic_ns());
-}
-
-// Where one could not be started. Nobody needs the workers any more; what they hold may be what it lacks. False: it
-// cannot be started now either.
-bool Launcher::bring_scribe_back() {
-  kill_workers();
-  do {
-    while (monotonic_ns() < start_scribe_at_ns_) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
-      show_life(monotonic_ns());
-    }
-    start_scribe_again();
-  } while (!state_.scribe.socket && start_scribe_at_ns_ != 0);
-  return static_cast<bool>(state_.scribe.socket);
 }
 
 // The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
@@ -173,52 +139,24 @@ void Launcher::report_stages() {
 
 // What the job went through, at its end.
 void Launcher::report_faults() {
-  if (state_.faults.empty()) return;
+  if (job_.faults.empty()) return;
   std::map<std::string, int> by_cause;
   double lost = 0;
   int64_t redone = 0;
-  for (const Json& fault : state_.faults) {
-    ++by_cause[fmt::format("{} ({})", fault.value("cause", ""), fault.value("class", ""))];
-    lost += fault.value("seconds_lost", 0.0);
-    redone += fault.value("steps_redone", INT64_C(0));
+  Json faults = Json::array();
+  for (const conduct::SurvivedFault& fault : job_.faults) {
+    ++by_cause[fmt::format("{} ({})", fault.cause, fault.fault_class)];
+    lost += fault.seconds_lost.value_or(0);
+    redone += fault.steps_redone;
+    faults.push_back(told(fault));
   }
   std::string causes;
   for (const auto& [cause, times] : by_cause)
     causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
-  printer_.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", state_.faults.size(), causes, lost,
+  printer_.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", job_.faults.size(), causes, lost,
                             redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
-  directory_.log_event("faults", {{"step", memory_ ? trained() : from_step_},
-                                  {"faults", state_.faults},
-                                  {"seconds_lost", lost},
-                                  {"committed_steps_redone", redone}});
-}
-
-void Launcher::dismiss_workers() {
-  for (WorkerProcess* worker : all_workers()) worker->socket.send({{"do", "leave"}});
-  for (WorkerProcess* worker : all_workers()) {
-    if (!worker->process.running()) continue;
-    if (!worker->process.wait_for(kPatienceWithWorkersMs)) {
-      worker->process.signal(SIGKILL);
-      worker->process.wait_for(kPatienceWithWorkersMs);
-    }
-  }
-}
-
-// And waits for its end, so that it touches the shared memory no more; one that the kernel holds may end later.
-void Launcher::kill_worker(WorkerProcess& worker) {
-  worker.process.signal(SIGKILL);
-  if (!worker.process.wait_for(kPatienceWithWorkersMs)) state_.leaving.push_back(std::move(worker));
-}
-
-void Launcher::kill_workers() {
-  if (memory_) memory_->abort_stage();
-  for (WorkerProcess* worker : all_workers()) {
-    if (worker->process.running()) worker->process.signal(SIGKILL);
-  }
-  for (WorkerProcess* worker : all_workers()) {
-    if (worker->process.running()) worker->process.wait_for(kPatienceWithWorkersMs);
-    worker->socket.close();
-  }
+  directory_.log_event(
+      "faults", {{"step", trained()}, {"faults", faults}, {"seconds_lost", lost}, {"committed_steps_redone", redone}});
 }
 
 }  // namespace estrain::launch

@@ -11,25 +11,29 @@
 namespace estrain::launch {
 namespace {
 
-Json to_json(const WorkerProcess& worker) {
-  return {{"id", worker.id},
-          {"kind", worker.device.kind},
-          {"begin", worker.ests.begin.value},
-          {"end", worker.ests.end.value},
-          {"pid", worker.process.pid()},
-          {"socket", worker.socket.descriptor()},
+using conduct::Loss;
+using conduct::Member;
+using conduct::ResizeUnderWay;
+using conduct::SurvivedFault;
+using conduct::WorkerId;
+
+Json to_json(const Member& member, const WorkerProcess& worker) {
+  return {{"id", member.id.value},        {"kind", member.device.kind},  {"begin", member.ests.begin.value},
+          {"end", member.ests.end.value}, {"pid", worker.process.pid()}, {"socket", worker.socket.descriptor()},
           {"log_begin", worker.log_begin}};
 }
 
-WorkerProcess worker_from_json(const Json& json) {
+Member member_from_json(const Json& json) {
+  return {.id = WorkerId(json.at("id")),
+          .device = {json.at("kind"), {}},
+          .ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))}};
+}
+
+WorkerProcess process_from_json(const Json& json) {
   WorkerProcess worker;
-  worker.id = json.at("id");
-  worker.device.kind = json.at("kind");
-  worker.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
   worker.process = ChildProcess::adopt(json.at("pid"));
   worker.socket = comm::MessageSocket(UniqueFd(json.at("socket")));
   worker.log_begin = json.at("log_begin");
-  worker.ready = true;
   worker.started_ns = monotonic_ns();
   return worker;
 }
@@ -38,7 +42,7 @@ Json to_json(const ResizeUnderWay& resize) {
   return {{"client", resize.client.value_or(0)},
           {"before", resize.before},
           {"after", resize.after},
-          {"step", resize.step},
+          {"step", resize.step.value},
           {"requested_ns", resize.requested_ns},
           {"warmed_ns", resize.warmed_ns},
           {"stopped_ns", resize.stopped_ns},
@@ -55,7 +59,7 @@ ResizeUnderWay resize_from_json(const Json& json) {
   if (client != 0) resize.client = client;
   resize.before = json.at("before");
   resize.after = json.at("after");
-  resize.step = json.at("step");
+  resize.step = Step(json.at("step"));
   resize.requested_ns = json.at("requested_ns");
   resize.warmed_ns = json.at("warmed_ns");
   resize.stopped_ns = json.at("stopped_ns");
@@ -68,13 +72,13 @@ ResizeUnderWay resize_from_json(const Json& json) {
 }
 
 Json to_json(const Loss& loss) {
-  return {{"worker", loss.worker},
+  return {{"worker", loss.worker.value},
           {"kind", loss.device.kind},
           {"begin", loss.ests.begin.value},
           {"end", loss.ests.end.value},
           {"cause", loss.cause},
           {"what", loss.what},
-          {"step", loss.step},
+          {"step", loss.step.value},
           {"steps_redone", loss.steps_redone},
           {"last_beat_ns", loss.last_beat_ns},
           {"noticed_ns", loss.noticed_ns}};
@@ -82,16 +86,36 @@ Json to_json(const Loss& loss) {
 
 Loss loss_from_json(const Json& json) {
   Loss loss;
-  loss.worker = json.at("worker");
+  loss.worker = WorkerId(json.at("worker"));
   loss.device.kind = json.at("kind");
   loss.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
   loss.cause = json.at("cause");
   loss.what = json.at("what");
-  loss.step = json.at("step");
+  loss.step = Step(json.at("step"));
   loss.steps_redone = json.at("steps_redone");
   loss.last_beat_ns = json.at("last_beat_ns");
   loss.noticed_ns = json.at("noticed_ns");
   return loss;
+}
+
+Json to_json(const SurvivedFault& fault) {
+  Json json = {{"worker", fault.worker.value},
+               {"step", fault.step.value},
+               {"cause", fault.cause},
+               {"class", fault.fault_class},
+               {"steps_redone", fault.steps_redone}};
+  if (fault.seconds_lost) json["seconds_lost"] = *fault.seconds_lost;
+  return json;
+}
+
+SurvivedFault fault_from_json(const Json& json) {
+  SurvivedFault fault{.worker = WorkerId(json.at("worker")),
+                      .step = Step(json.at("step")),
+                      .cause = json.at("cause"),
+                      .fault_class = json.at("class"),
+                      .steps_redone = json.at("steps_redone")};
+  if (json.contains("seconds_lost")) fault.seconds_lost = json.at("seconds_lost").get<double>();
+  return fault;
 }
 
 void set_inherited(const std::vector<int>& descriptors, bool inherited) {
@@ -103,7 +127,7 @@ std::vector<int> descriptors_of(const Json& json) {
                           json.at("library"), json.at("listener"), json.at("scribe_socket")};
   for (const auto& [id, fd] : json.at("clients").items()) all.push_back(fd);
   for (const char* list : {"workers", "leaving"}) {
-    for (const Json& worker : json.at(list)) all.push_back(worker.at("socket"));
+    for (const Json& worker : json.at("job").at(list)) all.push_back(worker.at("socket"));
   }
   return all;
 }
@@ -123,49 +147,86 @@ Json from_bytes(const std::string& bytes) {
   }
 }
 
+Json members_to_json(const std::vector<Member>& members, const Handover& handover) {
+  Json list = Json::array();
+  for (const Member& member : members) {
+    const auto worker = handover.workers.find(member.id);
+    if (worker != handover.workers.end()) list.push_back(to_json(member, worker->second));
+  }
+  return list;
+}
+
+Json to_json(const conduct::State& job, const Handover& handover) {
+  Json json = {{"ests", job.ests},
+               {"retries", job.retries},
+               {"grace_seconds", job.grace_seconds},
+               {"fault_step", job.fault_step.value},
+               {"faults_at_step", job.faults_at_step},
+               {"less_memory", job.less_memory},
+               {"workers_started", job.workers_started},
+               {"stage", job.stage},
+               {"last_saved_step", job.scribe.last_saved_step},
+               {"held", job.held},
+               {"faults", Json::array()},
+               {"waiting", Json::array()},
+               {"workers", members_to_json(job.workers, handover)},
+               {"leaving", members_to_json(job.leaving, handover)}};
+  for (const SurvivedFault& fault : job.faults) json["faults"].push_back(to_json(fault));
+  for (const conduct::WaitingRequest& waiting : job.waiting)
+    json["waiting"].push_back(
+        {{"client", waiting.client}, {"request", waiting.request}, {"arrived_ns", waiting.arrived_ns}});
+  if (job.recovery) json["recovery"] = to_json(*job.recovery);
+  if (job.resize) json["resize"] = to_json(*job.resize);
+  return json;
+}
+
+conduct::State job_from_json(const Json& json) {
+  conduct::State job;
+  job.ests = json.at("ests");
+  job.retries = json.at("retries");
+  job.grace_seconds = json.at("grace_seconds");
+  job.fault_step = Step(json.at("fault_step"));
+  job.faults_at_step = json.at("faults_at_step");
+  job.less_memory = json.at("less_memory");
+  job.workers_started = json.at("workers_started");
+  job.stage = json.at("stage");
+  job.scribe.last_saved_step = json.at("last_saved_step");
+  job.held = json.at("held");
+  for (const Json& fault : json.at("faults")) job.faults.push_back(fault_from_json(fault));
+  for (const Json& waiting : json.at("waiting"))
+    job.waiting.push_back({waiting.at("client"), waiting.at("request"), waiting.at("arrived_ns")});
+  for (const Json& member : json.at("workers")) job.workers.push_back(member_from_json(member));
+  for (const Json& member : json.at("leaving")) job.leaving.push_back(member_from_json(member));
+  if (json.contains("recovery")) job.recovery = loss_from_json(json.at("recovery"));
+  if (json.contains("resize")) job.resize = resize_from_json(json.at("resize"));
+  return conduct::after_handover(job);
+}
+
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"fault_rules", handover.fault_rules},
                {"allow_mixed", handover.allow_mixed},
                {"oversubscribe", handover.oversubscribe},
                {"cuda_streams", handover.cuda_streams},
-               {"grace_seconds", handover.grace_seconds},
                {"cores", handover.cores},
-               {"fault_step", handover.fault_step},
-               {"faults_at_step", handover.faults_at_step},
-               {"faults", handover.faults},
-               {"less_memory", handover.less_memory},
                {"memory", handover.shared.memory},
                {"doorbell", handover.shared.doorbell},
                {"lock", handover.shared.lock},
                {"spec", handover.shared.spec},
                {"library", handover.shared.library},
-               {"workers_started", handover.workers_started},
-               {"stage", handover.stage},
                {"started_ns", handover.started_ns},
-               {"last_saved_step", handover.last_saved_step},
+               {"job", to_json(handover.job, handover)},
                {"scribe_pid", handover.scribe.process.pid()},
                {"scribe_socket", handover.scribe.socket.descriptor()},
                {"scribe_log_begin", handover.scribe.log_begin},
                {"listener", handover.listener},
                {"clients", Json::object()},
-               {"workers", Json::array()},
-               {"leaving", Json::array()}};
+               {"elasticity", handover.elasticity},
+               {"profiles", handover.profiles},
+               {"start_seconds", handover.start_seconds}};
   for (const auto& [id, fd] : handover.clients) json["clients"][std::to_string(id)] = fd;
-  for (const WorkerProcess& worker : handover.workers) json["workers"].push_back(to_json(worker));
-  for (const WorkerProcess& worker : handover.leaving) json["leaving"].push_back(to_json(worker));
-  json["held"] = handover.held;
-  json["elasticity"] = handover.elasticity;
-  json["profiles"] = handover.profiles;
-  json["start_seconds"] = handover.start_seconds;
-  json["waiting"] = Json::array();
-  for (const WaitingRequest& waiting : handover.waiting)
-    json["waiting"].push_back(
-        {{"client", waiting.client}, {"request", waiting.request}, {"arrived_ns", waiting.arrived_ns}});
   if (handover.accuracy) json["accuracy"] = *handover.accuracy;
   if (handover.ends_ns) json["ends_ns"] = *handover.ends_ns;
-  if (handover.recovery) json["recovery"] = to_json(*handover.recovery);
-  if (handover.resize) json["resize"] = to_json(*handover.resize);
   return json;
 }
 
@@ -198,34 +259,24 @@ Handover take_handover(int fd) {
   handover.allow_mixed = json.at("allow_mixed");
   handover.oversubscribe = json.at("oversubscribe");
   handover.cuda_streams = json.at("cuda_streams");
-  handover.grace_seconds = json.at("grace_seconds");
   handover.cores = json.at("cores");
-  handover.fault_step = json.at("fault_step");
-  handover.faults_at_step = json.at("faults_at_step");
-  handover.faults = json.at("faults");
-  handover.less_memory = json.at("less_memory");
   handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("spec"), json.at("library")};
-  handover.workers_started = json.at("workers_started");
-  handover.stage = json.at("stage");
   handover.started_ns = json.at("started_ns");
-  handover.last_saved_step = json.at("last_saved_step");
-  handover.held = json.at("held");
   handover.elasticity = json.at("elasticity");
   handover.profiles = json.at("profiles");
   handover.start_seconds = json.at("start_seconds");
-  for (const Json& waiting : json.at("waiting"))
-    handover.waiting.push_back({waiting.at("client"), waiting.at("request"), waiting.at("arrived_ns")});
   if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
                      comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns(), 0,
                      json.at("scribe_log_begin")};
   handover.listener = json.at("listener");
   for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;
-  for (const Json& worker : json.at("workers")) handover.workers.push_back(worker_from_json(worker));
-  for (const Json& worker : json.at("leaving")) handover.leaving.push_back(worker_from_json(worker));
+  handover.job = job_from_json(json.at("job"));
+  for (const char* list : {"workers", "leaving"}) {
+    for (const Json& worker : json.at("job").at(list))
+      handover.workers.emplace(WorkerId(worker.at("id")), process_from_json(worker));
+  }
   if (json.contains("ends_ns")) handover.ends_ns = json.at("ends_ns").get<int64_t>();
-  if (json.contains("recovery")) handover.recovery = loss_from_json(json.at("recovery"));
-  if (json.contains("resize")) handover.resize = resize_from_json(json.at("resize"));
   return handover;
 }
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <set>
 #include <string>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
@@ -19,6 +19,10 @@
 #include "core/spec/enum_names.h"
 
 namespace estrain::launch {
+
+using conduct::Phase;
+using conduct::WorkerId;
+
 namespace {
 
 constexpr int kTickWhileChangingMilliseconds = 2;
@@ -57,21 +61,25 @@ Launcher::Launcher(LaunchPlan plan)
   state_.allow_mixed = plan.allow_mixed;
   state_.oversubscribe = plan.oversubscribe;
   state_.cuda_streams = plan.cuda_streams;
-  state_.grace_seconds = plan.grace_seconds;
+  job_.ests = spec_.job.ests;
+  job_.retries = spec_.recovery.retries;
+  job_.grace_seconds = plan.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
   state_.ends_ns = allocation.ends_ns;
   state_.cores = allocation.cores;
   state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get(), spec_fd_.get(), library_.get()};
   state_.started_ns = monotonic_ns();
-  state_.held = kinds_of(plan.devices);
+  job_.held = kinds_of(plan.devices);
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     WorkerStart start = worker_start(plan.devices[i]);
+    start.id = job_.workers_started++;
     start.builds = i == 0;
     if (start.builds) start.checkpoint = checkpoint_;
     start.accepts_data = start.builds && accepts_data_;
-    state_.workers.push_back(start_worker(directory_, state_.shared, start));
-    state_.workers.back().ests = ranges[i];
+    const WorkerId id(start.id);
+    state_.workers.emplace(id, start_worker(directory_, state_.shared, start));
+    job_.workers.push_back({.id = id, .device = plan.devices[i], .ests = ranges[i]});
   }
   state_.scribe = start_scribe(directory_, state_.shared, from_step_);
   control_ = std::make_unique<ControlServer>(directory_.path());
@@ -95,28 +103,31 @@ Launcher::Launcher(Handover handover)
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
   companion_->profiles = profile::Profiles::from_json(state_.profiles);
-  for (size_t rank = 0; rank < state_.workers.size(); ++rank) state_.workers[rank].rank = static_cast<int64_t>(rank);
-  measured_on_ = kinds_of(devices_in_force());
+  measured_on_ = kinds_of(devices_in_force(job_));
   stage_devices_ = shares_in_force();
-  phase_ = Phase::training;
+  stage_shares_ = shares_key(job_);
 }
 
-// Of the next worker of this run, on that device.
-WorkerStart Launcher::worker_start(const Device& device) {
+// Of any worker of this run, on that device; its number is still missing.
+WorkerStart Launcher::worker_start(const Device& device) const {
   WorkerStart start;
-  start.id = state_.workers_started++;
   start.device = device;
   start.job = spec_.job;
-  start.less_memory = state_.less_memory;
+  start.less_memory = job_.less_memory;
   start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
   start.cuda_streams = state_.cuda_streams;
   return start;
 }
 
+WorkerProcess* Launcher::process_of(WorkerId id) {
+  const auto at = state_.workers.find(id);
+  return at == state_.workers.end() ? nullptr : &at->second;
+}
+
 Launcher::~Launcher() { ::unlink((directory_.path() + "/control.sock").c_str()); }
 
 int Launcher::run() {
-  while (phase_ != Phase::over) wait_for_events();
+  while (job_.phase != Phase::over) wait_for_events();
   return end();
 }
 
@@ -134,38 +145,29 @@ void Launcher::block_signals() {
   if (!signals_) throw system_error("cannot watch signals", errno);
 }
 
-std::vector<WorkerProcess*> Launcher::all_workers() {
-  std::vector<WorkerProcess*> all;
-  for (WorkerProcess& worker : state_.workers) all.push_back(&worker);
-  for (WorkerProcess& worker : state_.leaving) all.push_back(&worker);
-  if (pending_) {
-    for (WorkerProcess& worker : pending_->added) all.push_back(&worker);
-  }
-  return all;
-}
-
 // One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls
 // anew and handles one worker's event at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {state_.scribe.socket.descriptor(), POLLIN, 0}};
   for (int fd : control_->descriptors()) polled.push_back({fd, POLLIN, 0});
   const size_t first_worker = polled.size();
-  const std::vector<WorkerProcess*> workers = all_workers();
-  for (const WorkerProcess* worker : workers) {
-    polled.push_back({worker->socket.descriptor(), POLLIN, 0});
-    polled.push_back({worker->process.descriptor(), POLLIN, 0});
+  std::vector<WorkerId> workers;
+  for (const auto& [id, worker] : state_.workers) {
+    workers.push_back(id);
+    polled.push_back({worker.socket.descriptor(), POLLIN, 0});
+    polled.push_back({worker.process.descriptor(), POLLIN, 0});
   }
-  ::poll(polled.data(), polled.size(),
-         state_.resize || phase_ == Phase::recovering ? kTickWhileChangingMilliseconds : kTickMilliseconds);
+  const bool changes = job_.resize || job_.phase == Phase::recovering;
+  ::poll(polled.data(), polled.size(), changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) on_scribe_message(0);
   for (size_t i = 0; i < workers.size(); ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
-      on_worker_message(*workers[i]);
+      on_worker_message(workers[i]);
       break;
     }
     if (polled[first_worker + 2 * i + 1].revents != 0) {
-      on_worker_end(*workers[i]);
+      on_worker_end(workers[i]);
       break;
     }
   }
@@ -177,86 +179,76 @@ void Launcher::wait_for_events() {
   tick();
 }
 
+// Answers of actions come before anything else that happens: nothing else is looked at meanwhile.
+void Launcher::decide(conduct::Event event) {
+  events_.push_back(std::move(event));
+  if (std::exchange(deciding_, true)) return;
+  while (!events_.empty()) {
+    const conduct::Event next = std::move(events_.front());
+    events_.pop_front();
+    for (const conduct::Action& action : conduct::decide(job_, next, moment())) carry_out(action);
+  }
+  deciding_ = false;
+}
+
+conduct::Moment Launcher::moment() const {
+  conduct::Moment now;
+  now.ns = monotonic_ns();
+  now.trained = Step(trained());
+  if (!memory_) return now;
+  const comm::MemoryHeader& header = memory_->header();
+  now.attached = true;
+  now.stopped_ns = header.stopped_ns.load();
+  now.stage_started = header.stage_started.load();
+  now.stage_started_ns = header.stage_started_ns.load();
+  now.step_seconds = step_seconds();
+  if (waits_for_room()) now.no_room = write_error_;
+  return now;
+}
+
 void Launcher::on_signal() {
   signalfd_siginfo info{};
-  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-    const bool second = ending_ == Ending::stopped;
-    request_stop(signal_name(static_cast<int>(info.ssi_signo)));
-    if (second) stop_at_once();
-  }
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+    decide(conduct::StopAsked{.why = signal_name(static_cast<int>(info.ssi_signo)), .insists = true});
 }
 
-void Launcher::request_stop(std::string why) {
-  if (ending_ != Ending::none) return;
-  if (phase_ == Phase::over) return;
-  ending_ = Ending::stopped;
-  stop_reason_ = std::move(why);
-  const bool no_step_under_way = phase_ == Phase::starting || phase_ == Phase::recovering;
-  printer_.note("stopping (" + stop_reason_ + ")" +
-                (no_step_under_way ? "" : ": a checkpoint is written after the step under way"));
-  if (pending_) give_up_resize(Error(Fault::interrupted, "the job is being stopped"));
-  if (no_step_under_way) return stop_at_once();
-  if (phase_ == Phase::pausing && all_left()) {
-    phase_ = Phase::over;
-    return;
-  }
-  stop_deadline_ns_ = monotonic_ns() + nanoseconds(state_.grace_seconds);
-  request_pause();
-}
-
-bool Launcher::all_left() const { return std::ranges::all_of(state_.workers, &WorkerProcess::left); }
-
-// With the committed step; what was under way is given up.
-void Launcher::stop_at_once() {
-  stop_at_once_ = true;
-  phase_ = Phase::over;
-}
-
-void Launcher::request_pause() {
-  phase_ = Phase::pausing;
-  memory_->header().pause_request.store(1);
-}
-
-void Launcher::on_worker_message(WorkerProcess& worker) {
+void Launcher::on_worker_message(WorkerId id) {
+  WorkerProcess* worker = process_of(id);
+  if (worker == nullptr) return;
   Json message;
-  switch (worker.socket.receive(&message, 0)) {
+  switch (worker->socket.receive(&message, 0)) {
     case comm::MessageSocket::Received::nothing:
       return;
     case comm::MessageSocket::Received::closed:
-      return on_worker_end(worker);
+      return on_worker_end(id);
     case comm::MessageSocket::Received::message:
       break;
   }
   const std::string say = message.value("say", "");
   if (say == "ready") {
-    worker.ready = true;
-    const bool all_ready = std::ranges::all_of(state_.workers, &WorkerProcess::ready);
-    if (phase_ == Phase::starting && all_ready) begin_training();
-    if (phase_ == Phase::warming) added_worker_ready();
-    if (phase_ == Phase::recovering) change_workers_if_ready();
+    decide(conduct::WorkerReady{id});
   } else if (say == "left") {
-    worker.left = true;
-    if (phase_ == Phase::recovering) return change_workers_if_ready();
-    if (message.value("finished", false) && ending_ == Ending::none) ending_ = Ending::finished;
-    if (all_left()) workers_left_loop();
+    decide(conduct::WorkerLeft{id, message.value("finished", false)});
   } else if (say == "error") {
-    on_worker_error(worker, message);
+    on_worker_error(id, message);
   }
 }
 
-void Launcher::on_worker_error(WorkerProcess& worker, const Json& message) {
+void Launcher::on_worker_error(WorkerId id, const Json& message) {
   const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
   faults::Evidence evidence;
   evidence.said = Error(fault, message.value("message", "")).advise(message.value("advice", ""));
-  lose(worker, std::move(evidence));
+  lose(id, std::move(evidence));
 }
 
-void Launcher::on_worker_end(WorkerProcess& worker) {
+void Launcher::on_worker_end(WorkerId id) {
+  WorkerProcess* worker = process_of(id);
+  if (worker == nullptr) return;
   Json last_words;
-  while (worker.socket.receive(&last_words, 0) == comm::MessageSocket::Received::message) {
-    if (last_words.value("say", "") == "error") return on_worker_error(worker, last_words);
+  while (worker->socket && worker->socket.receive(&last_words, 0) == comm::MessageSocket::Received::message) {
+    if (last_words.value("say", "") == "error") return on_worker_error(id, last_words);
   }
-  lose(worker, faults::Evidence{});
+  lose(id, faults::Evidence{});
 }
 
 void Launcher::on_scribe_message(int milliseconds) {
@@ -267,19 +259,21 @@ void Launcher::on_scribe_message(int milliseconds) {
     ChildEnd ended;
     state_.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
     state_.scribe.socket.close();
-    if (closing_scribe_ && !ended.signaled && (ended.code == 0 || failure_)) return;  // done, or it said why not
+    const bool done = job_.scribe.told_to_finish && !ended.signaled;
+    if (done && (ended.code == 0 || job_.failure)) return decide(conduct::ScribeDone{});  // or it said why not
     return lose_scribe(ended, false);
   }
   const std::string say = message.value("say", "");
   message.erase("say");
   if (say == "saved") {
-    state_.last_saved_step = message.value("step", INT64_C(-1));
     directory_.log_event("checkpoint", message);
+    decide(conduct::Saved{Step(message.value("step", INT64_C(-1)))});
   } else if (say == "save_failed") {
-    last_save_error_ = message.value("error", "");
-    unsaved_step_ = message.value("step", INT64_C(-1));
+    const Step step(message.value("step", INT64_C(-1)));
+    const std::string error = message.value("error", "");
     directory_.log_event("checkpoint_failed", message);
-    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", unsaved_step_, last_save_error_));
+    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", step, error));
+    decide(conduct::NotSaved{step, error});
   } else if (say == "evaluated") {
     const Json accuracy = message.value("accuracy", Json());  // null where the model has none
     const Json loss = message.value("loss", Json());          // null where it is NaN or infinite
@@ -296,11 +290,10 @@ void Launcher::on_scribe_message(int milliseconds) {
     written_before_error_ = memory_ ? memory_->header().drained.load() : 0;
     printer_.note(
         fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
-    if (pending_ && pending_->asked_for && !pending_->give_back_ns) give_up_resize(Error(Fault::io, write_error_));
+    decide(conduct::NotWritten{write_error_});
   } else if (say == "error") {
-    failure_ = Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
-                   .advise(message.value("advice", ""));
-    phase_ = Phase::over;
+    decide(conduct::ScribeFailed{Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
+                                     .advise(message.value("advice", ""))});
   }
 }
 
@@ -312,13 +305,11 @@ void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_
     } else if (verb == "resize") {
       begin_resize(client, request);
     } else if (verb == "offer") {
-      weigh_offer(client, request);
+      ask_offer(client, request);
     } else if (verb == "reclaim") {
       reclaim(client, request, arrived_ns);
     } else if (verb == "stop") {
-      if (ending_ == Ending::finished) throw Error(Fault::usage, "the job is already ending");
-      stop_clients_.push_back(client);
-      request_stop("asked to by `estrain stop`");
+      decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
     } else {
       throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
     }
@@ -331,21 +322,10 @@ void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_
 
 void Launcher::tick() {
   supervise();
-  if (state_.resize) report_resize_if_begun();
-  hurry_reclaim(monotonic_ns());
-  serve_waiting();
-  if (state_.recovery && memory_) report_recovery_if_stepped();
-  if (start_missing_at_ns_ != 0 && monotonic_ns() >= start_missing_at_ns_) {
-    if (phase_ == Phase::starting) {
-      start_lost_workers();
-    } else if (pending_) {
-      start_missing_workers();
-    }
-  }
-  if (start_scribe_at_ns_ != 0 && monotonic_ns() >= start_scribe_at_ns_) start_scribe_again();
-  change_workers_if_ready();
-  if (phase_ == Phase::training && !first_step_seen_) note_first_step();
-  if (phase_ == Phase::starting || phase_ == Phase::over || !memory_) return;
+  decide(conduct::Tick{});
+  while (is_settled(job_) && !job_.waiting.empty()) decide(conduct::Tick{});
+  if (job_.phase == Phase::training && !first_step_seen_) note_first_step();
+  if (job_.phase == Phase::starting || job_.phase == Phase::over || !memory_) return;
   const int64_t now = monotonic_ns();
   if (printer_.due(now) && trained() > rate_from_step_ && !waits_for_room()) printer_.show(progress(), now);
 }
@@ -369,82 +349,6 @@ void Launcher::attach_memory() {
   rate_from_step_ = trained();
   speed_meter_.begin(trained());
   companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
-}
-
-// All first workers are ready: the step-0 checkpoint is asked for, and off they go.
-void Launcher::begin_training() {
-  attach_memory();
-  state_.start_seconds = seconds(monotonic_ns() - state_.started_ns);
-  load_profiles();
-  const int64_t step = trained();
-  elastic_.stage_began = step;
-  if (step == 0) {
-    memory_->hold(0);
-    state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
-  }
-  printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
-                            spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
-                            progress().devices, std::max<int64_t>(0, manifest_->total_steps - step),
-                            manifest_->total_steps, directory_.path()));
-  const bool any_kind = spec_.job.determinism == spec::Determinism::d2;
-  if (!any_kind && !checkpoint_cpu_.empty() && checkpoint_cpu_ != manifest_->processor) {
-    printer_.note(
-        fmt::format("warning: the checkpoint was made on another kind of processor ({}) than this one ({}); at {} the "
-                    "bits may differ from here on",
-                    checkpoint_cpu_, manifest_->processor, spec::to_string(spec_.job.determinism)));
-  }
-  phase_ = Phase::training;
-  start_stage();
-}
-
-// Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
-bool Launcher::workers_exchange() const {
-  std::set<std::string> kinds;
-  for (const WorkerProcess& worker : state_.workers) {
-    if (!is_gpu(worker.device)) return false;
-    kinds.insert(worker.device.kind);
-  }
-  return spec_.job.exchange == spec::Exchange::automatic && kinds.size() > 1 && kinds.size() == state_.workers.size();
-}
-
-// Hands the ranges to the workers of state_; they start at once.
-void Launcher::start_stage() {
-  memory_->open_stage();
-  measure_anew_on_other_devices();
-  stage_devices_ = shares_in_force();
-  speed_meter_.begin(trained());
-  Json ranges = Json::array();
-  for (const WorkerProcess& worker : state_.workers) ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
-  const bool exchanges = workers_exchange();
-  for (size_t index = 0; index < state_.workers.size(); ++index) {
-    WorkerProcess& worker = state_.workers[index];
-    worker.left = false;
-    worker.rank = static_cast<int64_t>(index);
-    worker.socket.send({{"do", "run"},
-                        {"index", index},
-                        {"ranges", ranges},
-                        {"restarted", state_.stage > 0 || !checkpoint_.empty()},
-                        {"exchanges", exchanges}});
-  }
-  Json devices = Json::array();
-  for (const WorkerProcess& worker : state_.workers) devices.push_back(worker.device.kind);
-  directory_.log_event("stage", {{"stage", state_.stage},
-                                 {"step", trained()},
-                                 {"workers", state_.workers.size()},
-                                 {"devices", devices},
-                                 {"exchange", exchanges ? "GPUs" : "host"},
-                                 {"ranges", ranges}});
-}
-
-void Launcher::workers_left_loop() {
-  if (ending_ != Ending::none) {
-    phase_ = Phase::over;
-  } else if (pending_) {
-    change_workers_if_ready();
-  } else {
-    phase_ = Phase::training;  // a resize was given up while the workers were leaving their loop
-    start_stage();
-  }
 }
 
 }  // namespace estrain::launch

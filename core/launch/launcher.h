@@ -1,21 +1,13 @@
 #pragma once
-// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, changes the set of
-// devices and ends the run. It neither links LibTorch nor touches the state: that lies in shared memory
-// (core/comm/job_memory.h).
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. It
+// neither links LibTorch nor touches the state: that lies in shared memory (core/comm/job_memory.h).
 //
-//   starting --> training <--> warming --> pausing --> training …   (re-exec after each change of devices)
-//       |            |             |           |
-//       |            +---- recovering ---------+    a worker is lost: the others stand still, warm, until it is
-//       replaced |                        |
-//       +------------------------+------ over: finished, stopped or failed
-//
-// A resize first starts and warms what is new while the others train, then lets all workers leave their loop after one
-// agreed step, hands out new ranges, and re-execs. If what is new does not come up, the job stays as it is.
-//
-// A worker that dies, hangs or is stopped is lost: the step under way is given up, a new worker takes the place of the
-// lost one, and that step is done again from the committed copy of the state, which no worker writes. What caused it,
-// and whether to try again, is the fault table's to say (diagnosis.h).
+// What to do is decided in core/conduct: the launcher turns what it sees into events, hands them to decide(), and
+// carries the actions out (carry_out.cpp). What the job goes through, and how a resize and a recovery go, is said
+// there. The launcher measures: who is silent (supervision.cpp), why a process ended (recovery.cpp), which shares would
+// be faster (elastic.cpp).
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +18,7 @@
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
 #include "core/comm/step_record.h"
+#include "core/conduct/decide.h"
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
 #include "core/host/memory_evidence.h"
@@ -34,11 +27,11 @@
 #include "core/launch/elasticity.h"
 #include "core/launch/handover.h"
 #include "core/launch/hang.h"
-#include "core/launch/pending_change.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/speed_meter.h"
 #include "core/launch/speed_watch.h"
+#include "core/launch/tried_shares.h"
 #include "core/plan/change.h"
 #include "core/plan/fall_back.h"
 #include "core/profile/profile_store.h"
@@ -66,6 +59,12 @@ struct LaunchPlan {
   UniqueFd lock;
 };
 
+// What is told of a lost worker if the run ends by it.
+struct LossRecord {
+  Json details;
+  std::string last_words;  // of its log
+};
+
 class Launcher {
  public:
   explicit Launcher(LaunchPlan plan);
@@ -77,72 +76,54 @@ class Launcher {
   int run();
 
  private:
-  enum class Phase { starting, training, warming, pausing, recovering, over };
-  enum class Ending { none, finished, stopped };
+  struct Hands;  // carry_out.cpp: one function for each action
+  void carry_out(const conduct::Action& action);
 
   // launcher.cpp: the loop and what it sees
   void block_signals();
   void wait_for_events();
   void on_signal();
-  void on_worker_message(WorkerProcess& worker);
-  void on_worker_error(WorkerProcess& worker, const Json& message);
-  void on_worker_end(WorkerProcess& worker);
+  void on_worker_message(conduct::WorkerId id);
+  void on_worker_error(conduct::WorkerId id, const Json& message);
+  void on_worker_end(conduct::WorkerId id);
   void on_scribe_message(int milliseconds);  // waits for one at most so long; -1: no limit
   void on_request(ClientId client, const Json& request, int64_t arrived_ns);
+  void decide(conduct::Event event);  // and carries out what follows
+  conduct::Moment moment() const;
   void tick();
   void attach_memory();
   void note_first_step();
-  void begin_training();
-  void workers_left_loop();
-  void request_stop(std::string why);
-  void request_pause();
-  WorkerStart worker_start(const Device& device);
-  void stop_at_once();
-  void answer_stops(const Json& answer);
-  bool all_left() const;
+  WorkerStart worker_start(const Device& device) const;
+  WorkerProcess* process_of(conduct::WorkerId id);  // null: it is gone
 
   // resize.cpp
   void begin_resize(ClientId client, const Json& request);
-  void require_quiet() const;
   struct Wanted {
     std::vector<Device> devices;
     bool oversubscribe = false, mixed = false;  // accepted for them
   };
   void check_wanted(const Wanted& wanted) const;
-  void begin_change(PendingChange change, std::optional<int64_t> requested_ns = {});
-  void ask_for(PendingChange change, int64_t requested_ns);
-  std::vector<WorkerProcess*> unneeded_workers();
-  void added_worker_ready();
-  void give_up_resize(const Error& error);
-  std::vector<size_t> missing_workers();
-  void start_missing_workers();
-  void change_workers_if_ready();
-  void change_workers();
-  ResizeUnderWay account_for(const PendingChange& resize);
-  void report_resize_if_begun();
-  void hurry_leaving();
+  void report_resize(const conduct::ResizeUnderWay& done);
   void release_unused_slots();
+  void begin_training();
+  void start_stage();
+  bool workers_exchange() const;
 
   // elastic.cpp
-  void serve_waiting();
   void resize_as_planned(ClientId client);
-  void weigh_offer(ClientId client, const Json& request);
+  void ask_offer(ClientId client, const Json& request);
   void take_or_decline(ClientId client, const std::vector<std::string>& offered);
   WorkerRoom room_for_workers() const;
   void reclaim(ClientId client, const Json& request, int64_t arrived_ns);
-  void hurry_reclaim(int64_t now);
-  void hurry_waiting_reclaims(int64_t now);
   void supervise_plan();
   bool judge_trial();
   void follow(const Placement& best, const plan::Plan& now);
   void note_shares();
   bool tried_in_vain(const Placement& placement) const;
-  PendingChange change_to(const Placement& placement, std::vector<std::string> held, std::string why) const;
-  PendingChange shrunk_to(const std::vector<std::string>& staying, const std::vector<std::string>& held) const;
-  void replace_pending(PendingChange change, int64_t arrived_ns);
+  conduct::PendingChange change_to(const Placement& placement, std::vector<std::string> held, std::string why) const;
+  conduct::PendingChange shrunk_to(const std::vector<std::string>& staying, const std::vector<std::string>& held) const;
   void note_decision(std::string what, std::string reason);
   bool is_in_force(const Placement& placement) const;
-  std::vector<Device> devices_in_force() const;
   SpeedMeter::Span require_speeds() const;
   int64_t steps_left() const;
   double resize_seconds() const;
@@ -152,33 +133,22 @@ class Launcher {
   bool workers_are_ordinary() const;
 
   // recovery.cpp
-  void lose(WorkerProcess& worker, faults::Evidence evidence);
-  void recover(const Loss& loss, const faults::Diagnosis& diagnosis);
-  void replace_starting_worker(const Loss& loss, const faults::Diagnosis& diagnosis);
-  void start_lost_workers();
-  void cannot_start(const Error& error);
-  bool count_fault(int64_t step, const faults::Diagnosis& diagnosis);
-  int64_t wait_before_next_ns(const faults::Diagnosis& diagnosis) const;
-  void stand_still();
-  void report_recovery_if_stepped();
+  void lose(conduct::WorkerId id, faults::Evidence evidence);
   void lose_scribe(const ChildEnd& ended, bool hung);
-  void start_scribe_again();
-  void cannot_start_scribe(const Error& error);
-  int64_t next_start_ns(const std::string& who, const Json& worker, const Error& error);
+  conduct::Verdict diagnose_start(const Json& worker, const Error& error);
   int64_t first_undrained_step();
-  const comm::WorkerPulse* pulse_of(const WorkerProcess& worker);
+  const comm::WorkerPulse* pulse_of(const conduct::Member& member);
+  void report_recovery(const conduct::ReportRecovery& report);
 
   // supervision.cpp
   void supervise();
   bool allocation_ends(int64_t now);
-  bool supervise_processes(int64_t now);
-  bool supervise_progress(int64_t now);
+  void supervise_processes(int64_t now);
+  void supervise_progress(int64_t now);
   void supervise_scribe(int64_t now);
   void supervise_speed();
   std::vector<SpeedMeter::Worker> work_done();
-  void end_hung_worker(WorkerProcess& worker, std::string how);
-  Silence silence_of(const WorkerProcess& worker, int64_t now);
-  bool begin_again_where_all_wait(const std::vector<Silence>& workers);
+  Silence silence_of(const conduct::Member& member, int64_t now);
   Pace pace() const;
   void measure_anew_on_other_devices();
   int64_t age_ns(int64_t beat_ns, int64_t now) const;
@@ -191,29 +161,22 @@ class Launcher {
   void report_faults();
   void report_stages();
   [[noreturn]] void fail();
-  void save_last_state();
   void wait_for_scribe();
-  bool bring_scribe_back();
-  void close_scribe();
+  void answer_stops(const Json& answer);
   void dismiss_workers();
   void kill_workers();
-  void kill_worker(WorkerProcess& worker);
-
-  std::vector<WorkerProcess*> all_workers();
-  bool workers_exchange() const;
-  void start_stage();
 
   // launcher_status.cpp
   Progress progress();
   Json status();
   Json elastic_status();
   std::optional<comm::RecordHead> last_step_record();
-  void log_stage_speed();
+  void log_stage_speed(int64_t stage);
   std::string shares_in_force() const;
   bool waits_for_room() const;
   double step_seconds() const;
-  // The newest step; the committed one while nobody trains.
-  int64_t trained() const { return memory_->header().trained.load(); }
+  // The newest step; the committed one while nobody trains, the one to go on from before anybody does.
+  int64_t trained() const { return memory_ ? memory_->header().trained.load() : from_step_; }
 
   RunDirectory directory_;
   spec::JobSpec spec_;
@@ -227,26 +190,18 @@ class Launcher {
   std::optional<checkpoint::Manifest> manifest_;
   std::unique_ptr<ControlServer> control_;
   ProgressPrinter printer_;
-  Phase phase_ = Phase::starting;
-  Ending ending_ = Ending::none;
-  std::string stop_reason_;
-  bool stop_at_once_ = false;
-  std::vector<ClientId> stop_clients_;
-  int64_t stop_deadline_ns_ = 0;  // monotonic; when a stop no longer waits for the step under way. 0: none
-  std::optional<PendingChange> pending_;
-  std::optional<Error> failure_;
-  Json failure_details_;
-  std::string failure_log_;  // last words of the process that it was
+  conduct::State& job_ = state_.job;   // decide() alone changes it
+  std::deque<conduct::Event> events_;  // to be decided
+  bool deciding_ = false;
+  std::map<conduct::WorkerId, LossRecord> losses_;
   faults::FaultTable faults_;
   host::MemoryEvidence memory_evidence_;
   bool first_step_seen_ = false;
-  bool closing_scribe_ = false;  // it was told to finish
-  std::string last_save_error_;
-  int64_t unsaved_step_ = -1;  // whose state could not be saved, the last such
   // What kept the scribe from writing, and how many records it had written then.
   std::string write_error_;
   uint32_t written_before_error_ = 0;
   std::string stage_devices_;  // with their shares, of the stage under way
+  std::string stage_shares_;   // the same, of which worker
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
   // supervision
@@ -255,10 +210,6 @@ class Launcher {
   int64_t supervised_from_ns_ = 0;        // silence before this is not held against anybody
   Pace pace_;                             // as of the last tick
   std::vector<std::string> measured_on_;  // the devices of that pace
-  int64_t stalled_at_ = -1;               // the last step after which all waited for each other
-  int64_t stood_still_ns_ = 0;            // since when the workers have been leaving an aborted stage
-  int64_t start_missing_at_ns_ = 0;       // when lost workers are replaced: back-off. 0: no one to replace
-  int64_t start_scribe_at_ns_ = 0;        // the same of the scribe
   SpeedWatch speed_watch_;
   SpeedMeter speed_meter_;
   // elasticity
@@ -267,7 +218,7 @@ class Launcher {
   plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
       resize_watch_{plan::GainWatch::kToResize};
   std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
-  std::map<std::string, TriedShares> tried_;      // by shares_text()
+  std::map<std::string, TriedShares> tried_;      // by stage_shares_
 };
 
 }  // namespace estrain::launch

@@ -10,6 +10,8 @@
 
 namespace estrain::launch {
 
+using conduct::Member;
+
 double Launcher::step_seconds() const {
   const int64_t steps = trained() - rate_from_step_;
   return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
@@ -31,7 +33,7 @@ Progress Launcher::progress() {
   now.total_steps = manifest_->total_steps;
   now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
   now.accuracy = state_.accuracy;
-  const std::vector<Device> devices = devices_in_force();
+  const std::vector<Device> devices = devices_in_force(job_);
   if (devices.empty()) {
     now.devices = "no worker";  // the only one is being replaced
   } else {
@@ -57,9 +59,9 @@ Json Launcher::status() {
                {"model", spec_.model.name},
                {"run", directory_.path()},
                {"pid", ::getpid()},
-               {"state", names[static_cast<int>(phase_)]},
+               {"state", names[static_cast<int>(job_.phase)]},
                {"ests", spec_.job.ests},
-               {"stage", state_.stage},
+               {"stage", job_.stage},
                {"running_seconds", seconds(monotonic_ns() - state_.started_ns)}};
   if (memory_) {
     const Progress now = progress();
@@ -75,15 +77,16 @@ Json Launcher::status() {
   }
   if (memory_) json.update(elastic_status());
   if (waits_for_room()) json["waits_for_room"] = write_error_;
-  json["last_checkpoint_step"] = state_.last_saved_step < 0 ? Json() : Json(state_.last_saved_step);
+  json["last_checkpoint_step"] = job_.scribe.last_saved_step < 0 ? Json() : Json(job_.scribe.last_saved_step);
   json["workers"] = Json::array();
-  for (const WorkerProcess& worker : state_.workers) {
-    json["workers"].push_back({{"id", worker.id},
-                               {"pid", worker.process.pid()},
+  for (const Member& worker : job_.workers) {
+    const auto process = state_.workers.find(worker.id);
+    json["workers"].push_back({{"id", worker.id.value},
+                               {"pid", process == state_.workers.end() ? -1 : process->second.process.pid()},
                                {"device", worker.device.kind},
                                {"ests", {worker.ests.begin.value, worker.ests.end.value}},
-                               {"log", directory_.worker_log(worker.id)}});
-    if (const SpeedWatch::Speed* speed = speed_watch_.find(worker.id)) {
+                               {"log", directory_.worker_log(worker.id.value)}});
+    if (const SpeedWatch::Speed* speed = speed_watch_.find(worker.id.value)) {
       json["workers"].back()["seconds_per_mini_batch"] = speed->seconds;
       if (speed->slow) json["workers"].back()["slow"] = {{"factor", speed->factor}, {"since_step", speed->since_step}};
     }
@@ -101,12 +104,12 @@ Json Launcher::elastic_status() {
   Json decisions = Json::array();
   for (const Decision& decision : elastic_.decisions())
     decisions.push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
-  return {{"held", state_.held}, {"plan", plan}, {"decisions", decisions}};
+  return {{"held", job_.held}, {"plan", plan}, {"decisions", decisions}};
 }
 
 std::string Launcher::shares_in_force() const {
   std::string devices;
-  for (const WorkerProcess& worker : state_.workers)
+  for (const Member& worker : job_.workers)
     devices += fmt::format("{}{}={}", devices.empty() ? "" : ",", worker.device.kind, worker.ests.size());
   return devices;
 }
@@ -119,7 +122,7 @@ bool Launcher::waits_for_room() const {
 }
 
 // What the stage that ends here achieved.
-void Launcher::log_stage_speed() {
+void Launcher::log_stage_speed(int64_t stage) {
   const SpeedMeter::Span& span = speed_meter_.stage();
   elastic_.end_stage(trained(), stage_devices_, span.step_seconds());
   if (span.steps == 0) return;
@@ -132,7 +135,7 @@ void Launcher::log_stage_speed() {
                        {"mini_batches", worker.mini_batches},
                        {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9}});
   }
-  directory_.log_event("stage_speed", {{"stage", state_.stage},
+  directory_.log_event("stage_speed", {{"stage", stage},
                                        {"from_step", span.from_step},
                                        {"to_step", span.to_step},
                                        {"steps", span.steps},

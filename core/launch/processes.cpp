@@ -46,8 +46,6 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   options.output = run.worker_log(start.id);
   options.ignored_signals = kStopSignals;
   WorkerProcess worker;
-  worker.id = start.id;
-  worker.device = start.device;
   worker.log_begin = size_of_file(options.output);
   worker.process = ChildProcess::start(options);
   worker.socket = std::move(ours);

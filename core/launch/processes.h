@@ -28,17 +28,11 @@ std::string worker_library();
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended
 
 struct WorkerProcess {
-  int64_t id = 0;  // counts all workers ever started in the run; names the log
-  Device device;
-  EstRange ests;
   ChildProcess process;
   comm::MessageSocket socket;
-  bool ready = false;                // it said that it can take up work
-  bool left = false;                 // it said that it left its loop
   uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
-  int64_t rank = -1;                 // in the stage under way; -1: in none
   // The sign of life of one that starts, which reads, builds and loads what may be large, and of one that is silent.
   WorkSign work;
 };

@@ -12,6 +12,10 @@
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
+
+using conduct::Member;
+using conduct::Phase;
+
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -43,7 +47,7 @@ Pace Launcher::pace() const {
 
 // How long work takes on some devices says nothing of others.
 void Launcher::measure_anew_on_other_devices() {
-  std::vector<std::string> devices = kinds_of(devices_in_force());
+  std::vector<std::string> devices = kinds_of(devices_in_force(job_));
   if (devices == measured_on_) return;
   measured_on_ = std::move(devices);
   memory_->header().longest_step_ns.store(0);
@@ -75,110 +79,71 @@ void Launcher::supervise() {
   if (now - last_tick_ns_ > kOwnPause) note_own_pause(now);
   last_tick_ns_ = now;
   if (memory_) pace_ = pace();
-  if (phase_ == Phase::over) return;
-  if (ending_ == Ending::stopped && stop_deadline_ns_ != 0 && now > stop_deadline_ns_) {
-    printer_.note(
-        fmt::format("the step under way takes longer than the grace of {} s: given up", state_.grace_seconds));
-    return stop_at_once();
-  }
-  if (ending_ == Ending::none && allocation_ends(now))
-    request_stop(fmt::format("the allocation ends in {:.0f} s", seconds(*state_.ends_ns - now)));
-  if (phase_ == Phase::over || !supervise_processes(now)) return;
-  supervise_scribe(now);
-  if (!memory_ || phase_ == Phase::over) return;
-  if (supervise_progress(now)) supervise_speed();
+  if (job_.ending == conduct::Ending::none && allocation_ends(now))
+    decide(conduct::StopAsked{.why = fmt::format("the allocation ends in {:.0f} s", seconds(*state_.ends_ns - now))});
+  if (job_.phase != Phase::over) supervise_processes(now);
+  if (job_.phase != Phase::over) supervise_scribe(now);
+  if (memory_ && job_.phase != Phase::over) supervise_progress(now);
 }
 
 // Whether it is time to stop because Slurm ends the job: the grace before that, but never more than three quarters of
 // what there was at the start, so that a short allocation gets something done.
 bool Launcher::allocation_ends(int64_t now) {
   if (!state_.ends_ns) return false;
-  const int64_t margin = std::min(nanoseconds(state_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
+  const int64_t margin = std::min(nanoseconds(job_.grace_seconds), (*state_.ends_ns - state_.started_ns) / 4 * 3);
   if (*state_.ends_ns - now >= margin) return false;
   state_.ends_ns = host::current_end_ns(state_.ends_ns);  // it may have been given more time
   return state_.ends_ns && *state_.ends_ns - now < margin;
 }
 
-// Handlers change the lists of workers: false when one was lost, and the next tick looks on.
-bool Launcher::supervise_processes(int64_t now) {
-  const std::vector<WorkerProcess*> workers = all_workers();
-  for (WorkerProcess* worker : workers) {
-    if (!worker->process.running()) continue;
-    const bool starting = !worker->ready;
-    const comm::WorkerPulse* pulse = pulse_of(*worker);
+// What is decided changes the lists of workers: after one that hangs, the next tick looks on.
+void Launcher::supervise_processes(int64_t now) {
+  const std::vector<const Member*> members = all_members(job_);
+  for (const Member* member : members) {
+    WorkerProcess* worker = process_of(member->id);
+    if (worker == nullptr || !worker->process.running()) continue;
+    const comm::WorkerPulse* pulse = pulse_of(*member);
     const int64_t beat = pulse != nullptr ? pulse->beat_ns.load() : worker->started_ns;
     if (now - beat < kSilentNs) continue;
     const ProcessStat stat = process_stat(worker->process.pid());
-    if (is_stopped(stat, now, &worker->not_running_since_ns)) {
-      end_hung_worker(*worker, "was stopped by a signal (SIGSTOP) and did not go on");
-      return false;
-    }
-    const bool waits_for_builder = worker != workers.front() && !workers.front()->ready;
+    if (is_stopped(stat, now, &worker->not_running_since_ns))
+      return decide(conduct::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and did not go on"});
+    const Member& builder = job_.phase == Phase::starting ? job_.workers.front() : *members.front();
     worker->work.observe(now, beat, stat);
-    if (waits_for_builder) worker->work.mark(now);
-    if (starting && age_ns(std::max(worker->started_ns, worker->work.at_ns()), now) > kStartNs) {
-      end_hung_worker(*worker, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond));
-      return false;
-    }
+    if (member->id != builder.id && !builder.ready) worker->work.mark(now);
+    if (!member->ready && age_ns(std::max(worker->started_ns, worker->work.at_ns()), now) > kStartNs)
+      return decide(conduct::WorkerHangs{
+          member->id, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond)});
   }
-  return true;
 }
 
-Silence Launcher::silence_of(const WorkerProcess& worker, int64_t now) {
-  const comm::WorkerPulse& pulse = *pulse_of(worker);
+Silence Launcher::silence_of(const Member& member, int64_t now) {
+  const comm::WorkerPulse& pulse = *pulse_of(member);
   const int64_t beat = pulse.beat_ns.load();
+  const WorkerProcess* worker = process_of(member.id);
+  const int64_t at_work = worker == nullptr ? 0 : worker->work.at_ns();
   return {.activity = pulse.activity.load(),
           .since_beat_ns = age_ns(beat, now),
-          .since_work_ns = age_ns(std::max(beat, worker.work.at_ns()), now),
-          .left = worker.left};
+          .since_work_ns = age_ns(std::max(beat, at_work), now),
+          .left = member.left};
 }
 
-bool Launcher::supervise_progress(int64_t now) {
-  const bool recovers = phase_ == Phase::recovering;
-  if (!recovers && phase_ != Phase::training && phase_ != Phase::warming && phase_ != Phase::pausing) return true;
+void Launcher::supervise_progress(int64_t now) {
+  if (job_.phase == Phase::starting) return;
+  const bool recovers = job_.phase == Phase::recovering;
   std::vector<Silence> silences;
-  for (WorkerProcess& worker : state_.workers) {
-    silences.push_back(silence_of(worker, now));
-    std::optional<std::string> how = recovers ? why_lingering(silences.back(), age_ns(stood_still_ns_, now), pace_)
-                                              : why_hung(silences.back(), pace_);
-    if (!how) continue;
-    end_hung_worker(worker, std::move(*how));
-    return false;
+  for (const Member& member : job_.workers) {
+    silences.push_back(silence_of(member, now));
+    const std::optional<std::string> how = recovers
+                                               ? why_lingering(silences.back(), age_ns(job_.stood_still_ns, now), pace_)
+                                               : why_hung(silences.back(), pace_);
+    if (how) return decide(conduct::WorkerHangs{member.id, *how});
   }
-  return recovers || !all_wait(silences, pace_) || begin_again_where_all_wait(silences);
-}
-
-// All wait for each other: somebody was stopped while it waited. Whoever does not leave is the one. Should it come
-// again before the run is further, it is no accident. False: the lists of workers have changed.
-bool Launcher::begin_again_where_all_wait(const std::vector<Silence>& workers) {
-  if (ending_ == Ending::stopped) {  // the committed step is what is saved
-    stop_at_once();
-    return false;
+  if (!recovers && all_wait(silences, pace_)) {
+    const int64_t waited = std::ranges::min(silences, {}, &Silence::since_beat_ns).since_beat_ns;
+    return decide(conduct::AllWait{seconds(waited)});
   }
-  const int64_t step = trained();
-  const double waited = seconds(std::ranges::min(workers, {}, &Silence::since_beat_ns).since_beat_ns);
-  directory_.log_event("stalled", {{"step", step}, {"seconds", waited}});
-  if (step <= std::exchange(stalled_at_, std::max(stalled_at_, step))) {
-    end_hung_worker(
-        state_.workers.front(),
-        fmt::format("waits for the others as they wait for it, for {:.1f} s and not for the first time", waited));
-    return false;
-  }
-  printer_.note(fmt::format("step {}: all workers wait for each other: begun again", step));
-  if (!pending_) {
-    pending_.emplace();
-    pending_->devices = devices_in_force();
-  }
-  stand_still();
-  return true;
-}
-
-void Launcher::end_hung_worker(WorkerProcess& worker, std::string how) {
-  worker.process.signal(SIGKILL);
-  faults::Evidence evidence;
-  evidence.hung = true;
-  evidence.hung_how = std::move(how);
-  lose(worker, std::move(evidence));
+  supervise_speed();
 }
 
 void Launcher::supervise_scribe(int64_t now) {
@@ -198,17 +163,17 @@ void Launcher::supervise_scribe(int64_t now) {
 // What each worker of the stage has done in it so far.
 std::vector<SpeedMeter::Worker> Launcher::work_done() {
   std::vector<SpeedMeter::Worker> done;
-  for (size_t rank = 0; rank < state_.workers.size(); ++rank) {
-    const WorkerProcess& worker = state_.workers[rank];
+  for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
+    const Member& worker = job_.workers[rank];
     const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
-    done.push_back(
-        {worker.id, worker.device.kind, worker.ests.size(), pulse.computing_ns.load(), pulse.mini_batches.load()});
+    done.push_back({worker.id.value, worker.device.kind, worker.ests.size(), pulse.computing_ns.load(),
+                    pulse.mini_batches.load()});
   }
   return done;
 }
 
 void Launcher::supervise_speed() {
-  if (phase_ != Phase::training) return speed_meter_.interrupt();
+  if (job_.phase != Phase::training) return speed_meter_.interrupt();
   const std::vector<SpeedMeter::Worker> done = work_done();
   const auto last = last_step_record();
   const bool window_complete =

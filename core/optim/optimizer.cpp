@@ -3,10 +3,105 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/spec/defaults.h"
 
 namespace estrain::optim {
+namespace {
 
 using spec::OptimizerKind;
+using Slots = std::vector<std::string_view>;
+
+// One update of a parameter.
+struct Update {
+  const spec::OptimizerSection& section;
+  const GroupSettings& group;
+  double lr;
+  int64_t before;  // updates of the parameter so far
+  kernels::Rounding rounding;
+};
+
+Slots momentum_slots(const spec::OptimizerSection&, const GroupSettings& group) {
+  return group.momentum != 0 ? Slots{"momentum_buffer"} : Slots{};
+}
+
+Settings sgd(const Update& u) {
+  return kernels::Sgd{.lr = u.lr,
+                      .momentum = u.group.momentum,
+                      .dampening = u.section.dampening,
+                      .weight_decay = u.group.weight_decay,
+                      .nesterov = u.section.nesterov,
+                      .first = u.before == 0};
+}
+
+Slots adam_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"exp_avg", "exp_avg_sq"}; }
+
+kernels::Adam adam_settings(const Update& u) {
+  return {.lr = u.lr,
+          .beta1 = u.section.betas[0],
+          .beta2 = u.section.betas[1],
+          .eps = spec::epsilon(u.section),
+          .weight_decay = u.group.weight_decay,
+          .step = u.before + 1,
+          .rounding = u.rounding};
+}
+
+Settings adam(const Update& u) { return adam_settings(u); }
+
+Settings adamw(const Update& u) {
+  kernels::Adam settings = adam_settings(u);
+  settings.decoupled = true;
+  return settings;
+}
+
+Slots rmsprop_slots(const spec::OptimizerSection& section, const GroupSettings& group) {
+  Slots slots = {"square_avg"};
+  if (group.momentum > 0) slots.push_back("momentum_buffer");
+  if (section.centered) slots.push_back("grad_avg");
+  return slots;
+}
+
+Settings rmsprop(const Update& u) {
+  return kernels::Rmsprop{.lr = u.lr,
+                          .alpha = u.section.alpha,
+                          .eps = spec::epsilon(u.section),
+                          .weight_decay = u.group.weight_decay,
+                          .momentum = u.group.momentum,
+                          .centered = u.section.centered,
+                          .rounding = u.rounding};
+}
+
+Slots adagrad_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"sum"}; }
+
+Settings adagrad(const Update& u) {
+  return kernels::Adagrad{.lr = u.lr,
+                          .lr_decay = u.section.lr_decay,
+                          .eps = spec::epsilon(u.section),
+                          .weight_decay = u.group.weight_decay,
+                          .initial_accumulator_value = u.section.initial_accumulator_value,
+                          .step = u.before + 1,
+                          .rounding = u.rounding};
+}
+
+// What an optimizer keeps of a parameter, and what the kernels are told of one update.
+struct Rule {
+  OptimizerKind kind;
+  Slots (*slots)(const spec::OptimizerSection&, const GroupSettings&);
+  Settings (*settings)(const Update&);
+};
+
+constexpr Rule rules[] = {
+    {OptimizerKind::sgd, momentum_slots, sgd},        {OptimizerKind::adam, adam_slots, adam},
+    {OptimizerKind::adamw, adam_slots, adamw},        {OptimizerKind::rmsprop, rmsprop_slots, rmsprop},
+    {OptimizerKind::adagrad, adagrad_slots, adagrad},
+};
+
+const Rule& rule_of(OptimizerKind kind) {
+  for (const Rule& rule : rules)
+    if (rule.kind == kind) return rule;
+  throw Error(Fault::bug, "an optimizer without a rule");
+}
+
+}  // namespace
 
 Optimizer::Optimizer(const spec::OptimizerSection& section, ParameterGroups groups, const Arithmetic& arithmetic)
     : section_(section), groups_(std::move(groups)), arithmetic_(arithmetic) {
@@ -17,50 +112,27 @@ Optimizer::Optimizer(const spec::OptimizerSection& section, ParameterGroups grou
 }
 
 std::vector<std::string_view> Optimizer::slots(size_t parameter) const {
-  if (section_.name != OptimizerKind::sgd) return {"exp_avg", "exp_avg_sq"};
-  if (groups_.settings(parameter).momentum != 0) return {"momentum_buffer"};
-  return {};
+  return rule_of(section_.name).slots(section_, groups_.settings(parameter));
 }
 
-kernels::Sgd Optimizer::sgd(const GroupSettings& group, int64_t updates_before, double lr) const {
-  return {.lr = lr,
-          .momentum = group.momentum,
-          .dampening = section_.dampening,
-          .weight_decay = group.weight_decay,
-          .nesterov = section_.nesterov,
-          .first = updates_before == 0};
-}
-
-kernels::Adam Optimizer::adam(const GroupSettings& group, int64_t updates_before, double lr) const {
-  return {.lr = lr,
-          .beta1 = section_.betas[0],
-          .beta2 = section_.betas[1],
-          .eps = section_.eps,
-          .weight_decay = group.weight_decay,
-          .decoupled = section_.name == OptimizerKind::adamw,
-          .step = updates_before + 1,
-          .square_roots = arithmetic_.square_roots,
-          .as_on_cuda = arithmetic_.as_on_cuda};
+Settings Optimizer::settings(const GroupSettings& group, int64_t updates_before, double lr) const {
+  return rule_of(section_.name)
+      .settings({section_, group, lr, updates_before, {arithmetic_.square_roots, arithmetic_.as_on_cuda}});
 }
 
 kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_before, double lr,
                                            const kernels::OptimizerPiece& elements) const {
   kernels::OptimizerPiece piece = elements;
   piece.portable = arithmetic_.portable;
-  if (section_.name == OptimizerKind::sgd) {
-    return kernels::update(sgd(groups_.settings(parameter), updates_before, lr), piece, arithmetic_.isa);
-  }
-  return kernels::update(adam(groups_.settings(parameter), updates_before, lr), piece, arithmetic_.isa);
+  return std::visit([&](const auto& chosen) { return kernels::update(chosen, piece, arithmetic_.isa); },
+                    settings(groups_.settings(parameter), updates_before, lr));
 }
 
 void Optimizer::update_on_device(size_t group, int64_t updates_before, double lr,
                                  std::span<const kernels::UpdatePiece> pieces, const float* gradient_factor,
                                  const kernels::DeviceQueue& queue) const {
-  if (section_.name == OptimizerKind::sgd) {
-    queue.updates->sgd(sgd(groups_.groups[group], updates_before, lr), pieces, gradient_factor, queue);
-  } else {
-    queue.updates->adam(adam(groups_.groups[group], updates_before, lr), pieces, gradient_factor, queue);
-  }
+  std::visit([&](const auto& chosen) { queue.updates->update(chosen, pieces, gradient_factor, queue); },
+             settings(groups_.groups[group], updates_before, lr));
 }
 
 }  // namespace estrain::optim

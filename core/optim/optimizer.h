@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/optim/parameter_groups.h"
@@ -22,10 +23,19 @@ inline constexpr std::string_view step_slot = "step";
 // What the machine's ATen does, where that is not the same everywhere.
 struct Arithmetic {
   kernels::Isa isa = kernels::best_isa();       // fused multiply-adds or not (kernels/isa.h)
-  kernels::SquareRoots square_roots = nullptr;  // Adam's: ATen's, or null for IEEE's (kernels/optimizer.h)
+  kernels::SquareRoots square_roots = nullptr;  // ATen's, or null for IEEE's (kernels/optimizer.h)
   bool portable = false;                        // the same bits on every instruction set (kernels/optimizer.h)
   bool as_on_cuda = false;                      // torch.optim's bits on a CUDA device (kernels/optimizer.h)
 };
+
+// The kernels' settings of one optimizer or another.
+template <typename List>
+struct OneOf;
+template <typename... Each>
+struct OneOf<kernels::OptimizerList<Each...>> {
+  using Type = std::variant<Each...>;
+};
+using Settings = OneOf<kernels::Optimizers>::Type;
 
 class Optimizer {
  public:
@@ -34,7 +44,8 @@ class Optimizer {
 
   const ParameterGroups& groups() const { return groups_; }
 
-  // Names of the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most two.
+  // Names of the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most
+  // kernels::most_slots.
   std::vector<std::string_view> slots(size_t parameter) const;
 
   // Updates a piece of a parameter to which `updates_before` updates were applied so far, with its group's current
@@ -47,8 +58,7 @@ class Optimizer {
                         const float* gradient_factor, const kernels::DeviceQueue& queue) const;
 
  private:
-  kernels::Sgd sgd(const GroupSettings& group, int64_t updates_before, double lr) const;
-  kernels::Adam adam(const GroupSettings& group, int64_t updates_before, double lr) const;
+  Settings settings(const GroupSettings& group, int64_t updates_before, double lr) const;
 
   spec::OptimizerSection section_;
   ParameterGroups groups_;

@@ -1,7 +1,14 @@
 #include "core/optim/schedule.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/spec/enum_names.h"
 
 namespace estrain::optim {
 namespace {
@@ -10,6 +17,14 @@ using spec::ScheduleKind;
 using spec::ScheduleSection;
 
 constexpr double pi = std::numbers::pi;
+
+// The call that is to be answered.
+struct Call {
+  const ScheduleSection& s;
+  double base_lr;
+  double lr;      // after the call before
+  int64_t epoch;  // calls so far, this one included: torch's last_epoch
+};
 
 double linear_factor(double start_factor, double end_factor, int64_t total, int64_t epoch) {
   const double change = end_factor - start_factor;
@@ -20,14 +35,94 @@ double next_linear(double lr, double start_factor, double end_factor, int64_t to
   return epoch > total ? lr : lr * linear_factor(start_factor, end_factor, total, epoch);
 }
 
-double next_cosine(const ScheduleSection& s, double lr, double base_lr, int64_t epoch) {
-  const double period = static_cast<double>(s.period);
-  if ((epoch - 1 - s.period) % (2 * s.period) == 0) {  // from the lowest point, where the factor would be x / 0
-    return lr + (base_lr - s.eta_min) * (1 - std::cos(pi / period)) / 2;
+double base_lr(const ScheduleSection&, double base) { return base; }
+double same_lr(const Call& c) { return c.lr; }
+
+double next_step(const Call& c) { return c.epoch % c.s.period == 0 ? c.lr * c.s.gamma : c.lr; }
+
+double next_multistep(const Call& c) {
+  const auto times = std::count(c.s.milestones.begin(), c.s.milestones.end(), c.epoch);
+  return times == 0 ? c.lr : c.lr * std::pow(c.s.gamma, static_cast<double>(times));
+}
+
+double restart_cosine(const ScheduleSection& s, double base) { return s.eta_min + (base - s.eta_min) * 2 / 2; }
+
+double next_cosine(const Call& c) {
+  const double period = static_cast<double>(c.s.period);
+  if ((c.epoch - 1 - c.s.period) % (2 * c.s.period) == 0) {  // from the lowest point, where the factor would be x / 0
+    return c.lr + (c.base_lr - c.s.eta_min) * (1 - std::cos(pi / period)) / 2;
   }
-  const double now = 1 + std::cos(pi * static_cast<double>(epoch) / period);
-  const double before = 1 + std::cos(pi * static_cast<double>(epoch - 1) / period);
-  return now / before * (lr - s.eta_min) + s.eta_min;
+  const double now = 1 + std::cos(pi * static_cast<double>(c.epoch) / period);
+  const double before = 1 + std::cos(pi * static_cast<double>(c.epoch - 1) / period);
+  return now / before * (c.lr - c.s.eta_min) + c.s.eta_min;
+}
+
+double start_linear(const ScheduleSection& s, double base) { return base * s.start_factor; }
+
+double next_linear(const Call& c) { return next_linear(c.lr, c.s.start_factor, c.s.end_factor, c.s.period, c.epoch); }
+
+double next_polynomial(const Call& c) {
+  if (c.epoch > c.s.period) return c.lr;
+  const double total = static_cast<double>(c.s.period);
+  const double now = 1.0 - static_cast<double>(c.epoch) / total;
+  const double before = 1.0 - static_cast<double>(c.epoch - 1) / total;
+  return c.lr * std::pow(now / before, c.s.power);
+}
+
+double annealed(spec::Anneal way, double start, double end, double part) {
+  if (way == spec::Anneal::linear) return (end - start) * part + start;
+  return end + (start - end) / 2.0 * (std::cos(pi * part) + 1);
+}
+
+// From the rate `start` to the rate `end`, which is reached at call `last`.
+struct Phase {
+  double last, start, end;
+};
+
+std::vector<Phase> phases_of(const ScheduleSection& s, double highest) {
+  const double total = static_cast<double>(s.period), first = highest / s.div_factor;
+  const double lowest = first / s.final_div_factor;
+  std::vector<Phase> phases = {{s.pct_start * total - 1, first, highest}};
+  if (s.three_phase) phases.push_back({2 * s.pct_start * total - 2, highest, first});
+  phases.push_back({total - 1, phases.back().end, lowest});
+  return phases;
+}
+
+double onecycle_at(const ScheduleSection& s, double highest, int64_t epoch) {
+  const std::vector<Phase> phases = phases_of(s, highest);
+  const double now = static_cast<double>(epoch);
+  double begun = 0;
+  for (size_t i = 0; i + 1 < phases.size() && now > phases[i].last; ++i) begun = phases[i].last;
+  const auto phase = std::find_if(phases.begin(), phases.end() - 1, [&](const Phase& p) { return now <= p.last; });
+  return annealed(s.anneal_strategy, phase->start, phase->end, (now - begun) / (phase->last - begun));
+}
+
+double start_onecycle(const ScheduleSection& s, double base) { return onecycle_at(s, base, 0); }
+double next_onecycle(const Call& c) { return onecycle_at(c.s, c.base_lr, c.epoch); }
+
+// One schedule: the rate before the first call; after a warm-up, where its closed form counts; after a further call.
+struct Shape {
+  ScheduleKind kind;
+  double (*start)(const ScheduleSection&, double base_lr);
+  double (*restart)(const ScheduleSection&, double base_lr);
+  double (*next)(const Call&);
+};
+
+constexpr Shape shapes[] = {
+    {ScheduleKind::constant, base_lr, base_lr, same_lr},
+    {ScheduleKind::step, base_lr, base_lr, next_step},
+    {ScheduleKind::multistep, base_lr, base_lr, next_multistep},
+    {ScheduleKind::cosine, base_lr, restart_cosine, next_cosine},
+    {ScheduleKind::linear, start_linear, start_linear, next_linear},
+    {ScheduleKind::polynomial, base_lr, base_lr, next_polynomial},
+    {ScheduleKind::onecycle, start_onecycle, start_onecycle, next_onecycle},
+    {ScheduleKind::plateau, base_lr, base_lr, same_lr},
+};
+
+const Shape& shape_of(ScheduleKind kind) {
+  for (const Shape& shape : shapes)
+    if (shape.kind == kind) return shape;
+  throw Error(Fault::bug, "a schedule without a shape");
 }
 
 }  // namespace
@@ -38,12 +133,7 @@ Schedule::Schedule(const ScheduleSection& settings, double base_lr) : settings_(
 
 void Schedule::start() {
   calls_ = 0;
-  lr_ = base_lr_;
-  if (settings_.warmup > 0) {
-    lr_ = base_lr_ * settings_.warmup_start;
-  } else if (settings_.name == ScheduleKind::linear) {
-    lr_ = base_lr_ * settings_.start_factor;
-  }
+  lr_ = settings_.warmup > 0 ? base_lr_ * settings_.warmup_start : shape_of(settings_.name).start(settings_, base_lr_);
 }
 
 void Schedule::advance() {
@@ -51,9 +141,9 @@ void Schedule::advance() {
   if (calls_ < settings_.warmup) {
     lr_ = next_linear(lr_, settings_.warmup_start, 1, settings_.warmup, calls_);
   } else if (settings_.warmup > 0 && calls_ == settings_.warmup) {
-    lr_ = start_main();
+    lr_ = shape_of(settings_.name).restart(settings_, base_lr_);
   } else {
-    lr_ = next_main(calls_ - settings_.warmup);
+    lr_ = shape_of(settings_.name).next({settings_, base_lr_, lr_, calls_ - settings_.warmup});
   }
 }
 
@@ -62,35 +152,17 @@ void Schedule::seek(int64_t calls) {
   while (calls_ < calls) advance();
 }
 
-double Schedule::start_main() const {
-  switch (settings_.name) {
-    case ScheduleKind::linear:
-      return base_lr_ * settings_.start_factor;
-    case ScheduleKind::cosine:
-      return settings_.eta_min + (base_lr_ - settings_.eta_min) * 2 / 2;
-    case ScheduleKind::step:
-    case ScheduleKind::constant:
-      break;
-  }
-  return base_lr_;
-}
-
-double Schedule::next_main(int64_t epoch) const {
-  switch (settings_.name) {
-    case ScheduleKind::step:
-      return epoch % settings_.period == 0 ? lr_ * settings_.gamma : lr_;
-    case ScheduleKind::cosine:
-      return next_cosine(settings_, lr_, base_lr_, epoch);
-    case ScheduleKind::linear:
-      return next_linear(lr_, settings_.start_factor, settings_.end_factor, settings_.period, epoch);
-    case ScheduleKind::constant:
-      break;
-  }
-  return lr_;
-}
-
 int64_t schedule_calls(const ScheduleSection& settings, Step step, int64_t steps_per_epoch) {
   return settings.unit == spec::ScheduleUnit::step ? step.value : step.value / steps_per_epoch;
+}
+
+void check_length(const ScheduleSection& settings, Step steps, int64_t steps_per_epoch) {
+  if (settings.name != ScheduleKind::onecycle) return;
+  const int64_t calls = schedule_calls(settings, steps, steps_per_epoch);
+  if (calls <= settings.period) return;
+  throw Error::make(Fault::spec, "schedule.period: the cycle ends after {} {}s, the job after {}", settings.period,
+                    spec::to_string(settings.unit), calls)
+      .advise(fmt::format("set schedule.period to {}, or train less", calls));
 }
 
 }  // namespace estrain::optim

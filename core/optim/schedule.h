@@ -5,8 +5,13 @@
 // Their closed forms differ from that in the last bits, so the same operations are done here in the same order:
 //   constant   lr stays
 //   step       StepLR(period, gamma)
+//   multistep  MultiStepLR(milestones, gamma)
 //   cosine     CosineAnnealingLR(period, eta_min)
 //   linear     LinearLR(start_factor, end_factor, period)
+//   polynomial PolynomialLR(period, power)
+//   onecycle   OneCycleLR(max_lr=lr, period, pct_start, anneal_strategy, div_factor, final_div_factor, three_phase,
+//              cycle_momentum=False); no more calls than its period
+//   plateau    stays here; plateau.h moves it
 //   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which
 //              starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //
@@ -35,14 +40,15 @@ class Schedule {
 
  private:
   void start();
-  double start_main() const;
-  double next_main(int64_t epoch) const;
 
   spec::ScheduleSection settings_;
   double base_lr_;
   double lr_ = 0;
   int64_t calls_ = 0;
 };
+
+// Throws Fault::spec where a job of so many steps would go on behind the end of the schedule, as torch does.
+void check_length(const spec::ScheduleSection& settings, Step steps, int64_t steps_per_epoch);
 
 // How often the schedule has been advanced when `step` updates are done: after each of them, or after each whole epoch.
 int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, int64_t steps_per_epoch);

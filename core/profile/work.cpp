@@ -16,9 +16,9 @@ namespace {
 using spec::JobSpec;
 
 // Keys outside of [model] that are told by their value.
-constexpr std::array<std::string_view, 10> kDataKeys = {"data.format",  "data.shape",    "data.channels", "data.resize",
-                                                        "data.pad",     "data.crop",     "data.flip",     "data.batch",
-                                                        "data.readers", "optimizer.name"};
+constexpr std::array<std::string_view, 11> kDataKeys = {"data.format", "data.shape",   "data.channels", "data.resize",
+                                                        "data.pad",    "data.crop",    "data.scale",    "data.flip",
+                                                        "data.batch",  "data.readers", "optimizer.name"};
 
 std::string without_quotes(std::string text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') return text.substr(1, text.size() - 2);
@@ -62,7 +62,7 @@ Work describe_work(const JobSpec& given, std::string_view kind, const Host& host
   }
   if (const auto files = files_that_tell_the_shape(spec.data)) add("data.files", *files);
   add("data.normalised", yes_or_no(!spec.data.mean.empty() || !spec.data.std.empty()));
-  add("optimizer.momentum", yes_or_no(spec.optimizer.name == spec::OptimizerKind::sgd && spec.optimizer.momentum > 0));
+  add("optimizer.momentum", yes_or_no(spec.optimizer.momentum > 0));
   add("clipping", yes_or_no(spec.train.clip_grad_norm > 0));
   const bool portable = spec.job.determinism == spec::Determinism::d2 || spec.job.kernels == spec::Kernels::portable;
   add("determinism", std::string(to_string(spec.job.determinism)));

@@ -83,7 +83,7 @@ KeptLines lines_until(const std::string& path, Step last) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::string& path, Step last) : file_(path, take_up(path, last)) {}
+MetricsWriter::MetricsWriter(const std::string& path, Step last) : path_(path), file_(path, take_up(path, last)) {}
 
 // Returns how many bytes of the file stay.
 uint64_t MetricsWriter::take_up(const std::string& path, Step last) {

@@ -26,9 +26,15 @@ class MetricsWriter {
   // bits.
   void append(const EvaluationRecord& evaluation);
 
+  const std::string& path() const { return path_; }
+  // That the file holds, as far as it was looked at when it was opened; -1: none.
+  Step last_step() const { return step_; }
+  Step last_evaluation() const { return evaluated_; }
+
  private:
   uint64_t take_up(const std::string& path, Step last);
 
+  const std::string path_;
   Step step_ = Step(-1), evaluated_ = Step(-1);  // of the last step and its evaluation; -1: none
   AppendedFile file_;
 };

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
@@ -27,7 +28,9 @@
 #include "core/comm/step_record.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
+#include "core/record/openmetrics.h"
 #include "core/record/stage_history.h"
+#include "core/record/tensorboard.h"
 #include "core/spec/parse.h"
 
 namespace estrain::record {
@@ -36,6 +39,7 @@ namespace {
 constexpr int kDrainMilliseconds = 100;
 constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
 constexpr size_t kAlignment = 4096;
+constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time when everything is due
 
 struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -158,10 +162,12 @@ class Scribe {
         manifest_(checkpoint::Manifest::from_json(memory.manifest())),
         fingerprints_(open_fingerprints()),
         metrics_(open_metrics()),
+        open_metrics_(open_openmetrics()),
         saver_(setup.spec, setup.run, manifest_),
         newest_(setup.from_step) {}
 
   void run() {
+    open_tensorboard_if_there_is_room();
     for (;;) {
       pollfd polled[2] = {{setup_.launcher.descriptor(), POLLIN, 0}, {setup_.doorbell, POLLIN, 0}};
       ::poll(polled, 2, kDrainMilliseconds);
@@ -172,6 +178,7 @@ class Scribe {
       beat(memory_);
       drain_or_wait();
       save_held_state();
+      show_how_it_stands(monotonic_ns());
       if (polled[0].revents != 0 && !obey()) return;
     }
   }
@@ -187,6 +194,29 @@ class Scribe {
   MetricsWriter open_metrics() {
     beat(memory_);
     return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
+  }
+
+  // None where it is not asked for. Where there was no room to begin a file, it is tried again with each record, and
+  // records wait as they do for the other files.
+  TensorboardWriter* tensorboard() {
+    if (setup_.spec.logging.tensorboard && !tensorboard_) {
+      beat(memory_);
+      tensorboard_ = std::make_unique<TensorboardWriter>(setup_.run + "/tensorboard", metrics_, Step(setup_.from_step));
+    }
+    return tensorboard_.get();
+  }
+
+  void open_tensorboard_if_there_is_room() {
+    try {
+      tensorboard();
+    } catch (const Error& error) {
+      if (error.fault() != Fault::io) throw;
+    }
+  }
+
+  std::unique_ptr<OpenMetricsWriter> open_openmetrics() const {
+    if (!setup_.spec.logging.openmetrics) return nullptr;
+    return std::make_unique<OpenMetricsWriter>(setup_.run, setup_.spec.job.name);
   }
 
   void tell(const Json& message) {
@@ -245,6 +275,8 @@ class Scribe {
       const EvaluationRecord evaluation{Step(view.head->step), view.head->loss, view.head->accuracy,
                                         view.head->predictions};
       metrics_.append(evaluation);
+      if (tensorboard() != nullptr) tensorboard()->append(evaluation);
+      if (open_metrics_) open_metrics_->note(evaluation);
       tell({{"say", "evaluated"},
             {"step", evaluation.step.value},
             {"loss", evaluation.loss},
@@ -255,6 +287,17 @@ class Scribe {
     header.drained.store(published);
     comm::futex_wake_all(header.drained);
     for (const Json& message : left_out) tell(message);
+  }
+
+  // Nobody waits for it: a disk that is full or slow keeps it from being shown, and nothing else.
+  void show_how_it_stands(int64_t now_ns) {
+    if (!open_metrics_) return;
+    try {
+      open_metrics_->write_if_due(now_ns);
+      shows_ = true;
+    } catch (const Error& error) {
+      if (std::exchange(shows_, false)) write_log("warning: " + error.message());
+    }
   }
 
   Json why_left_out(const comm::RecordHead& head) const {
@@ -286,6 +329,8 @@ class Scribe {
     if (steps.empty()) return;
     if (fingerprints_) fingerprints_->append(steps);
     metrics_.append(steps);
+    if (tensorboard() != nullptr) tensorboard()->append(steps);
+    if (open_metrics_) open_metrics_->note(steps.back());
     steps.clear();
   }
 
@@ -327,6 +372,7 @@ class Scribe {
     std::chrono::milliseconds pause = kFirstPause;
     for (;;) {
       const bool recorded = drain_or_wait(), saved = save_committed_state();
+      show_how_it_stands(kAtOnce);
       if (recorded && saved) return;
       if (!std::filesystem::exists(setup_.run + "/lock"))
         throw Error::make(Fault::io, "{} is gone, and the state with it", setup_.run);
@@ -353,6 +399,7 @@ class Scribe {
         return save_what_is_left();
     }
     drain();
+    show_how_it_stands(kAtOnce);
   }
 
   // False: it is time to end.
@@ -391,11 +438,14 @@ class Scribe {
   const checkpoint::Manifest manifest_;
   std::unique_ptr<FingerprintWriter> fingerprints_;
   MetricsWriter metrics_;
+  std::unique_ptr<TensorboardWriter> tensorboard_;  // tensorboard()
+  std::unique_ptr<OpenMetricsWriter> open_metrics_;
   Saver saver_;
   std::mutex telling_;
   Step newest_;  // whose record was written
   int64_t last_time_ns_ = 0;
   bool disk_is_full_ = false, launcher_is_gone_ = false;
+  bool shows_ = true;  // metrics.prom could be written
 };
 
 // False: the launcher is gone before there was any state.

@@ -22,6 +22,7 @@ class Combinations {
   void files();
   void images();
   void optimizer();
+  void schedule();
   void train();
   void logging();
 
@@ -38,6 +39,11 @@ class Combinations {
 
   bool is_gpt() const { return spec_.model.name == "gpt"; }
   bool is_text() const { return spec_.data.format == DataFormat::text; }
+  bool is_tokens() const { return spec_.data.format == DataFormat::tokens; }
+  bool is_for_gpt() const { return is_text() || is_tokens(); }
+  bool is_photos() const {
+    return spec_.data.format == DataFormat::images || spec_.data.format == DataFormat::webdataset;
+  }
   bool is_idx() const { return spec_.data.format == DataFormat::idx; }
   bool is_synthetic() const { return spec_.data.format == DataFormat::synthetic; }
   bool is_cifar() const {
@@ -53,6 +59,7 @@ class Combinations {
   void image_files();
   void shape();
   void crop();
+  void photos();
   void channels();
 
   const JobSpec& spec_;
@@ -86,10 +93,12 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
-  require(!is_gpt() || is_text(), {"model.name", "data.format"}, "gpt learns text: it needs data.format = \"text\"");
+  require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
+          "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
   if (model.name == "program") return program();
-  require(is_gpt() || !is_text(), {"model.name", "data.format"},
-          fmt::format("{} learns images: it cannot take data.format = \"text\"; use gpt for text", model.name));
+  require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
+          fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
+                      to_string(spec_.data.format)));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
   require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
@@ -104,12 +113,18 @@ void Combinations::program() {
           "model.name = \"program\" needs model.file, a program that was exported from PyTorch");
   require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
           "loss = \"output\" compares with nothing: give model.loss, or leave model.loss_target out");
+  const bool predicts = model.loss != Loss::output && model.loss != Loss::mse;
+  require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
+          {"schedule.metric", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
   require(spec_.train.label_smoothing == 0 || model.loss == Loss::cross_entropy,
           {"train.label_smoothing", "model.loss"}, "label smoothing is for loss = \"cross_entropy\"");
   classes();
 }
 
 void Combinations::classes() {
+  require(!is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
+          "tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
   if (!spec_.model.classes) return;
   const int64_t needed = is_text()                                   ? 256
                          : spec_.data.format == DataFormat::cifar10  ? 10
@@ -151,7 +166,7 @@ void Combinations::shape() {
 }
 
 void Combinations::images() {
-  if (is_text()) return;
+  if (is_for_gpt()) return;
   if (is_synthetic()) shape();
   const auto& data = spec_.data;
   const bool vectors = is_synthetic() && data.shape.size() != 3;
@@ -162,7 +177,23 @@ void Combinations::images() {
   }
   if (vectors) return;
   channels();
+  require(is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+          "one number, the shorter side, is for data.format \"images\" and \"webdataset\"; give [height, width]");
   crop();
+  if (is_photos()) photos();
+}
+
+// Photos have sizes of their own: these keys must say which one the model sees.
+void Combinations::photos() {
+  const auto& data = spec_.data;
+  require(data.resize.size() == 2 || !data.crop.empty(), {"data.crop", "data.resize", "data.format"},
+          "the images have different sizes: they need data.crop = [height, width], what the model sees");
+  require(data.scale.empty() || !data.crop.empty(), {"data.scale", "data.crop"},
+          "needs data.crop, the size to which what is cut out is scaled");
+  require(data.scale.empty() || data.scale[0] <= data.scale[1], {"data.scale"}, "the least is more than the most");
+  require(data.ratio[0] <= data.ratio[1], {"data.ratio"}, "the least is more than the most");
+  require(data.ratio == DataSection{}.ratio || !data.scale.empty(), {"data.ratio", "data.scale"},
+          "belongs to data.scale, which is not given");
 }
 
 void Combinations::channels() {
@@ -186,8 +217,8 @@ void Combinations::crop() {
   const std::vector<int64_t> stored = stored_shape();
   const bool known = !data.resize.empty() || !stored.empty();
   if (data.crop.empty() || !known) return;
-  const int64_t height = (data.resize.empty() ? stored[1] : data.resize[0]) + 2 * data.pad;
-  const int64_t width = (data.resize.empty() ? stored[2] : data.resize[1]) + 2 * data.pad;
+  const int64_t height = (data.resize.empty() ? stored[1] : data.resize.front()) + 2 * data.pad;
+  const int64_t width = (data.resize.empty() ? stored[2] : data.resize.back()) + 2 * data.pad;
   require(data.crop[0] <= height && data.crop[1] <= width,
           {"data.crop", "data.pad", "data.resize", "data.shape", "data.format"},
           fmt::format("a crop of {} x {} is larger than the image of {} x {}{}", data.crop[0], data.crop[1], height,
@@ -199,6 +230,19 @@ void Combinations::optimizer() {
   require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
           {"optimizer.nesterov", "optimizer.momentum", "optimizer.dampening"},
           "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
+}
+
+void Combinations::schedule() {
+  const auto& schedule = spec_.schedule;
+  require(schedule.name != ScheduleKind::multistep || !schedule.milestones.empty(),
+          {"schedule.milestones", "schedule.name"}, "multistep needs schedule.milestones, such as [30, 80]");
+  require(schedule.name != ScheduleKind::plateau || spec_.train.eval_every >= 0, {"schedule.name", "train.eval_every"},
+          "plateau goes by evaluations, and train.eval_every is \"never\"");
+  if (schedule.name != ScheduleKind::onecycle) return;
+  const double total = static_cast<double>(schedule.period), rise = schedule.pct_start * total - 1;
+  const double fall = schedule.three_phase ? 2 * schedule.pct_start * total - 2 : rise;
+  require(rise != 0 && fall != total - 1, {"schedule.pct_start", "schedule.period", "schedule.three_phase"},
+          "one of the cycle's phases would take no time, which torch's OneCycleLR divides by");
 }
 
 void Combinations::train() {
@@ -224,6 +268,7 @@ void check_combinations(const JobSpec& spec, const Document& document, Findings&
   combinations.files();
   combinations.images();
   combinations.optimizer();
+  combinations.schedule();
   combinations.train();
   combinations.logging();
 }

@@ -10,11 +10,13 @@ constexpr uint64_t kMostReadAhead = 64;  // mini-batches
 
 }  // namespace
 
-double learning_rate(const OptimizerSection& optimizer) { return optimizer.lr.value_or(1e-3); }
+double learning_rate(const OptimizerSection& optimizer) { return optimizer.lr.value_or(traits_of(optimizer.name).lr); }
 
 double weight_decay(const OptimizerSection& optimizer) {
-  return optimizer.weight_decay.value_or(optimizer.name == OptimizerKind::adamw ? 1e-2 : 0);
+  return optimizer.weight_decay.value_or(traits_of(optimizer.name).weight_decay);
 }
+
+double epsilon(const OptimizerSection& optimizer) { return optimizer.eps.value_or(traits_of(optimizer.name).eps); }
 
 double dropout(const ModelSection& model) {
   const bool vgg = model.name.rfind("vgg", 0) == 0;
@@ -30,6 +32,7 @@ int64_t most_prefetch(const DataSection& data, uint64_t batch_bytes) {
 JobSpec with_defaults(JobSpec spec) {
   spec.optimizer.lr = learning_rate(spec.optimizer);
   spec.optimizer.weight_decay = weight_decay(spec.optimizer);
+  spec.optimizer.eps = epsilon(spec.optimizer);
   spec.model.dropout = dropout(spec.model);
   return spec;
 }

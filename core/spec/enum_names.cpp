@@ -3,6 +3,14 @@
 namespace estrain::spec {
 namespace {
 
+// The names of a table whose rows stand in the order of the enumeration.
+template <typename E, typename Traits, size_t n>
+constexpr std::array<EnumName<E>, n> names_of(const Traits (&table)[n]) {
+  std::array<EnumName<E>, n> names = {};
+  for (size_t i = 0; i < n; ++i) names[i] = {table[i].kind, table[i].name};
+  return names;
+}
+
 constexpr EnumName<Determinism> determinism_names[] = {
     {Determinism::d0, "D0"}, {Determinism::d1, "D1"}, {Determinism::d2, "D2"}, {Determinism::automatic, "auto"}};
 constexpr EnumName<Kernels> kernels_names[] = {{Kernels::torch, "torch"}, {Kernels::portable, "portable"}};
@@ -12,15 +20,17 @@ constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "mea
 constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
 constexpr EnumName<DataFormat> data_format_names[] = {
-    {DataFormat::idx, "idx"},   {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
-    {DataFormat::text, "text"}, {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"}};
-constexpr EnumName<OptimizerKind> optimizer_names[] = {
-    {OptimizerKind::sgd, "sgd"}, {OptimizerKind::adam, "adam"}, {OptimizerKind::adamw, "adamw"}};
-constexpr EnumName<ScheduleKind> schedule_names[] = {{ScheduleKind::constant, "constant"},
-                                                     {ScheduleKind::step, "step"},
-                                                     {ScheduleKind::cosine, "cosine"},
-                                                     {ScheduleKind::linear, "linear"}};
+    {DataFormat::idx, "idx"},       {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
+    {DataFormat::text, "text"},     {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"},
+    {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"}};
+constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
+constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
+constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
+constexpr EnumName<Anneal> anneal_names[] = {{Anneal::cosine, "cos"}, {Anneal::linear, "linear"}};
+constexpr EnumName<Metric> metric_names[] = {{Metric::loss, "loss"}, {Metric::accuracy, "accuracy"}};
+constexpr EnumName<ThresholdMode> threshold_names[] = {{ThresholdMode::relative, "rel"},
+                                                       {ThresholdMode::absolute, "abs"}};
 constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
                                                          {NonfinitePolicy::skip, "skip"}};
 constexpr EnumName<Loss> loss_names[] = {{Loss::output, "output"},
@@ -69,6 +79,10 @@ std::span<const EnumName<DataFormat>> enum_names() {
   return data_format_names;
 }
 template <>
+std::span<const EnumName<TokenType>> enum_names() {
+  return token_type_names;
+}
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names() {
   return optimizer_names;
 }
@@ -79,6 +93,18 @@ std::span<const EnumName<ScheduleKind>> enum_names() {
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names() {
   return unit_names;
+}
+template <>
+std::span<const EnumName<Anneal>> enum_names() {
+  return anneal_names;
+}
+template <>
+std::span<const EnumName<Metric>> enum_names() {
+  return metric_names;
+}
+template <>
+std::span<const EnumName<ThresholdMode>> enum_names() {
+  return threshold_names;
 }
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names() {
@@ -100,9 +126,13 @@ std::string_view to_string(Algorithms value) { return name_of(value); }
 std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(Exchange value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
+std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
+std::string_view to_string(Anneal value) { return name_of(value); }
+std::string_view to_string(Metric value) { return name_of(value); }
+std::string_view to_string(ThresholdMode value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
 std::string_view to_string(Loss value) { return name_of(value); }
 std::string_view to_string(ElasticMode value) { return name_of(value); }

@@ -34,11 +34,19 @@ std::span<const EnumName<Exchange>> enum_names();
 template <>
 std::span<const EnumName<DataFormat>> enum_names();
 template <>
+std::span<const EnumName<TokenType>> enum_names();
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
+template <>
+std::span<const EnumName<Anneal>> enum_names();
+template <>
+std::span<const EnumName<Metric>> enum_names();
+template <>
+std::span<const EnumName<ThresholdMode>> enum_names();
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
@@ -53,9 +61,13 @@ std::string_view to_string(Algorithms value);
 std::string_view to_string(CudaGraphs value);
 std::string_view to_string(Exchange value);
 std::string_view to_string(DataFormat value);
+std::string_view to_string(TokenType value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
+std::string_view to_string(Anneal value);
+std::string_view to_string(Metric value);
+std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);

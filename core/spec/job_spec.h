@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/spec/optimizer_section.h"
+#include "core/spec/schedule_section.h"
+
 namespace estrain::spec {
 
 // EasyScale section 3.3: what must not change for the bits to stay.
@@ -19,10 +22,8 @@ enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
-enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic };
-enum class OptimizerKind { sgd, adam, adamw };
-enum class ScheduleKind { constant, step, cosine, linear };
-enum class ScheduleUnit { step, epoch };
+enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset };
+enum class TokenType { u16, u32 };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 
@@ -69,21 +70,25 @@ struct ModelSection {
 
 struct DataSection {
   DataFormat format = DataFormat::synthetic;
-  std::string path;                      // a folder (idx, cifar) or a file (text, hdf5)
-  std::string images, labels;            // idx: training files, instead of `path`
+  std::string path;            // a folder (idx, cifar, images), a file (text, tokens, hdf5), either (webdataset)
+  std::string images, labels;  // idx: training files, instead of `path`
   std::string test_images, test_labels;  // idx: test files, instead of `path`
-  std::string test_path;                 // hdf5: test file. text: test file, instead of `holdout`
-  double holdout = 0.1;                  // text: last part of the file kept for evaluation, [0, 1)
-  int64_t batch = 32;                    // samples per EST and step
+  std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`
+  double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
+  TokenType token_type = TokenType::u16;  // tokens: what a file holds that does not say so itself
+  int64_t batch = 32;                     // samples per EST and step
   bool shuffle = true;
   bool drop_last = false;  // leave out an epoch's last, short batch
   // image transforms, in this order
   std::optional<int64_t> channels;  // 3: repeat a grey channel three times; 1: must be grey already
-  std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing)
+  std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing); photos (images,
+                                    // webdataset): anti-aliased, [side] for the shorter side alone
   int64_t pad = 0;                  // zero pixels added on each side, before normalisation
   std::vector<int64_t> crop;        // [height, width]: random place in training, centre in evaluation
-  bool flip = false;                // mirror left-right with probability 1/2 in training
-  std::vector<double> mean, std;    // per channel, on the [0, 1] scale; empty: not normalised
+  std::vector<double> scale;        // photos: part of the area cut out in training and scaled to `crop`; empty: none is
+  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};  // photos: width / height of what `scale` cuts out
+  bool flip = false;                               // mirror left-right with probability 1/2 in training
+  std::vector<double> mean, std;                   // per channel, on the [0, 1] scale; empty: not normalised
   // synthetic
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
   int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one
@@ -92,40 +97,6 @@ struct DataSection {
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
 
   bool operator==(const DataSection&) const = default;
-};
-
-struct OptimizerGroup {
-  std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
-  std::optional<double> lr, weight_decay;  // what differs from the optimizer's own values
-  std::optional<double> momentum;          // sgd only
-
-  bool operator==(const OptimizerGroup&) const = default;
-};
-
-struct OptimizerSection {
-  OptimizerKind name = OptimizerKind::sgd;
-  std::optional<double> lr;                  // default: torch.optim's 1e-3
-  double momentum = 0, dampening = 0;        // sgd
-  bool nesterov = false;                     // sgd
-  std::optional<double> weight_decay;        // default: torch.optim's: 0; adamw 1e-2
-  std::vector<double> betas = {0.9, 0.999};  // adam, adamw
-  double eps = 1e-8;                         // adam, adamw
-  std::vector<OptimizerGroup> groups;        // [[optimizer.groups]]
-
-  bool operator==(const OptimizerSection&) const = default;
-};
-
-struct ScheduleSection {
-  ScheduleKind name = ScheduleKind::constant;
-  ScheduleUnit unit = ScheduleUnit::epoch;        // when the schedule advances
-  int64_t period = 30;                            // step: StepLR's step_size. cosine: T_max. linear: total_iters
-  double gamma = 0.1;                             // step: factor every `period`
-  double eta_min = 0;                             // cosine: lowest lr
-  double start_factor = 1.0 / 3, end_factor = 1;  // linear
-  int64_t warmup = 0;         // units of linear warm-up before the schedule (SequentialLR of LinearLR)
-  double warmup_start = 0.1;  // LinearLR's start_factor of the warm-up
-
-  bool operator==(const ScheduleSection&) const = default;
 };
 
 struct TrainSection {
@@ -180,6 +151,8 @@ struct LoggingSection {
   double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;    // record digests of every step
   std::vector<int64_t> trace;  // [first, last]: steps that workers record operator by operator
+  bool tensorboard = false;    // metrics as TensorBoard reads them, too
+  bool openmetrics = false;    // and how the run stands as Prometheus reads it
 
   bool operator==(const LoggingSection&) const = default;
 };

@@ -1,5 +1,7 @@
 #include "core/spec/keys.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace estrain::spec {
@@ -16,16 +18,32 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words models(model_names.begin(), model_names.end());
-const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};
-const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5"};
-const Words adaptive = {"adam", "adamw"};
-const Words changing = {"step", "cosine", "linear"};
+const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
+const Words photo_formats = {"images", "webdataset"};                             // of any
+const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset"};
+const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset"};
+const Words with_betas = {"adam", "adamw"};
+const Words with_momentum = {"sgd", "rmsprop"};
+const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad"};
+const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle"};
+const Words with_unit = {"constant", "step", "multistep", "cosine", "linear", "polynomial", "onecycle"};
+const Words with_warmup = {"constant", "step", "multistep", "cosine", "linear", "polynomial"};
 
 // Far more than anybody needs, and few enough that products of them can be taken.
 constexpr int64_t kMostUnits = 1'000'000;        // of a layer, a side of an image
 constexpr int64_t kMostSamples = 1'000'000'000;  // of a data set, a batch
 constexpr int64_t kMostSteps = 1'000'000'000'000;
 constexpr int64_t kMostSeconds = 1'000'000'000;
+
+// "0; adamw 0.01": what an optimizer's setting is that is not given.
+std::string defaults_of(double OptimizerTraits::*setting) {
+  std::string text = fmt::format("{}", optimizers[0].*setting);
+  for (const OptimizerTraits& optimizer : optimizers) {
+    if (optimizer.*setting != optimizers[0].*setting)
+      text += fmt::format("; {} {}", optimizer.name, optimizer.*setting);
+  }
+  return text;
+}
 
 std::vector<Key<JobSpec>> job_and_model_keys() {
   return {
@@ -57,12 +75,13 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),
       ESTRAIN_KEY(model.init)
           .path()
-          .means("HDF5 file with a PyTorch state_dict to start from; empty: initial weights from the seed."),
+          .means("HDF5 or safetensors file with a PyTorch state_dict to start from; empty: initial weights from the "
+                 "seed."),
       ESTRAIN_KEY(model.classes)
           .min(1)
           .max(kMostUnits)
           .unset("what the data set has; text: 256")
-          .means("Number of outputs."),
+          .means("Number of outputs; data.format \"tokens\" needs it: the size of the vocabulary."),
       ESTRAIN_KEY(model.hidden).min(1).max(kMostUnits).only("model.name", {"mlp"}).means("Width of each hidden layer."),
       ESTRAIN_KEY(model.dropout)
           .min(0)
@@ -110,18 +129,26 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.path)
           .path()
           .only("data.format", file_formats)
-          .means("A folder (idx, cifar10, cifar100) or a file (text, hdf5)."),
+          .means(
+              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
+              "(text, hdf5, tokens), or a tar file or a folder of them (webdataset)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
       ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
       ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
-      ESTRAIN_KEY(data.test_path).path().only("data.format", {"text", "hdf5"}).means("The file for evaluation."),
+      ESTRAIN_KEY(data.test_path)
+          .path()
+          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset"})
+          .means("The file or folder for evaluation."),
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)
-          .only("data.format", {"text"})
+          .only("data.format", {"text", "tokens"})
           .only("data.test_path", {""})
           .means("Last part of the text that is kept for evaluation."),
+      ESTRAIN_KEY(data.token_type)
+          .only("data.format", {"tokens"})
+          .means("What a token is in flat files; .npy files and those of llm.c say it themselves."),
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has its own random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
@@ -133,13 +160,15 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.resize)
           .min(1)
           .max(kMostUnits)
-          .lengths({0, 2})
+          .lengths({0, 1, 2})
           .only("data.format", image_formats)
-          .means("[height, width] to which images are scaled, bilinearly."),
+          .means("[height, width] to which images are scaled, bilinearly; for images and webdataset also [side], the "
+                 "length "
+                 "of the shorter side."),
       ESTRAIN_KEY(data.pad)
           .min(0)
           .max(4096)
-          .only("data.format", image_formats)
+          .only("data.format", table_formats)
           .means("Zero pixels added on each side, after resizing."),
       ESTRAIN_KEY(data.crop)
           .min(1)
@@ -147,6 +176,20 @@ std::vector<Key<JobSpec>> data_keys() {
           .lengths({0, 2})
           .only("data.format", image_formats)
           .means("[height, width] cut out: at a random place in training, in the centre in evaluation."),
+      ESTRAIN_KEY(data.scale)
+          .above(0)
+          .max(1)
+          .lengths({0, 2})
+          .only("data.format", photo_formats)
+          .means(
+              "[least, most] of an image's area that training cuts out at a random place and scales to data.crop, as "
+              "torchvision's RandomResizedCrop; empty: training crops what data.resize left."),
+      ESTRAIN_KEY(data.ratio)
+          .above(0)
+          .max(1000)
+          .lengths({2})
+          .only("data.format", photo_formats)
+          .means("[least, most] width / height of what data.scale cuts out."),
       ESTRAIN_KEY(data.flip)
           .only("data.format", image_formats)
           .means("Whether training images are mirrored left-right with probability 1/2."),
@@ -184,34 +227,65 @@ std::vector<Key<JobSpec>> data_keys() {
 std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
   return {
       ESTRAIN_KEY(optimizer.name).means("The optimizer, with torch.optim's arithmetic and defaults."),
-      ESTRAIN_KEY(optimizer.lr).min(0).unset("0.001").means("Learning rate, before the schedule."),
-      ESTRAIN_KEY(optimizer.momentum).min(0).only("optimizer.name", {"sgd"}).means("Momentum factor."),
+      ESTRAIN_KEY(optimizer.lr)
+          .min(0)
+          .unset(defaults_of(&OptimizerTraits::lr))
+          .means("Learning rate, before the schedule."),
+      ESTRAIN_KEY(optimizer.momentum).min(0).only("optimizer.name", with_momentum).means("Momentum factor."),
       ESTRAIN_KEY(optimizer.dampening).only("optimizer.name", {"sgd"}).means("Dampening of the momentum."),
       ESTRAIN_KEY(optimizer.nesterov)
           .only("optimizer.name", {"sgd"})
           .means("Nesterov's momentum; needs momentum > 0 and no dampening."),
       ESTRAIN_KEY(optimizer.weight_decay)
           .min(0)
-          .unset("0; adamw 0.01")
-          .means("Weight decay: an L2 term (sgd, adam) or decoupled (adamw)."),
+          .unset(defaults_of(&OptimizerTraits::weight_decay))
+          .means("Weight decay: decoupled (adamw), or an L2 term."),
       ESTRAIN_KEY(optimizer.betas)
           .min(0)
           .below(1)
           .lengths({2})
-          .only("optimizer.name", adaptive)
+          .only("optimizer.name", with_betas)
           .means("Decay rates of the running averages of the gradient and of its square."),
-      ESTRAIN_KEY(optimizer.eps).min(0).only("optimizer.name", adaptive).means("Added to the denominator."),
+      ESTRAIN_KEY(optimizer.eps)
+          .min(0)
+          .unset(defaults_of(&OptimizerTraits::eps))
+          .only("optimizer.name", with_eps)
+          .means("Added to the denominator."),
+      ESTRAIN_KEY(optimizer.alpha)
+          .min(0)
+          .only("optimizer.name", {"rmsprop"})
+          .means("Decay rate of the running average of the gradient's square."),
+      ESTRAIN_KEY(optimizer.centered)
+          .only("optimizer.name", {"rmsprop"})
+          .means("Whether the square of the average gradient is taken off: divided is by its variance."),
+      ESTRAIN_KEY(optimizer.lr_decay)
+          .min(0)
+          .only("optimizer.name", {"adagrad"})
+          .means("Decay of the learning rate with every update of a parameter."),
+      ESTRAIN_KEY(optimizer.initial_accumulator_value)
+          .min(0)
+          .only("optimizer.name", {"adagrad"})
+          .means("What the sum of the gradients' squares starts from."),
       ESTRAIN_KEY(optimizer.groups).means("Parameters with settings of their own, the first match wins."),
 
       ESTRAIN_KEY(schedule.name)
-          .means("How the learning rate changes: torch's StepLR, CosineAnnealingLR, LinearLR, or not at all."),
-      ESTRAIN_KEY(schedule.unit).means("What period and warmup count, and after what the schedule advances."),
+          .means("How the learning rate changes: as torch's StepLR, MultiStepLR, CosineAnnealingLR, LinearLR, "
+                 "PolynomialLR, OneCycleLR, ReduceLROnPlateau, or not at all."),
+      ESTRAIN_KEY(schedule.unit)
+          .only("schedule.name", with_unit)
+          .means("What period, milestones and warmup count, and after what the schedule advances."),
       ESTRAIN_KEY(schedule.period)
           .min(1)
           .max(kMostSteps)
-          .only("schedule.name", changing)
-          .means("Units between two drops (step), to the lowest rate (cosine), to the last factor (linear)."),
-      ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step"}).means("Factor of each drop."),
+          .only("schedule.name", with_period)
+          .means("Units between two drops (step), to the lowest rate (cosine), to the last factor (linear), to zero "
+                 "(polynomial), of the whole cycle (onecycle)."),
+      ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step", "multistep"}).means("Factor of each drop."),
+      ESTRAIN_KEY(schedule.milestones)
+          .min(1)
+          .max(kMostSteps)
+          .only("schedule.name", {"multistep"})
+          .means("Units after which the rate drops; one that stands there twice drops it twice."),
       ESTRAIN_KEY(schedule.eta_min).min(0).only("schedule.name", {"cosine"}).means("Lowest learning rate."),
       ESTRAIN_KEY(schedule.start_factor)
           .above(0)
@@ -223,11 +297,56 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .max(1)
           .only("schedule.name", {"linear"})
           .means("Factor on the learning rate after the period."),
+      ESTRAIN_KEY(schedule.power).min(0).only("schedule.name", {"polynomial"}).means("Power of the polynomial."),
+      ESTRAIN_KEY(schedule.pct_start)
+          .above(0)
+          .below(1)
+          .only("schedule.name", {"onecycle"})
+          .means("Part of the period in which the rate rises to optimizer.lr."),
+      ESTRAIN_KEY(schedule.anneal_strategy).only("schedule.name", {"onecycle"}).means("How the rate rises and falls."),
+      ESTRAIN_KEY(schedule.div_factor)
+          .above(0)
+          .only("schedule.name", {"onecycle"})
+          .means("The first rate is optimizer.lr divided by this."),
+      ESTRAIN_KEY(schedule.final_div_factor)
+          .above(0)
+          .only("schedule.name", {"onecycle"})
+          .means("The last rate is the first one divided by this."),
+      ESTRAIN_KEY(schedule.three_phase)
+          .only("schedule.name", {"onecycle"})
+          .means("Whether the rate falls to the first one as it rose, and then on to the last."),
+      ESTRAIN_KEY(schedule.metric)
+          .only("schedule.name", {"plateau"})
+          .means("What of the evaluations has to get better: the loss by falling, the accuracy by rising."),
+      ESTRAIN_KEY(schedule.factor).above(0).below(1).only("schedule.name", {"plateau"}).means("Factor of each drop."),
+      ESTRAIN_KEY(schedule.patience)
+          .min(0)
+          .max(kMostSteps)
+          .only("schedule.name", {"plateau"})
+          .means("Evaluations in a row that may be no better before the rate drops."),
+      ESTRAIN_KEY(schedule.threshold)
+          .min(0)
+          .only("schedule.name", {"plateau"})
+          .means("How much better than the best an evaluation must be to count."),
+      ESTRAIN_KEY(schedule.threshold_mode)
+          .only("schedule.name", {"plateau"})
+          .means("Whether the threshold is a part of the best (rel) or a difference to it (abs)."),
+      ESTRAIN_KEY(schedule.cooldown)
+          .min(0)
+          .max(kMostSteps)
+          .only("schedule.name", {"plateau"})
+          .means("Evaluations after a drop that do not count as no better."),
+      ESTRAIN_KEY(schedule.min_lr).min(0).only("schedule.name", {"plateau"}).means("Lowest learning rate."),
       ESTRAIN_KEY(schedule.warmup)
           .min(0)
           .max(kMostSteps)
+          .only("schedule.name", with_warmup)
           .means("Units of linear warm-up before the schedule; 0: none."),
-      ESTRAIN_KEY(schedule.warmup_start).above(0).max(1).means("Factor on the learning rate at the warm-up's start."),
+      ESTRAIN_KEY(schedule.warmup_start)
+          .above(0)
+          .max(1)
+          .only("schedule.name", with_warmup)
+          .means("Factor on the learning rate at the warm-up's start."),
   };
 }
 
@@ -312,6 +431,13 @@ std::vector<Key<JobSpec>> other_keys() {
           .means(
               "[first, last]: steps that every worker records operator by operator, and on a GPU kernel by kernel, as "
               "torch.profiler does, in traces/ of the run, for ui.perfetto.dev."),
+      ESTRAIN_KEY(logging.tensorboard)
+          .not_in_bits()
+          .means("Whether the metrics are written as TensorBoard reads them, too, in tensorboard/ of the run."),
+      ESTRAIN_KEY(logging.openmetrics)
+          .not_in_bits()
+          .means("Whether metrics.prom of the run says every second how it stands, in the OpenMetrics text format, "
+                 "which Prometheus' node_exporter reads."),
   };
 }
 
@@ -337,7 +463,7 @@ const std::vector<Key<OptimizerGroup>>& group_keys() {
       ESTRAIN_GROUP_KEY(momentum)
           .min(0)
           .unset("optimizer.momentum")
-          .only("optimizer.name", {"sgd"})
+          .only("optimizer.name", with_momentum)
           .means("The group's momentum."),
   };
   return keys;

@@ -16,6 +16,15 @@ context = 128             # tokens of a sequence; tokens are bytes
 # dropout = 0.1
 )";
 
+constexpr const char* kTokenGpt = R"(name = "gpt"
+layers = 4
+heads = 4
+width = 128
+context = 128             # tokens of a sequence
+classes = 50304           # the size of the vocabulary; GPT-2's has 50257 tokens
+# dropout = 0.1
+)";
+
 constexpr const char* kLenet = R"(name = "lenet"            # or mlp, resnet18, resnet34, resnet50, vgg11, vgg19
 )";
 
@@ -28,6 +37,16 @@ constexpr const char* kImages =
 # pad = 4                 # augmentation: zero pixels on each side,
 # crop = [32, 32]         # a random cut of this size,
 # flip = false            # and mirroring left-right
+)";
+
+constexpr const char* kPhotos =
+    R"(resize = [256]            # evaluation: the shorter side; from its centre comes
+crop = [224, 224]         # what the model sees
+scale = [0.08, 1.0]       # training: part of the area that is cut out at random and scaled to that size
+flip = true               # and mirrored left-right
+mean = [0.485, 0.456, 0.406]
+std = [0.229, 0.224, 0.225]
+readers = 0               # as many threads as it takes to decode
 )";
 
 constexpr const char* kSgd = R"(name = "sgd"              # or adam, adamw
@@ -63,10 +82,16 @@ devices = 2               # workers; `estrain train --devices` and `estrain resi
 # mode = "auto"           # the job weighs devices that `estrain offer` gives it
 )";
 
-bool is_text(const DataSection& data) { return data.format == DataFormat::text; }
+bool has_tokens(const DataSection& data) {
+  return data.format == DataFormat::text || data.format == DataFormat::tokens;
+}
+
+bool has_photos(const DataSection& data) {
+  return data.format == DataFormat::images || data.format == DataFormat::webdataset;
+}
 
 const char* model_of(const DataSection& data) {
-  if (is_text(data)) return kGpt;
+  if (has_tokens(data)) return data.format == DataFormat::tokens ? kTokenGpt : kGpt;
   return data.format == DataFormat::idx ? kLenet : kResnet;
 }
 
@@ -75,7 +100,12 @@ std::string data_of(const DataSection& data) {
       fmt::format("format = {}\npath = {}\n", toml::literal(to_string(data.format)), toml::literal(data.path));
   if (!data.test_path.empty()) text += fmt::format("test_path = {}\n", toml::literal(data.test_path));
   text += "batch = 8                 # samples per EST: a step takes 4 x 8\n";
-  return text + (is_text(data) ? "# holdout = 0.1           # last part of the text, kept for evaluation\n" : kImages);
+  if (data.format == DataFormat::tokens)
+    text += fmt::format("token_type = {}\n", toml::literal(to_string(data.token_type)));
+  if (has_photos(data)) return text + kPhotos;
+  if (!has_tokens(data)) return text + kImages;
+  return text +
+         (data.test_path.empty() ? "# holdout = 0.1           # last part of the text, kept for evaluation\n" : "");
 }
 
 }  // namespace
@@ -87,7 +117,7 @@ std::string starter_spec(const std::string& name, const DataSection& data) {
       "[job]\nname = {}\nests = 4                  # logical ranks, fixed for life: the job runs on 1 to 4 workers\n"
       "seed = 0\n# determinism = \"D2\"      # the same bits on any mix of kinds of devices\n\n"
       "[model]\n{}\n[data]\n{}\n[optimizer]\n{}{}",
-      toml::literal(name), model_of(data), data_of(data), is_text(data) ? kAdamw : kSgd, kRest);
+      toml::literal(name), model_of(data), data_of(data), has_tokens(data) ? kAdamw : kSgd, kRest);
 }
 
 }  // namespace estrain::spec

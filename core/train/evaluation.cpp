@@ -57,8 +57,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step) {
   return true;
 }
 
-bool publish_evaluation(Workplace& place, int64_t step) {
-  comm::JobMemory& memory = place.memory;
+EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
   const int64_t samples = memory.header().evaluation_samples;
   double loss = 0;
   int64_t correct = 0;
@@ -66,14 +65,22 @@ bool publish_evaluation(Workplace& place, int64_t step) {
     loss += static_cast<double>(memory.evaluation_losses()[i]);
     correct += memory.evaluation_correct()[i];
   }
+  const int64_t predictions = samples * job.predictions_per_sample();
+  const double accuracy = predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(predictions);
+  return {loss / static_cast<double>(samples), accuracy, predictions};
+}
+
+bool publish_evaluation(Workplace& place, int64_t step) {
+  comm::JobMemory& memory = place.memory;
+  const EvaluationResult result = result_of_evaluation(place.job, memory);
   comm::RecordHead& head = *comm::pending_record(memory).head;
   head.kind = comm::RecordKind::evaluation;
   head.step = step;
   head.epoch = place.job.manifest().epoch_at(step - 1);
   head.time_ns = monotonic_ns();
-  head.predictions = samples * place.job.predictions_per_sample();
-  head.loss = loss / static_cast<double>(samples);
-  head.accuracy = head.predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(head.predictions);
+  head.predictions = result.predictions;
+  head.loss = result.loss;
+  head.accuracy = result.accuracy;
   if (!comm::publish_record(memory)) return false;
   memory.header().evaluated.store(step);
   memory.header().progress_ns.store(monotonic_ns());

@@ -112,7 +112,9 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   lay_out(named);
   lay_out_optimizer(names);
   lay_out_ests(cuda_streams);
+  lay_out_schedule();
   count_steps();
+  optim::check_length(spec.schedule, Step(manifest_.total_steps), manifest_.batches_per_epoch);
 }
 
 void Job::lay_out(const model::NamedTensors& named) {
@@ -167,6 +169,22 @@ void Job::lay_out_ests(bool cuda_streams) {
         layout.tensors[layout.append(Role::est, name, std::string(checkpoint::cuda_generator_slot), DType::u8, shape)]
             .offset);
   }
+}
+
+void Job::lay_out_schedule() {
+  if (spec_.schedule.name != spec::ScheduleKind::plateau) return;
+  if (!evaluates())
+    throw Error(Fault::spec, "schedule.name: plateau goes by evaluations, and there are no test data")
+        .advise("give data for evaluation, or another schedule");
+  checkpoint::StateLayout& layout = manifest_.layout;
+  const auto numbers = static_cast<int64_t>(plateau_bytes() / sizeof(double));
+  plateau_at_ = layout.tensors[layout.append(Role::schedule, "plateau", "", DType::f64, {numbers})].offset;
+}
+
+void Job::write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const {
+  double* to = plateau(base);
+  to[0] = state.best, to[1] = state.bad, to[2] = state.cooldown;
+  std::copy(rates.begin(), rates.end(), to + 3);
 }
 
 void Job::count_steps() {

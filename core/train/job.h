@@ -3,6 +3,7 @@
 // the shared state.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "core/device/device.h"
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/plateau.h"
 #include "core/optim/schedule.h"
 #include "core/spec/job_spec.h"
 
@@ -54,13 +56,19 @@ class Job {
   bool evaluates() const;                  // ever
   bool evaluates_after(int64_t step) const;
   bool saves_after(int64_t step) const;
-  // Learning rates of the parameter groups for the update that follows `step`.
+  // Learning rates of the parameter groups for the update that follows `step`, by a schedule without a state; for all
+  // schedules: learning_rates.h.
   std::vector<double> learning_rates(int64_t step);
+  // Whether the schedule goes by evaluations, and the state has a place for what it learnt.
+  bool follows_metric() const { return plateau_at_.has_value(); }
 
   // Places in one copy of the state, `base`.
   float* parameter(std::byte* base, size_t i) const { return at<float>(base, parameter_at_[i]); }
   float* slot(std::byte* base, size_t i, size_t k) const { return at<float>(base, slots_at_[i][k]); }
   size_t num_slots(size_t i) const { return slots_at_[i].size(); }
+  double* plateau(std::byte* base) const { return at<double>(base, *plateau_at_); }
+  size_t plateau_bytes() const { return (3 + optimizer_->groups().groups.size()) * sizeof(double); }
+  void write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const;
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
   uint64_t seed_of(int64_t rank) const { return static_cast<uint64_t>(spec_.job.seed + rank); }  // of its generators
   std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
@@ -91,6 +99,7 @@ class Job {
   void lay_out(const model::NamedTensors& named);
   void lay_out_optimizer(const std::vector<std::string>& names);
   void lay_out_ests(bool cuda_streams);
+  void lay_out_schedule();
   void count_steps();
 
   const spec::JobSpec& spec_;
@@ -103,6 +112,7 @@ class Job {
   checkpoint::Manifest manifest_;
   std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_, cuda_generators_at_;
   std::vector<std::vector<uint64_t>> slots_at_;
+  std::optional<uint64_t> plateau_at_;
   std::vector<size_t> buffer_at_;
   uint64_t gradient_bytes_ = 0, buffers_at_ = 0;
   size_t buffers_bytes_ = 0;

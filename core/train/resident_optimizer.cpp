@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/comm/step_record.h"
+#include "core/train/learning_rates.h"
 #include "core/train/resident_sums.h"
 #include "core/train/update_count.h"
 #include "kernels/execution.h"
@@ -30,7 +31,7 @@ void ResidentOptimizer::begin_step(int64_t step) {
   step_ = step;
   old_state_ = state_.copy(step);
   new_state_ = state_.copy(step + 1);
-  rates_ = job_.learning_rates(step);
+  rates_ = learning_rates(job_, place_.memory, step, state_.host(step));
   batches_.clear();
   pending_elements_ = 0;
   results_.zero_();

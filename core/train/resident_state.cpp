@@ -57,6 +57,7 @@ at::Tensor ResidentState::bytes(int64_t step, size_t offset, size_t bytes) const
 
 void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
   for (size_t i = 0; i < job_.parameters().size() && part.counts; ++i) *job_.updates(to, i) = *job_.updates(from, i);
+  if (part.counts && job_.follows_metric()) std::memcpy(job_.plateau(to), job_.plateau(from), job_.plateau_bytes());
   for (int64_t rank = part.ests.begin.value; rank < part.ests.end.value; ++rank) {
     std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
     *job_.last_loss(to, rank) = *job_.last_loss(from, rank);

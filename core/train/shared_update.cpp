@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "core/base/clock.h"
+#include "core/train/waiting.h"
 #include "kernels/digest.h"
 
 namespace estrain::train {
@@ -54,10 +54,11 @@ int64_t SharedUpdate::complete() {
 
 bool SharedUpdate::combine() {
   if (updater_.in_hooks()) return true;
-  pulse_.beat(comm::Activity::meeting, monotonic_ns());
-  const bool carry_on = gathered_.meet();
-  pulse_.beat(comm::Activity::computing, monotonic_ns());
-  return carry_on && updater_.update_all(summed_);
+  return meet(gathered_) && updater_.update_all([this] { return meet(summed_); });
+}
+
+bool SharedUpdate::meet(comm::Barrier& barrier) {
+  return waiting(pulse_, comm::Activity::meeting, [&] { return barrier.meet(); });
 }
 
 void SharedUpdate::leave_out() {

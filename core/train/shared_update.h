@@ -1,6 +1,7 @@
 #pragma once
 // The update of a step in the memory that all workers of the host share (updater.h), whatever their devices.
 
+#include "core/comm/barrier.h"
 #include "core/train/gradient_store.h"
 #include "core/train/step_update.h"
 #include "core/train/updater.h"
@@ -29,6 +30,8 @@ class SharedUpdate : public StepUpdate {
   void leave_out();
 
  private:
+  // Waits for all workers, and shows the launcher that it waits. False on abort.
+  bool meet(comm::Barrier& barrier);
   est::GradientSink sink(size_t arrival);
   void record_buffers(std::byte* state);
 

@@ -13,6 +13,7 @@
 #include "core/spec/defaults.h"
 #include "core/train/evaluation.h"
 #include "core/train/exchanged_update.h"
+#include "core/train/learning_rates.h"
 #include "core/train/nonfinite_search.h"
 #include "core/train/operator_scan.h"
 #include "core/train/resident_update.h"
@@ -145,7 +146,7 @@ Stage::Left Stage::train() {
     if (can_be_resident_ && looks_closely() == (place_.resident != nullptr)) return Left::again;
     const int64_t now = header.trained.load();
     // Also where a stage before this one was cut off between a step and its evaluation.
-    if (job_.evaluates_after(now) && header.evaluated.load() < now && !evaluate(now)) return Left::aborted;
+    if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now >= job_.manifest().total_steps) return Left::finished;
     if (now == header.stage_end.load()) return Left::paused;
     if (!traced_step(now)) return Left::aborted;
@@ -169,6 +170,7 @@ bool Stage::step(int64_t step) {
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
   if (!run_ests(step) || !combine(step)) return false;
+  if (place_.resident) keep_schedule(job_, memory_, step, place_.host_state(step), place_.host_state(step + 1));
   const auto last_to_arrive = [&] {
     commit(step);
     return memory_.header().abort.load() == 0;
@@ -273,13 +275,14 @@ void Stage::commit(int64_t step) {
   record.head->time_ns = monotonic_ns();
   const int64_t took = record.head->time_ns - header.progress_ns.exchange(record.head->time_ns);
   if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
-  const double lr = job_.learning_rates(step)[0];
+  const double lr = learning_rates(job_, memory_, step, place_.host_state(step))[0];
   record.head->lr = lr;
   record.head->loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   header.next_sum.store(0);
   header.next_update.store(0);
   pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full, or a hold still stands
   if (!place_.resident) {
+    keep_schedule(job_, memory_, step, place_.host_state(step), place_.host_state(step + 1));
     header.lr[(step + 1) & 1].store(lr);  // before the record, with which the step may be committed (repair())
     header.whole.store(step + 1);
   }
@@ -325,6 +328,11 @@ bool Stage::decide_save(int64_t step) {
   return now;
 }
 
+// Of the update that made `step`.
+double Stage::lr_before(int64_t step) {
+  return job_.follows_metric() ? job_.plateau(place_.host_state(step))[3] : job_.learning_rates(step - 1)[0];
+}
+
 // This worker's part of what was decided. False on abort.
 bool Stage::save_if_wanted(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
@@ -333,7 +341,7 @@ bool Stage::save_if_wanted(int64_t step) {
   if (!memory_.is_writable(step) &&
       !waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return memory_.wait_writable(step); }))
     return false;
-  if (!place_.resident->save(step, job_.learning_rates(step - 1)[0], part_)) return false;
+  if (!place_.resident->save(step, lr_before(step), part_)) return false;
   if (header.save_waits.load() == 0) return true;
   place_.device.finish();
   const auto last_to_arrive = [&] {

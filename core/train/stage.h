@@ -66,6 +66,7 @@ class Stage {
   void commit(int64_t step);
   void settle(int64_t step);
   bool decide_save(int64_t step);
+  double lr_before(int64_t step);
   bool save_if_wanted(int64_t step);
   bool looks_closely();
   void look_closely(int64_t step);

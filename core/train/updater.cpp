@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/train/learning_rates.h"
 #include "core/train/update_count.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
@@ -47,7 +48,7 @@ void Updater::cut_pieces() {
 void Updater::begin_step(int64_t step) {
   old_state_ = memory_.state(static_cast<int>(step & 1));
   new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
-  rates_ = job_.learning_rates(step);
+  rates_ = learning_rates(job_, memory_, step, old_state_);
   record_ = comm::pending_record(memory_);
   factor_ = 1;
 }
@@ -145,11 +146,11 @@ float Updater::clip_factor(float norm) const {
   return factor.clamp_max(1.0).item<float>();
 }
 
-bool Updater::update_all(comm::Barrier& summed) {
+bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
     for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
-    if (!summed.meet()) return false;
+    if (!meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
       comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);

@@ -10,9 +10,9 @@
 // Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
 // verdict, is the same in all three. What then becomes of the step is decided where it would be committed (stage.h).
 
+#include <functional>
 #include <vector>
 
-#include "core/comm/barrier.h"
 #include "core/comm/step_record.h"
 #include "core/train/gradient_store.h"
 #include "core/train/job.h"
@@ -29,8 +29,9 @@ class Updater {
 
   void begin_step(int64_t step);
   void update_in_hook(size_t parameter, const float* last_gradient);
-  // After all workers' partial sums are in. Returns false on abort.
-  bool update_all(comm::Barrier& summed);
+  // After all workers' partial sums are in. `meet_when_summed` waits for all workers and returns false on abort, as
+  // this does.
+  bool update_all(const std::function<bool()>& meet_when_summed);
 
   // By one worker, once all are through with their updates, some of whose results are not finite: the first parameter
   // that is not, or whose slots are not.

@@ -106,78 +106,45 @@ __device__ bool is_finite(float x) { return x - x == 0; }
 // The i-th of `values`, of which there are n; 0 behind them.
 __device__ float read(const float* values, int64_t i, int64_t n) { return i < n ? values[i] : 0.0f; }
 
-template <bool has_momentum>
-__global__ void update_sgd(SgdScalars k, const float* gradient_factor, Updates table) {
-  const SgdRule rule(k);
+template <typename Rule>
+__global__ void update_elements(Rule rule, const float* gradient_factor, Updates table) {
+  constexpr int slots = Rule::slots;
   const unsigned own = own_piece(table);
   const UpdatePiece& piece = table.pieces[own];
   const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
   const float factor = gradient_factor == nullptr ? 1.0f : *gradient_factor;
-  float parameter[kEach], gradient[kEach], buffer[kEach] = {};
-#pragma unroll
-  for (int e = 0; e < kEach; ++e) {
-    const int64_t i = first + e * int64_t{kThreads};
-    parameter[e] = read(piece.parameter, i, n);
-    gradient[e] = read(piece.gradient, i, n);
-    if (has_momentum && !k.first) buffer[e] = read(piece.slots[0], i, n);
-  }
-  unsigned long long words[has_momentum ? 2 : 1] = {};
-#pragma unroll
-  for (int e = 0; e < kEach; ++e) {
-    const int64_t i = first + e * int64_t{kThreads};
-    if (i >= n) break;
-    const uint64_t word = piece.first_word + static_cast<uint64_t>(i);
-    if constexpr (has_momentum) {
-      rule.with_momentum(parameter[e], gradient[e] * factor, buffer[e]);
-      piece.new_slots[0][i] = buffer[e];
-      words[1] += weighted(buffer[e], word);
-    } else {
-      rule.plain(parameter[e], gradient[e] * factor);
-    }
-    piece.new_parameter[i] = parameter[e];
-    words[0] += weighted(parameter[e], word);
-    if (!is_finite(parameter[e])) atomicOr(&piece.digest->not_finite, 1);
-  }
-  if constexpr (has_momentum) {
-    add_to({&piece.digest->parameter, &piece.digest->slots[0]}, words);
-  } else {
-    add_to({&piece.digest->parameter}, words);
-  }
-}
-
-__global__ void update_adam(AdamScalars k, const float* gradient_factor, Updates table) {
-  const AdamRule rule(k);
-  const unsigned own = own_piece(table);
-  const UpdatePiece& piece = table.pieces[own];
-  const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
-  const float factor = gradient_factor == nullptr ? 1.0f : *gradient_factor;
-  float parameter[kEach], gradient[kEach], average[kEach], square[kEach];
+  float parameter[kEach], gradient[kEach], slot[kEach][slots + 1] = {};
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
     const int64_t i = first + e * int64_t{kThreads};
     parameter[e] = read(piece.parameter, i, n);
     gradient[e] = read(piece.gradient, i, n) * factor;
-    average[e] = read(piece.slots[0], i, n);
-    square[e] = read(piece.slots[1], i, n);
+#pragma unroll
+    for (int s = 0; s < slots; ++s)
+      if (rule.reads_slots()) slot[e][s] = read(piece.slots[s], i, n);
   }
-  unsigned long long words[3] = {0, 0, 0};
+  unsigned long long words[1 + slots] = {};
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
     const int64_t i = first + e * int64_t{kThreads};
     if (i >= n) break;
-    if (rule.pull) gradient[e] = rule.pulled(gradient[e], parameter[e]);
-    rule.moments(gradient[e], average[e], square[e]);
-    parameter[e] = rule.moved(parameter[e], average[e], square_root(square[e]));
-    piece.new_slots[0][i] = average[e];
-    piece.new_slots[1][i] = square[e];
-    piece.new_parameter[i] = parameter[e];
+    update_element(rule, parameter[e], gradient[e], slot[e]);
     const uint64_t word = piece.first_word + static_cast<uint64_t>(i);
+    piece.new_parameter[i] = parameter[e];
     words[0] += weighted(parameter[e], word);
-    words[1] += weighted(average[e], word);
-    words[2] += weighted(square[e], word);
-    if (!is_finite(parameter[e]) || !is_finite(square[e])) atomicOr(&piece.digest->not_finite, 1);
+    bool finite = is_finite(parameter[e]);
+#pragma unroll
+    for (int s = 0; s < slots; ++s) {
+      piece.new_slots[s][i] = slot[e][s];
+      words[1 + s] += weighted(slot[e][s], word);
+      finite &= is_finite(slot[e][s]);
+    }
+    if (!finite) atomicOr(&piece.digest->not_finite, 1);
   }
-  add_to({&piece.digest->parameter, &piece.digest->slots[0], &piece.digest->slots[1]}, words);
+  unsigned long long* sums[1 + slots] = {&piece.digest->parameter};
+#pragma unroll
+  for (int s = 0; s < slots; ++s) sums[1 + s] = &piece.digest->slots[s];
+  add_to(sums, words);
 }
 
 __global__ void digest_words(Digests table) {
@@ -254,25 +221,23 @@ __global__ void add_arrays(float* dst, const float* a, const float* b, int64_t n
 
 Grid grid_of(size_t n) { return grid_for(static_cast<int64_t>(n)); }
 
-static_assert(sizeof(Updates) + sizeof(AdamScalars) + sizeof(SgdScalars) + sizeof(float*) <= kMostParameterBytes);
 static_assert(sizeof(Folds) + sizeof(Operands) + 2 * sizeof(float*) <= kMostParameterBytes);
 static_assert(sizeof(Digests) <= kMostParameterBytes);
 static_assert(sizeof(Norms) + 2 * sizeof(float*) <= kMostParameterBytes);
 
-void sgd(const Sgd& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
-         const DeviceQueue& queue) {
-  const SgdScalars k = scalars_of(settings, 1);
-  fill_tables<Updates>(pieces, [&](const Updates& table, Grid grid) {
-    launch("sgd", queue, grid, k.has_momentum ? update_sgd<true> : update_sgd<false>, k, gradient_factor, table);
+template <typename Settings>
+void update(const Settings& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
+            const DeviceQueue& queue) {
+  with_rule(settings, [&]<typename Rule>(const Rule& rule) {
+    static_assert(sizeof(Updates) + sizeof(Rule) + sizeof(float*) <= kMostParameterBytes);
+    fill_tables<Updates>(pieces, [&](const Updates& table, Grid grid) {
+      launch("update", queue, grid, update_elements<Rule>, rule, gradient_factor, table);
+    });
   });
 }
-
-void adam(const Adam& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
-          const DeviceQueue& queue) {
-  const AdamScalars k = scalars_of(settings, 1, nullptr);
-  fill_tables<Updates>(pieces, [&](const Updates& table, Grid grid) {
-    launch("adam", queue, grid, update_adam, k, gradient_factor, table);
-  });
+template <typename... Settings>
+constexpr DeviceUpdateLoops<OptimizerList<Settings...>> loops_of(OptimizerList<Settings...>) {
+  return {{update<Settings>}...};
 }
 
 void digest(std::span<const DigestPiece> pieces, const DeviceQueue& queue) {
@@ -313,8 +278,7 @@ void add_zero(float* dst, const float* a, size_t n, const DeviceQueue& queue) {
 
 }  // namespace
 
-const DeviceUpdates device_updates = {.sgd = sgd,
-                                      .adam = adam,
+const DeviceUpdates device_updates = {.optimizers = loops_of(Optimizers{}),
                                       .digest = digest,
                                       .norms = norms,
                                       .clip_factor = clip_factor,

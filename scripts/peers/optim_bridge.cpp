@@ -1,7 +1,21 @@
-// core/optim behind C functions, for optimizer_bits.py and schedule_bits.py to call from Python.
+// core/optim behind C functions, for optimizer_bits.py and schedule_bits.py to call from Python. Optimizers and
+// schedules are given as the TOML of a job's [optimizer] and [schedule]: what the spec's table of keys knows can be
+// compared, without a line here.
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "core/base/error.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/plateau.h"
 #include "core/optim/schedule.h"
+#include "core/spec/enum_names.h"
+#include "core/spec/keys.h"
+#include "core/spec/parse.h"
 #include "kernels/digest.h"
 
 using namespace estrain;
@@ -16,63 +30,111 @@ void aten_square_roots(float* roots, const float* values, size_t n) {
   vms_sqrt(static_cast<int>(n), values, roots, high_accuracy | keep_denormals | ignore_errors);
 }
 
+std::string answer;
+
+spec::JobSpec parsed(const char* toml) {
+  return spec::parse_text("[model]\nname = \"mlp\"\n[train]\nsteps = 1\n" + std::string(toml), "peers");
+}
+
+// Null, with the message as answer, where the spec is refused.
+template <typename Make>
+auto made(Make&& make) -> decltype(make()) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    answer = error.message();
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 extern "C" {
 
 void set_vms_sqrt(void (*function)(int, const float*, float*, int64_t)) { vms_sqrt = function; }
 
-struct OptimizerArguments {
-  int64_t kind;  // spec::OptimizerKind
-  double lr, momentum, dampening, weight_decay;
-  int64_t nesterov;
-  double beta1, beta2, eps;
-  int64_t isa;  // kernels::Isa
-};
+// What the last call that failed, or that answers with text, had to say.
+const char* last_answer() { return answer.c_str(); }
+
+// Names of the optimizers, or of the schedules.
+const char* names(const char* table) {
+  std::vector<std::string_view> all;
+  if (std::strcmp(table, "optimizer") == 0)
+    for (const auto& row : spec::optimizers) all.push_back(row.name);
+  else
+    for (const auto& row : spec::schedules) all.push_back(row.name);
+  answer = fmt::format("{}", fmt::join(all, " "));
+  return answer.c_str();
+}
+
+// The keys that belong to an optimizer or a schedule: "key|type|its range or words" lines.
+const char* keys_of(const char* table, const char* name) {
+  spec::JobSpec job;
+  if (std::strcmp(table, "optimizer") == 0)
+    job.optimizer.name = *spec::from_string<spec::OptimizerKind>(name);
+  else
+    job.schedule.name = *spec::from_string<spec::ScheduleKind>(name);
+  answer.clear();
+  for (const auto& key : spec::job_keys()) {
+    if (spec::table_of(key.name) == table && spec::all_hold(key.conditions, job))
+      answer +=
+          fmt::format("{}|{}|{}\n", spec::leaf_of(key.name), key.type(key.rule),
+                      key.rule.choices.empty() ? key.rule.text() : fmt::format("{}", fmt::join(key.rule.choices, " ")));
+  }
+  return answer.c_str();
+}
+
+optim::Optimizer* make_optimizer(const char* toml, int64_t isa) {
+  return made([&] {
+    const spec::OptimizerSection section = parsed(toml).optimizer;
+    return new optim::Optimizer(section, optim::resolve_groups(section, {"x"}),
+                                {static_cast<kernels::Isa>(isa), aten_square_roots});
+  });
+}
+void free_optimizer(optim::Optimizer* optimizer) { delete optimizer; }
+
+const char* slots_of(const optim::Optimizer* optimizer) {
+  answer = fmt::format("{}", fmt::join(optimizer->slots(0), " "));
+  return answer.c_str();
+}
 
 // Updates n elements in place; returns the digest of what was written.
-uint64_t optimizer_update(const OptimizerArguments* a, int64_t updates_before, double lr, float factor, size_t n,
-                          const float* gradient, float* parameter, float* slot0, float* slot1) {
-  spec::OptimizerSection section;
-  section.name = static_cast<spec::OptimizerKind>(a->kind);
-  section.lr = a->lr;
-  section.momentum = a->momentum;
-  section.dampening = a->dampening;
-  section.weight_decay = a->weight_decay;
-  section.nesterov = a->nesterov != 0;
-  section.betas = {a->beta1, a->beta2};
-  section.eps = a->eps;
-  const optim::Optimizer optimizer(section, optim::resolve_groups(section, {"x"}),
-                                   {static_cast<kernels::Isa>(a->isa), aten_square_roots});
+uint64_t optimizer_update(const optim::Optimizer* optimizer, int64_t updates_before, double lr, float factor, size_t n,
+                          const float* gradient, float* parameter, float* const* slots) {
   kernels::OptimizerPiece piece;
   piece.n = n;
   piece.gradient = gradient;
   piece.gradient_factor = factor;
   piece.parameter = piece.new_parameter = parameter;
-  piece.slots[0] = piece.new_slots[0] = slot0;
-  piece.slots[1] = piece.new_slots[1] = slot1;
-  return optimizer.update(0, updates_before, lr, piece).combined();
+  for (size_t s = 0; s < optimizer->slots(0).size(); ++s) piece.slots[s] = piece.new_slots[s] = slots[s];
+  return optimizer->update(0, updates_before, lr, piece).combined();
 }
 
-struct ScheduleArguments {
-  int64_t kind;  // spec::ScheduleKind
-  int64_t period, warmup;
-  double gamma, eta_min, start_factor, end_factor, warmup_start;
-};
+// The lr before the first call of scheduler.step() and after each of count - 1 calls. Returns false if the schedule is
+// refused.
+bool schedule_lrs(const char* toml, double base_lr, size_t count, double* lrs) {
+  return made([&]() -> void* {
+           optim::Schedule schedule(parsed(toml).schedule, base_lr);
+           for (size_t i = 0; i < count; ++i) {
+             lrs[i] = schedule.lr();
+             if (i + 1 < count) schedule.advance();
+           }
+           return lrs;
+         }) != nullptr;
+}
 
-// The lr before the first call of scheduler.step() and after each of count - 1 calls.
-void schedule_lrs(const ScheduleArguments* a, double base_lr, size_t count, double* lrs) {
-  spec::ScheduleSection section;
-  section.name = static_cast<spec::ScheduleKind>(a->kind);
-  section.period = a->period;
-  section.warmup = a->warmup;
-  section.gamma = a->gamma;
-  section.eta_min = a->eta_min;
-  section.start_factor = a->start_factor;
-  section.end_factor = a->end_factor;
-  section.warmup_start = a->warmup_start;
-  optim::Schedule schedule(section, base_lr);
-  for (size_t i = 0; i < count; ++i, schedule.advance()) lrs[i] = schedule.lr();
+// The lr after each of `count` evaluations.
+bool plateau_lrs(const char* toml, double base_lr, size_t count, const double* metrics, double* lrs) {
+  return made([&]() -> void* {
+           const spec::ScheduleSection section = parsed(toml).schedule;
+           optim::PlateauState state = optim::plateau_start(section);
+           std::vector<double> rates = {base_lr};
+           for (size_t i = 0; i < count; ++i) {
+             optim::plateau_step(section, metrics[i], state, rates);
+             lrs[i] = rates[0];
+           }
+           return lrs;
+         }) != nullptr;
 }
 
 uint64_t digest(const void* data, size_t bytes, int64_t isa) {

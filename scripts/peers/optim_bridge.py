@@ -1,6 +1,7 @@
 """Builds optim_bridge.cpp against a build folder's libraries and loads it with ctypes."""
 import ctypes as c
 import pathlib
+import random
 import subprocess
 
 import torch
@@ -8,16 +9,74 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-class OptimizerArguments(c.Structure):
-    _fields_ = [("kind", c.c_int64), ("lr", c.c_double), ("momentum", c.c_double), ("dampening", c.c_double),
-                ("weight_decay", c.c_double), ("nesterov", c.c_int64), ("beta1", c.c_double), ("beta2", c.c_double),
-                ("eps", c.c_double), ("isa", c.c_int64)]
+def toml_of(table, settings):
+    """[table] with these keys."""
+    def literal(value):
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return f'"{value}"' if isinstance(value, str) else repr(value)
+    return f"[{table}]\n" + "".join(f"{key} = {literal(value)}\n" for key, value in settings.items())
 
 
-class ScheduleArguments(c.Structure):
-    _fields_ = [("kind", c.c_int64), ("period", c.c_int64), ("warmup", c.c_int64), ("gamma", c.c_double),
-                ("eta_min", c.c_double), ("start_factor", c.c_double), ("end_factor", c.c_double),
-                ("warmup_start", c.c_double)]
+class Key:
+    """A key of the spec that belongs to one optimizer or schedule, and values to try it with."""
+
+    def __init__(self, line):
+        self.name, self.type, self.rule = line.split("|")
+
+    def draw(self, draw):
+        if self.type == "boolean":
+            return draw.random() < 0.5
+        if self.type == "integer":
+            return draw.choice((1, 2, 3, 10, draw.randint(1, 400)))
+        if self.type == "array of integers":
+            return sorted(draw.randint(1, 300) for _ in range(draw.randint(1, 5)))
+        if self.type == "array of numbers":
+            return [draw.choice((0.9, 0.3, 0.0, draw.random())), draw.choice((0.999, 0.95, draw.random()))]
+        if self.type == "number":
+            return draw.choice((0.1, 0.9, 1 / 3, 1e-3, 1e-8, draw.random(), draw.random() / 1000))
+        return draw.choice(self.rule.split())
+
+
+class Bridge:
+    """The functions of optim_bridge.cpp."""
+
+    def __init__(self, library):
+        self.c = c.CDLL(str(library))
+        for name, result, *arguments in (
+                ("last_answer", c.c_char_p), ("names", c.c_char_p, c.c_char_p),
+                ("keys_of", c.c_char_p, c.c_char_p, c.c_char_p), ("make_optimizer", c.c_void_p, c.c_char_p, c.c_int64),
+                ("free_optimizer", None, c.c_void_p), ("slots_of", c.c_char_p, c.c_void_p),
+                ("optimizer_update", c.c_uint64, c.c_void_p, c.c_int64, c.c_double, c.c_float, c.c_size_t, c.c_void_p,
+                 c.c_void_p, c.POINTER(c.c_void_p)),
+                ("schedule_lrs", c.c_bool, c.c_char_p, c.c_double, c.c_size_t, c.POINTER(c.c_double)),
+                ("plateau_lrs", c.c_bool, c.c_char_p, c.c_double, c.c_size_t, c.POINTER(c.c_double),
+                 c.POINTER(c.c_double)),
+                ("digest", c.c_uint64, c.c_void_p, c.c_size_t, c.c_int64), ("best_isa", c.c_int64),
+                ("set_vms_sqrt", None, c.c_void_p)):
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, arguments
+        aten = c.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        self.c.set_vms_sqrt(c.cast(aten.vmsSqrt, c.c_void_p))
+
+    def refusal(self):
+        return self.c.last_answer().decode()
+
+    def names(self, table):
+        return self.c.names(table.encode()).decode().split()
+
+    def keys(self, table, name):
+        """All keys that belong to this optimizer or schedule, but its name."""
+        lines = self.c.keys_of(table.encode(), name.encode()).decode().splitlines()
+        return [key for key in map(Key, lines) if key.name not in ("name", "groups")]
+
+    def drawn(self, table, name, count, seed, fixed=()):
+        """`count` settings of an optimizer or a schedule, its keys given or left at their defaults at random."""
+        draw = random.Random(seed)
+        keys = self.keys(table, name)
+        for _ in range(count):
+            yield dict(name=name, **dict(fixed), **{key.name: key.draw(draw) for key in keys
+                                                    if key.name not in dict(fixed) and draw.random() < 0.7})
 
 
 def build(folder):
@@ -32,16 +91,4 @@ def build(folder):
 
 
 def load(library):
-    bridge = c.CDLL(str(library))
-    bridge.optimizer_update.restype = c.c_uint64
-    bridge.optimizer_update.argtypes = [c.POINTER(OptimizerArguments), c.c_int64, c.c_double, c.c_float, c.c_size_t,
-                                        c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p]
-    bridge.schedule_lrs.restype = None
-    bridge.schedule_lrs.argtypes = [c.POINTER(ScheduleArguments), c.c_double, c.c_size_t, c.POINTER(c.c_double)]
-    bridge.digest.restype = c.c_uint64
-    bridge.digest.argtypes = [c.c_void_p, c.c_size_t, c.c_int64]
-    bridge.best_isa.restype = c.c_int64
-    aten = c.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    bridge.set_vms_sqrt.argtypes = [c.c_void_p]
-    bridge.set_vms_sqrt(c.cast(aten.vmsSqrt, c.c_void_p))
-    return bridge
+    return Bridge(library)

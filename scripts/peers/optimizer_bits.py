@@ -7,6 +7,7 @@ Every setting runs some steps on tensors of odd sizes, under each ATEN_CPU_CAPAB
 kernels of the same instruction set. Exits with 1 on the first difference.
 """
 import argparse
+import collections
 import ctypes
 import os
 import subprocess
@@ -19,44 +20,36 @@ import optim_bridge
 
 ISAS = ["baseline", "fma128", "avx2", "avx512"]  # in the order of kernels::Isa
 CAPABILITIES = ["default", "avx2", "avx2", "avx512"]  # the LibTorch whose bits they give; it has no fma128 of its own
-SGD, ADAM, ADAMW = range(3)
-DEFAULTS = dict(kind=SGD, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, beta1=0.9,
-                beta2=0.999, eps=1e-8)
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1023, 1025, 4099, 40001]
+PEERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
+DRAWN = 60  # settings of each optimizer at random, beside those below
 
 
-def settings():
+def settings(bridge):
     for weight_decay in (0.0, 5e-4, 0.1):
         for lr in (0.1, 3e-3, 1e-5):
-            yield DEFAULTS | dict(lr=lr, weight_decay=weight_decay)
+            yield dict(name="sgd", lr=lr, weight_decay=weight_decay)
             for momentum in (0.9, 0.5, 1 / 3):
-                yield DEFAULTS | dict(lr=lr, weight_decay=weight_decay, momentum=momentum)
-                yield DEFAULTS | dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=True)
-                yield DEFAULTS | dict(lr=lr, weight_decay=weight_decay, momentum=momentum, dampening=0.3)
-            for kind in (ADAM, ADAMW):
+                sgd = dict(name="sgd", lr=lr, weight_decay=weight_decay, momentum=momentum)
+                yield sgd
+                yield sgd | dict(nesterov=True)
+                yield sgd | dict(dampening=0.3)
+            for name in ("adam", "adamw"):
                 for beta1 in (0.9, 0.3, 0.5, 0.0, 0.51):
                     for beta2, eps in ((0.999, 1e-8), (0.95, 1e-6), (0.0, 1e-8)):
-                        yield DEFAULTS | dict(kind=kind, lr=lr, weight_decay=weight_decay, beta1=beta1, beta2=beta2,
-                                              eps=eps)
+                        yield dict(name=name, lr=lr, weight_decay=weight_decay, betas=[beta1, beta2], eps=eps)
+    for seed, name in enumerate(bridge.names("optimizer")):
+        yield dict(name=name)
+        yield from bridge.drawn("optimizer", name, DRAWN, seed)
 
 
 def peer_optimizer(s, parameters):
-    if s["kind"] == SGD:
-        return torch.optim.SGD(parameters, lr=s["lr"], momentum=s["momentum"], dampening=s["dampening"],
-                               weight_decay=s["weight_decay"], nesterov=s["nesterov"])
-    kind = torch.optim.Adam if s["kind"] == ADAM else torch.optim.AdamW
-    return kind(parameters, lr=s["lr"], betas=(s["beta1"], s["beta2"]), eps=s["eps"], weight_decay=s["weight_decay"])
-
-
-def slot_names(s):
-    if s["kind"] != SGD:
-        return ["exp_avg", "exp_avg_sq"]
-    return ["momentum_buffer"] if s["momentum"] else []
+    return PEERS[s["name"]](parameters, **{key: value for key, value in s.items() if key != "name"})
 
 
 def lr_at(s, step):
     """A schedule of the kind that leaves no round numbers."""
-    return s["lr"] * (1 - 0.037 * step) / (1 + 0.001 * step)
+    return s.get("lr", 1e-3) * (1 - 0.037 * step) / (1 + 0.001 * step)
 
 
 def same_bits(a, b):
@@ -67,31 +60,49 @@ class Ours:
     """A parameter and its slots, updated by estrain."""
 
     def __init__(self, bridge, s, isa, parameter):
-        self.bridge, self.arguments = bridge, optim_bridge.OptimizerArguments(**s, isa=isa)
-        self.isa = isa
+        self.bridge, self.isa = bridge, isa
+        self.handle = bridge.c.make_optimizer(optim_bridge.toml_of("optimizer", s).encode(), isa)
+        if not self.handle:
+            raise ValueError(bridge.refusal())
         self.parameter = parameter.clone()
-        self.slots = [torch.full_like(parameter, 0.0 if s["kind"] != SGD else float("nan")) for _ in slot_names(s)]
+        self.names = bridge.c.slots_of(self.handle).decode().split()
+        # A buffer that starts with the first update is not read by it.
+        starts = {"momentum_buffer": float("nan") if s["name"] == "sgd" else 0.0, "sum": float("nan")}
+        self.slots = [torch.full_like(parameter, starts.get(name, 0.0)) for name in self.names]
         self.updates = 0
 
+    def __del__(self):
+        self.bridge.c.free_optimizer(self.handle)
+
     def step(self, gradient, lr, factor=1.0):
-        pointers = [t.data_ptr() for t in self.slots] + [None, None]
-        digest = self.bridge.optimizer_update(ctypes.byref(self.arguments), self.updates, lr, factor,
-                                              self.parameter.numel(), gradient.data_ptr(), self.parameter.data_ptr(),
-                                              pointers[0], pointers[1])
+        pointers = (ctypes.c_void_p * 4)(*[t.data_ptr() for t in self.slots])
+        digest = self.bridge.c.optimizer_update(self.handle, self.updates, lr, factor, self.parameter.numel(),
+                                                gradient.data_ptr(), self.parameter.data_ptr(), pointers)
         self.updates += 1
         return digest
 
     def digest(self):
-        parts = [self.bridge.digest(t.data_ptr(), 4 * t.numel(), self.isa) for t in [self.parameter, *self.slots]]
-        weights = [1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F]
+        parts = [self.bridge.c.digest(t.data_ptr(), 4 * t.numel(), self.isa) for t in [self.parameter, *self.slots]]
+        weights = [1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9]
         return sum(p * w for p, w in zip(parts, weights)) % 2**64
 
 
 def compare(bridge, s, isa, steps, clip):
+    """False where both refuse the settings."""
     torch.manual_seed(1)
     parameters = [torch.nn.Parameter(torch.randn(n)) for n in SIZES]
-    ours = [Ours(bridge, s, isa, p.detach()) for p in parameters]
-    optimizer = peer_optimizer(s, parameters)
+    try:
+        optimizer = peer_optimizer(s, parameters)
+    except ValueError:
+        optimizer = None
+    try:
+        ours = [Ours(bridge, s, isa, p.detach()) for p in parameters]
+    except ValueError as refusal:
+        if optimizer is not None:
+            sys.exit(f"{s} is refused by estrain alone: {refusal}")
+        return False
+    if optimizer is None:
+        sys.exit(f"{s} is refused by torch alone")
     for step in range(steps):
         lr = optimizer.param_groups[0]["lr"] = lr_at(s, step)
         for p in parameters:
@@ -104,40 +115,50 @@ def compare(bridge, s, isa, steps, clip):
         optimizer.step()
         for p, our, gradient in zip(parameters, ours, gradients):
             digest = our.step(gradient, lr, factor)
-            peers = [p.detach(), *(optimizer.state[p][name] for name in slot_names(s))]
-            for what, a, b in zip(["parameter", *slot_names(s)], peers, [our.parameter, *our.slots]):
+            state = {name: t for name, t in optimizer.state[p].items() if torch.is_tensor(t) and t.shape == p.shape}
+            state.pop("step", None)
+            if [*state] != our.names:
+                sys.exit(f"{s}: torch keeps {[*state]}, estrain {our.names}")
+            for what, a, b in zip(["parameter", *our.names], [p.detach(), *state.values()],
+                                  [our.parameter, *our.slots]):
                 if not same_bits(a, b):
                     n = int((a.view(torch.int32) != b.view(torch.int32)).sum())
                     sys.exit(f"{ISAS[isa]}: {s} step {step}: {what}: {n} of {a.numel()} elements differ")
             if digest != our.digest():
                 sys.exit(f"{ISAS[isa]}: {s} step {step}: the digest is not that of the result")
+    return True
 
 
-def compare_late_steps(bridge, isa):
-    """Bias corrections of steps that no test waits for."""
-    s = DEFAULTS | dict(kind=ADAMW, weight_decay=0.01)
+def compare_late_steps(bridge, isa, s):
+    """Bias corrections and decays of steps that no test waits for."""
     for first in [*range(1, 3000, 13), 9_999, 123_456, 1_000_000, 10_000_000]:
         parameter = torch.nn.Parameter(torch.randn(33))
         our = Ours(bridge, s, isa, parameter.detach())
+        our.slots = [torch.zeros(33) for _ in our.slots]
         optimizer = peer_optimizer(s, [parameter])
         parameter.grad = torch.randn(33)
-        optimizer.state[parameter] = dict(step=torch.tensor(float(first - 1)), exp_avg=torch.zeros(33),
-                                          exp_avg_sq=torch.zeros(33))
+        optimizer.state[parameter] = dict(step=torch.tensor(float(first - 1)),
+                                          **{name: torch.zeros(33) for name in our.names})
         our.updates = first - 1
         optimizer.step()
         our.step(parameter.grad, s["lr"])
         if not same_bits(parameter.detach(), our.parameter):
-            sys.exit(f"{ISAS[isa]}: update {first} differs")
+            sys.exit(f"{ISAS[isa]}: {s}: update {first} differs")
 
 
 def check(bridge, isa):
     assert torch.backends.cpu.get_cpu_capability() == CAPABILITIES[isa].upper()
-    cases = 0
-    for s in settings():
-        compare(bridge, s, isa, steps=6, clip=cases % 3 == 0)
-        cases += 1
-    compare_late_steps(bridge, isa)
-    print(f"{ISAS[isa]}: {cases} settings, {len(SIZES)} sizes, 6 steps: equal bits")
+    cases, refused = collections.Counter(), 0
+    for number, s in enumerate(settings(bridge)):
+        if compare(bridge, s, isa, steps=6, clip=number % 3 == 0):
+            cases[s["name"]] += 1
+        else:
+            refused += 1
+    compare_late_steps(bridge, isa, dict(name="adamw", lr=1e-3, weight_decay=0.01))
+    compare_late_steps(bridge, isa, dict(name="adagrad", lr=0.1, lr_decay=0.01, weight_decay=0.01))
+    counts = ", ".join(f"{name} {count}" for name, count in cases.items())
+    print(f"{ISAS[isa]}: {cases.total()} settings ({counts}), {len(SIZES)} sizes, 6 steps: equal bits; "
+          f"{refused} refused by both")
 
 
 def best_time(body, rounds=15):
@@ -156,9 +177,12 @@ def report_speed(bridge, isa, n=11_000_000):
     gradient = parameter.grad.clone()
     copy = torch.empty(n)
     print(f"{n} parameters, best of 15, ms; copy of one tensor {best_time(lambda: copy.copy_(gradient)):.1f}, "
-          f"digest of one {best_time(lambda: bridge.digest(gradient.data_ptr(), 4 * n, isa)):.1f}")
-    for name, s in (("SGD momentum", DEFAULTS | dict(momentum=0.9, weight_decay=5e-4)),
-                    ("AdamW", DEFAULTS | dict(kind=ADAMW, weight_decay=0.01))):
+          f"digest of one {best_time(lambda: bridge.c.digest(gradient.data_ptr(), 4 * n, isa)):.1f}")
+    for name, s in (("SGD momentum", dict(name="sgd", momentum=0.9, weight_decay=5e-4)),
+                    ("AdamW", dict(name="adamw", weight_decay=0.01)),
+                    ("RMSprop", dict(name="rmsprop")),
+                    ("RMSprop centered, momentum", dict(name="rmsprop", momentum=0.9, centered=True)),
+                    ("Adagrad", dict(name="adagrad"))):
         optimizer, our = peer_optimizer(s, [parameter]), Ours(bridge, s, isa, parameter.detach())
         optimizer.step()
         our.step(gradient, 1e-3)
@@ -174,7 +198,7 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     bridge = optim_bridge.load(optim_bridge.build(arguments.build))
-    best = bridge.best_isa()
+    best = bridge.c.best_isa()
     if arguments.speed:
         return report_speed(bridge, best)
     if arguments.isa is not None:

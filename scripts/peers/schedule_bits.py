@@ -6,6 +6,7 @@
 --golden prints rows of lrs as C++ for tests/core/optim/schedule_test.cpp. Exits with 1 on the first difference.
 """
 import argparse
+import collections
 import ctypes
 import itertools
 import random
@@ -17,72 +18,150 @@ from torch.optim import lr_scheduler as lrs
 
 import optim_bridge
 
-CONSTANT, STEP, COSINE, LINEAR = range(4)
-DEFAULTS = dict(kind=CONSTANT, period=30, warmup=0, gamma=0.1, eta_min=0.0, start_factor=1 / 3, end_factor=1.0,
-                warmup_start=0.1)
+NAMES_IN_TORCH = {"step": dict(period="step_size"), "cosine": dict(period="T_max"),
+                  "linear": dict(period="total_iters"), "polynomial": dict(period="total_iters"),
+                  "onecycle": dict(period="total_steps"), "plateau": dict(metric="mode")}
+CLASSES = {"constant": lrs.ConstantLR, "step": lrs.StepLR, "multistep": lrs.MultiStepLR,
+           "cosine": lrs.CosineAnnealingLR, "linear": lrs.LinearLR, "polynomial": lrs.PolynomialLR,
+           "onecycle": lrs.OneCycleLR, "plateau": lrs.ReduceLROnPlateau}
+PERIOD = 30  # the default
+MODES = {"loss": "min", "accuracy": "max"}
+DRAWN = 120  # settings of each schedule at random, beside those below
+GOLDEN = [dict(name="step", period=3), dict(name="step", period=2, warmup=3), dict(name="cosine", period=5),
+          dict(name="cosine", period=4, warmup=2), dict(name="linear", period=5),
+          dict(name="linear", period=3, warmup=3), dict(name="constant", warmup=4),
+          dict(name="multistep", milestones=[2, 5, 5, 9]), dict(name="multistep", milestones=[1, 4], warmup=3),
+          dict(name="polynomial", period=7), dict(name="polynomial", period=5, power=0.9, warmup=2),
+          dict(name="onecycle", period=12), dict(name="onecycle", period=12, anneal_strategy="linear", three_phase=True)]
 
 
 def main_scheduler(optimizer, s):
-    if s["kind"] == STEP:
-        return lrs.StepLR(optimizer, s["period"], s["gamma"])
-    if s["kind"] == COSINE:
-        return lrs.CosineAnnealingLR(optimizer, s["period"], s["eta_min"])
-    if s["kind"] == LINEAR:
-        return lrs.LinearLR(optimizer, s["start_factor"], s["end_factor"], s["period"])
-    return lrs.ConstantLR(optimizer, factor=1, total_iters=0)
+    renamed = NAMES_IN_TORCH.get(s["name"], {})
+    arguments = {renamed.get(key, key): value for key, value in s.items()
+                 if key not in ("name", "unit", "warmup", "warmup_start")}
+    if "period" in renamed:
+        arguments.setdefault(renamed["period"], PERIOD)
+    if s["name"] == "constant":
+        arguments = dict(factor=1, total_iters=0)
+    if s["name"] == "onecycle":
+        arguments |= dict(max_lr=optimizer.param_groups[0]["lr"], cycle_momentum=False)
+    if s["name"] == "plateau":
+        arguments["mode"] = MODES[arguments.get("mode", "loss")]
+    return CLASSES[s["name"]](optimizer, **arguments)
 
 
 def peer_lrs(s, base_lr, count):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=base_lr)
-    if s["warmup"]:
-        warmup = lrs.LinearLR(optimizer, s["warmup_start"], 1.0, s["warmup"])
+    if s.get("warmup"):
+        warmup = lrs.LinearLR(optimizer, s.get("warmup_start", 0.1), 1.0, s["warmup"])
         scheduler = lrs.SequentialLR(optimizer, [warmup, main_scheduler(optimizer, s)], milestones=[s["warmup"]])
     else:
         scheduler = main_scheduler(optimizer, s)
     values = []
-    for _ in range(count):
+    for call in range(count):
         values.append(optimizer.param_groups[0]["lr"])
-        scheduler.step()
+        if call + 1 < count:
+            scheduler.step()
     return values
 
 
 def our_lrs(bridge, s, base_lr, count):
+    """None where estrain refuses the schedule."""
     out = (ctypes.c_double * count)()
-    bridge.schedule_lrs(optim_bridge.ScheduleArguments(**s), base_lr, count, out)
-    return list(out)
+    done = bridge.c.schedule_lrs(optim_bridge.toml_of("schedule", s).encode(), base_lr, count, out)
+    return list(out) if done else None
 
 
-def settings():
-    for kind, period, warmup in itertools.product(range(4), (1, 2, 3, 7, 30, 90, 1000), (0, 1, 2, 5, 100)):
-        yield DEFAULTS | dict(kind=kind, period=period, warmup=warmup)
+def settings(bridge):
+    names = [name for name in bridge.names("schedule") if name != "plateau"]
+    plain = [name for name in names if name not in ("multistep", "onecycle")]
+    for name, period, warmup in itertools.product(plain, (1, 2, 3, 7, 30, 90, 1000), (0, 1, 2, 5, 100)):
+        yield dict(name=name, warmup=warmup, **({} if name == "constant" else dict(period=period)))
+    for period in (2, 3, 7, 30, 90, 1000, 5000):
+        yield dict(name="onecycle", period=period)
+        yield dict(name="onecycle", period=period, three_phase=True)
+        yield dict(name="onecycle", period=period, anneal_strategy="linear")
     for warmup in (0, 3):
-        yield DEFAULTS | dict(kind=STEP, period=1, gamma=0.97, warmup=warmup)
-        yield DEFAULTS | dict(kind=STEP, period=10, gamma=1.1, warmup=warmup)
-        yield DEFAULTS | dict(kind=COSINE, period=50, eta_min=1e-5, warmup=warmup)
-        yield DEFAULTS | dict(kind=COSINE, period=100, eta_min=0.3, warmup=warmup)
-        yield DEFAULTS | dict(kind=LINEAR, period=10, start_factor=1.0, end_factor=0.0, warmup=warmup)
-        yield DEFAULTS | dict(kind=LINEAR, period=77, start_factor=1.0, end_factor=1e-3, warmup=warmup)
-        yield DEFAULTS | dict(kind=LINEAR, period=77, start_factor=0.5, end_factor=0.5, warmup=warmup)
-    draw = random.Random(5)
-    for _ in range(300):
-        yield dict(kind=draw.randrange(4), period=draw.randint(1, 400), warmup=draw.choice((0, draw.randint(1, 200))),
-                   gamma=draw.uniform(0.1, 1), eta_min=draw.choice((0.0, draw.uniform(0, 0.01))),
-                   start_factor=draw.uniform(0.01, 1), end_factor=draw.uniform(0, 1), warmup_start=draw.uniform(0.001, 1))
+        yield dict(name="step", period=1, gamma=0.97, warmup=warmup)
+        yield dict(name="step", period=10, gamma=1.1, warmup=warmup)
+        yield dict(name="cosine", period=50, eta_min=1e-5, warmup=warmup)
+        yield dict(name="cosine", period=100, eta_min=0.3, warmup=warmup)
+        yield dict(name="linear", period=10, start_factor=1.0, end_factor=0.0, warmup=warmup)
+        yield dict(name="linear", period=77, start_factor=1.0, end_factor=1e-3, warmup=warmup)
+        yield dict(name="linear", period=77, start_factor=0.5, end_factor=0.5, warmup=warmup)
+        yield dict(name="multistep", milestones=[30, 80], warmup=warmup)
+        yield dict(name="polynomial", period=50, power=2.0, warmup=warmup)
+        yield dict(name="polynomial", period=50, power=0.0, warmup=warmup)
+    for seed, name in enumerate(names):
+        fixed = dict(milestones=[3, 3, 11, 200]) if name == "multistep" and seed % 2 else {}
+        yield from bridge.drawn("schedule", name, DRAWN, seed, fixed)
+
+
+def hexadecimal(values):
+    return [float(value).hex() for value in values]
 
 
 def compare(bridge, s, base_lr, count):
-    peer, ours = peer_lrs(s, base_lr, count), our_lrs(bridge, s, base_lr, count)
-    for i, (a, b) in enumerate(zip(peer, ours)):
-        if float(a).hex() != b.hex():
-            sys.exit(f"{s} base lr {base_lr}: after {i} calls: torch {float(a).hex()}, estrain {b.hex()}")
+    """How many rates were compared: none where the schedule is refused by both."""
+    if s["name"] == "onecycle":
+        count = min(count, s.get("period", PERIOD) + 1)
+    ours = our_lrs(bridge, s, base_lr, count)
+    try:
+        peer = peer_lrs(s, base_lr, count)
+    except (ZeroDivisionError, TypeError):  # a phase that takes no time; no milestones
+        peer = None
+    if ours is None and (peer is None or s["name"] == "multistep"):
+        return 0
+    if ours is None or peer is None:
+        sys.exit(f"{s} base lr {base_lr}: is refused by {'estrain' if ours is None else 'torch'} alone")
+    for i, (a, b) in enumerate(zip(hexadecimal(peer), hexadecimal(ours))):
+        if a != b:
+            sys.exit(f"{s} base lr {base_lr}: after {i} calls: torch {a}, estrain {b}")
+    return count
+
+
+def compare_plateau(bridge, s, base_lr, count, draw):
+    """Evaluations that get better for a while, and then no more."""
+    metrics, level = [], 1.0
+    for _ in range(count):
+        level *= draw.choice((0.9, 0.99, 1, 1, 1.01))
+        metrics.append(draw.choice((level, level, level, 0.0, 1.0, float("inf"), float("nan"))))
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=base_lr)
+    scheduler = main_scheduler(optimizer, s)
+    peer = []
+    for metric in metrics:
+        scheduler.step(metric)
+        peer.append(optimizer.param_groups[0]["lr"])
+    ours = (ctypes.c_double * count)()
+    toml = optim_bridge.toml_of("schedule", s).encode()
+    if not bridge.c.plateau_lrs(toml, base_lr, count, (ctypes.c_double * count)(*metrics), ours):
+        sys.exit(f"{s} is refused: {bridge.refusal()}")
+    for i, (a, b) in enumerate(zip(hexadecimal(peer), hexadecimal(ours))):
+        if a != b:
+            sys.exit(f"{s} base lr {base_lr}: after evaluation {i}: torch {a}, estrain {b}")
+
+
+def check_plateaus(bridge):
+    draw, cases = random.Random(7), 0
+    for s in itertools.chain([dict(name="plateau")] * 20, bridge.drawn("schedule", "plateau", 400, 3)):
+        compare_plateau(bridge, s, draw.choice((0.1, 3e-4)), 300, draw)
+        cases += 1
+    print(f"{cases} plateau schedules, {300 * cases} evaluations: equal bits")
+
+
+def as_cpp(key, value):
+    if isinstance(value, list):
+        return "{" + ", ".join(map(str, value)) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return {"name": f"ScheduleKind::{value}", "anneal_strategy": f"spec::Anneal::{value}"}.get(key, str(value))
 
 
 def print_golden():
-    names = ["constant", "step", "cosine", "linear"]
-    for kind, period, warmup in ((STEP, 3, 0), (STEP, 2, 3), (COSINE, 5, 0), (COSINE, 4, 2), (LINEAR, 5, 0),
-                                 (LINEAR, 3, 3), (CONSTANT, 30, 4)):
-        values = peer_lrs(DEFAULTS | dict(kind=kind, period=period, warmup=warmup), 0.05, 12)
-        print(f"{{ScheduleKind::{names[kind]}, {period}, {warmup}, {{{', '.join(float(x).hex() for x in values)}}}}},")
+    order = ["name", "period", "milestones", "power", "anneal_strategy", "three_phase", "warmup"]
+    for s in GOLDEN:
+        fields = ", ".join(f".{key} = {as_cpp(key, s[key])}" for key in order if key in s)
+        print(f"{{{{{fields}}}, {{{', '.join(hexadecimal(peer_lrs(s, 0.05, 12)))}}}}},")
 
 
 def main():
@@ -94,12 +173,16 @@ def main():
     if arguments.golden:
         return print_golden()
     bridge = optim_bridge.load(optim_bridge.build(arguments.build))
-    cases = calls = 0
-    for s in settings():
-        for base_lr, count in ((0.1, 500), (3e-4, 300)) if cases % 20 else ((0.1, 3000), (1.7, 500)):
-            compare(bridge, s, base_lr, count)
-            cases, calls = cases + 1, calls + count
-    print(f"{cases} schedules, {calls} learning rates: equal bits")
+    cases, calls, refused = collections.Counter(), 0, 0
+    for s in settings(bridge):
+        for base_lr, count in ((0.1, 500), (3e-4, 300)) if cases.total() % 20 else ((0.1, 3000), (1.7, 500)):
+            compared = compare(bridge, s, base_lr, count)
+            calls += compared
+            refused += compared == 0
+            cases[s["name"]] += compared > 0
+    counts = ", ".join(f"{name} {count}" for name, count in cases.items())
+    print(f"{cases.total()} schedules ({counts}), {calls} learning rates: equal bits; {refused} refused")
+    check_plateaus(bridge)
 
 
 main()

@@ -1,7 +1,6 @@
 // Checkpoints of a run: which ones stay, and what happens where one cannot be written or is damaged.
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,15 +11,13 @@
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/comm/step_record.h"
+#include "file_limit.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
 
 namespace estrain::testing {
 namespace {
-
-// A write beyond RLIMIT_FSIZE is an error, as on a full disk, and no signal.
-const Command::Options kSurvivesFileLimit = {.before = "trap '' XFSZ"};
 
 namespace fs = std::filesystem;
 
@@ -175,13 +172,6 @@ TEST_CASE("damaged records are told and put aside, what is sound of them stays, 
   CHECK(told[0].at("path") == metrics);
   CHECK(told[1].at("kept_as") == fingerprints + ".damaged-1");
   CHECK(events(run, "fault").empty());
-}
-
-void limit_files(pid_t pid, rlim_t bytes) {
-  rlimit limit{};
-  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) == 0);
-  limit.rlim_cur = bytes;
-  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, &limit, nullptr) == 0);
 }
 
 TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, and a stop says what happened") {

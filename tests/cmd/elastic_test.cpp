@@ -20,8 +20,8 @@ namespace estrain::testing {
 namespace {
 
 // Speeds measured by other runs are no part of a test.
-struct OwnProfiles {
-  explicit OwnProfiles(const ScratchFolder& folder) : file(folder / "profiles.json") {}
+struct ProfilesIn {
+  explicit ProfilesIn(const ScratchFolder& folder) : file(folder / "profiles.json") {}
   const std::string file;
   const Setting seen{"ESTRAIN_PROFILES", file};
 };
@@ -73,7 +73,7 @@ void check_taken(Job& job, const Json& taken) {
 TEST_CASE("an offer is taken, and given back in time; a time line tells of it, and the bits do not") {
   in_time("an offer and a reclaim", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     const Words size = {"--set", "train.steps=1500", "--set", "data.batch=64"};
     Job job(spec, run, with(with({"--devices", "1"}, size), kAutomatic));
@@ -99,7 +99,7 @@ TEST_CASE("an offer is taken, and given back in time; a time line tells of it, a
 TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and says so when they are there") {
   in_time("shares by measured speeds", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     const Words size = {"--set", "train.steps=1500", "--set", "data.batch=100"};
     Job job(spec, run, with({"--devices", "cpu=5,cpu=1"}, size));
@@ -121,7 +121,7 @@ TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and
 
 TEST_CASE("offers that are of no use, and requests that make no sense") {
   const ScratchFolder folder;
-  const OwnProfiles profiles_file(folder);
+  const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   {
     Job job(spec, run, with({"--devices", "2", "--set", "job.ests=2"}, kAutomatic));
@@ -160,7 +160,7 @@ TEST_CASE("offers that are of no use, and requests that make no sense") {
 
 TEST_CASE("all devices are reclaimed: a checkpoint, exit code 75, and the run can go on") {
   const ScratchFolder folder;
-  const OwnProfiles profiles_file(folder);
+  const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "train.steps=300"});
   job.reach(20);
@@ -179,7 +179,7 @@ TEST_CASE("all devices are reclaimed: a checkpoint, exit code 75, and the run ca
 // By a launcher whose second worker is in the middle of a long step, or stuck.
 void give_back_in_time(bool stuck, Timed& timed) {
   const ScratchFolder folder;
-  const OwnProfiles profiles_file(folder);
+  const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   const std::string batch = stuck ? "data.batch=32" : "data.batch=8000", steps = stuck ? "300" : "4";
   const Words size = {"--set", batch, "--set", "train.steps=" + steps};
@@ -213,7 +213,7 @@ TEST_CASE("a device is given back in time though its worker does not answer") {
 TEST_CASE("a reclaim comes first: a resize that warms up a worker is given up for it") {
   in_time("a reclaim while workers warm up", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     Job job(spec, run, {"--devices", "2", "--set", "train.steps=400"});
     job.reach(10);
@@ -234,7 +234,7 @@ TEST_CASE("a reclaim comes first: a resize that warms up a worker is given up fo
 
 TEST_CASE("two reclaims at once: both get their device") {
   const ScratchFolder folder;
-  const OwnProfiles profiles_file(folder);
+  const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   const Words size = {"--set", "data.batch=8000", "--set", "train.steps=6"};  // steps that outlast two requests
   Job job(spec, run, with({"--devices", "3"}, size));
@@ -252,7 +252,7 @@ TEST_CASE("two reclaims at once: both get their device") {
 
 TEST_CASE("a reclaim during the start is served when the job trains") {
   const ScratchFolder folder;
-  const OwnProfiles profiles_file(folder);
+  const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "train.steps=300"});
   wait_until("a launcher", [&] { return !job.status().empty(); });
@@ -265,7 +265,7 @@ TEST_CASE("a reclaim during the start is served when the job trains") {
 TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other devices, no other bits") {
   in_time("ESTs away from a slow worker, and back", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     Job job(spec, run, with({"--devices", "2", "--set", "job.ests=8", "--set", "data.batch=200"}, kAutomatic));
     job.reach(60);
@@ -302,7 +302,7 @@ TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other 
 TEST_CASE("growth that makes the job no faster is taken back, and what was offered let go of") {
   in_time("growth taken back", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
     Job job(spec, run, with({"--devices", "1", "--set", "data.batch=64"}, kAutomatic));
     job.reach(50);
@@ -361,7 +361,7 @@ void check_mended(const std::string& profiles_file, double right, Timed& timed) 
 TEST_CASE("a profile that is wrong by three times is followed, found out and mended") {
   in_time("a wrong profile", [](Timed& timed) {
     const ScratchFolder folder;
-    const OwnProfiles profiles_file(folder);
+    const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_image_job()), run = folder / "run";
     const double right = write_wrong_profile(folder, profiles_file.file, spec);
     Job job(spec, run, with(with({"--devices", "cpu:avx2"}, kTwoKinds), kAutomatic));

@@ -2,27 +2,17 @@
 // set, stands for the full disk.
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 
 #include "core/base/files.h"
+#include "file_limit.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
 
 namespace estrain::testing {
 namespace {
-
-// A write beyond the limit is an error, as on a full disk, and no signal.
-const Command::Options kSurvivesFileLimit = {.before = "trap '' XFSZ"};
-
-void limit_files(pid_t pid, rlim_t bytes) {
-  rlimit limit{};
-  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) == 0);
-  limit.rlim_cur = bytes;
-  REQUIRE(::prlimit(pid, RLIMIT_FSIZE, &limit, nullptr) == 0);
-}
 
 std::string process_name(pid_t pid) { return text_if_readable("/proc/" + std::to_string(pid) + "/comm"); }
 

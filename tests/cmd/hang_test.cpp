@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -17,7 +18,7 @@
 namespace estrain::testing {
 namespace {
 
-const Words kSteps = {"--set", "train.steps=300"};
+const Words k300Steps = {"--set", "train.steps=300"};
 
 // Steps of some 50 ms, and an evaluation of `samples` samples that takes 15 ms for each.
 std::string evaluating_job(int64_t samples) {
@@ -43,8 +44,24 @@ eval_every = 3
 )";
 }
 
-// Stops the thread that trains of worker 1, when that is found doing `activity`.
-std::unique_ptr<StoppedThread> stop_worker_1(Job& job, comm::Activity activity) {
+using Moment = std::function<bool(comm::JobMemory&)>;
+
+// Worker 1 computes.
+bool computes(comm::JobMemory& memory) { return memory.pulse(1).activity.load() == comm::Activity::computing; }
+
+// Worker 1 waits at a meeting, or has just come from it: sooner or later worker 0 waits for it.
+bool meets(comm::JobMemory& memory) { return memory.pulse(1).activity.load() == comm::Activity::meeting; }
+
+// The same, and worker 0 waits between the sums of the gradients and the update.
+bool meets_between_sum_and_update(comm::JobMemory& memory) {
+  if (!meets(memory)) return false;
+  const auto waits_there = [&] { return memory.header().summed.arrived.load() == 1; };
+  for (int i = 0; i < 50 && !waits_there(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return waits_there();
+}
+
+// Stops the thread that trains of worker 1 at the right moment.
+std::unique_ptr<StoppedThread> stop_worker_1(Job& job, const Moment& is_right) {
   job.reach(20);
   const pid_t worker = job.workers().at(1);
   UniqueFd fd;
@@ -54,12 +71,7 @@ std::unique_ptr<StoppedThread> stop_worker_1(Job& job, comm::Activity activity) 
     stopped.reset();  // else it would not get any further
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     stopped = std::make_unique<StoppedThread>(worker);
-    if (memory->pulse(1).activity.load() != activity) return false;
-    if (activity != comm::Activity::meeting) return true;
-    // It may have come from the meeting just now: then the other worker does not get there.
-    for (int i = 0; i < 50 && memory->pulse(0).activity.load() != activity; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return memory->pulse(0).activity.load() == activity;
+    return is_right(*memory);
   });
   return stopped;
 }
@@ -79,7 +91,7 @@ void check_ends_undisturbed(Job& job, const ScratchFolder& folder, const std::st
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   CHECK(events(job.run(), "fault").size() == faults);
-  CHECK(difference(job.run(), train_on(folder, spec, "1", kSteps)).text == "");
+  CHECK(difference(job.run(), train_on(folder, spec, "1", k300Steps)).text == "");
 }
 
 double seconds_in(const std::string& what) {
@@ -91,8 +103,8 @@ double seconds_in(const std::string& what) {
 TEST_CASE("a worker that stands still, though no signal stopped it, is found and replaced") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
-  Job job(spec, folder / "run", with({"--devices", "cpu=1,cpu=5"}, kSteps));
-  CHECK(seconds_in(blame_of(job, *stop_worker_1(job, comm::Activity::computing))) > 2);
+  Job job(spec, folder / "run", with({"--devices", "cpu=1,cpu=5"}, k300Steps));
+  CHECK(seconds_in(blame_of(job, *stop_worker_1(job, computes))) > 2);
   check_ends_undisturbed(job, folder, spec, 1);
   CHECK(events(job.run(), "recovered").size() == 1);
 }
@@ -101,26 +113,28 @@ TEST_CASE("recovery.hang_seconds says how long a worker may be silent") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run",
           {"--devices", "cpu=1,cpu=5", "--set", "recovery.hang_seconds=5"});
-  CHECK(seconds_in(blame_of(job, *stop_worker_1(job, comm::Activity::computing))) >= 5);
+  CHECK(seconds_in(blame_of(job, *stop_worker_1(job, computes))) >= 5);
   CHECK(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
 }
 
 TEST_CASE("a worker that stands still while it waits for the others: the stage begins anew, without it if need be") {
   for (const bool goes_on : {true, false}) {
-    CAPTURE(goes_on);
-    const ScratchFolder folder;
-    const std::string spec = folder.write("job.toml", long_job());
-    Job job(spec, folder / "run", with({"--devices", "cpu=5,cpu=1"}, kSteps));
-    std::unique_ptr<StoppedThread> stopped = stop_worker_1(job, comm::Activity::meeting);
-    if (goes_on) {
-      wait_until("the stall", [&] { return !events(job.run(), "stalled").empty(); });
-      stopped.reset();
-    } else {
-      CHECK(blame_of(job, *stopped).starts_with("did not leave the step that was given up"));
+    for (const Moment& moment : {Moment(meets), Moment(meets_between_sum_and_update)}) {
+      CAPTURE(goes_on);
+      const ScratchFolder folder;
+      const std::string spec = folder.write("job.toml", long_job());
+      Job job(spec, folder / "run", with({"--devices", "cpu=5,cpu=1"}, k300Steps));
+      std::unique_ptr<StoppedThread> stopped = stop_worker_1(job, moment);
+      if (goes_on) {
+        wait_until("the stall", [&] { return !events(job.run(), "stalled").empty(); });
+        stopped.reset();
+      } else {
+        CHECK(blame_of(job, *stopped).starts_with("did not leave the step that was given up"));
+      }
+      check_ends_undisturbed(job, folder, spec, goes_on ? 0 : 1);
+      CHECK(events(job.run(), "stalled").size() == 1);
     }
-    check_ends_undisturbed(job, folder, spec, goes_on ? 0 : 1);
-    CHECK(events(job.run(), "stalled").size() == 1);
   }
 }
 

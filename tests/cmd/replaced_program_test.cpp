@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A copy of the program, and a job of it that is under way.
-struct Running {
+struct RunningCopy {
   ScratchFolder folder;
   std::string program = folder / "estrain", library = folder / "libestrain_worker.so";
   Setting under_test;
@@ -33,7 +33,7 @@ struct Running {
     fs::copy(original.parent_path() / "libestrain_worker.so", fs::path(program).parent_path());
     return program;
   }
-  Running() : under_test("ESTRAIN_PROGRAM", copy(program)), job(spec, run, {"--devices", "2"}) { job.reach(20); }
+  RunningCopy() : under_test("ESTRAIN_PROGRAM", copy(program)), job(spec, run, {"--devices", "2"}) { job.reach(20); }
 };
 
 // As an installer does it: processes keep the file that they have.
@@ -57,7 +57,7 @@ void wait_for_events(const std::string& run, const std::string& name, size_t tim
 }
 
 // Up to its last step.
-void check_undisturbed(const Running& running) {
+void check_undisturbed(const RunningCopy& running) {
   const std::string whole = running.folder / "whole", steps = std::to_string(metric_steps(running.run).back());
   REQUIRE(estrain({"train", running.spec, "--run", whole, "--set", "train.steps=" + steps}).code == 0);
   CHECK(difference(running.run, whole).text == "");
@@ -73,7 +73,7 @@ void stop(Job& job) {
 std::string name_of(pid_t pid) { return read_file("/proc/" + std::to_string(pid) + "/comm"); }
 
 TEST_CASE("program and library are replaced: lost workers, a lost scribe and resizes go on with the old ones") {
-  Running running;
+  RunningCopy running;
   Job& job = running.job;
   const std::string program = read_file(running.program), library = read_file(running.library);
   replace(running.program, "#!/bin/sh\nexit 3\n");
@@ -97,7 +97,7 @@ TEST_CASE("program and library are replaced: lost workers, a lost scribe and res
 }
 
 TEST_CASE("the library is overwritten by another build: its worker is refused by name, and the run can be resumed") {
-  Running running;
+  RunningCopy running;
   change_build_id(running.library);
   ::kill(running.job.workers().at(1), SIGKILL);
   const Ended ended = running.job.launcher().wait();
@@ -118,7 +118,7 @@ TEST_CASE("the library is overwritten by another build: its worker is refused by
 }
 
 TEST_CASE("the library is overwritten by another build: a resize that needs it is given up, the job goes on") {
-  Running running;
+  RunningCopy running;
   change_build_id(running.library);
   const Ended resized = running.job.resize("3");
   INFO(resized.shown());

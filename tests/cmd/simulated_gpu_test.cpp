@@ -24,12 +24,12 @@
 namespace estrain::testing {
 namespace {
 
-const Words kD2 = {"--set", "job.determinism=D2", "--oversubscribe", "--allow-mixed"};
+const Words kMixedD2 = {"--set", "job.determinism=D2", "--oversubscribe", "--allow-mixed"};
 const Words kD1 = {"--oversubscribe"};
 const Words kSmall = {"--set", "train.steps=2", "--set", "job.ests=3", "--set", "data.batch=2"};
 // Of resnet18: fewer pixels, and evaluated.
 const Words kEvaluated = {"--set", "data.shape=[3, 8, 8]", "--set", "data.crop=[8, 8]", "--set", "train.eval_every=2"};
-const Words kBf16 = {"--set", "job.precision=bf16"};
+const Words kInBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
 
@@ -54,11 +54,11 @@ std::string train_in_another_order(const ScratchFolder& folder, const std::strin
 void check_as_on_the_cpu(const std::string& text, const Words& more, const Words& lists_of_devices) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_in_another_order(folder, spec, "cpu", with(kD2, more));
+  const std::string one = train_in_another_order(folder, spec, "cpu", with(kMixedD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
   for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
-    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD2, more))).text == "");
+    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kMixedD2, more))).text == "");
   }
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not
   check_replayed(lenet_job(), alone);
   check_replayed(mlp_job(), lists({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // draws random numbers
   check_replayed(GptJob().spec(), alone);                                // its backward passes draw them again
-  check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kBf16)));
+  check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kInBf16)));
   check_replayed(resnet18_job(), lists({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
 }
 
@@ -221,8 +221,8 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
   for (const bool clipped : {false, true}) {
     CAPTURE(clipped);
     const std::string clip = clipped ? "train.clip_grad_norm=0.5" : "train.clip_grad_norm=0";
-    const Words more = with(kD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip, "--set",
-                                  "train.eval_every=\"never\""});
+    const Words more = with(kMixedD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip,
+                                       "--set", "train.eval_every=\"never\""});
     const std::string on_cpu = train_in_another_order(folder, spec, "cpu", more);
     for (const std::string& devices : lists({clipped ? "cuda:0,cuda:1" : "cuda:0"}, {"cuda:0", "cuda:0,cuda:1"})) {
       CAPTURE(devices);
@@ -250,14 +250,14 @@ class SimulatedFault {
 TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  const std::string on_cpu = train_in_another_order(folder, spec, "cpu", kD2);
+  const std::string on_cpu = train_in_another_order(folder, spec, "cpu", kMixedD2);
   const std::pair<std::string, std::string> causes[] = {{"kernel 1500", "invalid_memory_access"},
                                                         {"transfer 20", "mpi_runtime_failure"}};
   for (const auto& [what, cause] : causes) {
     CAPTURE(what);
     const ScratchFolder files;
     const SimulatedFault fault(files, what);
-    const std::string run = train_in_another_order(folder, spec, "cuda:0,cuda:1", kD2);
+    const std::string run = train_in_another_order(folder, spec, "cuda:0,cuda:1", kMixedD2);
     REQUIRE(fault.struck());
     CHECK(difference(on_cpu, run).text == "");
     const std::vector<Json> faults = events(run, "fault");
@@ -269,8 +269,8 @@ TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
 TEST_CASE("transfers that never end, time and again, end the job") {
   const ScratchFolder folder;
   const Setting fault("ESTRAIN_SIMULATED_FAULT", "silence 30 -");
-  const Ended ended = estrain(
-      with({"train", folder.write("job.toml", mlp_job()), "--run", folder / "run", "--devices", "cuda:0,cuda:1"}, kD2));
+  const Ended ended = estrain(with(
+      {"train", folder.write("job.toml", mlp_job()), "--run", folder / "run", "--devices", "cuda:0,cuda:1"}, kMixedD2));
   INFO(ended.shown());
   CHECK(ended.code == 1);
   CHECK(ended.says("all workers wait for each other: begun again"));
@@ -283,7 +283,7 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
   const ScratchFolder folder;
   const SimulatedFault fault(folder, "memory 2");
   const Ended ended = estrain(
-      with({"train", folder.write("job.toml", lenet_job()), "--run", folder / "run", "--devices", "cuda:0"}, kD2));
+      with({"train", folder.write("job.toml", lenet_job()), "--run", folder / "run", "--devices", "cuda:0"}, kMixedD2));
   INFO(ended.shown());
   CHECK(fault.struck());
   CHECK(ended.code == 1);
@@ -296,7 +296,7 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
 size_t most_memory(const std::string& spec, const Words& more) {
   const ScratchFolder folder;
   const Setting noted("ESTRAIN_SIMULATED_MEMORY", folder.path());
-  const std::string run = train_in_another_order(folder, spec, "cuda:0", with(kD2, more));
+  const std::string run = train_in_another_order(folder, spec, "cuda:0", with(kMixedD2, more));
   size_t most = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     size_t bytes = 0;
@@ -336,7 +336,7 @@ eval_every = "never"
 TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  const Words long_run = with(kD2, {"--set", "train.steps=1000000", "--set", "train.eval_every=\"never\""});
+  const Words long_run = with(kMixedD2, {"--set", "train.steps=1000000", "--set", "train.eval_every=\"never\""});
   Job job(spec, folder / "moved", with({"--devices", "cuda:0"}, long_run));
   for (const char* devices : {"cpu", "cuda:0,cpu", "cuda:0,cuda:1", "cuda:1"}) {
     CAPTURE(devices);
@@ -350,8 +350,8 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   job.launcher().wait();
   const int64_t last = metric_steps(job.run()).back();
   const std::string steps = "train.steps=" + std::to_string(last);
-  const std::string still =
-      train_in_another_order(folder, spec, "cpu", with(kD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
+  const std::string still = train_in_another_order(
+      folder, spec, "cpu", with(kMixedD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
   CHECK(difference(still, job.run()).text == "");
 }
 
@@ -359,7 +359,7 @@ void check_loss_of_a_worker(const std::string& devices) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words never = {"--set", "train.eval_every=\"never\""};
-  Job job(spec, folder / "lost", with({"--devices", devices, "--set", "train.steps=1000000"}, with(kD2, never)));
+  Job job(spec, folder / "lost", with({"--devices", devices, "--set", "train.steps=1000000"}, with(kMixedD2, never)));
   job.reach(200);
   const int64_t before = job.step();
   // Stopped first: the others come to where they wait for it, in a transfer most likely.
@@ -377,7 +377,7 @@ void check_loss_of_a_worker(const std::string& devices) {
   const int64_t last = metric_steps(job.run()).back();
   CHECK(metric_steps(job.run()) == first_steps(last));
   const std::string steps = "train.steps=" + std::to_string(last);
-  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kMixedD2, with(never, {"--set", steps})));
   CHECK(difference(whole, job.run()).text == "");
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on fr
   const Words never = {"--set", "train.eval_every=\"never\""};
   {
     Job job(spec, folder / "cut",
-            with({"--devices", "cuda:0,cuda:1", "--set", "train.steps=1000000"}, with(kD2, never)));
+            with({"--devices", "cuda:0,cuda:1", "--set", "train.steps=1000000"}, with(kMixedD2, never)));
     job.reach(100);
     job.launcher().kill();
   }
@@ -403,7 +403,7 @@ TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on fr
   const Ended resumed = estrain({"train", "--resume", "--run", folder / "cut", "--devices", "cuda:0", "--set", steps});
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);
-  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kD2, with(never, {"--set", steps})));
+  const std::string whole = train_in_another_order(folder, spec, "cpu", with(kMixedD2, with(never, {"--set", steps})));
   CHECK(difference(whole, folder / "cut").text == "");
 }
 

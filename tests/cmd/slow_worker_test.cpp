@@ -11,7 +11,7 @@
 namespace estrain::testing {
 namespace {
 
-constexpr int kNoticedSeconds = 60;
+constexpr int kNamedSeconds = 60;
 
 // Events of this name about worker 1.
 std::vector<Json> about_worker_1(const std::string& run, const std::string& name) {
@@ -31,7 +31,7 @@ void slow_down(Timed& timed) {
   {
     const Throttled throttled(job.workers().at(1));
     const auto named = [&] { return about_worker_1(run, "slow_worker").size() > before; };
-    if (timed.check(comes_true(named, kNoticedSeconds), "it is named")) {
+    if (timed.check(comes_true(named, kNamedSeconds), "it is named")) {
       const Ended status = estrain({"status", run});
       INFO(status.shown());
       timed.check(status.says("times the usual since step"), "status names it: " + status.text);
@@ -49,7 +49,7 @@ void slow_down(Timed& timed) {
     timed.check(named.at("factor") < 20, "by about four times: " + named.dump());
     const size_t recoveries = about_worker_1(run, "worker_at_speed").size();
     const auto at_speed = [&] { return about_worker_1(run, "worker_at_speed").size() > recoveries; };
-    timed.check(comes_true(at_speed, kNoticedSeconds), "it is at speed again");
+    timed.check(comes_true(at_speed, kNamedSeconds), "it is at speed again");
     CHECK(job.launcher().text().find("worker 1 is slow") != std::string::npos);
   }
   CHECK(events(run, "fault").empty());  // it was slow, and nobody took it for hung

@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/spec/parse.h"
+#include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -18,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Running {
+struct RunningJob {
   ScratchFolder folder;
   std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job;
-  explicit Running(const Words& more = {}) : job(spec, run, with({"--devices", "2"}, more)) { job.reach(20); }
+  explicit RunningJob(const Words& more = {}) : job(spec, run, with({"--devices", "2"}, more)) { job.reach(20); }
 
   void check_ends_undisturbed() {
     job.reach(job.step() + 20);
@@ -43,15 +44,8 @@ void wait_for_event(const std::string& run, const std::string& name) {
   wait_until("event " + name, [&] { return !events(run, name).empty(); });
 }
 
-void edit(const std::string& file, const std::string& from, const std::string& to) {
-  std::string text = read_file(file);
-  const size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  write_file_atomically(file, text.replace(at, from.size(), to));
-}
-
 TEST_CASE("job.toml is edited, then a worker killed: the one in its place trains by the old spec") {
-  Running running;
+  RunningJob running;
   edit(running.run + "/job.toml", "lr = 0.001", "lr = 0.5");
   ::kill(running.job.workers().at(1), SIGKILL);
   wait_for_event(running.run, "recovered");
@@ -59,7 +53,7 @@ TEST_CASE("job.toml is edited, then a worker killed: the one in its place trains
 }
 
 TEST_CASE("job.toml is edited, then the scribe killed: checkpoints carry the old spec") {
-  Running running;
+  RunningJob running;
   edit(running.run + "/job.toml", "lr = 0.001", "lr = 0.5");
   ::kill(running.job.scribe(), SIGKILL);
   wait_for_event(running.run, "fault");
@@ -68,7 +62,7 @@ TEST_CASE("job.toml is edited, then the scribe killed: checkpoints carry the old
   CHECK(spec::parse_text(last.meta().spec, "checkpoint").optimizer.lr == 0.001);
 }
 
-void check_resizes(Running& running) {
+void check_resizes(RunningJob& running) {
   for (const char* devices : {"3", "1"}) {
     const Ended resized = running.job.resize(devices);
     INFO(resized.shown());
@@ -78,13 +72,13 @@ void check_resizes(Running& running) {
 }
 
 TEST_CASE("job.toml is deleted: resizes go on as before") {
-  Running running;
+  RunningJob running;
   fs::remove(running.run + "/job.toml");
   check_resizes(running);
 }
 
 TEST_CASE("job.toml is no TOML any more: resizes and a lost worker do no harm") {
-  Running running;
+  RunningJob running;
   std::ofstream(running.run + "/job.toml") << "[job\n";
   ::kill(running.job.workers().at(0), SIGKILL);
   wait_for_event(running.run, "recovered");
@@ -92,7 +86,7 @@ TEST_CASE("job.toml is no TOML any more: resizes and a lost worker do no harm") 
 }
 
 TEST_CASE("job.toml is edited, and the job resized") {
-  Running running;
+  RunningJob running;
   edit(running.run + "/job.toml", "batch = 32", "batch = 16");
   check_resizes(running);
 }
@@ -102,7 +96,7 @@ TEST_CASE("the file of fault rules is deleted or damaged: the rules that the job
   const std::string rules = folder.write("rules.toml",
                                          "[[cause]]\nid = \"killed\"\nclass = \"infrastructure\"\ndescription = "
                                          "\"by rule\"\nretry = true\nadvice = \"none\"\n");
-  Running running({"--set", "recovery.rules=" + rules});
+  RunningJob running({"--set", "recovery.rules=" + rules});
   SUBCASE("deleted") { fs::remove(rules); }
   SUBCASE("damaged") { std::ofstream(rules) << "[[cause\n"; }
   REQUIRE(running.job.resize("1").code == 0);

@@ -15,6 +15,7 @@
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/spec/parse.h"
+#include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -111,13 +112,6 @@ TEST_CASE("a start that fails is at work on the directory no longer") {
   CHECK(read_file(finished.run + "/lock").empty());
   CHECK(estrain({"train", finished.spec, "--run", finished.run}).code == 2);
   CHECK(read_file(finished.run + "/lock").empty());
-}
-
-void edit(const std::string& file, const std::string& from, const std::string& to) {
-  std::string text = read_file(file);
-  const size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  std::ofstream(file) << text.replace(at, from.size(), to);
 }
 
 void check_edit_refused(const std::string& from, const std::string& to, const std::string& named) {

@@ -7,12 +7,14 @@
 
 #include "core/base/files.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/checkpoint/export_model.h"
 #include "core/h5/file.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/core/record/sample_records.h"
 #include "tests/program_file.h"
+#include "tests/written_images.h"
 
 namespace estrain::fuzz {
 namespace {
@@ -48,6 +50,55 @@ std::string idx(const std::vector<uint32_t>& dims, const std::string& values) {
 
 std::string idx_input(int flags, const std::string& labels, const std::string& images) {
   return std::string{static_cast<char>(flags), static_cast<char>(labels.size()), '\0'} + labels + images;
+}
+
+void write_pictures(const Corpus& corpus) {
+  using testing::jpeg_bytes;
+  using testing::png_bytes;
+  const testing::Picture colours = testing::some_picture(14, 17, 3), grey = testing::some_picture(11, 9, 1);
+  testing::Picture few = grey;
+  for (uint8_t& pixel : few.pixels) pixel &= 3;
+  const std::pair<const char*, std::string> images[] = {
+      {"jpeg", jpeg_bytes(colours)},
+      {"progressive", jpeg_bytes(colours, {60, true})},
+      {"grey_jpeg", jpeg_bytes(grey, {20})},
+      {"inks", jpeg_bytes(testing::some_picture(8, 9, 4), {90, false, true})},
+      {"png", png_bytes(colours)},
+      {"interlaced", png_bytes(colours, {PNG_COLOR_TYPE_RGB, 8, true})},
+      {"palette", png_bytes(few, {PNG_COLOR_TYPE_PALETTE, 2})},
+      {"deep", png_bytes(colours, {PNG_COLOR_TYPE_RGB, 16})},
+      {"alpha", png_bytes(testing::some_picture(8, 9, 2), {PNG_COLOR_TYPE_GRAY_ALPHA})},
+  };
+  char flags = 0;
+  std::vector<std::pair<std::string, std::string>> samples;
+  for (const auto& [name, bytes] : images) {
+    corpus.write("image", name, std::string(1, flags++) + bytes);
+    samples.emplace_back(std::string(name) + (bytes[0] == '\xff' ? ".jpg" : ".png"), bytes);
+    samples.emplace_back(std::string(name) + ".cls", std::to_string(flags % 3));
+  }
+  corpus.write("webdataset", "all", std::string(1, '\0') + testing::tar_bytes(samples));
+  samples.resize(2);
+  samples.emplace_back("next.png", images[4].second);
+  samples.emplace_back("next.json", R"({"label": 2})");
+  corpus.write("webdataset", "json", std::string(1, '\3') + testing::tar_bytes(samples));
+  const std::string name(120, 'n');
+  const std::string longer = testing::tar_member("././@LongLink", name + ".png" + '\0', 'L') +
+                             testing::tar_member("short", images[4].second) +
+                             testing::tar_member("././@LongLink", name + ".cls" + '\0', 'L') +
+                             testing::tar_member("short", "1") + std::string(1024, '\0');
+  corpus.write("webdataset", "gnu", std::string(1, '\2') + longer);
+}
+
+void write_tokens(const Corpus& corpus) {
+  const std::string head{'\0', '\3', '\xff', '\xff'}, tokens = numbers(120, 0, 2);
+  corpus.write("tokens", "flat", head + tokens);
+  std::string npy = "{'descr': '<u2', 'fortran_order': False, 'shape': (60,), }";
+  npy.resize(117, ' ');
+  corpus.write("tokens", "npy", head + "\x93NUMPY" + std::string{'\1', '\0', '\x76', '\0'} + npy + "\n" + tokens);
+  std::string header(1024, '\0');
+  const int32_t words[3] = {20240520, 1, 60};
+  header.replace(0, sizeof words, reinterpret_cast<const char*>(words), sizeof words);
+  corpus.write("tokens", "llmc", head + header + tokens);
 }
 
 void write_idx(const Corpus& corpus) {
@@ -87,6 +138,7 @@ void write_checkpoints(const Corpus& corpus) {
     corpus.write("checkpoint_forged", name, bytes);
     corpus.write("checkpoint_bytes", name, bytes + '\0');
     corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
+    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), ModelFormat::safetensors);
   };
   StateLayout tiny;
   tiny.append(Role::parameter, "w", "", DType::f32, {3});
@@ -135,6 +187,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const estrain::fuzz::Corpus corpus(argv[1]);
   estrain::fuzz::write_idx(corpus);
+  estrain::fuzz::write_pictures(corpus);
+  estrain::fuzz::write_tokens(corpus);
   estrain::fuzz::write_others(corpus);
   estrain::fuzz::write_programs(corpus);
   estrain::fuzz::write_checkpoints(corpus);

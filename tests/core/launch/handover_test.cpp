@@ -27,22 +27,25 @@ ChildProcess sleeper() {
   return ChildProcess::start(options);
 }
 
-WorkerProcess worker(int64_t id, const char* kind, int64_t begin, int64_t end, comm::MessageSocket socket) {
+using conduct::Member;
+using conduct::WorkerId;
+
+void add_worker(Handover& handover, std::vector<Member>& list, int64_t id, const char* kind, int64_t begin, int64_t end,
+                comm::MessageSocket socket) {
   WorkerProcess made;
-  made.id = id;
-  made.device = {kind, {}};
-  made.ests = {VirtualRank(begin), VirtualRank(end)};
   made.process = sleeper();
   made.socket = std::move(socket);
   made.log_begin = 100 + static_cast<uint64_t>(id);
-  return made;
+  handover.workers.emplace(WorkerId(id), std::move(made));
+  list.push_back({.id = WorkerId(id), .device = {kind, {}}, .ests = {VirtualRank(begin), VirtualRank(end)}});
 }
 
-Json describe(const std::vector<WorkerProcess>& workers) {
+Json describe(const Handover& handover, const std::vector<Member>& members) {
   Json all = Json::array();
-  for (const WorkerProcess& one : workers) {
-    all.push_back(
-        {one.id, one.device.kind, one.ests.begin.value, one.ests.end.value, one.process.pid(), one.log_begin});
+  for (const Member& one : members) {
+    const WorkerProcess& process = handover.workers.at(one.id);
+    all.push_back({one.id.value, one.device.kind, one.ests.begin.value, one.ests.end.value, process.process.pid(),
+                   process.log_begin});
   }
   return all;
 }
@@ -59,27 +62,41 @@ Json describe(const Handover& handover) {
                 {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec,
                  handover.shared.library}},
                {"scribe_log_begin", handover.scribe.log_begin},
-               {"workers_started", handover.workers_started},
-               {"stage", handover.stage},
+               {"workers_started", handover.job.workers_started},
+               {"stage", handover.job.stage},
+               {"ests", handover.job.ests},
+               {"retries", handover.job.retries},
+               {"grace_seconds", handover.job.grace_seconds},
+               {"fault_step", handover.job.fault_step.value},
+               {"faults_at_step", handover.job.faults_at_step},
+               {"less_memory", handover.job.less_memory},
                {"started_ns", handover.started_ns},
-               {"last_saved_step", handover.last_saved_step},
+               {"last_saved_step", handover.job.scribe.last_saved_step},
                {"accuracy", handover.accuracy.value_or(-1)},
                {"scribe", handover.scribe.process.pid()},
-               {"workers", describe(handover.workers)},
-               {"leaving", describe(handover.leaving)},
+               {"workers", describe(handover, handover.job.workers)},
+               {"leaving", describe(handover, handover.job.leaving)},
                {"listener", handover.listener},
                {"clients", clients},
-               {"held", handover.held},
+               {"held", handover.job.held},
                {"cores", handover.cores},
                {"start_seconds", handover.start_seconds},
                {"elasticity", handover.elasticity},
                {"profiles", handover.profiles},
-               {"waiting", Json::array()}};
-  for (const WaitingRequest& waiting : handover.waiting)
+               {"waiting", Json::array()},
+               {"faults", Json::array()}};
+  for (const conduct::SurvivedFault& fault : handover.job.faults)
+    json["faults"].push_back({fault.worker.value, fault.step.value, fault.cause, fault.fault_class,
+                              fault.seconds_lost.value_or(-1), fault.steps_redone});
+  if (const auto& loss = handover.job.recovery)
+    json["recovery"] = {loss->worker.value, loss->device.kind, loss->ests.begin.value, loss->ests.end.value,
+                        loss->cause,        loss->what,        loss->step.value,       loss->steps_redone,
+                        loss->last_beat_ns, loss->noticed_ns};
+  for (const conduct::WaitingRequest& waiting : handover.job.waiting)
     json["waiting"].push_back({waiting.client, waiting.request, waiting.arrived_ns});
-  if (handover.resize) {
-    const ResizeUnderWay& resize = *handover.resize;
-    json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step,
+  if (handover.job.resize) {
+    const conduct::ResizeUnderWay& resize = *handover.job.resize;
+    json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step.value,
                       resize.requested_ns,         resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
                       resize.step_seconds_warming, resize.why,       resize.gives_back, resize.answer.value_or(Json())};
   }
@@ -94,18 +111,16 @@ Json describe(const Handover& handover) {
   report["close_on_exec"] = Json::array();
   for (const int kept :
        {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec, handover.listener,
-        handover.workers[0].socket.descriptor(), handover.scribe.socket.descriptor()}) {
+        handover.workers.at(WorkerId(0)).socket.descriptor(), handover.scribe.socket.descriptor()}) {
     report["close_on_exec"].push_back(::fcntl(kept, F_GETFD) == FD_CLOEXEC);
   }
   report["pid"] = ::getpid();
-  for (WorkerProcess& one : handover.workers) one.process.signal(SIGTERM);
-  for (WorkerProcess& one : handover.leaving) one.process.signal(SIGTERM);
+  for (auto& [id, one] : handover.workers) one.process.signal(SIGTERM);
   handover.scribe.process.signal(SIGTERM);
   report["ends"] = Json::array();
-  for (WorkerProcess& one : handover.workers) report["ends"].push_back(one.process.wait().text());
-  for (WorkerProcess& one : handover.leaving) report["ends"].push_back(one.process.wait().text());
+  for (auto& [id, one] : handover.workers) report["ends"].push_back(one.process.wait().text());
   report["ends"].push_back(handover.scribe.process.wait().text());
-  ::_exit(handover.workers[0].socket.send(report) ? 0 : 1);
+  ::_exit(handover.workers.at(WorkerId(0)).socket.send(report) ? 0 : 1);
 }
 
 // glibc hands main's arguments to constructors too.
@@ -125,29 +140,41 @@ Json describe(const Handover& handover) {
                  library = open_file("/proc/self/exe", O_RDONLY);
   handover.shared = {memory.get(), doorbell.get(), lock.get(), spec.get(), with_resize ? library.get() : -1};
   handover.fault_rules = with_resize ? "# none" : "";
-  handover.workers_started = 3;
-  handover.stage = 2;
+  conduct::State& job = handover.job;
+  job.workers_started = 3;
+  job.stage = 2;
+  job.ests = 8;
+  job.retries = 3;
+  job.grace_seconds = 2.5;
+  job.fault_step = Step(69);
+  job.faults_at_step = 2;
+  job.less_memory = true;
+  job.faults = {{WorkerId(7), Step(11), "killed", "infrastructure", {}, 0},
+                {conduct::kNobody, Step(12), "hung", "engine", 0.5, 3}};
   handover.started_ns = INT64_C(1) << 60;
   auto other_end = comm::MessageSocket::pair(), third = comm::MessageSocket::pair(),
        scribe = comm::MessageSocket::pair();
-  handover.workers.push_back(worker(0, "cpu", 0, 3, std::move(report_to)));
-  handover.workers.push_back(worker(2, "cpu:avx2", 3, 8, std::move(other_end.first)));
-  handover.leaving.push_back(worker(1, "cpu", 3, 8, std::move(third.first)));
+  add_worker(handover, job.workers, 0, "cpu", 0, 3, std::move(report_to));
+  add_worker(handover, job.workers, 2, "cpu:avx2", 3, 8, std::move(other_end.first));
+  add_worker(handover, job.leaving, 1, "cpu", 3, 8, std::move(third.first));
   handover.scribe = {sleeper(), std::move(scribe.first), 0, 0, 77};
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
-  if (with_resize) handover.last_saved_step = 70;
+  if (with_resize) job.scribe.last_saved_step = 70;
+  if (with_resize)
+    job.recovery = conduct::Loss{
+        WorkerId(3), {"cpu", {}}, {VirtualRank(0), VirtualRank(3)}, "killed", "by SIGKILL", Step(75), 1, 123, 456};
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
-    handover.resize =
-        ResizeUnderWay{5, "cpu", "cpu,cpu", 77, 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
-  handover.held = {"cpu", "cpu:avx2"};
+    job.resize = conduct::ResizeUnderWay{
+        5, "cpu", "cpu,cpu", Step(77), 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
+  job.held = {"cpu", "cpu:avx2"};
   handover.cores = 7;
   handover.start_seconds = 1.5;
   handover.elasticity = {{"decisions", {"one"}}};
   handover.profiles = {{"format", "estrain profiles 1"}};
-  handover.waiting = {{5, {{"do", "offer"}}, 123}};
+  job.waiting = {{5, {{"do", "offer"}}, 123}};
   write_file_atomically(folder / "before", describe(handover).dump());
   reexec(handover);
   ::_exit(99);

@@ -4,16 +4,13 @@
 #include <ATen/ops/linear.h>
 #include <doctest/doctest.h>
 
+#include "tests/core/model/same_bits.h"
 #include "tests/core/model/sample_jobs.h"
 
 namespace estrain::model {
 namespace {
 
 using spec::Precision;
-
-bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.sizes() == b.sizes() && a.contiguous().view(torch::kInt).equal(b.contiguous().view(torch::kInt));
-}
 
 std::vector<torch::Tensor> gradients_of(const Model& model) {
   std::vector<torch::Tensor> gradients;

@@ -6,14 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/model/layers/batch_norm2d.h"
+#include "tests/core/model/same_bits.h"
 #include "tests/core/model/sample_jobs.h"
 
 namespace estrain::model {
 namespace {
-
-bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.sizes() == b.sizes() && a.contiguous().view(torch::kInt).equal(b.contiguous().view(torch::kInt));
-}
 
 // Binds every parameter of `model` to one piece of memory, each at a multiple of 64 bytes, as a worker does.
 torch::Tensor bind_to_arena(const Model& model) {
@@ -37,7 +34,7 @@ void copy_state(const Model& from, const Model& to) {
   for (size_t i = 0; i < source.buffers.size(); ++i) target.buffers[i].second.copy_(source.buffers[i].second);
 }
 
-torch::Tensor train_pass(Model& model, const Batch& batch) {
+torch::Tensor loss_of_pass(Model& model, const Batch& batch) {
   torch::manual_seed(3);  // of the dropout masks
   const torch::Tensor loss = model.loss(batch);
   loss.backward();
@@ -56,7 +53,7 @@ TEST_CASE("a model built without draws and bound to an arena gives the bits of t
     CHECK(arena.abs().sum().item<double>() > 0);
 
     const Batch batch = batch_for(name);
-    CHECK(same_bits(train_pass(*original, batch), train_pass(*bound, batch)));
+    CHECK(same_bits(loss_of_pass(*original, batch), loss_of_pass(*bound, batch)));
     const NamedTensors want = named_tensors(*original), got = named_tensors(*bound);
     for (size_t i = 0; i < want.parameters.size(); ++i) {
       CAPTURE(want.parameters[i].first);

@@ -10,12 +10,12 @@
 namespace estrain::operators {
 namespace {
 
-device::CpuDevice cpu;
+device::CpuDevice cpu_device;
 
 using torch::Tensor;
 
 std::vector<OperatorUse> scan_work(const std::function<void()>& work, std::string_view layer = "body") {
-  const PortableOperators portable(cpu);
+  const PortableOperators portable(cpu_device);
   return scan({.replaced = &portable.names(), .layer = [layer] { return layer; }}, work);
 }
 

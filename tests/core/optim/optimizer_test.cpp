@@ -17,14 +17,14 @@ Optimizer make(const spec::OptimizerSection& section) { return Optimizer(section
 
 // One parameter of one element.
 struct Scalar {
-  float parameter = 1, gradient = 2, slots[2] = {0, 0};
+  float parameter = 1, gradient = 2, slots[kernels::most_slots] = {};
 
   kernels::OptimizerPiece piece() {
     kernels::OptimizerPiece out;
     out.n = 1;
     out.gradient = &gradient;
     out.parameter = out.new_parameter = &parameter;
-    for (int s : {0, 1}) out.slots[s] = out.new_slots[s] = &slots[s];
+    for (size_t s = 0; s < kernels::most_slots; ++s) out.slots[s] = out.new_slots[s] = &slots[s];
     return out;
   }
 };
@@ -47,6 +47,14 @@ TEST_CASE("slots are torch.optim's, per group") {
   section.groups.clear();
   section.name = spec::OptimizerKind::adam;
   CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+  section.name = spec::OptimizerKind::rmsprop;
+  CHECK(make(section).slots(0) == Slots{"square_avg"});
+  section.centered = true;
+  CHECK(make(section).slots(0) == Slots{"square_avg", "grad_avg"});
+  section.momentum = 0.5;
+  CHECK(make(section).slots(0) == Slots{"square_avg", "momentum_buffer", "grad_avg"});
+  section.name = spec::OptimizerKind::adagrad;
+  CHECK(make(section).slots(0) == Slots{"sum"});
 }
 
 TEST_CASE("a parameter's first update starts its momentum, later ones continue it") {
@@ -94,6 +102,26 @@ TEST_CASE("AdamW shrinks the parameter, Adam adds the decay to the gradient") {
   make(section).update(0, 0, 0.5, decoupled.piece());
   CHECK(decoupled.slots[0] == 2);
   CHECK(decoupled.parameter == doctest::Approx(0.75 - 0.5));
+}
+
+TEST_CASE("what is not given has the optimizer's own default") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::rmsprop;
+  CHECK(make(section).groups().groups[0].lr == 0.01);
+  Scalar rmsprop;
+  make(section).update(0, 0, 0.5, rmsprop.piece());
+  CHECK(rmsprop.slots[0] == doctest::Approx(0.04));  // (1 - alpha) 2^2
+  CHECK(rmsprop.parameter == doctest::Approx(1 - 0.5 * 2 / 0.2));
+  section.name = spec::OptimizerKind::adagrad;
+  CHECK(make(section).groups().groups[0].lr == 0.01);
+  section.initial_accumulator_value = 5;
+  section.lr_decay = 1;
+  Scalar first, second{.slots = {5}};
+  make(section).update(0, 0, 0.5, first.piece());
+  make(section).update(0, 1, 0.5, second.piece());
+  CHECK(first.slots[0] == 9);
+  CHECK(first.parameter == doctest::Approx(1 - 0.5 * 2 / 3));
+  CHECK(second.parameter == doctest::Approx(1 - 0.25 * 2 / 3));
 }
 
 TEST_CASE("square roots are the caller's where given") {

@@ -13,13 +13,13 @@ class Draw {
     JobSpec spec;
     job(spec.job);
     spec.model.name = std::string(model_names[below(model_names.size())]);
-    spec.data.format = spec.model.name == "gpt" ? DataFormat::text : image_format();
-    model(spec.model);
+    spec.data.format = spec.model.name == "gpt" ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format();
+    model(spec.model, spec.data.format == DataFormat::tokens);
     data(spec.data);
     optimizer(spec.optimizer);
     schedule(spec.schedule);
     (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
-    spec.train.eval_every = integer(-1, 5);
+    spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
     if (spec.model.name != "program" || spec.model.loss == Loss::cross_entropy)
@@ -58,9 +58,11 @@ class Draw {
     const auto names = enum_names<E>();
     return names[below(names.size())].value;
   }
+  static bool is_for_gpt(DataFormat format) { return format == DataFormat::text || format == DataFormat::tokens; }
+  static bool is_photos(DataFormat format) { return format == DataFormat::images || format == DataFormat::webdataset; }
   DataFormat image_format() {
     const DataFormat format = word<DataFormat>();
-    return format == DataFormat::text ? DataFormat::synthetic : format;
+    return is_for_gpt(format) ? DataFormat::synthetic : format;
   }
 
   void job(JobSection& job) {
@@ -76,9 +78,9 @@ class Draw {
     job.threads = integer(1, 8);
   }
 
-  void model(ModelSection& model) {
+  void model(ModelSection& model, bool tokens) {
     if (coin()) model.init = path();
-    if (coin()) model.classes = integer(256, 1000);
+    if (coin() || tokens) model.classes = integer(256, 1000);
     if (model.name == "mlp") model.hidden = integers(below(4));
     if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {
       model.dropout = maybe(0.99);
@@ -105,7 +107,7 @@ class Draw {
     data.readers = integer(1, 9);
     data.prefetch = integer(0, 9);
     files(data);
-    if (data.format != DataFormat::text) images(data);
+    if (!is_for_gpt(data.format)) images(data);
   }
 
   void files(DataSection& data) {
@@ -118,16 +120,19 @@ class Draw {
     } else {
       data.path = path();
     }
-    const bool own_test = data.format == DataFormat::hdf5 || data.format == DataFormat::text;
+    const bool own_test = data.format == DataFormat::hdf5 || is_for_gpt(data.format) || is_photos(data.format);
     if (own_test && coin()) data.test_path = path();
-    if (data.format == DataFormat::text && data.test_path.empty()) data.holdout = real(0, 0.99);
+    if (is_for_gpt(data.format) && data.test_path.empty()) data.holdout = real(0, 0.99);
+    if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
   }
 
   void images(DataSection& data) {
     if (coin()) data.channels = 3;
     if (coin()) data.resize = integers(2);
-    data.pad = integer(0, 9);
-    if (coin()) data.crop = {1, 1};
+    if (!is_photos(data.format)) data.pad = integer(0, 9);
+    if (is_photos(data.format) || coin()) data.crop = {1, 1};
+    if (is_photos(data.format) && coin()) data.resize = integers(1);
+    if (is_photos(data.format) && coin()) data.scale = {real(0.1, 0.5), real(0.5, 1)}, data.ratio = {real(0.1, 1), 1.5};
     data.flip = coin();
     if (coin()) data.mean = {real(-1, 1), real(-1, 1), real(-1, 1)}, data.std = {real(0.1, 1), real(0.1, 1), 1e-300};
   }
@@ -136,27 +141,49 @@ class Draw {
     optimizer.name = word<OptimizerKind>();
     optimizer.lr = maybe(1);
     optimizer.weight_decay = maybe(1);
-    const bool sgd = optimizer.name == OptimizerKind::sgd;
+    const bool sgd = optimizer.name == OptimizerKind::sgd, rmsprop = optimizer.name == OptimizerKind::rmsprop;
+    const bool with_momentum = sgd || rmsprop;
+    if (with_momentum) optimizer.momentum = real(0.1, 1);
+    if (!sgd) optimizer.eps = maybe(1e-6);
     if (sgd) {
       optimizer.nesterov = coin();
-      optimizer.momentum = real(0.1, 1);
       optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
+    } else if (rmsprop) {
+      optimizer.alpha = real(0, 1);
+      optimizer.centered = coin();
+    } else if (optimizer.name == OptimizerKind::adagrad) {
+      optimizer.lr_decay = real(0, 1);
+      optimizer.initial_accumulator_value = real(0, 1);
     } else {
       optimizer.betas = {real(0, 0.99), real(0, 0.99)};
-      optimizer.eps = real(0, 1e-6);
     }
     for (size_t i = below(3); i > 0; --i) {
-      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), sgd ? maybe(1) : std::nullopt});
+      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), with_momentum ? maybe(1) : std::nullopt});
     }
   }
 
   void schedule(ScheduleSection& schedule) {
     schedule.name = word<ScheduleKind>();
-    schedule.unit = word<ScheduleUnit>();
-    schedule.warmup = integer(0, 9);
-    schedule.warmup_start = real(0.01, 1);
-    if (schedule.name != ScheduleKind::constant) schedule.period = integer(1, 999);
-    if (schedule.name == ScheduleKind::step) schedule.gamma = real(0.01, 2);
+    const bool plateau = schedule.name == ScheduleKind::plateau, one = schedule.name == ScheduleKind::onecycle;
+    const bool multistep = schedule.name == ScheduleKind::multistep;
+    if (!plateau) schedule.unit = word<ScheduleUnit>();
+    if (!plateau && !one) schedule.warmup = integer(0, 9), schedule.warmup_start = real(0.01, 1);
+    if (plateau) {
+      schedule.metric = word<Metric>();
+      schedule.factor = real(0.01, 0.99);
+      schedule.patience = integer(0, 9), schedule.cooldown = integer(0, 9);
+      schedule.threshold = real(0, 1), schedule.threshold_mode = word<ThresholdMode>();
+      schedule.min_lr = real(0, 1);
+    } else if (!multistep && schedule.name != ScheduleKind::constant) {
+      schedule.period = integer(10, 999);
+    }
+    if (multistep) schedule.milestones = integers(1 + below(4));
+    if (multistep || schedule.name == ScheduleKind::step) schedule.gamma = real(0.01, 2);
+    if (schedule.name == ScheduleKind::polynomial) schedule.power = real(0, 3);
+    if (one) {
+      schedule.pct_start = real(0.2, 0.4), schedule.anneal_strategy = word<Anneal>();
+      schedule.div_factor = real(1, 99), schedule.final_div_factor = real(1, 99), schedule.three_phase = coin();
+    }
     if (schedule.name == ScheduleKind::cosine) schedule.eta_min = real(0, 1);
     if (schedule.name == ScheduleKind::linear) schedule.start_factor = real(0.01, 1), schedule.end_factor = real(0, 1);
   }

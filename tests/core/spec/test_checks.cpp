@@ -1,3 +1,5 @@
+#include "core/spec/closest.h"
+#include "core/spec/keys.h"
 #include "tests/core/spec/spec_text.h"
 
 namespace estrain::spec {
@@ -11,10 +13,11 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {spec_text("mlp", "[optimizer]\nbetas = [0.9, 0.99]"),
        "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"sgd\""},
-      {spec_text("mlp", "[optimizer]\nname = \"adamw\"\nmomentum = 0.9"),
-       "job.toml:5:1: optimizer.momentum: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
+      {spec_text("mlp", "[optimizer]\nname = \"adamw\"\ndampening = 0.9"),
+       "job.toml:5:1: optimizer.dampening: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
       {spec_text("mlp", "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*\"]\nmomentum = 0.9"),
-       "job.toml:7:1: optimizer.groups: momentum: belongs to optimizer.name = \"sgd\"; here it is \"adam\""},
+       "job.toml:7:1: optimizer.groups: momentum: belongs to optimizer.name = " +
+           quoted_list(find_key("optimizer.momentum")->conditions[0].values, " or ") + "; here it is \"adam\""},
       {spec_text("resnet18", "hidden = [3]"),
        "job.toml:3:1: model.hidden: belongs to model.name = \"mlp\"; here it is \"resnet18\""},
       {spec_text("lenet", "dropout = 0.5"),
@@ -22,19 +25,19 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
        "\"lenet\""},
       {spec_text("mlp", "[data]\npath = \"/x\""),
        "job.toml:4:1: data.path: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"text\" or "
-       "\"hdf5\"; "
-       "here it is \"synthetic\""},
+       "\"hdf5\" or \"tokens\" or \"images\" or \"webdataset\"; here it is \"synthetic\""},
       {spec_text("mlp", "[data]\nformat = \"cifar10\"\npath = \"/x\"\nsamples = 3"),
        "job.toml:6:1: data.samples: belongs to data.format = \"synthetic\"; here it is \"cifar10\""},
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\nflip = true"),
        "job.toml:6:1: data.flip: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
-       "\"synthetic\"; here it is \"text\""},
+       "\"synthetic\" or \"images\" or \"webdataset\"; here it is \"text\""},
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\ntest_path = \"/y\"\nholdout = 0.5"),
        "job.toml:7:1: data.holdout: cannot be given together with data.test_path; give one of the two"},
       {spec_text("mlp", "[schedule]\nname = \"cosine\"\ngamma = 0.5"),
-       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\"; here it is \"cosine\""},
+       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\" or \"multistep\"; here it is \"cosine\""},
       {spec_text("mlp", "[schedule]\nperiod = 5"),
-       "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\"; here it is "
+       "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\" or "
+       "\"polynomial\" or \"onecycle\"; here it is "
        "\"constant\""},
   };
   for (const auto& [text, expected] : cases) CHECK(complaint(text) == expected);
@@ -49,9 +52,69 @@ TEST_CASE("a wrong name is not held against the keys that belong to it") {
         "job.toml:4:10: data.format: unknown value \"hdf\"; did you mean \"hdf5\"?");
 }
 
+TEST_CASE("tokens need a vocabulary") {
+  const std::string tokens = "[data]\nformat = \"tokens\"\npath = \"/x\"";
+  CHECK(complaint(spec_text("gpt", tokens)) ==
+        "job.toml:4:10: data.format: tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
+  CHECK(parse_text(spec_text("gpt", "classes = 100\n" + tokens), "x").data.format == DataFormat::tokens);
+  CHECK(complaint(spec_text("lenet", "classes = 100\n" + tokens)) ==
+        "job.toml:2:8: model.name: lenet learns images: it cannot take data.format = \"tokens\"; use gpt for text");
+}
+
+TEST_CASE("images of different sizes: the keys must give one size") {
+  const auto with = [](const std::string& keys) {
+    return spec_text("resnet18", "[data]\nformat = \"images\"\npath = \"/x\"\n" + keys);
+  };
+  const auto about = [&](const std::string& keys) { return complaint(with(keys)); };
+  const auto is_taken = [&](const std::string& keys) {
+    return parse_text(with(keys), "x").data.format == DataFormat::images;
+  };
+  const std::string which =
+      "the images have different sizes: they need data.crop = [height, width], what the model sees";
+  CHECK(about("") == "job.toml:4:10: data.format: " + which);
+  CHECK(about("resize = [256]") == "job.toml:6:10: data.resize: " + which);
+  CHECK(is_taken("resize = [64, 64]"));
+  CHECK(is_taken("resize = [256]\ncrop = [224, 224]\nscale = [0.08, 1]"));
+  CHECK(about("resize = [256]\ncrop = [257, 224]") ==
+        "job.toml:7:8: data.crop: a crop of 257 x 224 is larger than the image of 256 x 256");
+  CHECK(about("resize = [64, 64]\nscale = [0.5, 1]") ==
+        "job.toml:7:9: data.scale: needs data.crop, the size to which what is cut out is scaled");
+  CHECK(about("crop = [8, 8]\nscale = [0.5, 0.1]") == "job.toml:7:9: data.scale: the least is more than the most");
+  CHECK(about("crop = [8, 8]\nscale = [0.5, 1]\nratio = [2, 1]") ==
+        "job.toml:8:9: data.ratio: the least is more than the most");
+  CHECK(about("crop = [8, 8]\nratio = [1, 2]") ==
+        "job.toml:7:9: data.ratio: belongs to data.scale, which is not given");
+  CHECK(about("crop = [8, 8]\npad = 2") ==
+        "job.toml:7:1: data.pad: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
+        "\"synthetic\"; here it is \"images\"");
+  CHECK(complaint(spec_text("resnet18", "[data]\nresize = [40]")) ==
+        "job.toml:4:10: data.resize: one number, the shorter side, is for data.format \"images\" and \"webdataset\"; "
+        "give "
+        "[height, width]");
+}
+
+TEST_CASE("schedules that torch would not take, or that nothing would move") {
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"multistep\"")) ==
+        "job.toml:4:8: schedule.name: multistep needs schedule.milestones, such as [30, 80]");
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 10\npct_start = 0.1")) ==
+        "job.toml:6:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
+        "divides by");
+  CHECK(
+      complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 5\nthree_phase = true\npct_start = 0.6")) ==
+      "job.toml:7:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
+      "divides by");
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nwarmup = 5")) ==
+        "job.toml:5:1: schedule.warmup: belongs to schedule.name = \"constant\" or \"step\" or \"multistep\" or "
+        "\"cosine\" or \"linear\" or \"polynomial\"; here it is \"onecycle\"");
+  const std::string plateau = "[schedule]\nname = \"plateau\"";
+  CHECK(parse_with(plateau, {"train.eval_every=5"}).schedule.patience == 10);
+  CHECK(complaint_with(plateau, {"train.eval_every=never"})
+            .find("plateau goes by evaluations, and train.eval_every is \"never\"") != std::string::npos);
+}
+
 TEST_CASE("models and data that do not go together") {
   CHECK(complaint(spec_text("gpt", "")) ==
-        "job.toml:2:8: model.name: gpt learns text: it needs data.format = \"text\"");
+        "job.toml:2:8: model.name: gpt learns text: it needs data.format = \"text\" or \"tokens\"");
   CHECK(complaint(spec_text("lenet", "[data]\nformat = \"text\"\npath = \"/x\"")) ==
         "job.toml:2:8: model.name: lenet learns images: it cannot take data.format = \"text\"; use gpt for text");
   CHECK(complaint(spec_text("gpt", "width = 65\n[data]\nformat = \"text\"\npath = \"/x\"")) ==

@@ -71,7 +71,9 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"batch = 3", "job.toml:5:1: train.batch: unknown key; did you mean \"data.batch\"?"},
       {"[data]\nbatch_size = 3", "job.toml:6:1: data.batch_size: unknown key; did you mean \"data.batch\"?"},
       {"[logging]\nfoo = 3",
-       "job.toml:6:1: logging.foo: unknown key; logging has \"every_seconds\", \"fingerprints\", \"trace\""},
+       "job.toml:6:1: logging.foo: unknown key; logging has \"every_seconds\", \"fingerprints\", \"trace\", "
+       "\"tensorboard\", "
+       "\"openmetrics\""},
       {"[optimiser]\nlr = 3", "job.toml:5:2: optimiser: unknown table; did you mean \"optimizer\"?"},
       {"[[optimizer.groups]]\nmatch = [\"a\"]\nweight_deacy = 1",
        "job.toml:7:1: optimizer.groups: weight_deacy: unknown key; did you mean \"weight_decay\"?"},
@@ -81,7 +83,7 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[job]\ndeterminism = \"d1\"", "job.toml:6:15: job.determinism: unknown value \"d1\"; did you mean \"D1\"?"},
       {"[data]\nformat = \"cifar\"",
        "job.toml:6:10: data.format: unknown value \"cifar\"; known are \"idx\", \"cifar10\", "
-       "\"cifar100\", \"text\", \"hdf5\", \"synthetic\""},
+       "\"cifar100\", \"text\", \"hdf5\", \"synthetic\", \"tokens\", \"images\", \"webdataset\""},
       {"[optimizer]\nname = \"adma\"", "job.toml:6:8: optimizer.name: unknown value \"adma\"; did you mean \"adam\"?"},
       {"eval_every = \"epochs\"", "job.toml:5:14: train.eval_every: unknown value \"epochs\"; did you mean \"epoch\"?"},
   };

@@ -14,7 +14,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kEsts = 2, kSteps = 4, kBatch = 3, kPrefetch = 2;
+constexpr int64_t kFeedEsts = 2, kFeedSteps = 4, kBatch = 3, kPrefetch = 2;
 
 // Sample i holds i, its target is 10 i.
 class Numbers : public data::Dataset {
@@ -66,13 +66,13 @@ class Late : public device::CpuDevice {
 struct Setting {
   explicit Setting(std::chrono::milliseconds each, const device::Device& device) : numbers(each) {
     options.prefetch = kPrefetch;
-    options.steps = kSteps;
+    options.steps = kFeedSteps;
     options.memory = device.host_memory();
   }
   const Numbers numbers;
-  const data::Sampler sampler{100, kEsts, kBatch, /*shuffle=*/true, /*drop_last=*/false, /*seed=*/7};
+  const data::Sampler sampler{100, kFeedEsts, kBatch, /*shuffle=*/true, /*drop_last=*/false, /*seed=*/7};
   data::LoaderOptions options;
-  data::Loader loader() const { return {numbers, sampler, {VirtualRank(0), VirtualRank(kEsts)}, {}, options}; }
+  data::Loader loader() const { return {numbers, sampler, {VirtualRank(0), VirtualRank(kFeedEsts)}, {}, options}; }
 };
 
 template <typename Condition>
@@ -85,7 +85,7 @@ TEST_CASE("mini-batches that are copied ahead are those that the loader gives") 
   const Setting setting(std::chrono::milliseconds(0), device), other(std::chrono::milliseconds(0), device);
   data::Loader plain = other.loader(), fed = setting.loader();
   BatchFeed feed(fed, device);
-  const int64_t all = kEsts * kSteps;
+  const int64_t all = kFeedEsts * kFeedSteps;
   for (int64_t i = 0; i < all; ++i) {
     CAPTURE(i);
     const DeviceBatch batch = feed.next();

@@ -24,7 +24,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kSteps = 4;
+constexpr int64_t kRunSteps = 4;
 constexpr size_t kMostStores = 2000;
 constexpr greg_t kTrapFlag = 0x100;
 
@@ -107,7 +107,7 @@ spec::JobSpec job_spec(const char* train) {
   return spec::parse_text(fmt::format("[job]\nests = 2\n[model]\nname = \"mlp\"\nhidden = [5]\n"
                                       "[data]\nformat = \"synthetic\"\nshape = [7]\nsamples = 64\nbatch = 2\n"
                                       "[optimizer]\nname = \"adam\"\n[train]\nsteps = {}\neval_every = 2\n{}",
-                                      kSteps, train),
+                                      kRunSteps, train),
                           "test");
 }
 
@@ -150,7 +150,7 @@ Undisturbed undisturbed(const spec::JobSpec& spec) {
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), plan_of(spec));
   Undisturbed run;
-  for (int64_t step = 0; step <= kSteps; ++step) {
+  for (int64_t step = 0; step <= kRunSteps; ++step) {
     run.states.push_back(committed_state(worker));
     worker.memory().open_stage();
     worker.memory().header().pause_request.store(1);  // a stage of one step
@@ -198,7 +198,7 @@ auto how_far(const comm::MemoryHeader& header) {
 
 void kill_everywhere(const spec::JobSpec& spec) {
   const Undisturbed expected = undisturbed(spec);
-  REQUIRE(expected.records.size() == kSteps + kSteps / 2);
+  REQUIRE(expected.records.size() == kRunSteps + kRunSteps / 2);
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), plan_of(spec));
   comm::MemoryHeader& header = worker.memory().header();
@@ -220,7 +220,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
     if (is_new) check_goes_on(next, expected);
   }
   // Each step stores whole, published, committed and trained; an evaluation published and evaluated.
-  CHECK(seen.size() >= 4 * kSteps + 2 * kSteps / 2);
+  CHECK(seen.size() >= 4 * kRunSteps + 2 * kRunSteps / 2);
 }
 
 TEST_CASE("a worker that is killed after any of its stores leaves a whole step, on record once") {

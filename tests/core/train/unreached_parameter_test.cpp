@@ -15,7 +15,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kEsts = 3;
+constexpr int64_t kNumEsts = 3;
 constexpr size_t kParameters = 4;  // of the mlp
 constexpr size_t kMissed = 1;      // the one that the tests are about
 
@@ -47,7 +47,7 @@ using Reach = std::function<bool(int64_t rank, size_t parameter)>;
 
 bool all(int64_t, size_t) { return true; }
 bool all_but_missed(int64_t, size_t parameter) { return parameter != kMissed; }
-bool last_est_only(int64_t rank, size_t parameter) { return parameter != kMissed || rank == kEsts - 1; }
+bool last_est_only(int64_t rank, size_t parameter) { return parameter != kMissed || rank == kNumEsts - 1; }
 
 // Linear, so that gradients depend on nothing but the EST and the parameter.
 torch::Tensor loss_of(const Job& job, int64_t rank, const Reach& reaches) {
@@ -67,7 +67,7 @@ class Training {
     const spec::JobSpec spec = spec::parse_text(
         fmt::format("[job]\nests = {}\n[model]\nname = \"mlp\"\nhidden = [5]\n[data]\nformat = \"synthetic\"\n"
                     "shape = [7]\nsamples = 64\nbatch = 2\n[optimizer]\n{}[train]\nsteps = 9\n{}",
-                    kEsts, optimizer, way.clipping),
+                    kNumEsts, optimizer, way.clipping),
         "test");
     workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get(), WorkerInProcess::plan_of(spec)));
     while (workers_.size() < ranges_.size()) workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get()));

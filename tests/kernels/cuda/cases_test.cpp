@@ -48,5 +48,5 @@ TEST_CASE("Small parameters share launches") {
   };
   CHECK(launches_of([&] { queue.updates->fold_scaled(sums.data(), {}, 0.5f, folds, queue); }) == 2);
   CHECK(launches_of([&] { queue.updates->digest(digests, queue); }) == 3);
-  CHECK(launches_of([&] { queue.updates->sgd({}, updates, nullptr, queue); }) == 5);
+  CHECK(launches_of([&] { queue.updates->update(Sgd{}, updates, nullptr, queue); }) == 5);
 }

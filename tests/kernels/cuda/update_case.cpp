@@ -15,7 +15,10 @@ namespace {
 constexpr Isa kIsas[] = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
 
 // The words of an OptimizerDigest, as both sides have them.
-std::vector<uint64_t> words_of(const OptimizerDigest& d) { return {d.parameter, d.slots[0], d.slots[1], !d.finite}; }
+std::vector<uint64_t> words_of(const OptimizerDigest& d) {
+  return {d.parameter, d.slots[0], d.slots[1], d.slots[2], !d.finite};
+}
+constexpr size_t kFiniteWord = 4;
 
 // A parameter with its state, and where its update goes.
 struct Parameter {
@@ -23,12 +26,10 @@ struct Parameter {
       : first_word(begin),
         gradient(draw.floats(n)),
         parameter(draw.normal(n)),
-        average(draw.normal(n)),
-        square(draw.positive(n)),
+        slots{Twin<float>(draw.positive(n)), Twin<float>(draw.positive(n)), Twin<float>(draw.normal(n))},
         new_parameter(Draw::blank(n)),
-        new_average(Draw::blank(n)),
-        new_square(Draw::blank(n)),
-        digest(std::vector<uint64_t>(4, 0)) {}
+        new_slots{Twin<float>(Draw::blank(n)), Twin<float>(Draw::blank(n)), Twin<float>(Draw::blank(n))},
+        digest(std::vector<uint64_t>(kFiniteWord + 1, 0)) {}
 
   OptimizerPiece here(float gradient_factor) {
     return {.n = gradient.size(),
@@ -37,30 +38,31 @@ struct Parameter {
             .gradient_factor = gradient_factor,
             .parameter = parameter.here(),
             .new_parameter = new_parameter.here(),
-            .slots = {average.here(), square.here()},
-            .new_slots = {new_average.here(), new_square.here()},
+            .slots = {slots[0].here(), slots[1].here(), slots[2].here()},
+            .new_slots = {new_slots[0].here(), new_slots[1].here(), new_slots[2].here()},
             .portable = true};
   }
   UpdatePiece there() {
-    static_assert(sizeof(UpdateDigest) == 4 * sizeof(uint64_t));
+    static_assert(sizeof(UpdateDigest) == (kFiniteWord + 1) * sizeof(uint64_t));
     return {.n = gradient.size(),
             .first_word = first_word,
             .gradient = gradient.there(),
             .parameter = parameter.there(),
             .new_parameter = new_parameter.there(),
-            .slots = {average.there(), square.there()},
-            .new_slots = {new_average.there(), new_square.there()},
+            .slots = {slots[0].there(), slots[1].there(), slots[2].there()},
+            .new_slots = {new_slots[0].there(), new_slots[1].there(), new_slots[2].there()},
             .digest = reinterpret_cast<UpdateDigest*>(digest.there())};
   }
   std::string difference() {
     // A digest covers words whose NaNs are those of one machine: it is compared where all is finite.
-    const std::string digests = digest.here()[3] == 0 ? digest.difference("digest") : "";
-    return new_parameter.difference("parameter") + new_average.difference("average") + new_square.difference("square") +
-           digests;
+    const std::string digests = digest.here()[kFiniteWord] == 0 ? digest.difference("digest") : "";
+    std::string differences = new_parameter.difference("parameter") + digests;
+    for (Twin<float>& slot : new_slots) differences += slot.difference("slot");
+    return differences;
   }
 
   uint64_t first_word;
-  Twin<float> gradient, parameter, average, square, new_parameter, new_average, new_square;
+  Twin<float> gradient, parameter, slots[most_slots], new_parameter, new_slots[most_slots];
   Twin<uint64_t> digest;
 };
 
@@ -76,23 +78,32 @@ std::vector<int64_t> draw_sizes(Draw& draw) {
   return sizes;
 }
 
-}  // namespace
+// Settings of any optimizer: the fields that it has, by their names.
+template <typename Settings>
+Settings draw_settings(Draw& draw) {
+  Settings s;
+  s.lr = draw.one_of<double>({0.1, 1e-3});
+  s.weight_decay = draw.one_of<double>({0, 1e-2});
+  if constexpr (requires { s.momentum; }) s.momentum = draw.one_of<double>({0, 0.9});
+  if constexpr (requires { s.dampening; }) s.dampening = draw.one_of<double>({0, 0.25});
+  if constexpr (requires { s.nesterov; }) s.nesterov = draw.chance(50);
+  if constexpr (requires { s.first; }) s.first = draw.chance(30);
+  if constexpr (requires { s.beta1; }) s.beta1 = draw.one_of<double>({0.9, 0.3});
+  if constexpr (requires { s.alpha; }) s.alpha = draw.one_of<double>({0.99, 0.3});
+  if constexpr (requires { s.decoupled; }) s.decoupled = draw.chance(50);
+  if constexpr (requires { s.centered; }) s.centered = draw.chance(50);
+  if constexpr (requires { s.lr_decay; }) s.lr_decay = draw.one_of<double>({0, 0.1});
+  if constexpr (requires { s.initial_accumulator_value; }) s.initial_accumulator_value = draw.one_of<double>({0, 0.5});
+  if constexpr (requires { s.step; }) s.step = draw.one_of<int64_t>({1, draw.integer(2, 50)});
+  if constexpr (requires { s.rounding; }) s.rounding.as_on_cuda = draw.chance(50);
+  return s;
+}
 
-std::string optimizer_case(uint32_t seed) {
-  Draw draw(seed);
+template <typename Settings>
+std::string update_case(Draw& draw, uint32_t seed) {
+  const auto settings = draw_settings<Settings>(draw);
+  const bool scaled = draw.chance(30);
   Twin<float> factor(std::vector<float>{0.625f});
-  const bool uses_adam = draw.chance(50), decays = draw.chance(50), scaled = draw.chance(30);
-  const Sgd sgd = {.lr = 0.1,
-                   .momentum = draw.one_of<double>({0, 0.9}),
-                   .dampening = draw.one_of<double>({0, 0.25}),
-                   .weight_decay = decays ? 1e-2 : 0,
-                   .nesterov = draw.chance(50),
-                   .first = draw.chance(30)};
-  const Adam adam = {.beta1 = draw.one_of<double>({0.9, 0.3}),
-                     .weight_decay = decays ? 1e-2 : 0,
-                     .decoupled = draw.chance(50),
-                     .step = draw.integer(1, 50),
-                     .as_on_cuda = draw.chance(50)};
   const Isa isa = kIsas[static_cast<size_t>(draw.integer(0, static_cast<int64_t>(best_isa())))];
   std::list<Parameter> parameters;
   std::vector<UpdatePiece> pieces;
@@ -100,20 +111,28 @@ std::string optimizer_case(uint32_t seed) {
     Parameter& parameter = parameters.emplace_back(draw, n, static_cast<uint64_t>(seed) * 777);
     pieces.push_back(parameter.there());
     const OptimizerPiece here = parameter.here(scaled ? 0.625f : 1);
-    const std::vector<uint64_t> words = words_of(uses_adam ? update(adam, here, isa) : update(sgd, here, isa));
+    const std::vector<uint64_t> words = words_of(update(settings, here, isa));
     std::copy(words.begin(), words.end(), parameter.digest.here());
   }
   const float* gradient_factor = scaled ? factor.there() : nullptr;
   const DeviceQueue& queue = *on_device().device;
-  if (uses_adam) {
-    queue.updates->adam(adam, pieces, gradient_factor, queue);
-  } else {
-    queue.updates->sgd(sgd, pieces, gradient_factor, queue);
-  }
+  queue.updates->update(settings, pieces, gradient_factor, queue);
   std::string differences;
   for (Parameter& parameter : parameters) differences += parameter.difference();
-  return report(differences, shape_of("adam, arrays", uses_adam, pieces.size()));
+  return report(differences, shape_of("arrays", pieces.size()));
 }
+
+template <typename... Settings>
+std::string one_of_all(OptimizerList<Settings...>, uint32_t seed) {
+  constexpr std::string (*cases[])(Draw&, uint32_t) = {update_case<Settings>...};
+  Draw draw(seed);
+  const size_t which = seed % std::size(cases);
+  return report(cases[which](draw, seed), shape_of("optimizer", which));
+}
+
+}  // namespace
+
+std::string optimizer_case(uint32_t seed) { return one_of_all(Optimizers{}, seed); }
 
 // Some gradients folded into sums that lie in a row, and others between them that stay as they are.
 std::string fold_case(uint32_t seed) {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace estrain::launch {
+namespace estrain::conduct {
 
 inline constexpr double kLongestBackOffSeconds = 3600;
 
@@ -10,4 +10,4 @@ inline constexpr double kLongestBackOffSeconds = 3600;
 // each further one, an hour at most.
 int64_t back_off_ns(double first_seconds, int64_t faults);
 
-}  // namespace estrain::launch
+}  // namespace estrain::conduct

@@ -1,4 +1,4 @@
-#include "core/launch/back_off.h"
+#include "core/conduct/back_off.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace estrain::launch {
+namespace estrain::conduct {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -46,4 +46,4 @@ TEST_CASE("before any fault, and after the first, it is the first wait") {
 }
 
 }  // namespace
-}  // namespace estrain::launch
+}  // namespace estrain::conduct

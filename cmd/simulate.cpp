@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "cmd/validators.h"
+#include "core/base/files.h"
+#include "core/base/json_text.h"
+#include "core/pool/policy.h"
+#include "core/simulate/measured_charge.h"
+#include "core/simulate/report.h"
+#include "core/simulate/simulation.h"
+#include "core/simulate/world.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct SimulateArguments {
+  std::string trace, world, cluster, charge = "published", run, json, html;
+  std::vector<std::string> policies, workloads;
+  uint64_t seed = 1;
+};
+
+simulate::Charge parse_charge(const SimulateArguments& arguments) {
+  using simulate::Charge;
+  const std::string& text = arguments.charge;
+  if (text == "published") return {};
+  if (text == "measured") {
+    if (arguments.run.empty()) {
+      throw Error(Fault::usage, "--charge measured wants --run RUN, a run on this machine that was resized");
+    }
+    return {Charge::Kind::measured, simulate::measured_charge(arguments.run + "/events.jsonl")};
+  }
+  double seconds = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (wrong != std::errc() || end != text.data() + text.size() || !(seconds >= 0 && seconds <= 1e6)) {
+    throw Error::make(Fault::usage, "--charge {}: published, measured or seconds from 0 to 1000000", text);
+  }
+  return {Charge::Kind::seconds, seconds};
+}
+
+// "1.0/3", or all that begin with "1.0/".
+bool is_chosen(const std::string& workload, const std::vector<std::string>& chosen) {
+  return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& name) {
+           return workload == name || (name.ends_with('/') && workload.starts_with(name));
+         });
+}
+
+std::vector<std::string> choose_workloads(const simulate::World& world, const SimulateArguments& arguments) {
+  std::vector<std::string> chosen;
+  std::string all;
+  for (const std::string& workload : world.workloads()) {
+    all += (all.empty() ? "" : ", ") + workload;
+    if (is_chosen(workload, arguments.workloads)) chosen.push_back(workload);
+  }
+  if (!chosen.empty()) return chosen;
+  throw Error::make(Fault::usage, "{} has none of these workloads", arguments.trace).advise("it has " + all);
+}
+
+int run(const SimulateArguments& arguments) {
+  for (const std::string& policy : arguments.policies) pool::make_policy(policy, arguments.seed);  // wrong ones early
+  const simulate::Charge charge = parse_charge(arguments);
+  const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
+  std::vector<simulate::Result> results;
+  simulate::Limits limits;
+  limits.keep_stretches = !arguments.html.empty();
+  for (const std::string& name : arguments.policies) {
+    for (const std::string& workload : choose_workloads(*world, arguments)) {
+      const pool::PolicyChoice policy = pool::make_policy(name, arguments.seed);
+      results.push_back(simulate::simulate(world->make(workload, policy.knowledge, charge, arguments.seed), policy,
+                                           arguments.seed, limits));
+    }
+  }
+  Json all = Json::array();
+  if (!arguments.json.empty()) {
+    for (const simulate::Result& result : results) all.push_back(simulate::to_json(result));
+  }
+  if (!arguments.html.empty()) {
+    write_file_atomically(arguments.html, simulate::format_page("estrain simulate " + arguments.trace, results));
+  }
+  if (arguments.json == "-") {
+    fmt::print("{}\n", json_text(all));
+    return 0;
+  }
+  if (!arguments.json.empty()) write_file_atomically(arguments.json, json_text(all) + "\n");
+  fmt::print("{}", simulate::format_table(results));
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("simulate", "Try scheduling policies on a trace of jobs, in virtual time");
+  auto arguments = std::make_shared<SimulateArguments>();
+  verb->add_option("TRACE", arguments->trace, "Jobs (.csv or .csv.gz)")->required()->check(not_empty());
+  verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());
+  verb->add_option("--policy", arguments->policies,
+                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies())
+      ->delimiter(',')
+      ->required();
+  verb->add_option("--workload", arguments->workloads,
+                   "Of a trace with several, these (1.0/3; 1.0/ is all of load 1.0)")
+      ->delimiter(',');
+  verb->add_option("--cluster", arguments->cluster, "Hosts, where the world does not say: 552x8, or 4x8:v100,8x2:p100")
+      ->check(not_empty());
+  verb->add_option("--charge", arguments->charge,
+                   "What a change of devices costs a job: published (default), measured, or seconds")
+      ->check(not_empty());
+  verb->add_option("--run", arguments->run, "For --charge measured: a run on this machine that was resized")
+      ->check(not_empty());
+  verb->add_option("--seed", arguments->seed, "Of random choices of policies (default 1)");
+  verb->add_option("--json", arguments->json, "Write the results to this file as JSON (-: print them)")
+      ->check(not_empty());
+  verb->add_option("--html", arguments->html, "Write a page with time lines to this file")->check(not_empty());
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,116 @@
+#pragma once
+// What is to be done: the launcher carries the actions of one decision out in their order, and hands answers that some
+// of them have to decide() before anything else that happens.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/conduct/change.h"
+#include "core/conduct/fault.h"
+
+namespace estrain::conduct {
+
+// Words.
+struct Say {  // a line for the user
+  std::string line;
+};
+struct Log {  // a line of events.jsonl
+  std::string event;
+  Json details;
+};
+struct NoteDecision {  // for the user, events.jsonl and `status`
+  std::string what, reason;
+};
+struct Answer {
+  ClientId client = 0;
+  Json answer;
+};
+struct Refuse {
+  ClientId client = 0;
+  Error error;
+};
+
+// Workers.
+struct WorkerOrder {
+  WorkerId id;
+  Device device;
+  bool first = false;  // it builds the state if that has not been built
+};
+struct StartWorkers {  // up to the first that cannot be started: CannotStart tells of that one and those behind it
+  std::vector<WorkerOrder> workers;
+};
+struct EndHungWorker {  // and tell WorkerLost
+  WorkerId worker;
+  std::string how;
+};
+struct KillWorker {  // tells WorkerEnded when its end has come
+  WorkerId worker;
+  bool waits = true;  // for its end, so that it touches the shared memory no more
+};
+struct TellLeave {
+  WorkerId worker;
+};
+struct KillAll {};     // so that nobody touches the shared memory any more
+struct DismissAll {};  // told to leave, and waited for
+
+// The stage.
+struct BeginTraining {};  // the state is built: attach it, and save it if it is the first
+struct PauseStage {};     // the workers leave after one agreed step
+struct AbortStage {};     // the workers leave at once
+struct CloseStage {       // nobody is in its loop: answered by StageClosed
+  bool repair = false;    // a step was given up
+  bool hold = false;      // the scribe is to read the state
+};
+struct OpenStage {
+  bool changed = false;  // the shares are others than before
+};
+struct SaveState {  // which is held
+  Step step;
+};
+struct ReleaseSlots {};
+struct HandOver {  // to the launcher's next self, with the plan that is in force now
+};
+struct AdoptPlan {
+  double estimated_step_seconds = 0;
+  std::string reason;
+};
+struct RepairState {};  // after KillAll
+
+// Requests.
+struct TakeUp {  // a request that has waited
+  WaitingRequest waiting;
+};
+struct WeighOffer {
+  ClientId client = 0;
+  Json request;
+};
+struct ReportResize {
+  ResizeUnderWay resize;
+};
+struct ReportRecovery {
+  Loss loss;
+  double seconds = 0;  // from its last sign of life to the next step
+};
+
+// The scribe.
+struct StartScribe {};
+struct SaveLastState {  // SaveBegun, once the state can be held
+  Step step;
+};
+struct FinishFiles {};
+
+using Deed = std::variant<Say, Log, NoteDecision, Answer, Refuse, StartWorkers, EndHungWorker, KillWorker, TellLeave,
+                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage, SaveState,
+                          ReleaseSlots, HandOver, AdoptPlan, RepairState, TakeUp, WeighOffer, ReportResize,
+                          ReportRecovery, StartScribe, SaveLastState, FinishFiles>;
+
+struct Action {
+  Deed deed;
+  std::string reason;  // why, in words
+};
+
+}  // namespace estrain::conduct

@@ -1,0 +1,22 @@
+#pragma once
+// What a launcher does next: a pure function of the state, an event and the moment. No process, socket, file or clock
+// is touched, so that the same function runs a job, is driven through random schedules in virtual time
+// (tests/virtual_time) and may run on any host.
+//
+// One folder of small rules: starting.cpp (up to the first stage), loss.cpp (a worker is lost), stall.cpp (nobody goes
+// on), resize.cpp (other devices or shares), reclaim.cpp (devices are offered or taken back), scribe.cpp, stop.cpp and
+// closing.cpp (the end).
+
+#include <vector>
+
+#include "core/conduct/action.h"
+#include "core/conduct/event.h"
+#include "core/conduct/state.h"
+
+namespace estrain::conduct {
+
+// Changes `state` as if the actions had been carried out, and returns them in the order in which they are to be; those
+// that can fail are answered by an event (action.h).
+std::vector<Action> decide(State& state, const Event& event, const Moment& now);
+
+}  // namespace estrain::conduct

@@ -1,0 +1,55 @@
+// Up to the first stage: every place of the first workers is filled.
+
+#include <algorithm>
+
+#include "core/conduct/back_off.h"
+#include "core/conduct/turn.h"
+
+namespace estrain::conduct {
+namespace {
+
+Member* member_of(State& state, WorkerId id) {
+  return const_cast<Member*>(find_member(state, id));  // the state is ours to change
+}
+
+}  // namespace
+
+void on_ready(Turn& turn, const WorkerReady& event) {
+  State& state = turn.state;
+  Member* member = member_of(state, event.worker);
+  if (member == nullptr || state.phase == Phase::over) return;
+  member->ready = true;
+  if (state.phase == Phase::starting && std::ranges::all_of(state.workers, &Member::ready)) {
+    state.phase = Phase::training;
+    turn.act(BeginTraining{}, "all first workers are ready");
+    turn.act(OpenStage{}, "the first stage");
+    for (size_t rank = 0; rank < state.workers.size(); ++rank) state.workers[rank].rank = static_cast<int64_t>(rank);
+  } else if (state.phase == Phase::warming) {
+    added_workers_ready(turn);
+  } else if (state.phase == Phase::recovering) {
+    change_if_ready(turn);
+  }
+}
+
+// Its place waits for the same worker once more.
+void replace_starting_worker(Turn& turn, const Loss& loss, const Verdict& verdict) {
+  State& state = turn.state;
+  state.less_memory |= verdict.less_memory;
+  const auto lost = std::ranges::find(state.workers, loss.worker, &Member::id);
+  *lost = Member{.device = loss.device, .ests = loss.ests};
+  state.start_missing_at_ns = turn.now.ns + back_off_ns(verdict.backoff_seconds, state.faults_at_step);
+}
+
+void start_first_workers(Turn& turn) {
+  State& state = turn.state;
+  state.start_missing_at_ns = 0;
+  StartWorkers start;
+  for (Member& place : state.workers) {
+    if (place.id != kNobody) continue;
+    place.id = WorkerId(state.workers_started++);
+    start.workers.push_back({place.id, place.device, &place == &state.workers.front()});
+  }
+  turn.act(std::move(start), "places of the first stage wait for their workers");
+}
+
+}  // namespace estrain::conduct

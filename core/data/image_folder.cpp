@@ -1,0 +1,82 @@
+#include "core/data/image_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/error.h"
+#include "core/base/input_file.h"
+
+namespace estrain::data {
+namespace {
+
+constexpr const char* kLayout = "data.path must be a folder with a folder of JPEG and PNG files for each class";
+
+Error misplaced(const std::string& what) { return Error(Fault::corrupt, what).advise(kLayout); }
+
+// The number of the class that `name`, a file's, belongs to.
+int32_t label_of(std::string_view name, const FileTree& tree, const std::vector<std::string>& classes) {
+  const size_t slash = name.find('/');
+  if (slash == name.npos) throw misplaced(fmt::format("{}/{}: an image in no class's folder", tree.root(), name));
+  const std::string_view folder = name.substr(0, slash);
+  const auto at = std::ranges::lower_bound(classes, folder);
+  if (at == classes.end() || *at != folder)
+    throw misplaced(fmt::format("{}/{}: no class of the training data has this name", tree.root(), folder));
+  return static_cast<int32_t>(at - classes.begin());
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classes)
+    : tree_(folder.tree), classes_(std::move(classes)) {
+  const bool own_classes = classes_.empty();
+  if (own_classes) classes_ = tree_->folders();
+  if (classes_.empty()) throw misplaced(folder.path + ": there are no folders in it");
+  std::vector<bool> occurs(classes_.size(), false);
+  for (int64_t i = 0; i < tree_->size(); ++i) {
+    labels_.push_back(label_of(tree_->name(i), *tree_, classes_));
+    occurs[static_cast<size_t>(labels_.back())] = true;
+  }
+  const auto empty = std::ranges::find(occurs, false);
+  if (own_classes && empty != occurs.end()) {
+    throw misplaced(fmt::format("{}/{}: no JPEG or PNG file in the folder of this class", folder.path,
+                                classes_[static_cast<size_t>(empty - occurs.begin())]));
+  }
+}
+
+std::span<const std::byte> ImageFolder::read(int64_t index, std::vector<std::byte>& scratch) const {
+  const std::string path = tree_->path(index);
+  const UniqueFd file = open_input(path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_error(path, errno);
+  const uint64_t size = static_cast<uint64_t>(status.st_size);
+  if (size != bytes(index))
+    throw Error::make(Fault::corrupt, "{} bytes, were {} when the data were opened", size, bytes(index));
+  if (size > most_photo_bytes) throw Error::make(Fault::corrupt, "a file of {} bytes: more than 256 MiB", size);
+  scratch.resize(size);
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = ::pread(file.get(), scratch.data() + done, size - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error("cannot be read", errno);
+    if (got == 0) throw Error(Fault::corrupt, "was cut short while it was being read");
+    done += static_cast<size_t>(got);
+  }
+  return scratch;
+}
+
+DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,
+                            std::optional<int64_t> classes) {
+  auto train = std::make_unique<ImageFolder>(files[0]);
+  const std::vector<std::string> names = train->classes();
+  const int64_t count = classes.value_or(static_cast<int64_t>(names.size()));
+  require_labels(*train, count);
+  DataPair pair;
+  pair.train = std::make_unique<PhotoDataset>(std::move(train), count, section);
+  if (files.size() > 1)
+    pair.test = std::make_unique<PhotoDataset>(std::make_unique<ImageFolder>(files[1], names), count, section);
+  return pair;
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,183 @@
+#include "core/data/scanned_photos.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/data/image_folder.h"
+#include "core/data/webdataset.h"
+
+namespace estrain::data {
+namespace {
+
+constexpr size_t kFilesNamed = 10;
+constexpr const char* kReplace = "replace the file or take it away";
+
+// Where the end of an image's file must be: what is cut short lacks it. JPEG files may have bytes behind it.
+bool has_end(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("\x89PNG"))
+    return text.find("IEND", text.size() - std::min<size_t>(text.size(), 64)) != text.npos;
+  return text.rfind("\xff\xd9") != text.npos;
+}
+
+struct Damage {
+  int64_t index;
+  std::string words;
+};
+
+// Looks at every image of a set.
+class PhotoSetScan {
+ public:
+  PhotoSetScan(const PhotoDataset& set, bool is_training)
+      : set_(set), draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
+    uint64_t total = 0;
+    for (int64_t i = 0; i < set.size(); ++i) total += set.source().bytes(i);
+    decodes_ = total <= most_bytes_decoded;
+  }
+
+  std::vector<Damage> run() {
+    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { look_at_all(); });
+    look_at_all();
+    for (std::thread& other : others) other.join();
+    std::ranges::sort(damages_, {}, &Damage::index);
+    return std::move(damages_);
+  }
+  bool decodes() const { return decodes_; }
+
+ private:
+  void look_at_all() {
+    std::vector<std::byte> scratch;
+    image::Image photo;
+    for (int64_t i; (i = next_.fetch_add(1)) < set_.size();) {
+      try {
+        look_at(set_.source().read(i, scratch), photo);
+      } catch (const Error& error) {
+        std::lock_guard lock(mutex_);
+        damages_.push_back({i, error.message()});
+      }
+    }
+  }
+
+  void look_at(std::span<const std::byte> file, image::Image& photo) const {
+    set_.require_fit(image::read_header(file), draw_);
+    if (decodes_) return image::decode(file, photo);
+    if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is not there");
+  }
+
+  const PhotoDataset& set_;
+  SampleDraw draw_;
+  bool decodes_ = false;
+  std::atomic<int64_t> next_ = 0;
+  std::mutex mutex_;
+  std::vector<Damage> damages_;
+};
+
+void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const PhotoSource& source,
+            const std::string& name, std::vector<Finding>& findings) {
+  if (damages.empty()) {
+    findings.push_back(Finding::fine(
+        "images",
+        fmt::format("{} set: {}", name,
+                    scan.decodes() ? "all images can be decoded" : "headers and ends of all images are whole")));
+    return;
+  }
+  for (size_t i = 0; i < std::min(damages.size(), kFilesNamed); ++i) {
+    const auto& [index, words] = damages[i];
+    findings.push_back(Finding::user_error(
+        "images", fmt::format("{}: sample {} of the {} set: {}", source.name(index), index, name, words), kReplace));
+  }
+  if (damages.size() > kFilesNamed) {
+    findings.push_back(Finding::user_error(
+        "images", fmt::format("{} more images of the {} set are damaged", damages.size() - kFilesNamed, name),
+        "mend these and check again"));
+  }
+}
+
+// A set that could be opened.
+struct OpenedPhotos {
+  std::unique_ptr<PhotoSource> source;
+  std::string what;  // "1000 images in 10 classes"
+};
+
+class PhotosScan {
+ public:
+  PhotosScan(const spec::DataSection& section, std::vector<Finding>& findings)
+      : section_(section), findings_(findings) {}
+
+  std::vector<ScannedSet> run() {
+    std::vector<ScannedSet> sets;
+    for (const FileName& name : file_names(section_)) sets.push_back(scan_set(name, sets.empty()));
+    return sets;
+  }
+
+ private:
+  ScannedSet scan_set(const FileName& name, bool is_training) {
+    ScannedSet set{is_training ? "training" : "test", std::nullopt, {{name.path + ": labels", {}, {}}}};
+    try {
+      const DataFile file = std::move(open_files({name}).front());
+      OpenedPhotos opened = open(file, is_training);
+      findings_.push_back(Finding::fine("data", fmt::format("{}: {}", name.path, opened.what)));
+      note_others(*file.tree);
+      LabelledFile& labelled = set.files.front();
+      labelled.images = opened.source->size();
+      labelled.labels.emplace();
+      for (int64_t i = 0; i < opened.source->size(); ++i) labelled.labels->push_back(opened.source->label(i));
+      look_at_images(std::move(opened.source), set.name);
+    } catch (const Error& error) {
+      findings_.push_back(unreadable(error));
+    }
+    return set;
+  }
+
+  OpenedPhotos open(const DataFile& file, bool is_training) {
+    if (section_.format == spec::DataFormat::webdataset) {
+      auto set = std::make_unique<WebDataset>(file);
+      const std::string what = fmt::format("{} images in {} shards", set->size(), file.tree->size());
+      return {std::move(set), what};
+    }
+    auto folder = std::make_unique<ImageFolder>(file, is_training ? std::vector<std::string>() : classes_);
+    classes_ = folder->classes();
+    const std::string what = fmt::format("{} images in {} classes", folder->size(), classes_.size());
+    return {std::move(folder), what};
+  }
+
+  void note_others(const FileTree& tree) {
+    if (tree.others() == 0) return;
+    findings_.push_back(Finding::warn(
+        "data",
+        fmt::format("{}: {} files are passed over for their names, the first is {}", tree.root(), tree.others(),
+                    tree.first_other()),
+        section_.format == spec::DataFormat::images ? "images end in .jpg, .jpeg or .png" : "shards end in .tar"));
+  }
+
+  void look_at_images(std::unique_ptr<PhotoSource> source, const std::string& name) {
+    std::optional<PhotoDataset> set;
+    try {
+      set.emplace(std::move(source), most_classes, section_);
+    } catch (const Error& error) {
+      return findings_.push_back(Finding::user_error("transforms", error.message(), error.advice()));
+    }
+    PhotoSetScan scan(*set, name == "training");
+    const std::vector<Damage> damages = scan.run();
+    report(scan, damages, set->source(), name, findings_);
+  }
+
+  const spec::DataSection& section_;
+  std::vector<Finding>& findings_;
+  std::vector<std::string> classes_;
+};
+
+}  // namespace
+
+std::vector<ScannedSet> scan_photos(const spec::DataSection& section, std::vector<Finding>& findings) {
+  return PhotosScan(section, findings).run();
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,72 @@
+#pragma once
+// Tokens as a language model's data, cut into samples.
+//
+// With T tokens of context, sample i reads tokens [i*T, i*T + T) and is to predict [i*T + 1, i*T + T + 1): samples do
+// not overlap, and n tokens make (n - 1) / T of them, rounded down.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/data/data_files.h"
+#include "core/data/dataset.h"
+#include "core/data/token_array.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::data {
+
+// Of larger token files, tokens out of range are found when they are read: the error names the sample.
+constexpr int64_t most_tokens_checked = int64_t{1} << 29;
+
+// Tokens [begin, end) of an array.
+struct TokenPart {
+  int64_t begin, end;
+};
+
+// Training and test part of one file, of which `holdout` is kept for evaluation: the last floor(holdout * tokens).
+struct TokenSplit {
+  TokenPart train;
+  std::optional<TokenPart> test;
+};
+TokenSplit split_tokens(int64_t tokens, double holdout);
+
+class TokenWindows : public Dataset {
+ public:
+  struct Options {
+    int64_t context = 0;
+    int64_t classes = 0;          // of the model
+    const char* unit = "tokens";  // what tokens are called in messages
+    bool is_checked = false;      // every token is known to be in range
+  };
+  // Throws Fault::spec where the part does not make one sample.
+  TokenWindows(TokenArray tokens, TokenPart part, const std::string& path, const Options& options);
+
+  int64_t size() const override { return size_; }
+  SampleShape shape() const override { return SampleShape::tokens(options_.context); }
+  int64_t classes() const override { return options_.classes; }
+  // Throws Fault::corrupt naming file, sample and token, where one is out of range.
+  void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
+
+ private:
+  TokenArray tokens_;
+  int64_t begin_, size_;
+  std::string path_;
+  Options options_;
+};
+
+// Fault::corrupt naming the token at `index`. `classes`: of the model.
+Error token_out_of_range(const TokenArray& tokens, int64_t index, int64_t classes, const std::string& path);
+
+// The first of `files` for training; the second one for the test set where there is one, else the held out part.
+// Throws Fault::spec where model.classes is not given or nothing makes a sample; Fault::corrupt as TokenArray::of, and
+// where a token of a file of up to most_tokens_checked is out of range.
+struct TokenOptions {
+  double holdout = 0;
+  int64_t context = 0;
+  spec::TokenType type = spec::TokenType::u16;
+  std::optional<int64_t> classes;  // of the model
+};
+DataPair open_tokens(const std::vector<DataFile>& files, const TokenOptions& options);
+
+}  // namespace estrain::data

@@ -1,0 +1,59 @@
+#pragma once
+// Who gets which devices: policies as pure code. A policy sees jobs, devices and the clock, and says what every job
+// should hold from now on and why. It does not know whether the jobs are real. It may remember what it saw at earlier
+// rounds (the order of its queues), never anything else: the same views in the same order give the same decisions.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/pool/job.h"
+
+namespace estrain::pool {
+
+struct View {
+  const Cluster& cluster;
+  const std::vector<const Job*>& jobs;  // submitted and not done, by Job::order
+  double now = 0;                       // s
+  double round = 60;                    // s until the next decision at the latest
+  double charge = 30;                   // s that a job loses when its devices change
+};
+
+struct Decision {
+  std::vector<Placement> placements;      // one for each job of the view
+  std::vector<std::string_view> reasons;  // the same; of constants
+
+  explicit Decision(size_t jobs) : placements(jobs), reasons(jobs) {}
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual Decision decide(const View& view) = 0;
+  // Decides whenever a job is submitted or done rather than at rounds, where the world lets it.
+  virtual bool at_events() const { return false; }
+};
+
+// Where speeds come from, and whether the pool may change batches, while a policy is at work.
+enum class Knowledge {
+  given_batch,   // speeds are known; batches stay as the owner asked
+  free_batch,    // speeds at every batch are known; each job runs at its best
+  learnt_batch,  // speeds at every batch are learnt from the job as it runs (Pollux, section 4.1)
+};
+
+struct PolicyChoice {
+  std::string text;  // as typed
+  Knowledge knowledge = Knowledge::given_batch;
+  std::unique_ptr<Policy> policy;
+};
+
+// Parses NAME or NAME:KEY=VALUE:…, for instance "tiresias:limit=57600". Throws Fault::usage naming what is known and
+// what may have been meant. Random choices follow `seed`.
+PolicyChoice make_policy(std::string_view text, uint64_t seed);
+
+// One line for each policy: its name, its source, its options and their defaults.
+std::string describe_policies();
+
+}  // namespace estrain::pool

@@ -1,0 +1,99 @@
+#include "core/report/html.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace estrain::report {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+struct Character {
+  uint32_t code = 0xFFFD;
+  size_t bytes = 1;
+};
+
+// Bytes of a character by its first one; 0: no character begins so.
+size_t length_by_first(uint8_t first) {
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first < 0xE0) return 2;
+  if (first >= 0xE0 && first < 0xF0) return 3;
+  return first >= 0xF0 && first < 0xF5 ? 4 : 0;
+}
+
+// The character that `text` begins with; one byte that stands for U+FFFD where none does.
+Character first_character(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const size_t bytes = length_by_first(byte(0));
+  if (bytes == 0 || bytes > text.size()) return {};
+  if (bytes == 1) return {byte(0), 1};
+  uint32_t code = byte(0) & (0xFFu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (code < least[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
+  return {code, bytes};
+}
+
+bool is_shown(uint32_t code) {
+  if (code == '\n' || code == '\t') return true;
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool direction = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return !control && !direction && code != 0xFFFE && code != 0xFFFF;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    if (!is_shown(next.code))
+      out += kReplacement;
+    else if (next.code == '&')
+      out += "&amp;";
+    else if (next.code == '<')
+      out += "&lt;";
+    else if (next.code == '>')
+      out += "&gt;";
+    else if (next.code == '"')
+      out += "&quot;";
+    else if (next.code == '\'')
+      out += "&#39;";
+    else if (next.code == 0xFFFD)
+      out += kReplacement;
+    else
+      out += text.substr(0, next.bytes);
+    text.remove_prefix(next.bytes);
+  }
+  return out;
+}
+
+std::string short_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "infinity" : "-infinity";
+  return fmt::format("{:.4g}", value);
+}
+
+std::string label_at(double place, std::string_view text) {
+  const char* style = place > 0.93 ? " class=\"far\"" : place < 0.03 ? " class=\"near\"" : "";
+  return fmt::format("<span{} style=\"left:{:.2f}%\">{}</span>", style, 100 * place, escaped(text));
+}
+
+std::string duration(double seconds) {
+  if (!(seconds >= 0)) return "-";
+  if (seconds < 0.9995) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 59.95) return fmt::format("{:.3g} s", seconds);
+  if (seconds > 1e15) return "-";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+  return fmt::format("{} d {:02} h", whole / 86400, whole % 86400 / 3600);
+}
+
+}  // namespace estrain::report

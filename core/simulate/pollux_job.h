@@ -1,0 +1,81 @@
+#pragma once
+// A job in Pollux's world, as the reference simulator lets it run: the charge first; then progress at the speed of the
+// epoch's gain, epoch by epoch, each ending at a whole second after it began.
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/pool/speed_model.h"
+#include "core/simulate/pollux_application.h"
+#include "core/simulate/world.h"
+
+namespace estrain::simulate {
+
+// How long epochs last on each shape; shared by all jobs of one application, batch and way of choosing it.
+class EpochTable {
+ public:
+  // batch 0: the best batch of each epoch.
+  EpochTable(const PolluxApplication& app, double batch) : app_(app), batch_(batch) {}
+
+  // Seconds from the beginning of `epoch` to the end of the job; infinite where the shape was not measured.
+  double seconds_from(int64_t hosts, int64_t devices, int64_t epoch);
+  // Progress in a second; 0 where it was not measured.
+  double speed(const PolluxApplication::Counts& counts, int64_t epoch, BatchSplit& split) const;
+
+ private:
+  const PolluxApplication& app_;
+  double batch_;
+  std::unordered_map<int64_t, std::vector<double>> seconds_;  // by shape; [epoch]
+};
+
+// What has been learnt of a job until now: the model of its speed, and the noise of its gradients when last seen.
+struct Learnt {
+  pool::SpeedModel speeds;
+  PolluxApplication::Noise noise{};
+
+  // What follows from these two, by hosts and devices; forgotten when they change.
+  struct Foretold {
+    double speed;
+    BatchSplit split;
+  };
+  std::map<std::pair<int64_t, int64_t>, Foretold> foretold;
+};
+
+class PolluxJob : public SimulatedJob {
+ public:
+  PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table, bool learns);
+
+  void run(double from, double seconds) override;
+  void place(const pool::Placement& placement) override;
+
+  const PolluxApplication& app() const { return app_; }
+  double batch() const { return batch_; }
+  int64_t epoch() const { return epoch_; }
+  double progress() const { return progress_; }
+  EpochTable& table() const { return *table_; }
+  const Learnt* learnt() const { return learnt_.get(); }
+  // The best progress in a second that the model foretells, and how to spread the batch for it; known speeds where
+  // nothing is learnt.
+  double foretold(int64_t hosts, int64_t devices, BatchSplit& split) const;
+
+ private:
+  double speed();
+  void choose_batch();
+
+  const PolluxApplication& app_;
+  double batch_;
+  double charge_;
+  std::shared_ptr<EpochTable> table_;
+  std::unique_ptr<Learnt> learnt_;  // where speeds are not known
+  std::unique_ptr<pool::Outlook> outlook_;
+  BatchSplit split_;  // in use, where speeds are learnt
+  PolluxApplication::Counts counts_;
+  int64_t epoch_ = 0;
+  double progress_ = 0;
+  double countdown_ = 0;
+};
+
+}  // namespace estrain::simulate

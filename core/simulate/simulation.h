@@ -1,0 +1,51 @@
+#pragma once
+// One policy on one workload, from the first submission to the last completion.
+//
+// Rounds: every job runs for a round on what it has; then the policy sees the jobs that have been submitted and are not
+// done, and what it decides holds from then on. Where no job is there, the clock goes to the round of the next one.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/simulate/world.h"
+
+namespace estrain::simulate {
+
+struct JobResult {
+  std::string name;
+  double submitted = 0, started = 0, finished = 0;
+  int64_t starts = 0;
+  std::optional<double> deadline;
+  double jct() const { return finished - submitted; }
+};
+
+// A stretch of time in which a job held the same number of devices; for time lines.
+struct Stretch {
+  size_t job;
+  double from, to;
+  int64_t devices;
+};
+
+struct Result {
+  std::string policy, workload;
+  uint64_t seed = 0;
+  double charge = 0;
+  double begin = 0, end = 0;
+  int64_t devices = 0;
+  double device_seconds = 0;
+  int64_t rounds = 0;
+  std::vector<JobResult> jobs;
+  std::vector<Stretch> stretches;  // empty unless asked for
+};
+
+struct Limits {
+  bool keep_stretches = false;
+  int64_t idle_rounds = 100'000;  // with jobs waiting and none running: the policy is stuck
+};
+
+// Throws Fault::infeasible where the policy leaves jobs waiting for ever, Fault::bug where it gives out more than there
+// is.
+Result simulate(Workload workload, const pool::PolicyChoice& choice, uint64_t seed, const Limits& limits);
+
+}  // namespace estrain::simulate

@@ -1,0 +1,67 @@
+#pragma once
+// What a policy is tried on: jobs with the truth about them, on a cluster, in virtual time.
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/pool/policy.h"
+
+namespace estrain::simulate {
+
+struct Charge {
+  enum class Kind { published, measured, seconds } kind = Kind::published;
+  double seconds = 0;  // of Kind::seconds, and of Kind::measured once it is known
+};
+
+// One job in the world. `facts` is what policies see; the world keeps it true.
+class SimulatedJob {
+ public:
+  virtual ~SimulatedJob() = default;
+
+  // Lives with the placement it has for `seconds` from `from`; sets `finished` where it ends in between.
+  virtual void run(double from, double seconds) = 0;
+  // Gets another placement, maybe none, from now on.
+  virtual void place(const pool::Placement& placement) = 0;
+  // With the placement it has, from now; infinite while it has none.
+  virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
+
+  pool::Job facts;
+  std::optional<double> finished;
+};
+
+// A set of jobs and the cluster they run on.
+struct Workload {
+  std::string name;  // "1.0/3"
+  const pool::Cluster* cluster = nullptr;
+  std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their place in the trace
+  double begin = 0;                                 // when the clock starts
+  double round = 60;
+  double charge = 0;          // s, as printed with the results
+  double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
+  bool at_events = false;     // policies may decide between rounds
+  bool whole_rounds = false;  // the makespan ends with the last round, not in it
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual std::vector<std::string> workloads() const = 0;
+  // Made anew for each simulation.
+  virtual Workload make(const std::string& workload, pool::Knowledge knowledge, const Charge& charge,
+                        uint64_t seed) const = 0;
+};
+
+struct WorldFiles {
+  std::string folder;   // with the tables of the world; empty: jobs of known duration
+  std::string trace;    // the jobs
+  std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
+};
+
+// The world whose tables lie in the folder, told by their names, with the jobs of the trace. Throws Fault::spec or
+// Fault::infeasible for a trace that is wrong, Fault::usage for a cluster that is missing or out of place, Fault::io
+// for missing files.
+std::unique_ptr<World> open_world(const WorldFiles& files);
+
+}  // namespace estrain::simulate

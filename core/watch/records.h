@@ -1,0 +1,34 @@
+#pragma once
+// What the files of a run that is at work have to tell while it is watched. Each call reads what was added since.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/report/series.h"
+#include "core/report/timeline.h"
+
+namespace estrain::watch {
+
+class Records {
+ public:
+  explicit Records(std::string run) : run_(std::move(run)) {}
+
+  // Reads on. A run that was resumed may have shorter files than before: they are read anew. Of a long file only the
+  // end is read. What is damaged is passed over. Throws Fault::io.
+  void follow();
+
+  const report::Series& losses() const { return losses_; }
+  const std::vector<report::Mark>& events() const { return events_; }  // the last few, oldest first
+
+ private:
+  void follow_metrics();
+  void follow_events();
+
+  std::string run_;
+  report::Series losses_;
+  std::vector<report::Mark> events_;
+  uint64_t read_ = 0;  // of metrics.jsonl
+};
+
+}  // namespace estrain::watch

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, cut, scaled,
+mirrored, normalised. The images are made here: JPEG of every sampling, progressive and grey, with four inks; PNG of every
+kind; sizes from one pixel to 900.
+
+usage: photo_bits.py PHOTO_DUMP            (in a venv with torch, torchvision, numpy)
+       photo_bits.py PHOTO_DUMP --time     images a second of a core, by turns: estrain, and torchvision over Pillow
+
+PHOTO_DUMP is the program built from scripts/peers/photo_dump.cpp. Exit code 1 where a bit differs.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import torch
+import torchvision.datasets as datasets
+import torchvision.transforms as T
+import torchvision.transforms.functional as F
+from PIL import Image
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+def picture(random, height, width):
+    """Smooth shapes and some noise."""
+    y, x = numpy.mgrid[0:height, 0:width].astype(numpy.float64)
+    planes = []
+    for _ in range(3):
+        a, b, c = random.uniform(0.005, 0.2, 3)
+        planes.append(127 + 80 * numpy.sin(a * x + b * y) + 40 * numpy.cos(c * x) + random.normal(0, 8, (height, width)))
+    return Image.fromarray(numpy.stack(planes, -1).clip(0, 255).astype(numpy.uint8))
+
+
+def write_images(folder, random, count):
+    for i in range(count):
+        height, width = (int(n) for n in random.integers(1 if i % 7 == 0 else 20, 60 if i % 5 == 0 else 900, 2))
+        image = picture(random, height, width)
+        where = folder / f"class{i % 3}"
+        where.mkdir(parents=True, exist_ok=True)
+        kind = i % 12
+        if kind < 4:
+            image.save(where / f"{i:04}.jpg", quality=int(random.integers(30, 98)), subsampling=kind % 3)
+        elif kind == 4:
+            image.save(where / f"{i:04}.jpeg", quality=80, progressive=True)
+        elif kind == 5:
+            image.convert("L").save(where / f"{i:04}.JPG", quality=70)
+        elif kind == 6:
+            image.convert("CMYK").save(where / f"{i:04}.jpg", quality=90)
+        elif kind == 7:
+            image.save(where / f"{i:04}.png")
+        elif kind == 8:
+            image.convert("P").save(where / f"{i:04}.png")
+        elif kind == 9:
+            image.convert("L").save(where / f"{i:04}.png")
+        elif kind == 10:
+            image.convert("RGBA").save(where / f"{i:04}.png")
+        else:
+            image.convert("1").save(where / f"{i:04}.png")
+
+
+def read_dump(path):
+    with open(path, "rb") as file:
+        while line := file.readline():
+            head = json.loads(line)
+            data = file.read(4 * math.prod(head["shape"]))
+            yield head, torch.from_numpy(numpy.frombuffer(data, numpy.float32).copy()).reshape(head["shape"])
+
+
+def run_dump(program, keys, work):
+    (work / "keys.json").write_text(json.dumps(keys))
+    subprocess.run([program, work / "keys.json", work / "out"], check=True)
+    return read_dump(work / "out")
+
+
+def expected(image, keys, head):
+    if keys["epoch"] >= 0 and "scale" in keys:
+        shown = F.resized_crop(image, *head["cut"], keys["crop"])
+    else:
+        shown = T.CenterCrop(keys["crop"])(T.Resize(keys["resize"][0] if len(keys["resize"]) == 1 else keys["resize"])(image))
+    if head["mirrored"]:
+        shown = F.hflip(shown)
+    return T.Normalize(MEAN, STD)(T.ToTensor()(shown))
+
+
+def compare(program, name, keys, work, plain):
+    wrong = total = 0
+    for index, (head, pixels) in enumerate(run_dump(program, keys, work)):
+        path, label = plain.samples[index]
+        if path != head["name"] or label != head["label"]:
+            raise SystemExit(f"{name}: sample {index} is {head['name']} of class {head['label']}, "
+                             f"ImageFolder says {path} of class {label}")
+        reference = expected(plain.loader(path), keys, head)
+        total += 1
+        if not torch.equal(pixels, reference):
+            wrong += 1
+            different = (pixels != reference).float().mean().item()
+            print(f"  {path}: {different:.4%} of the numbers differ, by up to {(pixels - reference).abs().max():.4g}")
+    print(f"{name}: {total - wrong} of {total} images equal torchvision's")
+    return wrong
+
+
+def check_cuts(program, folder, work):
+    """The cuts themselves against RandomResizedCrop's distribution: their mean area and ratio over many epochs."""
+    areas, ratios = [], []
+    keys = {"format": "images", "path": str(folder), "crop": [8, 8], "scale": [0.08, 1.0], "seed": 3, "epoch": 0}
+    for epoch in range(40):
+        keys["epoch"] = epoch
+        for head, _ in run_dump(program, keys, work):
+            areas.append(head["cut"][2] * head["cut"][3] / 640_000)
+            ratios.append(math.log(head["cut"][3] / head["cut"][2]))
+    torch.manual_seed(0)
+    image = Image.new("RGB", (800, 800))
+    own = [T.RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3)) for _ in range(len(areas))]
+    own_areas = [h * w / 640_000 for _, _, h, w in own]
+    own_ratios = [math.log(w / h) for _, _, h, w in own]
+    for what, ours, theirs in (("area", areas, own_areas), ("log ratio", ratios, own_ratios)):
+        error = math.sqrt((statistics.variance(ours) + statistics.variance(theirs)) / len(ours))
+        apart = abs(statistics.mean(ours) - statistics.mean(theirs)) / error
+        print(f"{len(ours)} cuts: {what} {statistics.mean(ours):.4f}, torchvision's {statistics.mean(theirs):.4f} "
+              f"({apart:.1f} standard errors)")
+        if apart > 4:
+            return 1
+    return 0
+
+
+def measure(program, folder, work, rounds):
+    """One thread each, by turns; what counts is the time that it had of a core."""
+    torch.set_num_threads(1)
+    keys = {"format": "images", "path": str(folder), "crop": [224, 224], "scale": [0.08, 1.0], "flip": True,
+            "mean": MEAN, "std": STD, "seed": 1, "epoch": 0}
+    (work / "keys.json").write_text(json.dumps(keys))
+    transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)])
+    theirs = datasets.ImageFolder(folder, transform)
+    ours = subprocess.Popen([program, work / "keys.json", "--time", str(rounds)], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+    ratios = []
+    for turn in range(rounds):
+        own = float(ours.stdout.readline())
+        start = time.thread_time()
+        for index in range(len(theirs)):
+            theirs[index]
+        other = len(theirs) / (time.thread_time() - start)
+        start = time.thread_time()
+        for path, _ in theirs.samples:
+            theirs.loader(path)
+        decoded = len(theirs) / (time.thread_time() - start)
+        ratios.append(own / other)
+        print(f"estrain {own:.0f} images/s, torchvision over Pillow {other:.0f} ({own / other:.2f} times), "
+              f"Pillow's decoding alone {decoded:.0f}")
+        if turn + 1 < rounds:
+            ours.stdin.write("\n")
+            ours.stdin.flush()
+    print(f"median: {statistics.median(ratios):.2f} times torchvision over Pillow")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--time", action="store_true")
+    parser.add_argument("--images", type=int, default=120)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    random = numpy.random.default_rng(5)
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        folder = work / "images"
+        if options.time:
+            for i in range(options.images):
+                where = folder / f"class{i % 2}"
+                where.mkdir(parents=True, exist_ok=True)
+                picture(random, 375, 500).save(where / f"{i:04}.jpg", quality=92)
+            return measure(options.program, folder, work, options.rounds)
+        write_images(folder, random, options.images)
+        plain = datasets.ImageFolder(folder)
+        common = {"format": "images", "path": str(folder), "mean": MEAN, "std": STD, "seed": 11, "epoch": -1}
+        cases = {
+            "evaluation, shorter side 96, crop 80 x 88": dict(resize=[96], crop=[80, 88]),
+            "evaluation, enlarged": dict(resize=[1000], crop=[900, 1000]),
+            "resized to 50 x 70": dict(resize=[50, 70], crop=[50, 70]),
+            "training, RandomResizedCrop and mirror": dict(crop=[64, 72], scale=[0.08, 1.0], flip=True, epoch=0),
+            "training, another epoch, small parts": dict(crop=[224, 224], scale=[0.01, 0.3], flip=True, epoch=7),
+        }
+        wrong = sum(compare(options.program, name, {**common, **keys}, work, plain) for name, keys in cases.items())
+        square = work / "square"
+        (square / "one").mkdir(parents=True)
+        for i in range(50):
+            Image.new("L", (800, 800)).save(square / "one" / f"{i}.png")
+        wrong += check_cuts(options.program, square, work)
+        print(f"{len(cases)} cases of {options.images} images: {'as torchvision' if not wrong else f'{wrong} differ'}")
+        return 1 if wrong else 0
+
+
+sys.exit(main())

@@ -1,0 +1,243 @@
+// Jobs on token files, folders of images and tar shards: the same bits wherever they run and wherever they stopped in
+// an epoch, and clear words where a file is damaged.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+
+#include "core/base/files.h"
+#include "job.h"
+#include "run_files.h"
+#include "tests/written_images.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const std::string& path, const std::string& content) {
+  fs::create_directories(fs::path(path).parent_path());
+  write_file_atomically(path, content);
+}
+
+// 40 training images in two classes and 6 for evaluation, of different sizes.
+std::string image_of(unsigned seed) {
+  const int height = 20 + static_cast<int>(seed % 7), width = 22 + static_cast<int>(seed % 5);
+  const Picture picture = some_picture(height, width, 3, seed);
+  return seed % 3 == 0 ? png_bytes(picture) : jpeg_bytes(picture);
+}
+
+std::string ending_of(unsigned seed) { return seed % 3 == 0 ? ".png" : ".jpg"; }
+
+// ESTs of 10 samples each: 4 steps an epoch, the last one short.
+std::string photo_job(const std::string& format, const std::string& path, const std::string& test_path) {
+  return R"([job]
+name = "photos"
+seed = 21
+ests = 4
+[model]
+name = "lenet"
+classes = 2
+[data]
+format = ")" +
+         format + "\"\npath = \"" + path + "\"\ntest_path = \"" + test_path + R"("
+batch = 3
+resize = [20]
+crop = [16, 16]
+scale = [0.3, 1.0]
+flip = true
+mean = [0.5, 0.4, 0.3]
+std = [0.2, 0.3, 0.4]
+readers = 2
+[optimizer]
+name = "sgd"
+lr = 0.05
+momentum = 0.9
+[train]
+steps = 10
+eval_every = 4
+)";
+}
+
+struct Format {
+  std::string name;
+  std::function<std::string(const ScratchFolder&)> write;  // the data; returns the spec
+  std::string damaged;                                     // a file, below the folder
+  std::string named;                                       // how errors name it
+};
+
+std::string write_images(const ScratchFolder& folder) {
+  for (unsigned i = 0; i < 46; ++i) {
+    const std::string place = i < 40 ? "/train/" : "/val/";
+    write_file(folder.path() + place + (i % 2 == 0 ? "cat/" : "dog/") + std::to_string(100 + i) + ending_of(i),
+               image_of(i));
+  }
+  return photo_job("images", folder / "train", folder / "val");
+}
+
+std::string shard_of(unsigned first, unsigned count) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (unsigned i = first; i < first + count; ++i) {
+    files.emplace_back("s" + std::to_string(i) + ending_of(i), image_of(i));
+    files.emplace_back("s" + std::to_string(i) + ".cls", std::to_string(i % 2));
+  }
+  return tar_bytes(files);
+}
+
+std::string write_shards(const ScratchFolder& folder) {
+  for (unsigned i = 0; i < 4; ++i) write_file(folder / ("train/" + std::to_string(i) + ".tar"), shard_of(10 * i, 10));
+  write_file(folder / "val.tar", shard_of(40, 6));
+  return photo_job("webdataset", folder / "train", folder / "val.tar");
+}
+
+std::string write_tokens(const ScratchFolder& folder) {
+  std::string tokens;
+  for (unsigned i = 0; i < 8 * 41 + 1; ++i) {
+    const unsigned token = i * i % 300;
+    tokens += static_cast<char>(token);
+    tokens += static_cast<char>(token >> 8);
+  }
+  write_file(folder / "train.bin", tokens);
+  write_file(folder / "val.bin", tokens.substr(0, 400));
+  return R"([job]
+name = "tokens"
+seed = 22
+ests = 4
+[model]
+name = "gpt"
+layers = 1
+heads = 2
+width = 16
+context = 8
+classes = 300
+[data]
+format = "tokens"
+path = ")" +
+         (folder / "train.bin") + "\"\ntest_path = \"" + (folder / "val.bin") + R"("
+batch = 3
+[optimizer]
+name = "adamw"
+lr = 0.003
+[train]
+steps = 10
+eval_every = 4
+clip_grad_norm = 1.0
+)";
+}
+
+std::vector<Format> formats() {
+  return {{"images", write_images, "train/dog/109.png", "train/dog/109.png: sample 24: "},
+          {"webdataset", write_shards, "train/2.tar", ""},
+          {"tokens", write_tokens, "train.bin", ""}};
+}
+
+TEST_CASE("each format: check passes, and a run that is killed and resumed elsewhere in mid-epoch leaves no trace") {
+  for (const Format& format : formats()) {
+    CAPTURE(format.name);
+    const ScratchFolder folder;
+    const std::string spec = folder.write("job.toml", format.write(folder));
+    const Ended checked = estrain({"check", spec});
+    INFO(checked.shown());
+    REQUIRE(checked.code == 0);
+
+    const std::string run = folder / "killed";
+    {
+      Job job(spec, run, {"--devices", "3", "--set", "train.steps=1000000", "--set", "train.eval_every=never"});
+      job.reach(6);  // steps 5 to 8 are the second epoch
+      job.launcher().signal(SIGKILL);
+      (void)job.launcher().wait();
+    }
+    wait_until("everybody has left", [&] { return !anyone_left(run); });
+    const int64_t reached = checkpoint_steps(run).back();
+    const std::string through = std::to_string(std::max<int64_t>(reached + 3, 10));
+    const Words until = {"--set", "train.steps=" + through, "--set", "train.eval_every=4"};
+    const Ended resumed = estrain(with({"train", "--resume", "--run", run, "--devices", "2"}, until));
+    INFO(resumed.shown());
+    REQUIRE(resumed.code == 0);
+
+    const std::string same = train_on(folder, spec, "1", until);
+    CHECK(read_file(run + "/fingerprints") == read_file(same + "/fingerprints"));
+    CHECK(checkpoint_difference(latest_checkpoint(run), latest_checkpoint(same)) == "");
+  }
+}
+
+TEST_CASE("a damaged image: check names it, the job ends with its name, and goes on when it is mended") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", write_images(folder));
+  const std::string path = folder / "train/dog/109.png", run = folder / "run";
+  const std::string good = read_file(path);
+  write_file(path, good.substr(0, good.size() / 2));
+  const Ended checked = estrain({"check", spec});
+  INFO(checked.shown());
+  CHECK(checked.code == 2);
+  CHECK(checked.says("train/dog/109.png: sample 24 of the training set: truncated PNG"));
+
+  const Ended ended = estrain({"train", spec, "--run", run, "--devices", "2"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("train/dog/109.png: sample 24: truncated PNG"));
+  CHECK(ended.says("estrain check"));
+  CHECK_FALSE(checkpoint_steps(run).empty());
+  for (const Json& fault : events(run, "fault")) CHECK(fault.at("retry") == false);
+
+  write_file(path, good);
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--accept-data"});
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const std::string whole = train_on(folder, spec, "1");
+  CHECK(difference(run, whole).text == "");
+}
+
+TEST_CASE("an image that changed since the run began is refused at a resume") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", write_images(folder)), run = folder / "run";
+  REQUIRE(estrain({"train", spec, "--run", run, "--set", "train.steps=3"}).code == 0);
+  write_file(folder / "train/cat/100.png", image_of(3));
+  const Ended refused = estrain({"train", "--resume", "--run", run, "--set", "train.steps=6"});
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("the data have changed since the run began: " + (folder / "train")));
+}
+
+TEST_CASE("shards and tokens that are damaged end a job before it starts, with code 1 and their names") {
+  const ScratchFolder folder;
+  const std::string shards = folder.write("shards.toml", write_shards(folder));
+  write_file(folder / "train/2.tar", shard_of(20, 10).substr(0, 3000));
+  Ended ended = estrain({"train", shards, "--run", folder / "a"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("train/2.tar: "));
+  CHECK(ended.says("runcated"));
+  const std::string tokens = folder.write("tokens.toml", write_tokens(folder));
+  ended = estrain({"train", tokens, "--run", folder / "b", "--set", "model.classes=200"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("train.bin: token "));
+}
+
+TEST_CASE("init writes a spec for each format that check accepts") {
+  for (const Format& format : formats()) {
+    CAPTURE(format.name);
+    const ScratchFolder folder;
+    (void)format.write(folder);
+    if (format.name == "webdataset")
+      fs::create_directory(folder / "val"), fs::rename(folder / "val.tar", folder / "val/0.tar");
+    const Ended written = estrain({"init", folder.path(), "--output", folder / "job.toml"});
+    INFO(written.shown());
+    REQUIRE(written.code == 0);
+    const std::string text = read_file(folder / "job.toml");
+    CHECK(text.find("format = \"" + format.name + "\"") != text.npos);
+    CHECK(text.find("test_path") != text.npos);
+    const Words smaller = format.name == "tokens" ? Words{"--set", "model.context=8"}
+                                                  : Words{"--set", "data.crop=[32, 32]", "--set", "data.resize=[36]",
+                                                          "--set", "data.batch=2"};
+    const Ended checked = estrain(with({"check", folder / "job.toml"}, smaller));
+    INFO(checked.shown());
+    CHECK(checked.code == 0);
+  }
+}
+
+}  // namespace
+}  // namespace estrain::testing

@@ -1,0 +1,154 @@
+// Optimizers and schedules with a state of their own leave no trace of where a job ran, or of where it was stopped; and
+// weights go out of a run and into another one.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "core/base/files.h"
+#include "core/record/metrics.h"
+#include "cpu_kinds.h"
+#include "job.h"
+#include "job_specs.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+const std::string kRmsprop = "[optimizer]\nname = \"rmsprop\"\nlr = 0.003\nmomentum = 0.9\ncentered = true\n";
+const std::string kAdagrad = "[optimizer]\nname = \"adagrad\"\nlr_decay = 0.01\ninitial_accumulator_value = 0.1\n";
+const std::string kPlateau = "[schedule]\nname = \"plateau\"\npatience = 0\nfactor = 0.5\nthreshold = 0.3\n";
+
+// A small network on vectors, evaluated after every second step.
+std::string job_with(const std::string& tables) {
+  return "[job]\nname = \"small\"\nseed = 3\nests = 4\n[model]\nname = \"mlp\"\nhidden = [24]\ndropout = 0.2\n"
+         "classes = 10\n[data]\nformat = \"synthetic\"\nshape = [24]\nsamples = 96\nbatch = 4\n"
+         "[train]\nsteps = 24\neval_every = 2\n" +
+         tables;
+}
+
+std::string resumed_at(const ScratchFolder& folder, const std::string& spec, const std::string& steps) {
+  const std::string run = train_on(folder, spec, "1", {"--set", "train.steps=" + steps});
+  const Ended ended =
+      estrain({"train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3", "--set", "train.steps=24"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
+
+std::set<double> rates_of(const std::string& run) {
+  std::set<double> rates;
+  for (const auto& step : record::read_metrics(run + "/metrics.jsonl").steps) rates.insert(step.lr);
+  return rates;
+}
+
+// Placements, and a stop in the middle, before and after a step that is evaluated.
+void check_no_trace_of(const std::string& tables, const ScratchFolder& folder) {
+  const std::string spec = folder.write("job.toml", job_with(tables));
+  const std::string alone = train_on(folder, spec, "1");
+  REQUIRE(metric_steps(alone) == first_steps(24));
+  CHECK(difference(alone, train_on(folder, spec, "3")).text == "");
+  CHECK(difference(alone, resumed_at(folder, spec, "10")).text == "");
+  // The first half is evaluated after its last step, which is none of those that the whole run evaluates.
+  const std::string odd = resumed_at(folder, spec, "9");
+  CHECK(checkpoint_difference(latest_checkpoint(alone), latest_checkpoint(odd)) == "");
+  CHECK(rates_of(odd) == rates_of(alone));
+}
+
+TEST_CASE("RMSprop with a rate that falls when evaluations get no better: no trace of placements and stops") {
+  const ScratchFolder folder;
+  check_no_trace_of(kRmsprop + kPlateau, folder);
+  const std::string run = train_on(folder, folder.write("again.toml", job_with(kRmsprop + kPlateau)), "2");
+  CHECK(rates_of(run).size() > 2);  // it fell, and more than once
+}
+
+TEST_CASE("Adagrad over one cycle: no trace of placements and stops") {
+  const ScratchFolder folder;
+  check_no_trace_of(kAdagrad + "[schedule]\nname = \"onecycle\"\nunit = \"step\"\nperiod = 24\n", folder);
+}
+
+TEST_CASE("RMSprop at D2: no trace of the kind") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", job_with(kRmsprop + kPlateau));
+  const Words d2 = {"--set", "job.determinism=D2"};
+  const std::string one = train_on(folder, spec, kinds()[0], d2);
+  CHECK(difference(one, train_on(folder, spec, kinds().back(), d2)).text == "");
+  CHECK(difference(one, train_on(folder, spec, all_kinds(), d2)).text == "");
+}
+
+TEST_CASE("a live resize and a killed launcher leave no trace in a rate that goes by evaluations") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", job_with(kRmsprop + kPlateau));
+  const Words longer = {"--set", "train.steps=6000", "--set", "checkpoint.every=50"};
+  Job job(spec, folder / "moved", with({"--devices", "2"}, longer));
+  job.reach(60);
+  REQUIRE(job.resize("3").code == 0);
+  job.reach(job.step() + 60);
+  job.launcher().kill();
+  wait_until("the run's end", [&] { return !anyone_left(job.run()); });
+  const int64_t last = 100 * (metric_steps(job.run()).back() / 100 + 1);
+  const Words to_there = {"--set", "train.steps=" + std::to_string(last)};
+  const Ended ended = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "1"}, to_there));
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(difference(train_on(folder, spec, "1", with(longer, to_there)), job.run()).text == "");
+}
+
+TEST_CASE("a cycle that ends before the job, and a rate by evaluations that nobody makes, are refused at once") {
+  const ScratchFolder folder;
+  const std::string cycle = "[schedule]\nname = \"onecycle\"\nunit = \"step\"\nperiod = 23\n";
+  const Ended ended = estrain({"train", folder.write("job.toml", job_with(cycle)), "--run", folder / "run"});
+  INFO(ended.shown());
+  CHECK(ended.code == 2);
+  CHECK(ended.says("schedule.period: the cycle ends after 23 steps, the job after 24"));
+  CHECK(ended.says("set schedule.period to 24"));
+  const std::string spec = folder.write("plateau.toml", job_with(kPlateau));
+  CHECK(estrain({"train", spec, "--run", folder / "run2", "--set", "train.eval_every=never"}).code == 2);
+}
+
+TEST_CASE("exported weights start another run with the bits of the checkpoint, in both formats") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("book.txt", some_text(1600));
+  const std::string spec = folder.write("job.toml", gpt_job(text));  // its output shares the embedding
+  const std::string run = train_on(folder, spec, "2");
+  const auto started_from = [&](const std::string& file) {
+    return train_on(folder, spec, "1", {"--set", "model.init=" + file, "--set", "train.steps=2"});
+  };
+  const std::string expected = started_from(latest_checkpoint(run));
+  for (const std::string format : {"safetensors", "hdf5"}) {
+    CAPTURE(format);
+    const std::string out = folder / ("weights." + format);
+    const Ended ended = estrain({"export", run, out, "--format", format});
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+    CHECK(difference(expected, started_from(out)).text == "");
+    const std::string before = read_file(out);
+    const Ended again = estrain({"export", run, out, "--format", format});
+    CHECK(again.code == 2);
+    CHECK(again.says("is there already"));
+    CHECK(estrain({"export", run, out, "--format", format, "--force"}).code == 0);
+    CHECK(read_file(out) == before);
+  }
+}
+
+TEST_CASE("an export says what it cannot do, and leaves nothing") {
+  const ScratchFolder folder;
+  const std::string run = train_on(folder, folder.write("job.toml", job_with("")), "1");
+  const std::string out = folder / "weights";
+  const auto refused = [&](const Words& arguments, const std::string& words) {
+    const Ended ended = estrain(with({"export"}, arguments));
+    INFO(ended.shown());
+    CHECK(ended.code != 0);
+    CHECK(ended.says(words));
+    CHECK_FALSE(std::filesystem::exists(out));
+  };
+  refused({run, out, "--step", "7"}, "has no checkpoint of step 7");
+  refused({folder.path(), out}, "no checkpoint that could be used");
+  refused({folder / "nothing", out}, "nothing");
+  refused({run + "/metrics.jsonl", out}, "metrics.jsonl");
+  refused({run, out, "--format", "onnx"}, "onnx");
+}
+
+}  // namespace
+}  // namespace estrain::testing

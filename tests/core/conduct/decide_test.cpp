@@ -1,0 +1,359 @@
+#include "core/conduct/decide.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/core/conduct/job_at_work.h"
+
+namespace estrain::conduct {
+namespace {
+
+TEST_CASE("a lost worker is replaced, and the others keep their shares") {
+  JobAtWork job;
+  job.lose(1);
+  CHECK(job.state.phase == Phase::recovering);
+  CHECK(job.find<AbortStage>() != nullptr);
+  const auto* start = job.find<StartWorkers>();
+  REQUIRE(start != nullptr);
+  REQUIRE(start->workers.size() == 1);
+  CHECK(start->workers[0].id == WorkerId(2));
+
+  job.leave({0});
+  CHECK(job.actions.empty());  // the new one is not ready
+  job(WorkerReady{WorkerId(2)});
+  const auto* close = job.find<CloseStage>();
+  REQUIRE(close != nullptr);
+  CHECK(close->repair);
+  CHECK(close->hold);
+
+  job(StageClosed{.held = false});  // the scribe still reads an earlier state
+  CHECK(job.actions.empty());
+  job(Tick{});
+  CHECK(job.find<CloseStage>() != nullptr);
+  job(StageClosed{.held = true});
+  CHECK(job.find<OpenStage>() != nullptr);
+  CHECK(job.find<HandOver>() == nullptr);  // the devices are the same
+  CHECK(job.state.phase == Phase::training);
+  REQUIRE(job.state.workers.size() == 2);
+  CHECK(job.state.workers[1].id == WorkerId(2));
+  CHECK(job.state.workers[1].ests == EstRange{VirtualRank(2), VirtualRank(4)});
+
+  job.now.trained = Step(8);
+  job(Tick{});
+  REQUIRE(job.find<ReportRecovery>() != nullptr);
+  CHECK(job.find<ReportRecovery>()->loss.worker == WorkerId(1));
+}
+
+TEST_CASE("a fault more than may be survived at one step ends the run, and says which it was") {
+  JobAtWork job(1);
+  job.lose(1);
+  CHECK(job.state.phase == Phase::recovering);
+  job.lose(2);  // its replacement
+  CHECK(job.state.phase == Phase::over);
+  REQUIRE(job.state.failure);
+  CHECK(job.state.failure->message() == "fault 2 at step 7: it ended");
+  CHECK(job.state.failed == WorkerId(2));
+}
+
+TEST_CASE("what cannot be helped by trying again ends the run at once") {
+  JobAtWork job;
+  job.lose(1, Verdict{});
+  CHECK(job.state.phase == Phase::over);
+  REQUIRE(job.state.failure);
+  CHECK(job.state.failure->message() == "it ended");
+}
+
+TEST_CASE("workers lost from one stage count as one fault") {
+  JobAtWork job(1);
+  job.lose(1);
+  job.lose(0);
+  CHECK(job.state.phase == Phase::recovering);
+  CHECK(job.state.faults_at_step == 1);
+}
+
+TEST_CASE("a suspect device is given up") {
+  JobAtWork job;
+  job.state.held = {"cpu", "cpu:avx2"};
+  job.state.workers[1].device.kind = "cpu:avx2";
+  Verdict broken = may_be_retried();
+  broken.other_device = true;
+  job.lose(1, broken);
+  CHECK(job.state.held == std::vector<std::string>{"cpu"});
+  CHECK(job.find<StartWorkers>() == nullptr);
+  job.leave({0});
+  job(StageClosed{.held = true});
+  REQUIRE(job.state.workers.size() == 1);
+  CHECK(job.state.workers[0].ests.size() == 4);
+}
+
+TEST_CASE("a worker that the kernel holds is kept until it is gone") {
+  JobAtWork job;
+  job.lose(1, may_be_retried(), true);
+  CHECK(is_leaving(job.state, WorkerId(1)));
+  job(WorkerEnded{WorkerId(1)});
+  CHECK(find_member(job.state, WorkerId(1)) == nullptr);
+}
+
+TEST_CASE("a resize warms up, pauses, changes the workers and hands over") {
+  JobAtWork job;
+  job.ask({"cpu:avx2"});
+  CHECK(job.state.phase == Phase::warming);
+  REQUIRE(job.find<StartWorkers>() != nullptr);
+  CHECK(job.find<PauseStage>() == nullptr);
+  job(WorkerReady{WorkerId(2)});
+  CHECK(job.find<PauseStage>() != nullptr);
+  job.leave({0, 1});
+  const auto* close = job.find<CloseStage>();
+  REQUIRE(close != nullptr);
+  CHECK_FALSE(close->repair);
+  job(StageClosed{.held = true});
+  CHECK(job.find<OpenStage>() != nullptr);
+  CHECK(job.find<SaveState>() != nullptr);
+  CHECK(job.count<TellLeave>() == 2);
+  CHECK(std::holds_alternative<HandOver>(job.actions.back().deed));
+
+  job.state = after_handover(job.state);
+  CHECK(job.state.leaving.size() == 2);
+  job(Tick{});
+  CHECK(job.find<ReportResize>() == nullptr);
+  job.now.stage_started = 1;
+  job(Tick{});
+  REQUIRE(job.find<ReportResize>() != nullptr);
+  CHECK(job.find<ReportResize>()->resize.client == 1);
+}
+
+TEST_CASE("a resize whose worker is lost is refused, and the job goes on as it was") {
+  JobAtWork job;
+  job.ask({"cpu", "cpu", "cpu", "cpu"});
+  job.lose(2);
+  CHECK(job.state.phase == Phase::training);
+  CHECK_FALSE(job.state.pending);
+  CHECK(job.count<KillWorker>() == 1);  // the other new one
+  REQUIRE(job.find<Refuse>() != nullptr);
+  CHECK(job.find<Refuse>()->client == 1);
+  CHECK(job.state.faults_at_step == 0);
+}
+
+TEST_CASE("a second resize is refused while one is under way") {
+  JobAtWork job;
+  job.ask({"cpu:avx2"});
+  job.ask({"cpu"}, 2);
+  REQUIRE(job.actions.size() == 1);
+  REQUIRE(job.find<Refuse>() != nullptr);
+  CHECK(job.find<Refuse>()->client == 2);
+}
+
+TEST_CASE("a full disk gives a resize up while it is only wished for") {
+  JobAtWork job;
+  job.ask({"cpu:avx2"});
+  job(NotWritten{"no room"});
+  CHECK(job.state.phase == Phase::training);
+  CHECK(job.find<Refuse>() != nullptr);
+}
+
+TEST_CASE("a full disk does not give up who stands in for a lost worker") {
+  JobAtWork job;
+  job.ask({"cpu:avx2"});
+  job(WorkerReady{WorkerId(2)});
+  job.lose(1);
+  job(NotWritten{"no room"});
+  CHECK(job.find<Refuse>() == nullptr);
+  job.leave({0});
+  REQUIRE(job.find<CloseStage>() != nullptr);
+  job(StageClosed{.held = true});
+  CHECK(job.state.phase == Phase::training);
+}
+
+TEST_CASE("workers that have left for a resize that is given up are told to go on") {
+  JobAtWork job;
+  job.ask({"cpu"});
+  job.leave({0, 1});
+  job(StageClosed{.held = false});
+  job(NotWritten{"no room"});
+  CHECK(job.find<OpenStage>() != nullptr);
+  CHECK(job.state.phase == Phase::training);
+  CHECK_FALSE(job.state.workers[0].left);
+}
+
+TEST_CASE("a stop waits for the step under way, until the grace is over or somebody insists") {
+  JobAtWork job;
+  job(StopAsked{.why = "SIGTERM", .insists = true});
+  CHECK(job.find<PauseStage>() != nullptr);
+  CHECK(job.state.phase == Phase::pausing);
+  SUBCASE("the workers leave") {
+    job.leave({0, 1});
+    CHECK(job.state.phase == Phase::over);
+    CHECK_FALSE(job.state.stop_at_once);
+  }
+  SUBCASE("the grace is over") {
+    job.later(9.9);
+    job(Tick{});
+    CHECK(job.state.phase == Phase::pausing);
+    job.later(0.2);
+    job(Tick{});
+    CHECK(job.state.stop_at_once);
+  }
+  SUBCASE("somebody asks again") {
+    job(StopAsked{.why = "asked to", .client = 3});
+    CHECK(job.state.phase == Phase::pausing);
+  }
+  SUBCASE("somebody insists") {
+    job(StopAsked{.why = "SIGTERM", .insists = true});
+    CHECK(job.state.stop_at_once);
+  }
+}
+
+ReclaimAsked reclaim(const std::vector<std::string>& wanted, double within, int64_t arrived_ns) {
+  PendingChange shrunk;
+  shrunk.devices = {{"cpu", {}}};
+  return {9, {{"do", "reclaim"}, {"within", within}}, wanted, within, arrived_ns, shrunk};
+}
+
+TEST_CASE("devices on which nobody works are given back at once") {
+  JobAtWork job;
+  job.state.held = {"cpu", "cpu", "cpu:avx2"};
+  job(reclaim({"cpu:avx2"}, 5, job.now.ns));
+  CHECK(job.find<Answer>() != nullptr);
+  CHECK(job.state.held == std::vector<std::string>{"cpu", "cpu"});
+}
+
+TEST_CASE("a reclaim gives up the step at half its time, and kills who is left at four fifths") {
+  JobAtWork job;
+  job(reclaim({"cpu"}, 10, job.now.ns));
+  CHECK(job.find<PauseStage>() != nullptr);
+  job.later(4.9);
+  job(Tick{});
+  CHECK(job.find<AbortStage>() == nullptr);
+  job.later(0.2);
+  job(Tick{});
+  CHECK(job.find<AbortStage>() != nullptr);
+  job.leave({0});
+  job.later(2.8);
+  job(Tick{});
+  CHECK(job.find<KillWorker>() == nullptr);
+  job.later(0.2);
+  job(Tick{});
+  REQUIRE(job.find<KillWorker>() != nullptr);
+  CHECK(job.find<KillWorker>()->worker == WorkerId(1));
+  CHECK(job.find<CloseStage>() != nullptr);
+}
+
+TEST_CASE("a reclaim of all devices stops the job") {
+  JobAtWork job;
+  job(reclaim({"cpu", "cpu"}, 5, job.now.ns));
+  CHECK(job.state.ending == Ending::stopped);
+  CHECK(job.state.stop_clients == std::vector<ClientId>{9});
+  CHECK(job.state.grace_seconds == 2.5);
+}
+
+TEST_CASE("what cannot be reclaimed is refused") {
+  JobAtWork job;
+  job(reclaim({"cpu:sse"}, 5, job.now.ns));
+  REQUIRE(job.find<Refuse>() != nullptr);
+  CHECK(job.find<Refuse>()->error.message() == "the job does not hold cpu:sse; it holds cpu,cpu");
+}
+
+TEST_CASE("an offer waits until the job has settled") {
+  JobAtWork job;
+  job.ask({"cpu:avx2"});
+  job(OfferAsked{4, {{"do", "offer"}}});
+  CHECK(job.actions.empty());
+  job.lose(2);
+  job(Tick{});
+  REQUIRE(job.find<TakeUp>() != nullptr);
+  CHECK(job.find<TakeUp>()->waiting.client == 4);
+  CHECK(job.state.waiting.empty());
+}
+
+TEST_CASE("where all wait for each other, the step is begun again; the second time somebody is to blame") {
+  JobAtWork job;
+  job(AllWait{3});
+  CHECK(job.find<AbortStage>() != nullptr);
+  job.leave({0, 1});
+  job(StageClosed{.held = true});
+  CHECK(job.state.phase == Phase::training);
+  job(AllWait{3});
+  REQUIRE(job.find<EndHungWorker>() != nullptr);
+  CHECK(job.find<EndHungWorker>()->worker == WorkerId(0));
+}
+
+TEST_CASE("a job on its way to an end saves, dismisses and closes") {
+  JobAtWork job;
+  for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
+  CHECK(job.state.phase == Phase::over);
+  job(EndBegan{});
+  job(Tick{});
+  REQUIRE(job.find<SaveLastState>() != nullptr);
+  CHECK(job.find<SaveLastState>()->step == Step(7));
+  job(SaveBegun{});
+  job(Tick{});
+  CHECK(job.actions.empty());
+  job(Saved{Step(7)});
+  CHECK(job.find<DismissAll>() != nullptr);
+  CHECK(job.find<FinishFiles>() != nullptr);
+  job(ScribeDone{});
+  CHECK(job.state.closing == Closing::closed);
+}
+
+TEST_CASE("a scribe that is lost while it finishes the files is told again when it is back") {
+  JobAtWork job;
+  for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
+  job(EndBegan{});
+  job(Saved{Step(7)});
+  REQUIRE(job.find<FinishFiles>() != nullptr);
+  job(ScribeLost{may_be_retried(), false, "SIGKILL (signal 9)", "its log"});
+  CHECK(job.find<StartScribe>() != nullptr);
+  job(CannotStartScribe{may_be_retried(), Error(Fault::io, "none")});
+  CHECK_FALSE(job.state.scribe.here);
+  job.later(1.1);
+  job(Tick{});
+  CHECK(job.find<StartScribe>() != nullptr);
+  job(Tick{});
+  CHECK(job.find<FinishFiles>() != nullptr);
+}
+
+TEST_CASE("a scribe that ends again and again is given up") {
+  JobAtWork job(0);
+  for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
+  job(EndBegan{});
+  job(Tick{});
+  const ScribeLost lost{may_be_retried(), false, "SIGKILL (signal 9)", "its log"};
+  job(lost);
+  CHECK(job.find<StartScribe>() != nullptr);  // brought back once, to save
+  job(lost);
+  CHECK(job.find<StartScribe>() == nullptr);
+  CHECK(job.state.closing == Closing::closed);
+  REQUIRE(job.state.failure);
+  CHECK(job.state.failure->message() == "the scribe, which writes the run's files, ended with SIGKILL (signal 9)");
+}
+
+TEST_CASE("before the first stage a lost worker's place waits, and the first one may have to build the state") {
+  JobAtWork job;
+  job.state.phase = Phase::starting;
+  for (Member& member : job.state.workers) member.ready = false;
+  job.now.attached = false;
+  job(WorkerReady{WorkerId(1)});
+  job.lose(0);
+  CHECK(job.state.workers[0].id == kNobody);
+  job(Tick{});
+  REQUIRE(job.find<StartWorkers>() != nullptr);
+  CHECK(job.find<StartWorkers>()->workers[0].first);
+  job(WorkerReady{WorkerId(2)});
+  CHECK(job.find<BeginTraining>() != nullptr);
+  CHECK(job.find<OpenStage>() != nullptr);
+}
+
+TEST_CASE("an event about somebody who is gone says nothing") {
+  JobAtWork job;
+  const WorkerId gone(77);
+  for (const Event& event : {Event(WorkerReady{gone}), Event(WorkerLeft{gone, true}), Event(WorkerEnded{gone}),
+                             Event(WorkerHangs{gone, "hangs"})}) {
+    job(event);
+    CHECK(job.actions.empty());
+  }
+  job.lose(77);
+  CHECK(job.actions.empty());
+  CHECK(job.state.phase == Phase::training);
+}
+
+}  // namespace
+}  // namespace estrain::conduct

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <torch/torch.h>
+
+namespace estrain::model {
+
+// Of two fp32 tensors.
+inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.sizes() == b.sizes() && a.contiguous().view(torch::kInt).equal(b.contiguous().view(torch::kInt));
+}
+
+}  // namespace estrain::model

@@ -1,0 +1,155 @@
+// What disturbs a job: faults, and people with requests.
+
+#include <algorithm>
+
+#include "tests/virtual_time/world.h"
+
+namespace estrain::virtual_time {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
+
+}  // namespace
+
+void World::strike() {
+  ++outcome_.coverage.faults[static_cast<size_t>(job_.phase)];
+  disturbed_until_ = std::max(disturbed_until_, now_);
+  std::vector<WorkerId> alive;
+  for (const auto& [id, process] : processes_) {
+    if (process.alive) alive.push_back(id);
+  }
+  const auto victim = [&] { return alive[static_cast<size_t>(random_.between(0, std::ssize(alive) - 1))]; };
+  const int64_t kind = random_.between(1, 100);
+  if (kind <= 60 && !alive.empty()) {
+    die(victim());
+    if (random_.chance(20)) die(victim());
+  } else if (kind <= 72 && !alive.empty()) {
+    const WorkerId id = victim();
+    processes_.at(id).hung = true;
+    later(random_.between(1000, 3000) * kMs, What::hang_noticed, id.value);
+  } else if (kind <= 77) {
+    stage_.stalled = true;
+    later(2000 * kMs, What::stall_noticed, stage_.number);
+  } else if (kind <= 87 && scribe_.alive) {
+    scribe_.alive = false;
+    later(random_.between(0, 50) * kMs, What::scribe_end_noticed, scribe_.number);
+  } else if (kind <= 93) {
+    disk_full_ = true;
+    later(random_.between(10, 3000) * kMs, What::disk_has_room);
+    if (attached_) decide(conduct::NotWritten{"no space left on device"});
+  } else if (kind <= 99) {
+    starts_fail_until_ = now_ + random_.between(10, 3000) * kMs;
+    if (!alive.empty()) die(victim());
+  } else if (job_.phase != conduct::Phase::over) {
+    scribe_says_no_ = true;
+    decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+  }
+}
+
+conduct::ClientId World::new_client() {
+  const auto id = static_cast<conduct::ClientId>(clients_.size()) + 1;
+  clients_[id] = Client{.gone = random_.chance(10)};
+  return id;
+}
+
+void World::answer(conduct::ClientId client) {
+  const auto at = clients_.find(client);
+  if (at == clients_.end()) return break_law(Law::each_request_answered, fmt::format("client {} never asked", client));
+  if (++at->second.answers > 1)
+    break_law(Law::each_request_answered, fmt::format("client {} is answered again", client));
+}
+
+std::vector<conduct::Device> World::some_devices(int64_t most) {
+  std::vector<conduct::Device> devices;
+  const int64_t count = random_.between(1, std::min<int64_t>(most, job_.ests));
+  for (int64_t i = 0; i < count; ++i) devices.push_back({kKinds[random_.between(0, 2)], {}});
+  return devices;
+}
+
+void World::request() {
+  disturbed_until_ = std::max(disturbed_until_, now_);
+  if (job_.phase == conduct::Phase::over) return;  // the launcher listens no more
+  ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
+  const int64_t kind = random_.between(1, 100);
+  if (kind <= 40) return ask_change();
+  if (kind <= 52) return ask_shares();
+  if (kind <= 65) {
+    const Json request = {{"do", "offer"}, {"devices", conduct::kinds_of(some_devices(2))}};
+    return decide(conduct::OfferAsked{new_client(), request});
+  }
+  if (kind <= 88) {
+    std::vector<std::string> wanted = job_.held;
+    while (wanted.size() > 1 && random_.chance(70))
+      wanted.erase(wanted.begin() + random_.between(0, std::ssize(wanted) - 1));
+    if (random_.chance(10)) wanted.push_back("cpu:sse");
+    const double within = static_cast<double>(random_.between(50, 5000)) / 1000;
+    return ask_reclaim(new_client(), {{"do", "reclaim"}, {"within", within}, {"devices", wanted}}, now_);
+  }
+  const bool signal = random_.chance(50);
+  decide(conduct::StopAsked{
+      .why = "asked to", .client = signal ? std::nullopt : std::optional(new_client()), .insists = signal});
+}
+
+void World::ask_change() {
+  const conduct::ClientId client = new_client();
+  if (why_not_now(job_, moment())) return answer(client);  // the launcher refuses it
+  conduct::PendingChange change;
+  change.client = client;
+  change.devices = some_devices(4);
+  change.held = kinds_of(change.devices);
+  change.why = "asked to";
+  decide(conduct::ChangeAsked{std::move(change), {}});
+}
+
+// The planner moves ESTs between the workers that are there.
+void World::ask_shares() {
+  if (!is_settled(job_)) return;
+  conduct::PendingChange change;
+  int64_t left = job_.ests;
+  for (size_t i = 0; i < job_.workers.size(); ++i) {
+    const auto others = static_cast<int64_t>(job_.workers.size() - i - 1);
+    const int64_t share = others == 0 ? left : random_.between(1, left - others);
+    left -= share;
+    change.devices.push_back({job_.workers[i].device.kind, share});
+    change.workers.push_back(job_.workers[i].id);
+  }
+  change.held = job_.held;
+  change.why = "faster";
+  change.keeps_devices = true;
+  decide(conduct::ChangeAsked{std::move(change), {}});
+}
+
+void World::ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns) {
+  conduct::ReclaimAsked asked{client, request, request.at("devices"), request.at("within"), arrived_ns, {}};
+  const auto rest = conduct::without(job_.held, asked.wanted);
+  if (attached_ && rest && !rest->empty()) {
+    const std::vector<std::string> staying = conduct::common(kinds_of(devices_in_force(job_)), *rest);
+    for (const std::string& kind : staying.empty() ? *rest : staying) {
+      if (std::ssize(asked.shrunk.devices) < job_.ests) asked.shrunk.devices.push_back({kind, {}});
+    }
+    asked.shrunk.why = "devices were reclaimed";
+  }
+  decide(std::move(asked));
+}
+
+void World::take_up(const conduct::WaitingRequest& waiting) {
+  if (waiting.request.at("do") == "offer") return decide(conduct::OfferAsked{waiting.client, waiting.request});
+  ask_reclaim(waiting.client, waiting.request, waiting.arrived_ns);
+}
+
+void World::weigh(conduct::ClientId client, const Json& request) {
+  if (random_.chance(40)) return answer(client);  // declined
+  const std::vector<std::string> offered = request.at("devices");
+  conduct::PendingChange change;
+  change.client = client;
+  change.held = job_.held;
+  change.held.insert(change.held.end(), offered.begin(), offered.end());
+  for (const std::string& kind : change.held) {
+    if (std::ssize(change.devices) < job_.ests) change.devices.push_back({kind, {}});
+  }
+  change.why = "an offer";
+  decide(conduct::ChangeAsked{std::move(change), {}});
+}
+
+}  // namespace estrain::virtual_time

@@ -1,0 +1,156 @@
+#include "tests/virtual_time/mistakes.h"
+
+#include <algorithm>
+
+namespace estrain::virtual_time {
+namespace {
+
+using conduct::Action;
+using conduct::Event;
+using conduct::Moment;
+using conduct::State;
+using Actions = std::vector<Action>;
+
+template <typename Deed>
+bool is(const Action& action) {
+  return std::holds_alternative<Deed>(action.deed);
+}
+
+// The first word that a worker has left counts as the last.
+Actions finishes_early(State& state, const Event& event, const Moment& now) {
+  Event heard = event;
+  if (auto* left = std::get_if<conduct::WorkerLeft>(&heard)) left->finished = true;
+  return decide(state, heard, now);
+}
+
+// Whoever recovers does not wait for those who have yet to leave.
+Actions believes_all_left(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (state.phase == conduct::Phase::recovering) {
+    for (conduct::Member& member : state.workers) member.left = true;
+  }
+  return actions;
+}
+
+Actions forgets_to_mend(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  for (Action& action : actions) {
+    if (auto* close = std::get_if<conduct::CloseStage>(&action.deed)) close->repair = false;
+  }
+  return actions;
+}
+
+Actions leaves_an_est_out(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (std::ranges::any_of(actions, is<conduct::OpenStage>) && state.stage > 0) ++state.workers.back().ests.begin;
+  return actions;
+}
+
+Actions forgets_who_leaves(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (std::ranges::any_of(actions, is<conduct::OpenStage>)) {
+    state.leaving.clear();
+    std::erase_if(actions, is<conduct::TellLeave>);
+  }
+  return actions;
+}
+
+Actions calls_the_dead(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (const auto* lost = std::get_if<conduct::WorkerLost>(&event); lost != nullptr && !lost->lingers)
+    actions.push_back({conduct::TellLeave{lost->worker}, "a mistake"});
+  return actions;
+}
+
+Actions swallows_refusals(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  const bool ends = std::holds_alternative<conduct::EndBegan>(event);
+  if (!ends) std::erase_if(actions, is<conduct::Refuse>);
+  return actions;
+}
+
+Actions answers_twice(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  const auto report = std::ranges::find_if(actions, is<conduct::ReportResize>);
+  if (report != actions.end()) actions.push_back(Action(*report));
+  return actions;
+}
+
+Actions drops_who_waits_at_handover(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (std::ranges::any_of(actions, is<conduct::HandOver>)) state.waiting.clear();
+  return actions;
+}
+
+Actions never_tries_again(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  if (state.start_missing_at_ns != 0) state.start_missing_at_ns = INT64_MAX;
+  return actions;
+}
+
+// The scribe reads a state that may be overwritten under its hands.
+Actions saves_without_hold(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  for (Action& action : actions) {
+    if (auto* close = std::get_if<conduct::CloseStage>(&action.deed)) close->hold = false;
+  }
+  return actions;
+}
+
+Actions does_not_count_faults(State& state, const Event& event, const Moment& now) {
+  state.faults_at_step = 0;
+  return decide(state, event, now);
+}
+
+Actions gives_back_early(State& state, const Event& event, const Moment& now) {
+  if (state.resize) state.resize->gives_back = false;
+  const bool gives_back = state.resize && state.resize->answer.has_value();
+  Actions actions = decide(state, event, now);
+  for (Action& action : actions) {
+    if (auto* report = std::get_if<conduct::ReportResize>(&action.deed)) report->resize.gives_back = gives_back;
+  }
+  return actions;
+}
+
+Actions waits_for_ever_to_stop(State& state, const Event& event, const Moment& now) {
+  Actions actions = decide(state, event, now);
+  state.stop_deadline_ns = 0;
+  return actions;
+}
+
+// A change that is given up is forgotten, and with it who stands in for a lost worker.
+Actions gives_up_a_recovery(State& state, const Event& event, const Moment& now) {
+  if (std::holds_alternative<conduct::NotWritten>(event) && state.phase == conduct::Phase::recovering &&
+      state.pending && state.pending->added.empty()) {
+    Actions actions;
+    if (state.pending->client)
+      actions.push_back({conduct::Refuse{*state.pending->client, Error(Fault::io, "no room")}, "a mistake"});
+    state.pending.reset();
+    return actions;
+  }
+  return decide(state, event, now);
+}
+
+constexpr Mistake kMistakes[] = {
+    {"finishes early", Law::each_step_once, finishes_early},
+    {"believes that all have left", Law::stage_apart, believes_all_left},
+    {"forgets to mend an aborted stage", Law::stage_apart, forgets_to_mend},
+    {"leaves an EST out", Law::shares_complete, leaves_an_est_out},
+    {"forgets who is leaving", Law::nobody_forgotten, forgets_who_leaves},
+    {"calls the dead", Law::nobody_gone_called, calls_the_dead},
+    {"swallows refusals", Law::each_request_answered, swallows_refusals},
+    {"answers twice", Law::each_request_answered, answers_twice},
+    {"drops who waits at a handover", Law::each_request_answered, drops_who_waits_at_handover},
+    {"never tries again", Law::each_phase_left, never_tries_again},
+    {"gives a recovery up", Law::each_phase_left, gives_up_a_recovery},
+    {"saves what is not held", Law::state_saved, saves_without_hold},
+    {"does not count faults", Law::faults_counted, does_not_count_faults},
+    {"gives devices back too early", Law::devices_given_back, gives_back_early},
+    {"waits for ever to stop", Law::stopped_in_time, waits_for_ever_to_stop},
+};
+
+}  // namespace
+
+std::span<const Mistake> mistakes() { return kMistakes; }
+
+}  // namespace estrain::virtual_time

@@ -1,0 +1,457 @@
+#include "tests/virtual_time/world.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace estrain::virtual_time {
+namespace {
+
+using conduct::Closing;
+using conduct::Ending;
+using conduct::Phase;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kTick = 100 * kMs;
+constexpr int64_t kLongestTick = 6400 * kMs;
+constexpr int64_t kPatience = 3000 * 1000 * kMs;  // after the last disturbance, for the run to end
+constexpr int64_t kStopSlack = 300 * kMs;
+constexpr int64_t kMostEvents = 200'000;
+
+}  // namespace
+
+// One function for each action, as the launcher's.
+struct World::Hands {
+  World& world;
+
+  void operator()(const conduct::Say&) const {}
+  void operator()(const conduct::Log&) const {}
+  void operator()(const conduct::NoteDecision&) const {}
+  void operator()(const conduct::Answer& answer) const { world.answer(answer.client); }
+  void operator()(const conduct::Refuse& refuse) const { world.answer(refuse.client); }
+
+  void operator()(const conduct::StartWorkers& start) const {
+    for (size_t i = 0; i < start.workers.size(); ++i) {
+      if (start.workers[i].id <= world.newest_)
+        world.break_law(Law::nobody_gone_called, fmt::format("worker {} is started again", start.workers[i].id));
+      if (world.now_ < world.starts_fail_until_) {
+        conduct::CannotStart failed{{}, world.verdict(), Error(Fault::io, "no process can be started")};
+        for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
+        return world.decide(std::move(failed));
+      }
+      world.start_process(start.workers[i].id, start.workers[i].device.kind);
+    }
+  }
+  void operator()(const conduct::EndHungWorker& end) const {
+    if (is_known(end.worker)) world.lose(end.worker);
+  }
+  void operator()(const conduct::KillWorker& kill) const {
+    if (!is_known(kill.worker)) return;
+    if (!kill.waits) return world.die(kill.worker);
+    if (world.reap(kill.worker)) world.decide(conduct::WorkerEnded{kill.worker});
+  }
+  void operator()(const conduct::TellLeave& leave) const {
+    if (!is_known(leave.worker)) return;
+    const Process& process = world.processes_.at(leave.worker);
+    if (process.alive && !process.hung)
+      world.later(world.random_.between(1, 400) * kMs, What::end_noticed, leave.worker.value);
+  }
+  void operator()(const conduct::KillAll&) const { world.processes_.clear(); }
+  void operator()(const conduct::DismissAll&) const { world.processes_.clear(); }
+  bool is_known(WorkerId id) const {
+    if (world.processes_.contains(id)) return true;
+    world.break_law(Law::nobody_gone_called, fmt::format("worker {} is gone", id));
+    return false;
+  }
+
+  void operator()(const conduct::BeginTraining&) const {
+    world.attached_ = true;
+    if (world.trained_ != 0) return;
+    world.held_ = 0;
+    world.start_saving(0);
+  }
+  void operator()(const conduct::PauseStage&) const {
+    world.stage_.pausing = true;
+    if (!world.attached_) world.break_law(Law::stage_apart, "a pause before the first stage");
+  }
+  void operator()(const conduct::AbortStage&) const { world.abort_stage(); }
+  void operator()(const conduct::CloseStage& close) const {
+    conduct::StageClosed closed;
+    if (close.repair) closed.steps_redone = mend();
+    closed.held = !close.hold || world.held_ < 0 || world.held_ == world.trained_;
+    if (close.hold && closed.held) world.held_ = world.trained_;
+    world.decide(closed);
+  }
+  int64_t mend() const {
+    world.mended_ = true;
+    return std::exchange(world.trained_, world.committed_) - world.committed_;
+  }
+  void operator()(const conduct::OpenStage&) const { world.open_stage(); }
+  void operator()(const conduct::SaveState& save) const { save_held(save.step.value); }
+  void save_held(int64_t step) const {
+    if (world.held_ != step)
+      world.break_law(Law::state_saved, fmt::format("step {} is to be saved, {} is held", step, world.held_));
+    world.start_saving(step);
+  }
+  void operator()(const conduct::ReleaseSlots&) const {}
+  void operator()(const conduct::AdoptPlan&) const {}
+  void operator()(const conduct::HandOver&) const {
+    const bool exec_fails = world.random_.chance(5);  // then the launcher goes on as it is
+    if (world.events_.empty() && !exec_fails) world.job_ = after_handover(world.job_);
+  }
+  void operator()(const conduct::RepairState&) const { mend(); }
+
+  void operator()(const conduct::TakeUp& taken) const { world.take_up(taken.waiting); }
+  void operator()(const conduct::WeighOffer& offer) const { world.weigh(offer.client, offer.request); }
+  void operator()(const conduct::ReportResize& report) const {
+    if (report.resize.client) world.answer(*report.resize.client);
+    if (!report.resize.gives_back) return;
+    std::vector<std::string> used;
+    for (const auto& [id, process] : world.processes_) used.push_back(process.kind);
+    const std::vector<std::string> kept = conduct::beyond(used, world.job_.held);
+    if (!kept.empty()) world.break_law(Law::devices_given_back, "a process is still on " + conduct::list_of(kept));
+  }
+  void operator()(const conduct::ReportRecovery&) const {}
+
+  void operator()(const conduct::StartScribe&) const {
+    if (world.scribe_.alive) world.break_law(Law::nobody_gone_called, "a second scribe is started");
+    if (world.now_ < world.starts_fail_until_)
+      return world.decide(conduct::CannotStartScribe{world.verdict(), Error(Fault::io, "no process can be started")});
+    world.scribe_ = FakeScribe{.number = world.scribe_.number + 1};
+    if (world.held_ >= 0) world.start_saving(world.held_);
+  }
+  void operator()(const conduct::SaveLastState& save) const {
+    if (world.scribe_.noticed || !(world.held_ < 0 || world.held_ == save.step.value)) return;
+    world.held_ = save.step.value;
+    save_held(save.step.value);
+    world.decide(conduct::SaveBegun{});
+  }
+  void operator()(const conduct::FinishFiles&) const {
+    if (world.scribe_.noticed) world.break_law(Law::nobody_gone_called, "the scribe is gone");
+    if (world.scribe_.alive) world.later(20 * kMs, What::files_finished, world.scribe_.number);
+  }
+};
+
+World::World(uint64_t seed, Decide decide, std::FILE* trace)
+    : random_(seed), decide_(std::move(decide)), trace_(trace) {
+  set_out();
+}
+
+void World::set_out() {
+  job_.ests = random_.between(1, 8);
+  job_.retries = random_.between(0, 4);
+  job_.grace_seconds = static_cast<double>(random_.between(0, 2000)) / 1000;
+  total_ = random_.between(3, 40);
+  step_ns_ = random_.between(1, 40) * kMs;
+  commits_each_ = random_.chance(20) ? random_.between(2, 5) : 1;
+  const std::vector<conduct::Device> devices = some_devices(4);
+  job_.held = kinds_of(devices);
+  const std::vector<EstRange> ranges = conduct::place_ests(devices, job_.ests);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const WorkerId id(job_.workers_started++);
+    job_.workers.push_back({.id = id, .device = devices[i], .ests = ranges[i]});
+    start_process(id, devices[i].kind);
+  }
+  const int64_t horizon = 300 * kMs + total_ * (step_ns_ + 2 * kMs) + 500 * kMs;
+  const auto disturb = [&](int64_t most, What what) {
+    for (int64_t i = random_.between(0, most); i > 0; --i) {
+      if (random_.chance(50)) {
+        later(random_.between(0, horizon), what);
+      } else {
+        const auto phase = static_cast<Phase>(random_.between(0, static_cast<int64_t>(Phase::over)));
+        ambushes_.push_back({phase, random_.between(0, 30) * kMs, what});
+      }
+    }
+  };
+  disturb(6, What::fault);
+  disturb(5, What::request);
+}
+
+Outcome World::run() {
+  while (job_.closing != Closing::closed && outcome_.violations.empty()) {
+    if (job_.phase == Phase::over && job_.closing == Closing::none) end_run();
+    const int64_t tick_at = now_ + tick_interval();
+    if (!agenda_.empty() && agenda_.top().ns <= tick_at) {
+      const Happening next = agenda_.top();
+      agenda_.pop();
+      now_ = std::max(now_, next.ns);
+      idle_ticks_ = 0;
+      handle(next);
+    } else {
+      now_ = tick_at;
+      ++idle_ticks_;
+    }
+    if (job_.closing != Closing::closed) tick();
+    spring_ambushes();
+    if (now_ - disturbed_until_ > kPatience || outcome_.events > kMostEvents)
+      break_law(Law::each_phase_left, fmt::format("phase {}, closing {}, step {} of {}", static_cast<int>(job_.phase),
+                                                  static_cast<int>(job_.closing), trained_, total_));
+  }
+  if (outcome_.violations.empty()) check_end();
+  return std::move(outcome_);
+}
+
+void World::break_law(Law law, std::string what) {
+  if (trace_ != nullptr) fmt::print(trace_, "law {} is broken: {}\n", static_cast<int>(law), what);
+  outcome_.violations.push_back({law, std::move(what)});
+}
+
+void World::later(int64_t ns, What what, int64_t id, int64_t value, bool finished) {
+  agenda_.push({now_ + ns, order_++, what, id, value, finished});
+}
+
+int64_t World::tick_interval() const {
+  const bool stops = job_.ending == Ending::stopped && job_.phase != Phase::over;
+  if (stops) return kTick;
+  return std::min(kTick << std::min<int64_t>(idle_ticks_, 10), kLongestTick);
+}
+
+// While a run closes, its launcher sees the scribe alone.
+void World::handle(const Happening& happening) {
+  const WorkerId worker(happening.id);
+  switch (happening.what) {
+    case What::saved:
+      return on_saved(happening.id, happening.value);
+    case What::files_finished:
+      if (happening.id == scribe_.number && scribe_.alive) {
+        scribe_.alive = false;
+        scribe_.noticed = true;
+        decide(conduct::ScribeDone{});
+      }
+      return;
+    case What::scribe_end_noticed:
+      return lose_scribe(happening.id);
+    case What::disk_has_room:
+      disk_full_ = false;
+      return;
+    case What::fault:
+      return strike();
+    default:
+      break;
+  }
+  if (job_.closing != Closing::none) return;
+  switch (happening.what) {
+    case What::request:
+      return request();
+    case What::worker_ready:
+      return on_ready(worker);
+    case What::worker_begun:
+      return on_begun(worker, happening.value);
+    case What::worker_out:
+      return on_out(worker, happening.value, happening.finished);
+    case What::word_of_leave:
+      return on_word(worker, happening.finished);
+    case What::step:
+      return on_step(happening.id);
+    case What::end_noticed:
+      return lose(worker);
+    case What::lingerer_ends:
+      if (processes_.contains(worker)) processes_.at(worker).lingers = false;
+      return lose(worker);
+    case What::hang_noticed:
+      return on_hang_noticed(worker);
+    case What::stall_noticed: {
+      const bool stands = stage_.number == happening.id && stage_.open && stage_.stalled && !stage_.aborted;
+      if (stands && !all_left(job_)) decide(conduct::AllWait{2.0});
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void World::tick() {
+  decide(conduct::Tick{});
+  while (is_settled(job_) && !job_.waiting.empty() && outcome_.violations.empty()) decide(conduct::Tick{});
+}
+
+// Answers of actions come before anything else that happens.
+void World::decide(conduct::Event event) {
+  events_.push_back(std::move(event));
+  if (std::exchange(deciding_, true)) return;
+  while (!events_.empty() && outcome_.violations.empty()) {
+    const conduct::Event next = std::move(events_.front());
+    events_.pop_front();
+    ++outcome_.events;
+    ++outcome_.coverage.events[next.index()];
+    const bool is_counted = counts(next);
+    note_hopeless(next);
+    const bool tells = trace_ != nullptr && !std::holds_alternative<conduct::Tick>(next);
+    if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
+    const bool was_asked_to_stop = job_.ending == Ending::stopped;
+    const std::vector<conduct::Action> actions = decisions_on(next);
+    if (!was_asked_to_stop && job_.ending == Ending::stopped)
+      stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
+    if (is_counted) count_fault();
+    if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !scribe_says_no_ &&
+        job_.faults_at_step <= job_.retries)
+      break_law(Law::faults_counted, "the run fails, though it might go on");
+    for (const conduct::Action& action : actions) {
+      if (trace_ != nullptr) fmt::print(trace_, "                  {}: {}\n", name_of(action.deed), action.reason);
+      ++outcome_.coverage.deeds[action.deed.index()];
+      std::visit(Hands{*this}, action.deed);
+    }
+    if (stop_by_ != 0 && now_ > stop_by_ && job_.phase != Phase::over)
+      break_law(Law::stopped_in_time, "the grace is over");
+  }
+  deciding_ = false;
+  check_lists();
+}
+
+std::vector<conduct::Action> World::decisions_on(const conduct::Event& event) {
+  try {
+    return decide_(job_, event, moment());
+  } catch (const std::exception& error) {
+    break_law(Law::always_decided, error.what());
+    return {};
+  }
+}
+
+conduct::Moment World::moment() const {
+  conduct::Moment now;
+  now.ns = now_;
+  now.attached = attached_;
+  now.trained = Step(trained_);
+  now.stopped_ns = stage_.stopped_ns;
+  now.stage_started = stage_.begun;
+  now.stage_started_ns = stage_.begun_ns;
+  now.step_seconds = static_cast<double>(step_ns_) / 1e9;
+  if (disk_full_ && attached_) now.no_room = "no space left on device";
+  return now;
+}
+
+void World::spring_ambushes() {
+  for (size_t i = 0; i < ambushes_.size();) {
+    if (ambushes_[i].phase != job_.phase) {
+      ++i;
+      continue;
+    }
+    later(ambushes_[i].delay_ns, ambushes_[i].what);
+    ambushes_.erase(ambushes_.begin() + static_cast<int64_t>(i));
+  }
+}
+
+// What the launcher does when its loop is over.
+void World::end_run() {
+  stop_by_ = 0;
+  disturbed_until_ = std::max(disturbed_until_, now_);
+  decide(conduct::EndBegan{});
+}
+
+void World::check_lists() {
+  if (job_.closing != Closing::none || job_.phase == Phase::over || !outcome_.violations.empty()) return;
+  const std::vector<const conduct::Member*> members = all_members(job_);
+  for (const conduct::Member* member : members) {
+    if (!processes_.contains(member->id))
+      return break_law(Law::nobody_forgotten, fmt::format("worker {} is in a list and has no process", member->id));
+  }
+  for (const auto& [id, process] : processes_) {
+    const auto times = std::ranges::count(members, id, &conduct::Member::id);
+    if (times != 1) return break_law(Law::nobody_forgotten, fmt::format("worker {} is in {} lists", id, times));
+  }
+}
+
+// Whether it is a fault that counts, as the job stands before it is decided on.
+bool World::counts(const conduct::Event& event) const {
+  if (std::holds_alternative<conduct::ScribeLost>(event)) return true;
+  if (std::holds_alternative<conduct::CannotStartScribe>(event)) return true;
+  if (std::holds_alternative<conduct::CannotStart>(event)) return job_.phase != Phase::warming;
+  const auto* lost = std::get_if<conduct::WorkerLost>(&event);
+  if (lost == nullptr) return false;
+  const bool of_stage = std::ranges::find(job_.workers, lost->worker, &conduct::Member::id) != job_.workers.end();
+  const bool only_wished_for = job_.phase == Phase::warming && !of_stage;
+  const bool lost_with_others = job_.phase == Phase::recovering && of_stage;
+  return !only_wished_for && !lost_with_others;
+}
+
+void World::note_hopeless(const conduct::Event& event) {
+  std::visit(
+      [&](const auto& it) {
+        if constexpr (requires { it.verdict; }) hopeless_ |= !it.verdict.retry;
+      },
+      event);
+}
+
+void World::count_fault() {
+  tally_ = tally_step_ == trained_ ? tally_ + 1 : 1;
+  tally_step_ = trained_;
+  if (tally_ > job_.retries && job_.phase != Phase::over)
+    break_law(Law::faults_counted,
+              fmt::format("{} faults at step {}, {} are survived", tally_, trained_, job_.retries));
+}
+
+void World::check_end() {
+  for (const conduct::ClientId client : job_.stop_clients) answer(client);
+  for (const auto& [id, client] : clients_) {
+    if (client.answers == 0) break_law(Law::each_request_answered, fmt::format("client {} still waits", id));
+  }
+  if (!processes_.empty()) break_law(Law::nobody_forgotten, fmt::format("{} processes are left", processes_.size()));
+  if (job_.failure) return;
+  if (job_.ending == Ending::finished && trained_ != total_)
+    break_law(Law::each_step_once, fmt::format("finished at step {} of {}", trained_, total_));
+  const conduct::Scribe& scribe = job_.scribe;
+  if (attached_ && scribe.last_saved_step != trained_ && scribe.unsaved_step != trained_)
+    break_law(Law::state_saved,
+              fmt::format("the last state is of step {}, saved is {}", trained_, scribe.last_saved_step));
+}
+
+void Coverage::add(const Coverage& other) {
+  const auto add_to = [](auto& sum, const auto& more) {
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  };
+  add_to(events, other.events);
+  add_to(deeds, other.deeds);
+  add_to(faults, other.faults);
+  add_to(requests, other.requests);
+}
+
+std::string event_name(size_t kind) {
+  static constexpr const char* names[] = {
+      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
+      "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
+      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
+      "OfferAsked", "ReclaimAsked", "StopAsked",    "EndBegan"};
+  static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
+  return names[kind];
+}
+
+std::string deed_name(size_t kind) {
+  static constexpr const char* names[] = {
+      "Say",        "Log",        "NoteDecision", "Answer",         "Refuse",        "StartWorkers",  "EndHungWorker",
+      "KillWorker", "TellLeave",  "KillAll",      "DismissAll",     "BeginTraining", "PauseStage",    "AbortStage",
+      "CloseStage", "OpenStage",  "SaveState",    "ReleaseSlots",   "HandOver",      "AdoptPlan",     "RepairState",
+      "TakeUp",     "WeighOffer", "ReportResize", "ReportRecovery", "StartScribe",   "SaveLastState", "FinishFiles"};
+  static_assert(std::size(names) == std::variant_size_v<conduct::Deed>);
+  return names[kind];
+}
+
+std::string phase_name(size_t phase) {
+  static constexpr const char* names[] = {"starting", "training", "warming", "pausing", "recovering", "over"};
+  return names[phase];
+}
+
+std::string name_of(const conduct::Event& event) {
+  std::string name = event_name(event.index());
+  std::visit(
+      [&](const auto& it) {
+        if constexpr (requires { it.worker; }) name += fmt::format(" {}", it.worker);
+        if constexpr (requires { it.finished; }) name += it.finished ? " (finished)" : "";
+        if constexpr (requires { it.verdict; }) name += it.verdict.retry ? "" : " (not to be tried again)";
+      },
+      event);
+  return name;
+}
+
+std::string name_of(const conduct::Deed& deed) {
+  std::string name = deed_name(deed.index());
+  std::visit(
+      [&](const auto& it) {
+        if constexpr (requires { it.line; }) name += " \"" + it.line + "\"";
+        if constexpr (requires { it.worker; }) name += fmt::format(" {}", it.worker);
+        if constexpr (requires { it.client; }) name += fmt::format(" client {}", it.client);
+        if constexpr (requires { it.step; }) name += fmt::format(" step {}", it.step);
+      },
+      deed);
+  return name;
+}
+
+}  // namespace estrain::virtual_time

@@ -1,0 +1,197 @@
+#pragma once
+// A made-up machine in virtual time: processes that start, train, die, hang and leave, a scribe with a disk, clients
+// with requests. It takes the launcher's place: what happens becomes events for decide(), and the actions are carried
+// out here. A schedule is a function of its seed; the laws (laws.h) are checked on the way.
+//
+// Made up, and so not shown by it: how fast anything is, what processes write to shared memory, which diagnosis a fault
+// gets.
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "core/conduct/decide.h"
+#include "tests/virtual_time/laws.h"
+#include "tests/virtual_time/random.h"
+
+namespace estrain::virtual_time {
+
+using conduct::WorkerId;
+using Decide =
+    std::function<std::vector<conduct::Action>(conduct::State&, const conduct::Event&, const conduct::Moment&)>;
+
+struct Violation {
+  Law law;
+  std::string what;
+};
+
+// How often each kind of event was told, each kind of action carried out, and a fault or a request struck in each
+// phase.
+struct Coverage {
+  std::array<int64_t, std::variant_size_v<conduct::Event>> events{};
+  std::array<int64_t, std::variant_size_v<conduct::Deed>> deeds{};
+  std::array<int64_t, 6> faults{}, requests{};  // by phase
+
+  void add(const Coverage& other);
+};
+
+struct Outcome {
+  int64_t events = 0;  // that decide() was told
+  std::vector<Violation> violations;
+  Coverage coverage;
+};
+
+class World {
+ public:
+  // `trace`: where each event and action is told; null: nowhere.
+  World(uint64_t seed, Decide decide, std::FILE* trace = nullptr);
+
+  // Runs the schedule to its end, or to the first violation.
+  Outcome run();
+
+ private:
+  struct Hands;
+
+  enum class What {
+    fault,
+    request,
+    worker_ready,
+    worker_begun,   // its first mini-batch of the stage
+    worker_out,     // of its loop; its word is on the way
+    word_of_leave,  // arrives
+    step,
+    end_noticed,  // of a worker's process
+    lingerer_ends,
+    hang_noticed,
+    stall_noticed,
+    saved,
+    files_finished,
+    scribe_end_noticed,
+    disk_has_room,
+  };
+  struct Happening {
+    int64_t ns = 0, order = 0;
+    What what = What::step;
+    int64_t id = 0;     // of a worker, a scribe, a stage
+    int64_t value = 0;  // a step, a stage
+    bool finished = false;
+    bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
+  };
+  struct Process {
+    std::string kind;
+    bool alive = true, in_loop = false, begun = false, hung = false, lingers = false;
+  };
+  struct Stage {
+    int64_t number = 0;
+    bool open = false, aborted = false, pausing = false, stalled = false;
+    int64_t begun = 0, begun_ns = 0, stopped_ns = 0;
+  };
+  struct FakeScribe {
+    int64_t number = 0;
+    bool alive = true, noticed = false;  // that it is dead
+    int64_t busy_until = 0;
+  };
+  struct Client {
+    bool gone = false;
+    int answers = 0;
+  };
+  // Something that happens a while after a phase was first entered.
+  struct Ambush {
+    conduct::Phase phase;
+    int64_t delay_ns;
+    What what;
+  };
+
+  // world.cpp
+  void set_out();
+  void break_law(Law law, std::string what);
+  void later(int64_t ns, What what, int64_t id = 0, int64_t value = 0, bool finished = false);
+  void handle(const Happening& happening);
+  void tick();
+  void decide(conduct::Event event);
+  std::vector<conduct::Action> decisions_on(const conduct::Event& event);
+  conduct::Moment moment() const;
+  void spring_ambushes();
+  int64_t tick_interval() const;
+  void end_run();
+  void check_lists();
+  void check_end();
+  bool counts(const conduct::Event& event) const;
+  void count_fault();
+  void note_hopeless(const conduct::Event& event);
+
+  // processes.cpp
+  void start_process(WorkerId id, const std::string& kind);
+  void on_ready(WorkerId id);
+  void on_begun(WorkerId id, int64_t stage);
+  void on_out(WorkerId id, int64_t stage, bool finished);
+  void on_word(WorkerId id, bool finished);
+  void on_step(int64_t stage);
+  void on_hang_noticed(WorkerId id);
+  void leave_all(bool finished);
+  void open_stage();
+  void abort_stage();
+  void die(WorkerId id);
+  bool reap(WorkerId id);  // false: the kernel holds it
+  void lose(WorkerId id);
+  void release_hold();
+  void start_saving(int64_t step);
+  void on_saved(int64_t scribe, int64_t step);
+  void lose_scribe(int64_t scribe);
+  conduct::Verdict verdict();
+
+  // disturbances.cpp
+  void strike();
+  void request();
+  void ask_change();
+  void ask_shares();
+  void ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns);
+  void take_up(const conduct::WaitingRequest& waiting);
+  void weigh(conduct::ClientId client, const Json& request);
+  void answer(conduct::ClientId client);
+  conduct::ClientId new_client();
+  std::vector<conduct::Device> some_devices(int64_t most);
+
+  Random random_;
+  Decide decide_;
+  std::FILE* trace_;
+  Outcome outcome_;
+  conduct::State job_;
+  std::deque<conduct::Event> events_;
+  bool deciding_ = false;
+
+  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> agenda_;
+  int64_t now_ = 1, order_ = 0, idle_ticks_ = 0, disturbed_until_ = 0;
+  std::vector<Ambush> ambushes_;
+
+  std::map<WorkerId, Process> processes_;
+  WorkerId newest_{-1};
+  Stage stage_;
+  FakeScribe scribe_;
+  bool attached_ = false, mended_ = true, waits_for_hold_ = false;
+  int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;
+  int64_t commits_each_ = 1;  // steps; more than one: the state lies in GPUs' memory between
+  int64_t step_ns_ = 0;
+  bool disk_full_ = false, scribe_says_no_ = false;
+  int64_t starts_fail_until_ = 0;
+  std::map<conduct::ClientId, Client> clients_;
+  int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop was asked for
+  int64_t tally_step_ = -1, tally_ = 0;
+  bool hopeless_ = false;  // a fault that may not be survived
+  bool failed_ = false;
+};
+
+// An event or action by name, for the trace.
+std::string name_of(const conduct::Event& event);
+std::string name_of(const conduct::Deed& deed);
+std::string event_name(size_t kind);
+std::string deed_name(size_t kind);
+std::string phase_name(size_t phase);
+
+}  // namespace estrain::virtual_time

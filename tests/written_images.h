@@ -1,0 +1,144 @@
+#pragma once
+// Small JPEG and PNG files, and tar archives, for tests: written with the libraries, as users' tools write them.
+
+#include <cstdio>
+//
+#include <jpeglib.h>
+#include <png.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace estrain::testing {
+
+struct Picture {
+  int height = 0, width = 0, channels = 3;
+  std::vector<uint8_t> pixels;
+};
+
+// Smooth colours with some noise, another for each `seed`.
+inline Picture some_picture(int height, int width, int channels = 3, unsigned seed = 0) {
+  Picture picture{height, width, channels, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < channels; ++c) {
+        const unsigned noise = (static_cast<unsigned>(y * 31 + x * 17 + c * 7) + seed * 101) * 2654435761u >> 28;
+        picture.pixels.push_back(static_cast<uint8_t>(y * (3 + c) + x * 2 + static_cast<int>(seed * 23 + noise)));
+      }
+    }
+  }
+  return picture;
+}
+
+struct JpegSettings {
+  int quality = 85;
+  bool progressive = false;
+  bool cmyk = false;  // four channels, stored as they are
+};
+
+inline std::string jpeg_bytes(const Picture& picture, const JpegSettings& settings = {}) {
+  jpeg_compress_struct state;
+  jpeg_error_mgr errors;
+  state.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&state);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&state, &memory, &size);
+  state.image_height = static_cast<JDIMENSION>(picture.height);
+  state.image_width = static_cast<JDIMENSION>(picture.width);
+  state.input_components = picture.channels;
+  state.in_color_space = settings.cmyk ? JCS_CMYK : picture.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&state);
+  jpeg_set_quality(&state, settings.quality, TRUE);
+  if (settings.progressive) jpeg_simple_progression(&state);
+  jpeg_start_compress(&state, TRUE);
+  for (int y = 0; y < picture.height; ++y) {
+    auto* row = const_cast<JSAMPROW>(picture.pixels.data() + y * picture.width * picture.channels);
+    jpeg_write_scanlines(&state, &row, 1);
+  }
+  jpeg_finish_compress(&state);
+  jpeg_destroy_compress(&state);
+  std::string bytes(reinterpret_cast<char*>(memory), size);
+  std::free(memory);
+  return bytes;
+}
+
+// `colour`: a PNG_COLOR_TYPE that the picture's channels fit; of palettes the pixels are indices, and index i is the
+// colour (i, 255 - i, 2 i). 16-bit channels are the picture's bytes, each followed by its complement.
+struct PngSettings {
+  int colour = PNG_COLOR_TYPE_RGB;
+  int bits = 8;
+  bool interlaced = false;
+};
+
+inline std::string png_bytes(const Picture& picture, const PngSettings& settings = {}) {
+  std::string bytes;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  const auto append = [](png_structp state, png_bytep data, size_t count) {
+    static_cast<std::string*>(png_get_io_ptr(state))->append(reinterpret_cast<char*>(data), count);
+  };
+  png_set_write_fn(png, &bytes, append, [](png_structp) {});
+  png_set_IHDR(png, info, static_cast<png_uint_32>(picture.width), static_cast<png_uint_32>(picture.height),
+               settings.bits, settings.colour, settings.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_color palette[256];
+  for (int i = 0; i < 256; ++i) {
+    palette[i] = {static_cast<png_byte>(i), static_cast<png_byte>(255 - i), static_cast<png_byte>(2 * i)};
+  }
+  if (settings.colour == PNG_COLOR_TYPE_PALETTE) png_set_PLTE(png, info, palette, 1 << settings.bits);
+  png_write_info(png, info);
+  std::vector<std::vector<uint8_t>> rows;
+  const int count = picture.width * picture.channels;
+  for (int y = 0; y < picture.height; ++y) {
+    auto& row = rows.emplace_back();
+    for (int i = 0; i < count; ++i) {
+      const uint8_t byte = picture.pixels[static_cast<size_t>(y * count + i)];
+      row.push_back(byte);
+      if (settings.bits == 16) row.push_back(static_cast<uint8_t>(~byte));
+    }
+  }
+  if (settings.bits < 8) png_set_packing(png);
+  std::vector<png_bytep> pointers;
+  for (auto& row : rows) pointers.push_back(row.data());
+  png_write_image(png, pointers.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return bytes;
+}
+
+// A ustar archive of files, in order; names of up to 100 bytes. `type`: '0' for files.
+inline std::string tar_member(const std::string& name, const std::string& content, char type = '0') {
+  std::string header(512, '\0');
+  const auto put = [&](size_t at, const std::string& text) { header.replace(at, text.size(), text); };
+  const auto octal = [](size_t value, int digits) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%0*zo", digits, value);
+    return std::string(text);
+  };
+  put(0, name);
+  put(100, "0000644");
+  put(108, "0000000");
+  put(116, "0000000");
+  put(124, octal(content.size(), 11));
+  put(136, "00000000000");
+  put(148, "        ");
+  header[156] = type;
+  put(257, std::string("ustar\0", 6) + "00");
+  size_t sum = 0;
+  for (const char byte : header) sum += static_cast<unsigned char>(byte);
+  put(148, octal(sum, 6) + std::string("\0 ", 2));
+  return header + content + std::string((512 - content.size() % 512) % 512, '\0');
+}
+
+inline std::string tar_bytes(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string bytes;
+  for (const auto& [name, content] : files) bytes += tar_member(name, content);
+  return bytes + std::string(1024, '\0');
+}
+
+}  // namespace estrain::testing
