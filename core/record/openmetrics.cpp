@@ -108,7 +108,8 @@ std::string OpenMetricsWriter::text() const {
   if (evaluation_) {
     gauge("evaluation_step", "The last step with an evaluation.", static_cast<double>(evaluation_->step.value));
     gauge("test_loss", "Its loss on the test set.", evaluation_->loss);
-    gauge("test_accuracy", "Its accuracy on the test set, 0 to 1.", evaluation_->accuracy);
+    if (evaluation_->predictions > 0)
+      gauge("test_accuracy", "Its accuracy on the test set, 0 to 1.", evaluation_->accuracy);
   }
   gauge("workers", "Workers of the newest stage.", static_cast<double>(workers_));
   text += "# TYPE estrain_events counter\n# HELP estrain_events Lines of events.jsonl, by event.\n";

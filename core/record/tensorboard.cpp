@@ -107,9 +107,9 @@ std::string frame_of(const StepRecord& record) {
 }
 
 std::string frame_of(const EvaluationRecord& evaluation) {
-  return scalar_frame(
-      wall_seconds(), evaluation.step.value,
-      {{"test/loss", static_cast<float>(evaluation.loss)}, {"test/accuracy", static_cast<float>(evaluation.accuracy)}});
+  std::vector<Scalar> scalars = {{"test/loss", static_cast<float>(evaluation.loss)}};
+  if (evaluation.predictions > 0) scalars.push_back({"test/accuracy", static_cast<float>(evaluation.accuracy)});
+  return scalar_frame(wall_seconds(), evaluation.step.value, scalars);
 }
 
 }  // namespace

@@ -113,6 +113,10 @@ void Combinations::program() {
           "model.name = \"program\" needs model.file, a program that was exported from PyTorch");
   require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
           "loss = \"output\" compares with nothing: give model.loss, or leave model.loss_target out");
+  const bool predicts = model.loss != Loss::output && model.loss != Loss::mse;
+  require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
+          {"schedule.metric", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
   require(spec_.train.label_smoothing == 0 || model.loss == Loss::cross_entropy,
           {"train.label_smoothing", "model.loss"}, "label smoothing is for loss = \"cross_entropy\"");
   classes();
