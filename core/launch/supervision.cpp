@@ -173,12 +173,12 @@ std::vector<SpeedMeter::Worker> Launcher::work_done() {
 }
 
 void Launcher::supervise_speed() {
-  if (job_.phase != Phase::training) return speed_meter_.interrupt();
+  if (job_.phase != Phase::training) return adviser_.interrupt();
   const std::vector<SpeedMeter::Worker> done = work_done();
   const auto last = last_step_record();
   const bool window_complete =
-      last && speed_meter_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
-  for (const SpeedWatch::Speed& change : speed_watch_.observe(trained(), monotonic_ns(), done)) {
+      last && adviser_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
+  for (const SpeedWatch::Speed& change : adviser_.watch(Step(trained()), monotonic_ns(), done)) {
     directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", trained()},
                                                                            {"worker", change.worker},
                                                                            {"factor", change.factor},
@@ -191,7 +191,7 @@ void Launcher::supervise_speed() {
                           trained(), change.worker, change.factor, change.since_step)
             : fmt::format("step {}: worker {} is as fast as usual again", trained(), change.worker));
   }
-  if (window_complete) supervise_plan();
+  if (window_complete) follow_advice();
 }
 
 }  // namespace estrain::launch
