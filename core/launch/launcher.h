@@ -4,7 +4,7 @@
 //
 // What to do is decided in core/conduct: the launcher turns what it sees into events, hands them to decide(), and
 // carries the actions out (carry_out.cpp). What the job goes through, and how a resize and a recovery go, is said
-// there. The launcher measures: who is silent (supervision.cpp), why a process ended (recovery.cpp), which shares would
+// there. The launcher measures: who is silent (sentry.h), why a process ended (recovery.cpp), which shares would
 // be faster (adviser.h).
 
 #include <deque>
@@ -25,9 +25,9 @@
 #include "core/launch/adviser.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/handover.h"
-#include "core/launch/hang.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
+#include "core/launch/sentry.h"
 #include "core/profile/profile_store.h"
 #include "core/spec/job_spec.h"
 
@@ -121,22 +121,14 @@ class Launcher {
   void lose_scribe(const ChildEnd& ended, bool hung);
   conduct::Verdict diagnose_start(const Json& worker, const Error& error);
   int64_t first_undrained_step();
-  const comm::WorkerPulse* pulse_of(const conduct::Member& member);
   void report_recovery(const conduct::ReportRecovery& report);
 
   // supervision.cpp
   void supervise();
   bool allocation_ends(int64_t now);
-  void supervise_processes(int64_t now);
-  void supervise_progress(int64_t now);
   void supervise_scribe(int64_t now);
   void supervise_speed();
   std::vector<SpeedMeter::Worker> work_done();
-  Silence silence_of(const conduct::Member& member, int64_t now);
-  Pace pace() const;
-  void measure_anew_on_other_devices();
-  int64_t age_ns(int64_t beat_ns, int64_t now) const;
-  void note_own_pause(int64_t now);
   void show_life(int64_t now);
 
   // ending.cpp
@@ -185,12 +177,8 @@ class Launcher {
   uint32_t written_before_error_ = 0;
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
-  // supervision
-  int64_t last_tick_ns_ = 0;              // when the loop last turned
-  int64_t shown_life_ns_ = 0;             // when the run's lock was last touched
-  int64_t supervised_from_ns_ = 0;        // silence before this is not held against anybody
-  Pace pace_;                             // as of the last tick
-  std::vector<std::string> measured_on_;  // the devices of that pace
+  int64_t shown_life_ns_ = 0;  // when the run's lock was last touched
+  Sentry sentry_;
   Adviser adviser_;
 };
 

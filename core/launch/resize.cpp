@@ -84,7 +84,7 @@ bool Launcher::workers_exchange() const {
 // Hands the ranges to the workers; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
-  measure_anew_on_other_devices();
+  sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, true);
   adviser_.begin_stage(job_, Step(trained()));
   Json ranges = Json::array(), devices = Json::array();
   for (const Member& worker : job_.workers) {
