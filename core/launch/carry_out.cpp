@@ -26,7 +26,7 @@ struct Launcher::Hands {
 
   // Workers.
   void operator()(const conduct::StartWorkers& start) const {
-    const bool is_built = comm::JobMemory(launcher.memory_fd_.get()).header().ready.load() != 0;
+    const bool is_built = launcher.memory_ || comm::JobMemory(launcher.memory_fd_.get()).header().ready.load() != 0;
     for (size_t i = 0; i < start.workers.size(); ++i) {
       try {
         start_one(start.workers[i], !is_built);
@@ -83,29 +83,25 @@ struct Launcher::Hands {
   void operator()(const conduct::OpenStage& open) const {
     if (!open.changed) return launcher.start_stage();
     launcher.log_stage_speed(launcher.job_.stage - 1);
-    launcher.note_shares();
     launcher.start_stage();
     launcher.rate_from_ns_ = monotonic_ns();
     launcher.rate_from_step_ = launcher.trained();
-    launcher.move_watch_.reset();
-    launcher.return_watch_.reset();
-    launcher.resize_watch_.reset();
-    launcher.fall_back_.reset();
+    launcher.adviser_.forget_trends();
   }
   void operator()(const conduct::SaveState& save) const {
     launcher.state_.scribe.socket.send({{"do", "checkpoint"}, {"step", save.step.value}});
   }
   void operator()(const conduct::ReleaseSlots&) const { launcher.release_unused_slots(); }
   void operator()(const conduct::AdoptPlan& plan) const {
-    launcher.elastic_.estimated_step_seconds = plan.estimated_step_seconds;
-    launcher.elastic_.plan_reason = plan.reason;
+    launcher.adviser_.past().estimated_step_seconds = plan.estimated_step_seconds;
+    launcher.adviser_.past().plan_reason = plan.reason;
   }
   // Where exec fails, or there is more to decide, this launcher goes on.
   void operator()(const conduct::HandOver&) const {
     if (!launcher.events_.empty()) return;
     Handover& state = launcher.state_;
-    state.elasticity = launcher.elastic_.to_json();
-    state.profiles = launcher.companion_->profiles.to_json();
+    state.elasticity = launcher.adviser_.past().to_json();
+    state.profiles = launcher.adviser_.companion().profiles.to_json();
     state.listener = launcher.control_->listener();
     state.clients = launcher.control_->clients();
     reexec(state);

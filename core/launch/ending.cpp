@@ -127,9 +127,9 @@ void Launcher::wait_for_scribe() {
 
 // The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
 void Launcher::report_stages() {
-  if (elastic_.stages().size() < 2) return;
+  if (adviser_.past().stages().size() < 2) return;
   printer_.note("devices over time:");
-  for (const StageSummary& stage : elastic_.stages()) {
+  for (const StageSummary& stage : adviser_.past().stages()) {
     const std::string speed =
         stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
     printer_.note(

@@ -54,7 +54,9 @@ Launcher::Launcher(LaunchPlan plan)
       accepts_data_(plan.accepts_data),
       from_step_(plan.from_step),
       printer_(spec_.logging.every_seconds),
-      faults_(faults::FaultTable::with_rules_of(plan.fault_rules, spec_.recovery.rules)) {
+      faults_(faults::FaultTable::with_rules_of(plan.fault_rules, spec_.recovery.rules)),
+      sentry_(nanoseconds(spec_.recovery.hang_seconds)),
+      adviser_(spec_, Elasticity()) {
   block_signals();
   state_.run = plan.run;
   state_.fault_rules = std::move(plan.fault_rules);
@@ -98,14 +100,14 @@ Launcher::Launcher(Handover handover)
       printer_(spec_.logging.every_seconds),
       faults_(faults::FaultTable::with_rules_of(state_.fault_rules, spec_.recovery.rules)),
       first_step_seen_(true),
-      elastic_(Elasticity::from_json(state_.elasticity)) {
+      sentry_(nanoseconds(spec_.recovery.hang_seconds)),
+      adviser_(spec_, Elasticity::from_json(state_.elasticity)) {
   block_signals();
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
-  companion_->profiles = profile::Profiles::from_json(state_.profiles);
-  measured_on_ = kinds_of(devices_in_force(job_));
-  stage_devices_ = shares_in_force();
-  stage_shares_ = shares_key(job_);
+  adviser_.companion().profiles = profile::Profiles::from_json(state_.profiles);
+  sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, false);
+  adviser_.begin_stage(job_, Step(trained()));
 }
 
 // Of any worker of this run, on that device; its number is still missing.
@@ -344,11 +346,9 @@ void Launcher::attach_memory() {
   memory_ = std::make_unique<comm::JobMemory>(memory_fd_.get());
   if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
-  pace_ = pace();
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = trained();
-  speed_meter_.begin(trained());
-  companion_ = std::make_unique<Companion>(spec_, profile_host(state_.cores), state_.allow_mixed);
+  adviser_.settle(profile_host(state_.cores), state_.allow_mixed);
 }
 
 }  // namespace estrain::launch

@@ -4,8 +4,8 @@
 //
 // What to do is decided in core/conduct: the launcher turns what it sees into events, hands them to decide(), and
 // carries the actions out (carry_out.cpp). What the job goes through, and how a resize and a recovery go, is said
-// there. The launcher measures: who is silent (supervision.cpp), why a process ended (recovery.cpp), which shares would
-// be faster (elastic.cpp).
+// there. The launcher measures: who is silent (sentry.h), why a process ended (recovery.cpp), which shares would
+// be faster (adviser.h).
 
 #include <deque>
 #include <map>
@@ -22,18 +22,12 @@
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
 #include "core/host/memory_evidence.h"
-#include "core/launch/companion.h"
+#include "core/launch/adviser.h"
 #include "core/launch/control_socket.h"
-#include "core/launch/elasticity.h"
 #include "core/launch/handover.h"
-#include "core/launch/hang.h"
 #include "core/launch/progress.h"
 #include "core/launch/run_directory.h"
-#include "core/launch/speed_meter.h"
-#include "core/launch/speed_watch.h"
-#include "core/launch/tried_shares.h"
-#include "core/plan/change.h"
-#include "core/plan/fall_back.h"
+#include "core/launch/sentry.h"
 #include "core/profile/profile_store.h"
 #include "core/spec/job_spec.h"
 
@@ -115,44 +109,26 @@ class Launcher {
   void take_or_decline(ClientId client, const std::vector<std::string>& offered);
   WorkerRoom room_for_workers() const;
   void reclaim(ClientId client, const Json& request, int64_t arrived_ns);
-  void supervise_plan();
-  bool judge_trial();
-  void follow(const Placement& best, const plan::Plan& now);
-  void note_shares();
-  bool tried_in_vain(const Placement& placement) const;
-  conduct::PendingChange change_to(const Placement& placement, std::vector<std::string> held, std::string why) const;
-  conduct::PendingChange shrunk_to(const std::vector<std::string>& staying, const std::vector<std::string>& held) const;
+  void follow_advice();
   void note_decision(std::string what, std::string reason);
-  bool is_in_force(const Placement& placement) const;
-  SpeedMeter::Span require_speeds() const;
-  int64_t steps_left() const;
-  double resize_seconds() const;
+  Course course() const;
   void load_profiles();
   void keep_profiles();
   profile::ProfileStore profile_store(const std::string& path);
-  bool workers_are_ordinary() const;
 
   // recovery.cpp
   void lose(conduct::WorkerId id, faults::Evidence evidence);
   void lose_scribe(const ChildEnd& ended, bool hung);
   conduct::Verdict diagnose_start(const Json& worker, const Error& error);
   int64_t first_undrained_step();
-  const comm::WorkerPulse* pulse_of(const conduct::Member& member);
   void report_recovery(const conduct::ReportRecovery& report);
 
   // supervision.cpp
   void supervise();
   bool allocation_ends(int64_t now);
-  void supervise_processes(int64_t now);
-  void supervise_progress(int64_t now);
   void supervise_scribe(int64_t now);
   void supervise_speed();
   std::vector<SpeedMeter::Worker> work_done();
-  Silence silence_of(const conduct::Member& member, int64_t now);
-  Pace pace() const;
-  void measure_anew_on_other_devices();
-  int64_t age_ns(int64_t beat_ns, int64_t now) const;
-  void note_own_pause(int64_t now);
   void show_life(int64_t now);
 
   // ending.cpp
@@ -172,7 +148,6 @@ class Launcher {
   Json elastic_status();
   std::optional<comm::RecordHead> last_step_record();
   void log_stage_speed(int64_t stage);
-  std::string shares_in_force() const;
   bool waits_for_room() const;
   double step_seconds() const;
   // The newest step; the committed one while nobody trains, the one to go on from before anybody does.
@@ -200,25 +175,11 @@ class Launcher {
   // What kept the scribe from writing, and how many records it had written then.
   std::string write_error_;
   uint32_t written_before_error_ = 0;
-  std::string stage_devices_;  // with their shares, of the stage under way
-  std::string stage_shares_;   // the same, of which worker
   // for rates: when and where the stage began, and the last sample of the loop
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
-  // supervision
-  int64_t last_tick_ns_ = 0;              // when the loop last turned
-  int64_t shown_life_ns_ = 0;             // when the run's lock was last touched
-  int64_t supervised_from_ns_ = 0;        // silence before this is not held against anybody
-  Pace pace_;                             // as of the last tick
-  std::vector<std::string> measured_on_;  // the devices of that pace
-  SpeedWatch speed_watch_;
-  SpeedMeter speed_meter_;
-  // elasticity
-  std::unique_ptr<Companion> companion_;
-  Elasticity elastic_;
-  plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
-      resize_watch_{plan::GainWatch::kToResize};
-  std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
-  std::map<std::string, TriedShares> tried_;      // by stage_shares_
+  int64_t shown_life_ns_ = 0;  // when the run's lock was last touched
+  Sentry sentry_;
+  Adviser adviser_;
 };
 
 }  // namespace estrain::launch

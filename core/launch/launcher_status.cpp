@@ -86,7 +86,7 @@ Json Launcher::status() {
                                {"device", worker.device.kind},
                                {"ests", {worker.ests.begin.value, worker.ests.end.value}},
                                {"log", directory_.worker_log(worker.id.value)}});
-    if (const SpeedWatch::Speed* speed = speed_watch_.find(worker.id.value)) {
+    if (const SpeedWatch::Speed* speed = adviser_.speed_of(worker.id)) {
       json["workers"].back()["seconds_per_mini_batch"] = speed->seconds;
       if (speed->slow) json["workers"].back()["slow"] = {{"factor", speed->factor}, {"since_step", speed->since_step}};
     }
@@ -96,22 +96,15 @@ Json Launcher::status() {
 
 // The devices held, the plan in force against what is measured, and why things are as they are.
 Json Launcher::elastic_status() {
-  Json plan = {{"measured_step_seconds", speed_meter_.recent().step_seconds()}};
-  if (elastic_.estimated_step_seconds > 0) {
-    plan["estimated_step_seconds"] = elastic_.estimated_step_seconds;
-    plan["reason"] = elastic_.plan_reason;
+  Json plan = {{"measured_step_seconds", adviser_.meter().recent().step_seconds()}};
+  if (adviser_.past().estimated_step_seconds > 0) {
+    plan["estimated_step_seconds"] = adviser_.past().estimated_step_seconds;
+    plan["reason"] = adviser_.past().plan_reason;
   }
   Json decisions = Json::array();
-  for (const Decision& decision : elastic_.decisions())
+  for (const Decision& decision : adviser_.past().decisions())
     decisions.push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
   return {{"held", job_.held}, {"plan", plan}, {"decisions", decisions}};
-}
-
-std::string Launcher::shares_in_force() const {
-  std::string devices;
-  for (const Member& worker : job_.workers)
-    devices += fmt::format("{}{}={}", devices.empty() ? "" : ",", worker.device.kind, worker.ests.size());
-  return devices;
 }
 
 // Whether the scribe has written nothing since it could not, though there is something to write.
@@ -123,8 +116,8 @@ bool Launcher::waits_for_room() const {
 
 // What the stage that ends here achieved.
 void Launcher::log_stage_speed(int64_t stage) {
-  const SpeedMeter::Span& span = speed_meter_.stage();
-  elastic_.end_stage(trained(), stage_devices_, span.step_seconds());
+  const SpeedMeter::Span& span = adviser_.meter().stage();
+  adviser_.end_stage(Step(trained()), monotonic_ns());
   if (span.steps == 0) return;
   Json workers = Json::array();
   for (size_t rank = 0; rank < span.workers.size(); ++rank) {

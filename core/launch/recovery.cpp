@@ -94,7 +94,7 @@ void Launcher::lose(WorkerId id, faults::Evidence evidence) {
     evidence.oom_text = finding.text;
   }
   const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
-  const comm::WorkerPulse* pulse = pulse_of(member);
+  const comm::WorkerPulse* pulse = pulse_of(job_, member, memory_.get());
   const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
   const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   Json details = {{"worker", id.value},
@@ -118,12 +118,6 @@ void Launcher::lose(WorkerId id, faults::Evidence evidence) {
                              .log = log,
                              .last_beat_ns = last_beat_ns,
                              .lingers = lingers});
-}
-
-// Null where the worker is in no stage.
-const comm::WorkerPulse* Launcher::pulse_of(const Member& member) {
-  if (!memory_ || member.rank < 0 || is_leaving(job_, member.id)) return nullptr;
-  return &memory_->pulse(member.rank);
 }
 
 // Of a process that cannot be started: `worker` is null, or "scribe".

@@ -43,7 +43,7 @@ void Launcher::begin_resize(ClientId client, const Json& request) {
   resize.held = kinds_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
   state_.allow_mixed |= mixed;
-  elastic_.trial.reset();
+  adviser_.past().trial.reset();
   decide(conduct::ChangeAsked{std::move(resize), {}});
 }
 
@@ -53,7 +53,7 @@ void Launcher::begin_training() {
   state_.start_seconds = seconds(monotonic_ns() - state_.started_ns);
   load_profiles();
   const int64_t step = trained();
-  elastic_.stage_began = step;
+  adviser_.past().stage_began = step;
   if (step == 0) {
     memory_->hold(0);
     state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
@@ -84,10 +84,8 @@ bool Launcher::workers_exchange() const {
 // Hands the ranges to the workers; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
-  measure_anew_on_other_devices();
-  stage_devices_ = shares_in_force();
-  stage_shares_ = shares_key(job_);
-  speed_meter_.begin(trained());
+  sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, true);
+  adviser_.begin_stage(job_, Step(trained()));
   Json ranges = Json::array(), devices = Json::array();
   for (const Member& worker : job_.workers) {
     ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
@@ -136,7 +134,8 @@ void Launcher::report_resize(const conduct::ResizeUnderWay& done) {
                   {"stood_still_seconds", stood_still},
                   {"warming_seconds", warming},
                   {"lost_while_warming_seconds", lost}};
-  if (elastic_.estimated_step_seconds > 0) details["estimated_step_seconds"] = elastic_.estimated_step_seconds;
+  if (adviser_.past().estimated_step_seconds > 0)
+    details["estimated_step_seconds"] = adviser_.past().estimated_step_seconds;
   directory_.log_event(done.keeps_devices ? "rebalance" : "resize", details);
   std::string line = done.keeps_devices
                          ? fmt::format("step {}: ESTs moved, {} a worker now, stood still {:.3f} s: {}", done.step,
@@ -146,7 +145,7 @@ void Launcher::report_resize(const conduct::ResizeUnderWay& done) {
   if (count(done.after) > count(done.before))
     line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
   printer_.note(line);
-  elastic_.count_change(stood_still + lost, done.keeps_devices);
+  adviser_.past().count_change(stood_still + lost, done.keeps_devices);
   if (done.gives_back) {
     details["seconds"] = seconds(monotonic_ns() - done.requested_ns);
     directory_.log_event("reclaimed", {{"step", done.step.value}, {"seconds", details["seconds"]}});
