@@ -33,7 +33,7 @@ std::string to_toml(const JobSpec& spec);
 
 // Dotted names of keys whose values differ and whose change would change the bits or the checkpoint's meaning
 // (not job.name, resources.*, logging.*, checkpoint.*, data.readers, data.prefetch, train.steps/epochs/eval_*, and not
-// paths). A key that is not set equals its default.
+// paths; train.eval_* do where schedule.name = "plateau"). A key that is not set equals its default.
 std::vector<std::string> changed_keys(const JobSpec& before, const JobSpec& after);
 
 // The reference of all keys as a Markdown table (key, type, default, range, meaning): configs/REFERENCE.md's, and

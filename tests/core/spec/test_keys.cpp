@@ -107,6 +107,13 @@ TEST_CASE("changed keys: those that change the bits") {
   CHECK(changed({"job.name=y", "resources.devices=2", "logging.every_seconds=3", "checkpoint.keep=9", "data.readers=2",
                  "data.prefetch=2", "train.epochs=9", "train.eval_every=3", "train.eval_batch=2", "model.init=/x"}) ==
         Names{});
+  const auto changed_with_plateau = [&](const std::string& override) {
+    const std::string plateau = "schedule.name=plateau";
+    return changed_keys(parse_text(smallest, "x", {plateau}), parse_text(smallest, "x", {plateau, override}));
+  };
+  CHECK(changed_with_plateau("train.eval_every=3") == Names{"train.eval_every"});
+  CHECK(changed_with_plateau("train.eval_batch=2") == Names{"train.eval_batch"});
+  CHECK(changed_with_plateau("checkpoint.keep=9") == Names{});
   CHECK(changed({"optimizer.lr=0.001", "optimizer.weight_decay=0", "model.dropout=0.0"}) == Names{});  // the defaults
   CHECK(changed({"optimizer.lr=0.0010000000000000002"}) == Names{"optimizer.lr"});
   CHECK(changed({"optimizer.groups=[{match=[\"*\"]}]"}) == Names{"optimizer.groups"});
