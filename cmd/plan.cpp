@@ -439,7 +439,8 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   auto burst = std::make_shared<BurstPlanArguments>();
-  CLI::Option* is_burst = verb->add_flag("--burst", arguments->burst, "Plan the number of devices for each layer, from a table");
+  CLI::Option* is_burst =
+      verb->add_flag("--burst", arguments->burst, "Plan the number of devices for each layer, from a table");
   const auto add = [&](const char* name, auto& value, const char* help) {
     return verb->add_option(name, value, help)->needs(is_burst);
   };

@@ -118,8 +118,8 @@ class WaitForScribe {
 
 // Looks at all of them before the job begins: one that is not written to would else be found while it runs.
 void RunDirectory::require_own_files() const {
-  for (const char* name :
-       {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints", "scribe.log", "metrics.prom"})
+  for (const char* name : {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints",
+                           "scribe.log", "metrics.prom"})
     require_own_file(path_ + "/" + name);
   require_own_folder(checkpoints());
   require_own_folder(path_ + "/tensorboard");
