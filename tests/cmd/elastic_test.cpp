@@ -372,6 +372,7 @@ TEST_CASE("a profile that is wrong by three times is followed, found out and men
       const auto changes = [&] { return events(run, "rebalance").size() + events(run, "resize").size(); };
       timed.check(comes_true([&] { return changes() >= 2; }, kNoticedSeconds), "another plan");
       const Json grown = events(run, "resize").at(0), first = grown.at("ests");
+      if (!timed.check(first.size() == 2, "both devices have ESTs: " + grown.dump())) return;
       const int64_t slow_at_first = grown.at("to") == "cpu:sse,cpu:avx2" ? first.at(0) : first.at(1);
       timed.check(slow_at_first > 4, "most ESTs for the slow device: " + grown.dump());
       const Json status = job.status();

@@ -2,10 +2,13 @@
 // those of a run that nobody touched.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <random>
+#include <set>
 
 #include "job.h"
 #include "job_specs.h"
@@ -197,10 +200,22 @@ TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothin
   stop_and_count(job);
 }
 
+// The process may open so many descriptors more, whatever it has inherited.
+void leave_descriptors(pid_t pid, rlim_t more) {
+  std::set<rlim_t> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd"))
+    open.insert(std::stoul(entry.path().filename().string()));
+  rlimit limit{};
+  REQUIRE(::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) == 0);
+  for (limit.rlim_cur = 0; more > 0; ++limit.rlim_cur) more -= open.contains(limit.rlim_cur) ? 0 : 1;
+  REQUIRE(::prlimit(pid, RLIMIT_NOFILE, &limit, nullptr) == 0);
+}
+
 TEST_CASE("workers that cannot all be started: the resize is given up, and another one works") {
   const ScratchFolder folder;
-  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "1"}, {.before = "ulimit -Sn 24"});
+  Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "1"});
   job.reach(5);
+  leave_descriptors(job.pid(), 6);
   const Ended too_many = job.resize("6");
   INFO(too_many.shown());
   CHECK(too_many.code == 1);
