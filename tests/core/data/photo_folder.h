@@ -36,7 +36,7 @@ struct ThreeClasses : PhotoFolder {
       write(std::string("train/") + name,
             std::string(name).ends_with("png") ? testing::png_bytes(picture) : testing::jpeg_bytes(picture));
     }
-    write("val/bee/x.png", testing::png_bytes(testing::some_picture(20, 10, 1, 9)));
+    write("val/bee/x.png", testing::png_bytes(testing::some_picture(20, 10, 3, 9)));
   }
   spec::DataSection section() const { return PhotoFolder::section(spec::DataFormat::images, "train", "val"); }
 };
