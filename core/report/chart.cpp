@@ -6,8 +6,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/base/html_text.h"
 #include "core/report/axis.h"
-#include "core/report/html.h"
+#include "core/report/labels.h"
 #include "core/report/reading.h"
 
 namespace estrain::report {
@@ -51,9 +52,9 @@ class Drawing {
     return fmt::format(
         "<figure id=\"{}\"><figcaption>{}{}{}</figcaption>{}<div class=\"plot\"><div class=\"y\">{}</div><div "
         "class=\"area\">{}{}</div><div class=\"x\">{}</div></div>{}</figure>\n",
-        chart_.id, escaped(chart_.title), y_.is_logarithmic() ? " (logarithmic)" : "",
-        chart_.remark.empty() ? "" : "<small>" + escaped(chart_.remark) + "</small>", legend(), y_labels(), picture(),
-        places(), x_labels(), table());
+        chart_.id, html_escaped(chart_.title), y_.is_logarithmic() ? " (logarithmic)" : "",
+        chart_.remark.empty() ? "" : "<small>" + html_escaped(chart_.remark) + "</small>", legend(), y_labels(),
+        picture(), places(), x_labels(), table());
   }
 
  private:
@@ -68,7 +69,7 @@ class Drawing {
     if (lines_.size() < 2) return "";
     std::string html = "<ul class=\"legend\">";
     for (const ChartLine& line : lines_)
-      html += fmt::format("<li><i class=\"c{}\"></i>{}</li>", line.colour % kColours, escaped(line.name));
+      html += fmt::format("<li><i class=\"c{}\"></i>{}</li>", line.colour % kColours, html_escaped(line.name));
     return html + "</ul>";
   }
 
@@ -93,7 +94,7 @@ class Drawing {
         "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\"><path "
         "class=\"grid\" "
         "d=\"",
-        escaped(summary()));
+        html_escaped(summary()));
     for (const double tick : y_.ticks(5)) fmt::format_to(std::back_inserter(svg), "M0 {:.0f}h1000", py(tick));
     svg += "\"/>" + marks();
     for (const ChartLine& line : lines_) svg += drawn(line);
@@ -165,12 +166,12 @@ class Drawing {
   }
 
   std::string table() const {
-    std::string html = fmt::format("<details><summary>{} as a table</summary>", escaped(chart_.title));
+    std::string html = fmt::format("<details><summary>{} as a table</summary>", html_escaped(chart_.title));
     for (const ChartLine& line : lines_) {
       html += fmt::format(
           "<div class=\"scroll\"><table><caption>{}</caption><thead><tr><th>steps</th><th>mean</th><th>lowest</th>"
           "<th>highest</th></tr></thead><tbody>",
-          escaped(line.name));
+          html_escaped(line.name));
       for (const Span& span : line.series->in_spans(kRows)) {
         html += fmt::format(
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -196,7 +197,7 @@ std::string to_html(const Chart& chart) {
     if (!line.series->empty()) lines.push_back(line);
   if (lines.empty())
     return fmt::format("<figure id=\"{}\"><figcaption>{}</figcaption><p>None recorded.</p></figure>\n", chart.id,
-                       escaped(chart.title));
+                       html_escaped(chart.title));
   return Drawing(chart, std::move(lines)).html();
 }
 

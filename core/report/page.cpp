@@ -4,8 +4,9 @@
 
 #include <functional>
 
+#include "core/base/html_text.h"
 #include "core/report/chart.h"
-#include "core/report/html.h"
+#include "core/report/labels.h"
 #include "core/report/page_style.h"
 #include "core/report/timeline_view.h"
 
@@ -75,7 +76,7 @@ std::string charts(const std::vector<RunRecords>& runs) {
 }
 
 std::string fact(std::string_view name, const std::string& value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, escaped(value));
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, html_escaped(value));
 }
 
 int64_t count_of(const RunRecords& run, const std::string& event) {
@@ -105,14 +106,14 @@ std::string facts(const RunRecords& run) {
 
 std::string damage(const RunRecords& run) {
   std::string html;
-  for (const std::string& words : run.damage) html += fmt::format("<p class=\"warning\">{}</p>", escaped(words));
+  for (const std::string& words : run.damage) html += fmt::format("<p class=\"warning\">{}</p>", html_escaped(words));
   return html;
 }
 
 std::string run_section(const RunRecords& run, size_t number, bool alone) {
   const std::string id = fmt::format("run-{}", number);
   const std::string heading = alone ? "Time and devices" : fmt::format("Run {}: {}", number, run.name);
-  std::string html = fmt::format("<section id=\"{}\"><h2>{}</h2>", id, escaped(heading));
+  std::string html = fmt::format("<section id=\"{}\"><h2>{}</h2>", id, html_escaped(heading));
   html += "<h3>Time line</h3>" + timeline_html(id, run.timeline);
   html += "<h3>Where the time went</h3>" + time_spent_html(run.timeline);
   html += "<h3>Devices</h3>" + devices_html(run.timeline);
@@ -120,7 +121,7 @@ std::string run_section(const RunRecords& run, size_t number, bool alone) {
   if (!run.spec.empty()) {
     constexpr size_t longest = 65536;
     html += fmt::format("<details><summary>The job's spec</summary><pre>{}</pre></details>",
-                        escaped(run.spec.substr(0, longest)));
+                        html_escaped(run.spec.substr(0, longest)));
   }
   return html + "</section>\n";
 }
@@ -128,7 +129,7 @@ std::string run_section(const RunRecords& run, size_t number, bool alone) {
 std::string summary(const std::vector<RunRecords>& runs) {
   std::string html = "<section id=\"summary\"><h2>Summary</h2>";
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (runs.size() > 1) html += fmt::format("<h3>Run {}: {}</h3>", i + 1, escaped(runs[i].name));
+    if (runs.size() > 1) html += fmt::format("<h3>Run {}: {}</h3>", i + 1, html_escaped(runs[i].name));
     html += damage(runs[i]) + facts(runs[i]);
   }
   return html + "</section>\n";
@@ -145,7 +146,8 @@ std::string difference_section(const std::vector<RunRecords>& runs, const std::v
   for (size_t i = 0; i < differences.size(); ++i) {
     const RunDifference& difference = differences[i];
     html += fmt::format("<p class=\"verdict {}\">Run {} from run 1: <strong>{}</strong></p><pre>{}</pre>",
-                        difference.identical ? "same" : "other", i + 2, verdict(difference), escaped(difference.words));
+                        difference.identical ? "same" : "other", i + 2, verdict(difference),
+                        html_escaped(difference.words));
     html += to_html({fmt::format("difference-{}", i + 2),
                      fmt::format("Distance of the losses of runs 1 and {}", i + 2),
                      "",
@@ -164,7 +166,7 @@ std::string title_of(const std::vector<RunRecords>& runs) {
 }  // namespace
 
 std::string page(const std::vector<RunRecords>& runs, const std::vector<RunDifference>& differences) {
-  const std::string title = escaped(title_of(runs));
+  const std::string title = html_escaped(title_of(runs));
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
       "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n<meta "

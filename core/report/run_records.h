@@ -1,5 +1,5 @@
 #pragma once
-// What a run directory's records say, as far as a report shows it. The size does not grow with the run.
+// The records of a run directory, as far as a report shows them. Their size does not grow with the run.
 
 #include <string>
 #include <vector>

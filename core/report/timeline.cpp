@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/json_fields.h"
-#include "core/report/html.h"
+#include "core/report/labels.h"
 
 namespace estrain::report {
 namespace {

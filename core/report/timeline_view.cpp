@@ -6,9 +6,10 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/base/html_text.h"
 #include "core/report/axis.h"
 #include "core/report/chart.h"
-#include "core/report/html.h"
+#include "core/report/labels.h"
 #include "core/report/reading.h"
 
 namespace estrain::report {
@@ -114,7 +115,7 @@ class TimelineDrawing {
   std::string legend() const {
     std::string html = "<ul class=\"legend\">";
     for (size_t i = 0; i < std::min<size_t>(timeline_.devices.size(), 24); ++i)
-      html += fmt::format("<li><i class=\"c{}\"></i>{}</li>", i % kColours, escaped(timeline_.devices[i]));
+      html += fmt::format("<li><i class=\"c{}\"></i>{}</li>", i % kColours, html_escaped(timeline_.devices[i]));
     if (timeline_.devices.size() > 24) html += fmt::format("<li>and {} more</li>", timeline_.devices.size() - 24);
     for (const MarkKind kind : {MarkKind::launch, MarkKind::fault, MarkKind::recovered, MarkKind::resize,
                                 MarkKind::slow, MarkKind::trouble, MarkKind::end}) {
@@ -135,8 +136,8 @@ class TimelineDrawing {
       html += fmt::format(
           "<a class=\"{} {}\" href=\"#{}-e{}\" style=\"left:{:.2f}%\">{}<span>{}</span></a>", sign.style,
           x_.at(mark.at) > 0.5 ? "right" : "left", id_, i, percent(mark.at), sign.symbol,
-          escaped(fmt::format("{}{}, {}: {}", mark.event, mark.step < 0 ? "" : fmt::format(", step {}", mark.step),
-                              duration(mark.at), shortened(mark.words))));
+          html_escaped(fmt::format("{}{}, {}: {}", mark.event, mark.step < 0 ? "" : fmt::format(", step {}", mark.step),
+                                   duration(mark.at), shortened(mark.words))));
     }
     return html;
   }
@@ -209,7 +210,7 @@ class TimelineDrawing {
         html += fmt::format(
             "<span class=\"name\" aria-hidden=\"true\" style=\"left:{:.2f}%;width:{:.2f}%;top:{:.2f}%;height:{:.2f}%\">"
             "{}</span>",
-            percent(stage.from), width, top, height, escaped(timeline_.devices[block.device]));
+            percent(stage.from), width, top, height, html_escaped(timeline_.devices[block.device]));
       }
     }
     return html;
@@ -244,9 +245,9 @@ class TimelineDrawing {
         if (workers.size() < 2000)
           workers += fmt::format("{}{}: {}", workers.empty() ? "" : "; ", timeline_.devices[block.device],
                                  ests_in_words(block.ests));
-      html +=
-          fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>", duration(stage.from),
-                      duration(stage.to), stage.step, stage.blocks.empty() ? "several short stages" : escaped(workers));
+      html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>", duration(stage.from),
+                          duration(stage.to), stage.step,
+                          stage.blocks.empty() ? "several short stages" : html_escaped(workers));
     }
     html += "</tbody></table></div>";
     if (stages_.size() > kMostMarks) html += fmt::format("<p>and {} more</p>", stages_.size() - kMostMarks);
@@ -313,7 +314,7 @@ std::string devices_html(const Timeline& timeline) {
       "mini-batch</th></tr></thead><tbody>";
   for (const auto& [kind, work] : timeline.work) {
     const double each = work.mini_batches > 0 ? work.computing_seconds / static_cast<double>(work.mini_batches) : NAN;
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", escaped(kind),
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(kind),
                         work.mini_batches, duration(work.computing_seconds),
                         std::isnan(each) ? "-" : short_number(1000 * each) + " ms");
   }
@@ -337,8 +338,8 @@ std::string events_html(const std::string& id, const Timeline& timeline) {
     html += fmt::format(
         "<tr id=\"{}-e{}\" tabindex=\"-1\"><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{} {}</td><td "
         "class=\"words\">{}</td></tr>",
-        id, i, duration(mark.at), escaped(mark.time), mark.step < 0 ? "" : fmt::format("{}", mark.step), sign.style,
-        sign.symbol, escaped(mark.event), escaped(mark.words));
+        id, i, duration(mark.at), html_escaped(mark.time), mark.step < 0 ? "" : fmt::format("{}", mark.step),
+        sign.style, sign.symbol, html_escaped(mark.event), html_escaped(mark.words));
   }
   return html + "</tbody></table></div>";
 }

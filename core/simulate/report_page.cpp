@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/html_text.h"
 #include "core/simulate/report.h"
 
 namespace estrain::simulate {
@@ -8,20 +9,6 @@ namespace {
 
 constexpr double kWidth = 1000, kUseHeight = 120, kJobHeight = 3;
 constexpr size_t kMostBars = 400;
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "&lt;";
-    } else if (c == '&') {
-      safe += "&amp;";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
 
 double x_of(const Result& result, double at) { return kWidth * (at - result.begin) / (result.end - result.begin); }
 
@@ -71,10 +58,11 @@ std::string format_page(const std::string& title, const std::vector<Result>& res
       "<!doctype html><meta charset=\"utf-8\"><title>{0}</title>\n"
       "<style>body{{font:14px sans-serif;margin:2em;max-width:1100px}}pre{{overflow-x:auto}}"
       "svg{{width:100%;display:block;margin:4px 0}}</style>\n<h1>{0}</h1>\n<pre>{1}</pre>\n",
-      escaped(title), escaped(format_table(results)));
+      html_escaped(title), html_escaped(format_table(results)));
   for (const Result& result : results) {
     page += fmt::format("<h2>{}, workload {}</h2>\n<p>Devices in use, of {}, over {:.0f} s; below, the jobs.</p>\n",
-                        escaped(result.policy), escaped(result.workload), result.devices, result.end - result.begin);
+                        html_escaped(result.policy), html_escaped(result.workload), result.devices,
+                        result.end - result.begin);
     page += use_over_time(result) + job_bars(result);
   }
   return page;

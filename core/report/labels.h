@@ -1,15 +1,10 @@
 #pragma once
-// Text for an HTML page. Names, paths and messages of a run are somebody else's text: nothing of them may act as
-// markup, in a text or in a quoted attribute.
+// Numbers, times and labels as a report shows them.
 
 #include <string>
 #include <string_view>
 
 namespace estrain::report {
-
-// & < > " ' as entities. What is not UTF-8, control characters, and those that change the direction of what follows
-// become U+FFFD; line feeds stay.
-std::string escaped(std::string_view text);
 
 // A number with four digits that count, for a reader: "0.02915", "1.2e-05"; what is not finite in words.
 std::string short_number(double value);

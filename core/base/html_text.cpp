@@ -1,11 +1,8 @@
-#include "core/report/html.h"
+#include "core/base/html_text.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
 #include <cstdint>
 
-namespace estrain::report {
+namespace estrain {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -48,7 +45,7 @@ bool is_shown(uint32_t code) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
+std::string html_escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -74,26 +71,4 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string short_number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "infinity" : "-infinity";
-  return fmt::format("{:.4g}", value);
-}
-
-std::string label_at(double place, std::string_view text) {
-  const char* style = place > 0.93 ? " class=\"far\"" : place < 0.03 ? " class=\"near\"" : "";
-  return fmt::format("<span{} style=\"left:{:.2f}%\">{}</span>", style, 100 * place, escaped(text));
-}
-
-std::string duration(double seconds) {
-  if (!(seconds >= 0)) return "-";
-  if (seconds < 0.9995) return fmt::format("{:.3g} s", seconds);
-  if (seconds < 59.95) return fmt::format("{:.3g} s", seconds);
-  if (seconds > 1e15) return "-";
-  const auto whole = static_cast<int64_t>(std::llround(seconds));
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  if (whole < 86400) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-  return fmt::format("{} d {:02} h", whole / 86400, whole % 86400 / 3600);
-}
-
-}  // namespace estrain::report
+}  // namespace estrain
