@@ -9,10 +9,8 @@ std::optional<std::string> effective(const Key<JobSpec>& key, const JobSpec& spe
   return all_hold(key.conditions, spec) ? key.write(spec) : std::nullopt;
 }
 
-// Where learning rates follow evaluations, what an evaluation finds is a part of the bits.
-bool steers_schedule(const Key<JobSpec>& key, const JobSpec& spec) {
-  return spec.schedule.name == ScheduleKind::plateau &&
-         (key.name == "train.eval_every" || key.name == "train.eval_batch");
+bool defines_bits(const Key<JobSpec>& key, const JobSpec& spec) {
+  return key.defines_bits || (key.defines_bits_where && holds(*key.defines_bits_where, spec));
 }
 
 }  // namespace
@@ -21,8 +19,7 @@ std::vector<std::string> changed_keys(const JobSpec& before, const JobSpec& afte
   const JobSpec was = with_defaults(before), is = with_defaults(after);
   std::vector<std::string> changed;
   for (const auto& key : job_keys()) {
-    if ((key.defines_bits || steers_schedule(key, is)) && effective(key, was) != effective(key, is))
-      changed.push_back(key.name);
+    if (defines_bits(key, is) && effective(key, was) != effective(key, is)) changed.push_back(key.name);
   }
   return changed;
 }

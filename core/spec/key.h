@@ -33,7 +33,8 @@ struct Key {
   std::string when_not_set;  // what an optional key means that is not given
   std::vector<Condition> conditions;
   bool required = false;
-  bool defines_bits = true;  // whether a change of it changes the bits or what a checkpoint means
+  bool defines_bits = true;                     // whether a change of it changes the bits or what a checkpoint means
+  std::optional<Condition> defines_bits_where;  // if it does not everywhere: where this holds it does
 
   // Set by make_key from the type of the field. `read` returns whether the value was fit.
   std::string (*type)(const Rule&) = nullptr;
@@ -83,6 +84,9 @@ struct Key {
   }
   Key not_in_bits() const {
     return with([](Key& key) { key.defines_bits = false; });
+  }
+  Key in_bits_only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](Key& key) { key.defines_bits = false, key.defines_bits_where = {selector, values}; });
   }
   Key must_be_given() const {
     return with([](Key& key) { key.required = true; });

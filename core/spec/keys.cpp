@@ -26,6 +26,7 @@ const Words with_betas = {"adam", "adamw"};
 const Words with_momentum = {"sgd", "rmsprop"};
 const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad"};
 const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle"};
+const Words following_evaluations = {"plateau"};
 const Words with_unit = {"constant", "step", "multistep", "cosine", "linear", "polynomial", "onecycle"};
 const Words with_warmup = {"constant", "step", "multistep", "cosine", "linear", "polynomial"};
 
@@ -316,27 +317,31 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .only("schedule.name", {"onecycle"})
           .means("Whether the rate falls to the first one as it rose, and then on to the last."),
       ESTRAIN_KEY(schedule.metric)
-          .only("schedule.name", {"plateau"})
+          .only("schedule.name", following_evaluations)
           .means("What of the evaluations has to get better: the loss by falling, the accuracy by rising."),
-      ESTRAIN_KEY(schedule.factor).above(0).below(1).only("schedule.name", {"plateau"}).means("Factor of each drop."),
+      ESTRAIN_KEY(schedule.factor)
+          .above(0)
+          .below(1)
+          .only("schedule.name", following_evaluations)
+          .means("Factor of each drop."),
       ESTRAIN_KEY(schedule.patience)
           .min(0)
           .max(kMostSteps)
-          .only("schedule.name", {"plateau"})
+          .only("schedule.name", following_evaluations)
           .means("Evaluations in a row that may be no better before the rate drops."),
       ESTRAIN_KEY(schedule.threshold)
           .min(0)
-          .only("schedule.name", {"plateau"})
+          .only("schedule.name", following_evaluations)
           .means("How much better than the best an evaluation must be to count."),
       ESTRAIN_KEY(schedule.threshold_mode)
-          .only("schedule.name", {"plateau"})
+          .only("schedule.name", following_evaluations)
           .means("Whether the threshold is a part of the best (rel) or a difference to it (abs)."),
       ESTRAIN_KEY(schedule.cooldown)
           .min(0)
           .max(kMostSteps)
-          .only("schedule.name", {"plateau"})
+          .only("schedule.name", following_evaluations)
           .means("Evaluations after a drop that do not count as no better."),
-      ESTRAIN_KEY(schedule.min_lr).min(0).only("schedule.name", {"plateau"}).means("Lowest learning rate."),
+      ESTRAIN_KEY(schedule.min_lr).min(0).only("schedule.name", following_evaluations).means("Lowest learning rate."),
       ESTRAIN_KEY(schedule.warmup)
           .min(0)
           .max(kMostSteps)
@@ -368,9 +373,13 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(-1)
           .max(kMostSteps)
           .words({{"epoch", 0}, {"never", -1}})
-          .not_in_bits()
+          .in_bits_only("schedule.name", following_evaluations)
           .means("Steps between evaluations; 0 is \"epoch\", after each one, and -1 \"never\"."),
-      ESTRAIN_KEY(train.eval_batch).min(1).max(kMostSamples).not_in_bits().means("Samples per batch of an evaluation."),
+      ESTRAIN_KEY(train.eval_batch)
+          .min(1)
+          .max(kMostSamples)
+          .in_bits_only("schedule.name", following_evaluations)
+          .means("Samples per batch of an evaluation."),
       ESTRAIN_KEY(train.clip_grad_norm)
           .min(0)
           .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
