@@ -13,6 +13,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/model/scalar_type.h"
 #include "core/model/torch_error.h"
 #include "core/spec/enum_names.h"
 

@@ -55,7 +55,7 @@ class Exported : public Model {
     if (no_evaluation_) throw Error(*no_evaluation_);
   }
 
-  // Of an evaluation; 0: it tells no accuracy.
+  // Predictions that an evaluation makes for a sample; 0: it tells no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
  private:

@@ -15,13 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "core/model/operand.h"
 #include "core/program/program.h"
 
 namespace estrain::model {
 
-c10::ScalarType scalar_type(program::Type type);
-
-// What of the program's values lies in memory before a run: parameters, buffers and constants by their numbers.
+// Values that lie in memory before a run: parameters, buffers and constants, by their numbers.
 using StoredValues = std::map<int, torch::Tensor>;
 
 class Plan {
@@ -44,19 +43,9 @@ class Plan {
   // Numbers of the stored values that a run may write to.
   const std::set<int>& written() const { return written_; }
 
-  // Of the calls that Module.train() decides on (dropout, batch norm): how many are on, how many off.
+  // Calls that Module.train() decides on (dropout, batch norm): how many are on, how many off.
   int training_calls() const { return training_calls_; }
   int evaluation_calls() const { return evaluation_calls_; }
-
-  struct Operand {  // a constant, a value, or a list with values in it
-    enum class Kind { constant, value, tensors, optional_tensors, integers };
-    Kind kind = Kind::constant;
-    c10::IValue constant{};
-    int value = -1;
-    bool is_tensor = false;  // the operator wants a tensor: a number is wrapped
-    bool is_float = false;
-    std::vector<Operand> items{};
-  };
 
  private:
   using Arithmetic = c10::IValue (*)(const std::vector<c10::IValue>&);
@@ -80,15 +69,15 @@ class Plan {
   void find_last_uses();
   void require_values_per_channel(const Step& step) const;
   void make(Step& step);
-  void push(const Operand& operand);
   void take_results(const Step& step);
 
   const program::Program& program_;
   const Use use_;
   std::vector<Step> steps_;
-  std::vector<c10::IValue> values_;   // by number
-  std::vector<bool> stays_;           // stored: not let go
-  std::vector<std::set<int>> roots_;  // of each value: stored ones whose memory it may show
+  std::vector<c10::IValue> values_;             // by number
+  std::vector<bool> stays_;                     // stored: not let go
+  std::vector<std::set<int>> roots_;            // of each value: stored ones whose memory it may show
+  std::vector<std::pair<int, int>> mutations_;  // buffer, and the value that it takes after the calls
   std::set<int> written_;
   std::vector<c10::IValue> stack_;
   int training_calls_ = 0, evaluation_calls_ = 0;

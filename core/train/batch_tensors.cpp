@@ -3,7 +3,7 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/types.h>
 
-#include "core/model/plan.h"
+#include "core/model/scalar_type.h"
 
 namespace estrain::train {
 namespace {

@@ -11,8 +11,8 @@
 
 namespace estrain::train {
 
-// Of the parameter groups, for the update that follows `step`, whose state is at `state`. An evaluation that is due
-// after `step` must be done.
+// Rates of the parameter groups for the update that follows `step`, whose state is at `state`. An evaluation that is
+// due after `step` must be done.
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state);
 
 // Part of that update: takes over what the schedule has learnt from the state of `step` into that of step + 1.

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <c10/core/GradMode.h>
+#include <c10/core/ScalarType.h>
+
+#include <vector>
+
+#include "core/program/program.h"
+
+namespace estrain::model {
+
+// Sets grad mode and autocast as each call's modes want them, and restores them at the end.
+class ModeSwitch {
+ public:
+  ModeSwitch(const std::vector<program::Modes>& modes, bool with_gradients)
+      : modes_(modes), with_gradients_(with_gradients), grad_before_(c10::GradMode::is_enabled()) {}
+  ~ModeSwitch() { enter(0); }
+  ModeSwitch(const ModeSwitch&) = delete;
+  ModeSwitch& operator=(const ModeSwitch&) = delete;
+
+  void enter(size_t index);
+
+ private:
+  // Does what torch.autocast's __enter__ and __exit__ do. Casts of weights are kept until the outermost block is left.
+  void autocast(const program::Modes& from, const program::Modes& to);
+
+  const std::vector<program::Modes>& modes_;
+  const bool with_gradients_, grad_before_;
+  size_t current_ = 0;
+  bool enabled_before_ = false, cache_before_ = false;
+  c10::ScalarType type_before_{};
+};
+
+}  // namespace estrain::model
