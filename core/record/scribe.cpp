@@ -6,22 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
-#include "core/base/files.h"
 #include "core/base/json_fields.h"
-#include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/futex.h"
 #include "core/comm/job_memory.h"
@@ -29,127 +21,16 @@
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "core/record/openmetrics.h"
-#include "core/record/stage_history.h"
+#include "core/record/saver.h"
+#include "core/record/scribe_log.h"
 #include "core/record/tensorboard.h"
-#include "core/spec/parse.h"
 
 namespace estrain::record {
 namespace {
 
 constexpr int kDrainMilliseconds = 100;
 constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
-constexpr size_t kAlignment = 4096;
 constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time when everything is due
-
-struct FreeMemory {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using Snapshot = std::unique_ptr<std::byte, FreeMemory>;
-
-// A line for scribe.log. That may lie on the full disk, too: what it has no room for is left out, and no exception.
-void write_log(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
-
-// Writes one snapshot after another in a thread of its own.
-class Saver {
- public:
-  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
-      : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints"), stages_(run + "/events.jsonl") {
-    directory_.remove_stale_temporaries();
-  }
-  ~Saver() { wait(); }
-
-  int64_t last_saved() const { return last_saved_; }
-  bool busy() const { return busy_; }
-  void wait() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
-  // the saver's thread if there is one to be had.
-  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
-            const std::function<void(Json)>& done) {
-    wait();
-    const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
-    if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
-    std::memcpy(snapshot_.get(), state, manifest_.layout.bytes);
-    copied();
-    busy_ = true;
-    try {
-      thread_ = std::thread([this, step, lr, done] {
-        const Json what_became_of_it = write(step, lr);
-        busy_ = false;
-        done(what_became_of_it);
-      });
-    } catch (const std::system_error& error) {
-      busy_ = false;
-      done(failure(step, error.what()));
-    }
-  }
-
- private:
-  Json write(int64_t step, double lr) {
-    const int64_t begin = monotonic_ns();
-    try {
-      directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-      directory_.prune(Step(step), spec_.checkpoint.keep);
-    } catch (const Error& error) {
-      return failure(step, error.message(), error.advice());
-    } catch (const std::exception& error) {  // no memory, say
-      return failure(step, error.what());
-    }
-    last_saved_ = step;
-    return {{"say", "saved"},
-            {"step", step},
-            {"seconds", seconds(monotonic_ns() - begin)},
-            {"bytes", manifest_.layout.bytes}};
-  }
-
-  static Json failure(int64_t step, const std::string& why, const std::string& advice = "") {
-    return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
-  }
-
-  checkpoint::CheckpointMeta meta(int64_t step, double lr) {
-    checkpoint::CheckpointMeta meta;
-    meta.estrain_version = ESTRAIN_VERSION;
-    meta.step = Step(step);
-    meta.epoch = Epoch(manifest_.epoch_at(step));
-    meta.samples = manifest_.samples_at(step);
-    meta.ests = spec_.job.ests;
-    meta.lr = lr;
-    meta.spec = spec::to_toml(spec_);
-    read_what_changed();
-    meta.changes = changes_;
-    meta.cpu = manifest_.processor;
-    meta.data = manifest_.data;
-    meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
-    meta.stages = stages_.to_json();
-    meta.devices = stages_.devices();
-    return meta;
-  }
-
-  // Keeps what was read before where a file cannot be read any more: the state comes first.
-  void read_what_changed() {
-    try {
-      changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
-      std::erase(changes_, '\0');  // no string of an HDF5 attribute has one
-      stages_.follow();
-    } catch (const Error& error) {
-      write_log("warning: not in the checkpoint: " + error.message());
-    }
-  }
-
-  const spec::JobSpec& spec_;
-  const std::string run_;
-  const checkpoint::Manifest& manifest_;
-  checkpoint::CheckpointDirectory directory_;
-  StageHistory stages_;
-  std::string changes_;
-  Snapshot snapshot_;
-  std::thread thread_;
-  std::atomic<int64_t> last_saved_{-1};
-  std::atomic<bool> busy_{false};  // a snapshot is being written
-};
 
 // A sign of life for the launcher.
 void beat(comm::JobMemory& memory) { memory.header().scribe_beat_ns.store(monotonic_ns()); }

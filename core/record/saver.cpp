@@ -1,0 +1,95 @@
+#include "core/record/saver.h"
+
+#include <cstring>
+#include <system_error>
+
+#include "core/algorithms/choice_file.h"
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/record/scribe_log.h"
+#include "core/spec/parse.h"
+
+namespace estrain::record {
+namespace {
+
+constexpr size_t kAlignment = 4096;
+
+Json failure(int64_t step, const std::string& why, const std::string& advice = "") {
+  return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
+}
+
+}  // namespace
+
+Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
+    : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints"), stages_(run + "/events.jsonl") {
+  directory_.remove_stale_temporaries();
+}
+
+void Saver::save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
+                 const std::function<void(Json)>& done) {
+  wait();
+  const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
+  if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
+  std::memcpy(snapshot_.get(), state, manifest_.layout.bytes);
+  copied();
+  busy_ = true;
+  try {
+    thread_ = std::thread([this, step, lr, done] {
+      const Json what_became_of_it = write(step, lr);
+      busy_ = false;
+      done(what_became_of_it);
+    });
+  } catch (const std::system_error& error) {
+    busy_ = false;
+    done(failure(step, error.what()));
+  }
+}
+
+Json Saver::write(int64_t step, double lr) {
+  const int64_t begin = monotonic_ns();
+  try {
+    directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
+    directory_.prune(Step(step), spec_.checkpoint.keep);
+  } catch (const Error& error) {
+    return failure(step, error.message(), error.advice());
+  } catch (const std::exception& error) {  // no memory, say
+    return failure(step, error.what());
+  }
+  last_saved_ = step;
+  return {{"say", "saved"},
+          {"step", step},
+          {"seconds", seconds(monotonic_ns() - begin)},
+          {"bytes", manifest_.layout.bytes}};
+}
+
+checkpoint::CheckpointMeta Saver::meta(int64_t step, double lr) {
+  checkpoint::CheckpointMeta meta;
+  meta.estrain_version = ESTRAIN_VERSION;
+  meta.step = Step(step);
+  meta.epoch = Epoch(manifest_.epoch_at(step));
+  meta.samples = manifest_.samples_at(step);
+  meta.ests = spec_.job.ests;
+  meta.lr = lr;
+  meta.spec = spec::to_toml(spec_);
+  read_what_changed();
+  meta.changes = changes_;
+  meta.cpu = manifest_.processor;
+  meta.data = manifest_.data;
+  meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
+  meta.stages = stages_.to_json();
+  meta.devices = stages_.devices();
+  return meta;
+}
+
+void Saver::read_what_changed() {
+  try {
+    changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
+    std::erase(changes_, '\0');  // no string of an HDF5 attribute has one
+    stages_.follow();
+  } catch (const Error& error) {
+    write_log("warning: not in the checkpoint: " + error.message());
+  }
+}
+
+}  // namespace estrain::record

@@ -1,0 +1,58 @@
+#pragma once
+// Writes checkpoints beside the scribe's other work, one after another, in a thread of its own.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "core/base/json.h"
+#include "core/checkpoint/directory.h"
+#include "core/checkpoint/manifest.h"
+#include "core/record/stage_history.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::record {
+
+class Saver {
+ public:
+  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest);
+  ~Saver() { wait(); }
+
+  int64_t last_saved() const { return last_saved_; }
+  bool busy() const { return busy_; }
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
+  // the saver's thread if there is one to be had.
+  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
+            const std::function<void(Json)>& done);
+
+ private:
+  struct FreeMemory {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  Json write(int64_t step, double lr);
+  checkpoint::CheckpointMeta meta(int64_t step, double lr);
+  // Keeps what was read before where a file cannot be read any more: the state comes first.
+  void read_what_changed();
+
+  const spec::JobSpec& spec_;
+  const std::string run_;
+  const checkpoint::Manifest& manifest_;
+  checkpoint::CheckpointDirectory directory_;
+  StageHistory stages_;
+  std::string changes_;
+  std::unique_ptr<std::byte, FreeMemory> snapshot_;
+  std::thread thread_;
+  std::atomic<int64_t> last_saved_{-1};
+  std::atomic<bool> busy_{false};  // a snapshot is being written
+};
+
+}  // namespace estrain::record
