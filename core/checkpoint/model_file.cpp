@@ -88,7 +88,8 @@ Source safetensors_source(const std::string& path) {
   return source;
 }
 
-// Of the names of a tied tensor those that the file has, where one is enough; all of them else, or where it has none.
+// The names to look for. A tied tensor has several: where the file needs only one of them, those that it has are
+// enough; all of them if it has none.
 std::vector<WantedName> names_to_read(const StateLayout& layout, const Source& source) {
   std::vector<WantedName> names = wanted_names(layout);
   if (!source.ties_once) return names;

@@ -1,6 +1,6 @@
 #pragma once
-// What is to be done: the launcher carries the actions of one decision out in their order, and hands answers that some
-// of them have to decide() before anything else that happens.
+// The actions of a decision. The launcher carries them out in order. Some actions have an answer: the launcher hands it
+// to decide() before any other event.
 
 #include <cstdint>
 #include <string>

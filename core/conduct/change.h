@@ -15,7 +15,7 @@ using ClientId = int64_t;  // of the control socket, from 1
 
 // The workers, or their shares, are about to change: a user or the planner asked for it, or a worker is lost, or both.
 struct PendingChange {
-  // As it is asked for.
+  // The request.
   std::optional<ClientId> client;     // waits for the answer
   std::vector<Device> devices;        // to run on
   std::vector<WorkerId> workers;      // that are to serve them; kNobody: any; empty: any everywhere
@@ -27,7 +27,7 @@ struct PendingChange {
   bool keeps_devices = false;           // only shares move: no checkpoint, no new launcher
   std::optional<Json> answer;           // what the client is told beside the figures
 
-  // As it goes on. Times are monotonic.
+  // Its progress. Times are monotonic.
   bool asked_for = false;     // by a user or the planner; else a fault alone is the cause
   std::string before;         // the devices in force when it was asked for
   std::vector<Member> added;  // started for it

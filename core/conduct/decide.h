@@ -1,7 +1,7 @@
 #pragma once
-// What a launcher does next: a pure function of the state, an event and the moment. No process, socket, file or clock
-// is touched, so that the same function runs a job, is driven through random schedules in virtual time
-// (tests/virtual_time) and may run on any host.
+// Decides what a launcher does next: a pure function of the state, an event and the moment. It touches no process,
+// socket, file or clock. So the same function runs a job, goes through random schedules in virtual time
+// (tests/virtual_time), and may run on any host.
 //
 // One folder of small rules: starting.cpp (up to the first stage), loss.cpp (a worker is lost), stall.cpp (nobody goes
 // on), resize.cpp (other devices or shares), reclaim.cpp (devices are offered or taken back), scribe.cpp, stop.cpp and

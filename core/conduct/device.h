@@ -29,9 +29,9 @@ std::vector<EstRange> place_ests(const std::vector<Device>& devices, int64_t est
 // Lists of kinds in which a kind may stand several times.
 // `all` without one of each of `some`; nothing where one is not in it.
 std::optional<std::vector<std::string>> without(std::vector<std::string> all, const std::vector<std::string>& some);
-// What is in both, in the order of `one`.
+// Elements of both lists, in the order of `one`.
 std::vector<std::string> common(const std::vector<std::string>& one, std::vector<std::string> other);
-// What `all` has more than `some`.
+// Elements of `all` that `some` lacks.
 std::vector<std::string> beyond(const std::vector<std::string>& all, std::vector<std::string> some);
 
 }  // namespace estrain::conduct

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to a job: each is told to decide() once, in the order in which it was noticed. An event about a worker
+// Events of a job. Each goes to decide() once, in the order in which it was noticed. An event about a worker
 // that is in no list any more says nothing.
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct Scribe {
 };
 
 struct State {
-  // What the job is.
+  // The job.
   int64_t ests = 1;
   int64_t retries = 0;  // faults in a row at one step that are survived
 
@@ -49,21 +49,21 @@ struct State {
   Closing closing = Closing::none;
   int64_t stage = 0;
 
-  // Who is there.
+  // Its processes.
   std::vector<Member> workers;  // of the stage, in rank order; before the first one, the places for it
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
   Scribe scribe;
   std::vector<std::string> held;  // kinds of all devices that the job may use, the idle ones included
 
-  // What changes.
+  // The change under way.
   std::optional<PendingChange> pending;
   std::optional<ResizeUnderWay> resize;
   std::vector<WaitingRequest> waiting;
   int64_t stood_still_ns = 0;       // since when the workers have been leaving an aborted stage
   int64_t start_missing_at_ns = 0;  // when lost workers are replaced: back-off. 0: no one to replace
 
-  // What went wrong.
+  // Faults.
   std::optional<Loss> recovery;  // from which the first step has not been seen yet
   Step fault_step{-1};           // of the last fault
   int64_t faults_at_step = 0;    // there, in a row
@@ -73,7 +73,7 @@ struct State {
   std::optional<Error> failure;  // the run ends by it
   WorkerId failed = kNobody;     // whose failure it is, if a worker's
 
-  // How it stops.
+  // The stop.
   std::string stop_reason;
   bool stop_at_once = false;
   std::vector<ClientId> stop_clients;
@@ -81,7 +81,7 @@ struct State {
   double grace_seconds = 0;      // from a signal to the checkpoint; the step under way is given up after that
 };
 
-// What the world says when something is decided: the time, and what stands in shared memory.
+// The world at the moment of a decision: the time, and words of shared memory.
 struct Moment {
   int64_t ns = 0;          // monotonic
   bool attached = false;   // the shared memory stands: the job has begun to train
@@ -103,7 +103,7 @@ bool is_settled(const State& state);
 // Why no change can begin now; nothing: one can.
 std::optional<Error> why_not_now(const State& state, const Moment& now);
 
-// What the launcher's next self goes on with: the rest begins anew.
+// The part of the state that the launcher keeps over a re-exec. The rest begins anew.
 State after_handover(const State& state);
 
 }  // namespace estrain::conduct

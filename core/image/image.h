@@ -8,8 +8,8 @@
 // A file is told by its first bytes, whatever its name. Orientation (EXIF), colour profiles and gamma are not looked
 // at.
 //
-// What ends reading: a picture of more than most_pixels, or of more than its bytes can hold; JPEG with more than 1000
-// scans. A file that is cut short or damaged is an error, also where libjpeg would go on with grey.
+// Refused: a picture of more than most_pixels, or of more than its bytes can hold; JPEG with more than 1000 scans; a
+// file that is cut short or damaged, even where libjpeg would go on with grey.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Image {
   const uint8_t* row(int64_t y) const { return pixels.data() + y * size.width * channels; }
 };
 
-// What the first bytes say; the rest of the file may be damaged all the same.
+// The size that the first bytes tell. The rest of the file may be damaged all the same.
 struct Header {
   Size size;
   int64_t channels = 0;  // as decode() gives them

@@ -2,10 +2,9 @@
 // The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. It
 // neither links LibTorch nor touches the state: that lies in shared memory (core/comm/job_memory.h).
 //
-// What to do is decided in core/conduct: the launcher turns what it sees into events, hands them to decide(), and
-// carries the actions out (carry_out.cpp). What the job goes through, and how a resize and a recovery go, is said
-// there. The launcher measures: who is silent (sentry.h), why a process ended (recovery.cpp), which shares would
-// be faster (adviser.h).
+// core/conduct decides: the launcher turns what it sees into events, hands them to decide(), and carries the actions
+// out (carry_out.cpp). How a resize and a recovery go is said there. The launcher measures: who is silent (sentry.h),
+// why a process ended (recovery.cpp), which shares would be faster (adviser.h).
 
 #include <deque>
 #include <map>

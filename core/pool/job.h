@@ -10,8 +10,7 @@
 
 namespace estrain::pool {
 
-// What is known or has been learnt of a job's speed. Whoever runs the pool provides it: a simulation from tables, a
-// daemon from profiles.
+// A job's speed as far as it is known or has been learnt. A simulation takes it from tables, a daemon from profiles.
 class Outlook {
  public:
   virtual ~Outlook() = default;

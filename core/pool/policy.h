@@ -1,7 +1,7 @@
 #pragma once
-// Who gets which devices: policies as pure code. A policy sees jobs, devices and the clock, and says what every job
-// should hold from now on and why. It does not know whether the jobs are real. It may remember what it saw at earlier
-// rounds (the order of its queues), never anything else: the same views in the same order give the same decisions.
+// Scheduling policies as pure code. A policy sees jobs, devices and the clock. It says which devices every job should
+// hold from now on, and why. It does not know whether the jobs are real. It may remember earlier rounds (the order of
+// its queues) and nothing else: the same views in the same order give the same decisions.
 
 #include <map>
 #include <memory>

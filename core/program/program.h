@@ -89,7 +89,7 @@ using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// What `with` blocks set for their calls; unset: as the surroundings have it.
+// Settings of `with` blocks for their calls; unset: those of the surroundings.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {

@@ -1,5 +1,5 @@
 #pragma once
-// What a change of devices costs on this machine, from the event log of a run that was resized.
+// The cost of a change of devices on this machine, from the event log of a run that was resized.
 
 #include <string>
 

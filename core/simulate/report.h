@@ -1,5 +1,5 @@
 #pragma once
-// What a simulation shows: figures, JSON, a table, a page.
+// Results of a simulation as figures, JSON, a table and a page.
 
 #include <string>
 #include <vector>

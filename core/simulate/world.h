@@ -1,5 +1,5 @@
 #pragma once
-// What a policy is tried on: jobs with the truth about them, on a cluster, in virtual time.
+// A world to try a policy on: jobs with the truth about them, on a cluster, in virtual time.
 
 #include <limits>
 #include <memory>

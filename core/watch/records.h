@@ -1,5 +1,5 @@
 #pragma once
-// What the files of a run that is at work have to tell while it is watched. Each call reads what was added since.
+// Follows the files of a run at work, for `status --watch`. Each call reads what was added since the last one.
 
 #include <cstdint>
 #include <string>

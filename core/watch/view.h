@@ -1,5 +1,5 @@
 #pragma once
-// What `estrain status --watch` shows, as lines of text: pure, so that it can be tested without a terminal.
+// The lines that `estrain status --watch` shows: pure, so that they can be tested without a terminal.
 //
 // Names and messages are somebody else's text: control characters in it are not sent to the terminal.
 

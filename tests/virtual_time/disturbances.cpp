@@ -1,4 +1,4 @@
-// What disturbs a job: faults, and people with requests.
+// Disturbances of a job: faults, and people with requests.
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What must hold in every schedule, whatever happens to the job and when. The numbers stand in the output.
+// Invariants of every schedule, whatever happens to the job and when. The numbers stand in the output.
 
 #include <string>
 
