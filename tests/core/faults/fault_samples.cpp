@@ -207,6 +207,9 @@ std::vector<SampleLine> sample_log_lines() {
       {"cpu_out_of_memory", "terminate called after throwing an instance of 'std::bad_alloc'"},
       {"cpu_out_of_memory", "mmap failed: Cannot allocate memory"},
       {"cpu_out_of_memory", "libtorch_cpu.so: failed to map segment from shared object"},
+      {"cpu_out_of_memory",
+       "Error in GnuTLS initialization: ASN1 parser: Element was not found.\nterminate called without an active "
+       "exception"},
       {"cpu_out_of_memory", "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"},
       {"cpu_out_of_memory", "Out of memory: Killed process 4711 (estrain) total-vm:9884kB, anon-rss:8000kB"},
       {"cpu_out_of_memory", "Memory cgroup out of memory: Killed process 4711 (estrain)"},
