@@ -52,7 +52,7 @@ void print_line(const std::string& name, const plan::BurstPlan& plan, const std:
 
 int run_burst_plan(const BurstPlanArguments& arguments) {
   if (arguments.table.empty()) {
-    throw Error(Fault::usage, "plan --burst wants --table FILE, layers measured at several batch sizes");
+    throw Error(Fault::usage, "plan --burst needs --table FILE: layers measured at several batch sizes");
   }
   const size_t slash = arguments.model.find('/');
   simulate::LayerTableOptions options;
@@ -87,7 +87,7 @@ int run_burst_plan(const BurstPlanArguments& arguments) {
              fmt::format("limit {:g}, found in {:.2f} ms", arguments.limit, 1e3 * search_seconds));
   for (const SamePlan& one : same) {
     print_line(fmt::format("data parallel on {}", one.devices), one.plan,
-               one.within ? "" : "a layer is beyond the limit");
+               one.within ? "" : "a layer exceeds the limit");
   }
   return 0;
 }

@@ -30,7 +30,7 @@ struct CheckArguments {
 
 bool is_error(const Finding& finding) { return finding.severity == Severity::error; }
 
-// A finding for each line of the message: parsers tell all that is wrong with a file so.
+// One finding for each line of the message: parsers report every mistake in a file on a line of its own.
 std::vector<Finding> user_errors(const std::string& check, const Error& error) {
   std::vector<Finding> findings;
   std::istringstream lines(error.message());
@@ -39,7 +39,7 @@ std::vector<Finding> user_errors(const std::string& check, const Error& error) {
   return findings;
 }
 
-// Everything that is looked at, in the order in which it is told.
+// All checks, in the order of the report.
 class Check {
  public:
   explicit Check(const CheckArguments& arguments) : arguments_(arguments) {}
@@ -103,7 +103,7 @@ class Check {
   void check_devices() {
     const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
     std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
-    // What the machine lacks is told for one worker where the list makes no sense.
+    // If the device list is invalid, the machine is checked for one worker.
     if (std::ranges::any_of(found, is_error)) job_.devices = {launch::Device{"cpu", {}}};
     add(std::move(found));
   }
@@ -120,8 +120,8 @@ class Check {
     add(scan_.findings);
   }
 
-  // The job with made-up images in the place of files that are wrong, so that the model can be tried all the same.
-  // Nothing where the shape of the images is not known.
+  // The job with synthetic images in place of faulty files, so that the model can still be tried. Nothing if the shape
+  // of the images is unknown.
   std::optional<spec::JobSpec> triable_job() const {
     if (!has_program_) return std::nullopt;
     if (scan_.fine()) return job_.spec;
@@ -147,7 +147,7 @@ class Check {
     const std::optional<spec::JobSpec> job = triable_job();
     if (!job) {
       findings_.push_back(Finding::warn("mini-batch", "not tried",
-                                        has_program_ ? "put the data right first" : "put the program right first"));
+                                        has_program_ ? "correct the data first" : "correct the program first"));
       return;
     }
     try {
@@ -190,14 +190,14 @@ class Check {
     report_["verdict"] = d2 ? "D2" : "D1";
     report_["reason"] = verdict.reason;
     if (job_.spec.job.determinism == spec::Determinism::d2 && !launch::uncovered_operators(report_).empty()) {
-      findings_.push_back(Finding::user_error("determinism", "D2 cannot be had: " + verdict.reason,
+      findings_.push_back(Finding::user_error("determinism", "D2 is impossible: " + verdict.reason,
                                               "use job.determinism = \"D1\", or \"auto\""));
     } else {
       findings_.push_back(Finding::fine("determinism", level_and_reason()));
     }
   }
 
-  // The level that the spec sets, and what "auto" would make of it.
+  // The level that the spec sets, and the one that "auto" would choose.
   std::string level_and_reason() const {
     const std::string level(spec::to_string(job_.spec.job.determinism));
     const auto verdict = report_.at("verdict").get<std::string>(), reason = report_.at("reason").get<std::string>();
@@ -228,7 +228,7 @@ class Check {
     }
   }
 
-  // Of a spec that cannot be read, what does not depend on it.
+  // The checks that do not depend on the spec, for an unreadable spec.
   void check_machine() {
     if (!readable_) {
       if (!arguments_.run.empty()) findings_.push_back(launch::check_run_directory(machine_));
@@ -236,8 +236,8 @@ class Check {
       return;
     }
     if (machine_.run.has_run) {
-      findings_.push_back(Finding::warn("run directory", machine_.run.folder + ": there is a run already",
-                                        "go on with it: train --resume; or give this one a directory: --run DIR"));
+      findings_.push_back(Finding::warn("run directory", machine_.run.folder + ": a run exists already",
+                                        "continue it: train --resume; or choose another directory: --run DIR"));
     }
     add(launch::check_machine(job_, machine_));
   }
@@ -246,10 +246,10 @@ class Check {
   std::vector<Finding> findings_;
   CheckedJob job_;
   bool readable_ = false;    // the spec
-  bool has_program_ = true;  // one that can be read, or none is wanted
+  bool has_program_ = true;  // a readable program, or the job has none
   Machine machine_;
   data::DataScan scan_;
-  // What scripts read: the probe's report, and the level that "auto" would choose.
+  // The JSON output: the probe's report, and the level that "auto" would choose.
   Json report_ = {{"operators", Json::array()}, {"verdict", nullptr}, {"reason", ""}};
 };
 
@@ -263,8 +263,7 @@ int check(const CheckArguments& arguments) {
 
 void add_check(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
-      "check",
-      "Find what would keep a job from running: spec, data, one mini-batch, memory, disk, limits, determinism");
+      "check", "Check whether a job can run: spec, data, one mini-batch, memory, disk, limits, determinism");
   auto arguments = std::make_shared<CheckArguments>();
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
   verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")

@@ -1,5 +1,5 @@
 #pragma once
-// The sub-commands of estrain: each adds itself to the command line and leaves behind what to run when it was chosen.
+// The sub-commands of estrain. Each adds itself to the command line, and sets `chosen` if the user chose it.
 
 #include <CLI/CLI.hpp>
 #include <functional>

@@ -25,31 +25,31 @@ struct ExportArguments {
 
 std::string default_name(const std::string& format) { return format == "hdf5" ? "model.h5" : "model.safetensors"; }
 
-// The checkpoint of that step, or the newest whole one; damaged ones that are newer are named.
+// The checkpoint of that step, or the newest valid one; names newer ones that are damaged.
 CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> step) {
   const CheckpointDirectory folder(run + "/checkpoints");
   if (step) {
     for (const Step there : folder.steps())
       if (there.value == *step) return CheckpointFile::open(folder.path_of(there));
     throw Error::make(Fault::usage, "{}: has no checkpoint of step {}", run, *step)
-        .advise(fmt::format("look into {}/checkpoints for those that it has", run));
+        .advise(fmt::format("{}/checkpoints has the existing ones", run));
   }
   checkpoint::NewestCheckpoint newest = folder.newest_valid();
   for (const auto& skipped : newest.skipped) fmt::print(stderr, "skipped {}: {}\n", skipped.path, skipped.why);
-  if (!newest.file) throw Error::make(Fault::usage, "{}: no checkpoint that could be used", run);
+  if (!newest.file) throw Error::make(Fault::usage, "{}: no usable checkpoint", run);
   return std::move(*newest.file);
 }
 
 CheckpointFile source_of(const ExportArguments& arguments) {
   if (std::filesystem::is_directory(arguments.source)) return checkpoint_of_run(arguments.source, arguments.step);
-  if (arguments.step) throw Error::make(Fault::usage, "--step needs a run directory, and {} is none", arguments.source);
+  if (arguments.step) throw Error::make(Fault::usage, "--step needs a run directory, but {} is none", arguments.source);
   return CheckpointFile::open(arguments.source);
 }
 
 int export_weights(const ExportArguments& arguments) {
   const std::string out = arguments.out.empty() ? default_name(arguments.format) : arguments.out;
   if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(out))) {
-    throw Error::make(Fault::usage, "{} is there already", out).advise("give another name, or --force to replace it");
+    throw Error::make(Fault::usage, "{} exists already", out).advise("choose another name, or replace it with --force");
   }
   const CheckpointFile from = source_of(arguments);
   checkpoint::export_model(from, out, arguments.format == "hdf5" ? ModelFormat::hdf5 : ModelFormat::safetensors);
@@ -72,7 +72,7 @@ void add_export(CLI::App& app, Action& chosen) {
       ->check(CLI::IsMember({"safetensors", "hdf5"}))
       ->capture_default_str();
   verb->add_option("--step", arguments->step, "The checkpoint of this step (default: the newest)");
-  verb->add_flag("--force", arguments->force, "Replace OUT if it is there");
+  verb->add_flag("--force", arguments->force, "Replace OUT if it exists");
   verb->add_flag("--json", arguments->json, "Print what was written as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return export_weights(*arguments); }; });
 }

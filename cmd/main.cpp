@@ -23,7 +23,7 @@ using namespace estrain;
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 failed; 2 bad usage or bad spec; 3 runs differ (verify); 75 stopped early but resumable.";
 
-// On stderr in words; for whoever asked for JSON on stdout, too.
+// Prints the error to stderr as text, and with --json also to stdout as JSON.
 int report(const Error& error, bool as_json) {
   if (as_json) fmt::print("{}\n", json_text(launch::error_answer(error)));
   std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
@@ -31,7 +31,7 @@ int report(const Error& error, bool as_json) {
   return error.exit_code();
 }
 
-// Whoever starts this program may have closed these; a file that is opened later must not get their numbers.
+// The parent may have closed the standard descriptors. Reopen them, or a file opened later would get their numbers.
 void open_standard_files() {
   while (true) {
     const int fd = ::open("/dev/null", O_RDWR);
@@ -40,7 +40,7 @@ void open_standard_files() {
   }
 }
 
-// What CLI11 would call a missing subcommand.
+// Refuses an unknown verb; CLI11 would report a missing subcommand.
 void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
@@ -91,11 +91,11 @@ int run_or_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_files();
-  // The kernel names a process by the file that it executed, which for a child is /proc/self/exe.
+  // The kernel names a process after the executed file, which for a child is /proc/self/exe.
   ::prctl(PR_SET_NAME, program_invocation_short_name);
   try {
     return run_or_report(argc, argv);
-  } catch (const std::exception& error) {  // of the report: nobody reads stdout any more, or memory is out
+  } catch (const std::exception& error) {  // the report itself failed: stdout is closed, or memory ran out
     std::fprintf(stderr, "estrain: %s\n", error.what());
     return exit_code(Fault::bug);
   }

@@ -18,9 +18,9 @@ struct OfferArguments {
 };
 
 int ask(const OfferArguments& arguments, const Json& request) {
-  launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
+  launch::parse_devices(arguments.devices);  // reports a bad list without asking the launcher
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
-  const std::string stopped = fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`",
+  const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
                                           whole_in(answer, "step").value_or(0), arguments.run);
   fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(stopped));
   return 0;
@@ -39,7 +39,7 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* about, OfferArgu
 void add_offer(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<OfferArguments>();
   CLI::App* verb =
-      add_verb(app, "offer", "Offer a running job devices that are free; it takes what is worth it", *arguments);
+      add_verb(app, "offer", "Offer free devices to a running job; it takes those that speed it up enough", *arguments);
   verb->callback([arguments, &chosen] {
     chosen = [arguments] { return ask(*arguments, {{"do", "offer"}, {"devices", arguments->devices}}); };
   });
@@ -47,8 +47,9 @@ void add_offer(CLI::App& app, Action& chosen) {
 
 void add_reclaim(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<OfferArguments>();
-  CLI::App* verb =
-      add_verb(app, "reclaim", "Take devices back from a running job; all of them: it stops, resumable", *arguments);
+  CLI::App* verb = add_verb(
+      app, "reclaim", "Take devices back from a running job; if it loses all of them, it stops and can be resumed",
+      *arguments);
   verb->add_option("--within", arguments->within, "Time within which they must be free: 5s, 500ms, 2min (default 5s)")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
                                         CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))

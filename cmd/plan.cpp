@@ -48,11 +48,11 @@ spec::JobSpec read_spec(const PlanArguments& arguments) {
   if (arguments.run.empty()) {
     throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
   }
-  launch::run_status(arguments.run);  // says what is wrong with it
+  launch::run_status(arguments.run);  // throws if it is not a run
   return spec::parse_file(launch::RunDirectory(arguments.run).spec(), arguments.overrides);
 }
 
-// As train decides it when a run begins.
+// Decides as train does when a run begins.
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
   if (spec.job.determinism != spec::Determinism::automatic) return;
   const launch::Verdict verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
@@ -61,7 +61,7 @@ void decide_determinism(spec::JobSpec& spec, const Device& device) {
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
 
-// What the run has in use, with the ESTs of each; empty where no launcher is at work.
+// The run's devices with their ESTs; empty if no launcher is running.
 std::vector<Device> devices_of_run(const std::string& run) {
   std::vector<Device> devices;
   for (const Json& worker : launch::run_status(run).value("workers", Json::array())) {
@@ -88,7 +88,7 @@ std::string age_text(int64_t seconds) {
   return fmt::format("{} days", seconds / 86400);
 }
 
-// From what was typed to the table.
+// `estrain plan` from the command line to the printed table.
 class Planning {
  public:
   explicit Planning(const PlanArguments& arguments)
@@ -111,7 +111,7 @@ class Planning {
   }
 
  private:
-  // What a job would take with another number of intra-op threads, on the best plan for the devices held.
+  // Step time with another number of intra-op threads, with the best plan for the given devices.
   struct WithThreads {
     int64_t threads;
     std::string devices;
@@ -157,7 +157,7 @@ class Planning {
     launch::check_devices(all_, {.mixed = true});
   }
 
-  // A list that gives ESTs to its devices must be one that train would take: said before anything is measured.
+  // Checks a list with ESTs for its devices as train would, before anything is measured.
   void check_given() const {
     if (std::ranges::none_of(held_, [](const Device& device) { return device.ests.has_value(); })) return;
     launch::check_devices(held_, {.mixed = mixes()});
@@ -169,7 +169,7 @@ class Planning {
     return profile::plan_job(profiles_, spec_, host_, kinds, now_, mixes());
   }
 
-  // What has been measured, with the number of these devices.
+  // The measured kinds of device, with how many of each are in `devices`.
   std::vector<plan::DeviceGroup> groups_of(const std::vector<Device>& devices) const {
     std::vector<plan::DeviceGroup> groups;
     for (const KindCount& kind : count_kinds(devices)) {
@@ -183,7 +183,7 @@ class Planning {
     try {
       profiles_ = store_.load();
     } catch (const Error& error) {
-      warn(error.message() + "; everything is measured anew");
+      warn(error.message() + "; everything is measured again");
     }
   }
 
@@ -191,18 +191,18 @@ class Planning {
     std::vector<KindCount> kinds = count_kinds(all_);
     if (arguments_.profile == "always") return kinds;
     const profile::PlanInputs known = inputs_for(kinds);
-    const bool together = cores_ / spec_.job.threads > 1;  // else sets of several workers are not tried
+    const bool together = cores_ / spec_.job.threads > 1;  // otherwise sets of several workers are not measured
     std::erase_if(kinds, [&](const KindCount& kind) {
       const bool missing = std::ranges::find(known.missing, kind.kind) != known.missing.end();
       const bool incomplete = std::ranges::find(known.incomplete, kind.kind) != known.incomplete.end();
       return !missing && !(incomplete && together);
     });
-    std::set<std::string> models;  // one GPU speaks for all of its model
+    std::set<std::string> models;  // one GPU is measured for all of its model
     std::erase_if(kinds, [&](const KindCount& kind) { return !models.insert(host_.model_of(kind.kind)).second; });
     if (arguments_.profile == "never") {
       if (!known.missing.empty()) {
         throw Error::make(Fault::infeasible, "{} has not been measured for this job", known.missing.front())
-            .advise("without --profile never it is, in a few seconds");
+            .advise("omit --profile never to measure it in a few seconds");
       }
       kinds.clear();
     }
@@ -215,7 +215,7 @@ class Planning {
     options.most_cores = std::max<int64_t>(1, cores_ / spec_.job.threads);
     options.say = [](const std::string& devices) { fmt::print(stderr, "measuring {}\n", devices); };
     for (const KindCount& kind : kinds_to_measure()) {
-      // Where kinds mix, as many workers may be at it as there are devices of all kinds.
+      // If kinds mix, the number of workers may reach the number of devices of all kinds.
       const int64_t together = mixes() ? static_cast<int64_t>(all_.size()) : kind.count;
       options.alike = gpus_like(kind.kind);
       const launch::KindProfile found = launch::profile(spec_, {kind.kind, together}, options);
@@ -227,13 +227,13 @@ class Planning {
       try {
         store_.update(learn);
       } catch (const Error& error) {
-        warn(error.message() + "; what was measured is used, but not kept");
+        warn(error.message() + "; the measurements are used, but not saved");
       }
     }
     now_ = static_cast<int64_t>(std::time(nullptr));
   }
 
-  // The other GPUs at hand of the model of this one.
+  // The other available GPUs of the same model.
   std::vector<std::string> gpus_like(const std::string& kind) const {
     std::vector<std::string> alike;
     for (const Device& device : all_) {
@@ -244,7 +244,7 @@ class Planning {
     return alike;
   }
 
-  // What train would do with the list as it stands.
+  // The shares that train would choose for the list as given.
   std::optional<std::vector<plan::Share>> given() const {
     const bool mixed = std::ranges::any_of(
         held_, [&](const Device& d) { return host_.model_of(d.kind) != host_.model_of(held_.front().kind); });
@@ -353,14 +353,14 @@ class Planning {
   void print_threads() const {
     for (const WithThreads& each : threads_) {
       fmt::print("job.threads = {}: {:.2f} ms a step with --devices {}{}\n", each.threads, 1e3 * each.step_seconds,
-                 each.devices, each.threads == spec_.job.threads ? " (as it stands)" : "");
+                 each.devices, each.threads == spec_.job.threads ? " (current)" : "");
     }
     if (threads_.front().threads != spec_.job.threads)
-      fmt::print("threads define the bits: a job keeps the number that it began with\n");
+      fmt::print("threads define the bits: a job keeps its initial number\n");
   }
 
   void print_proposals() const {
-    if (proposals_.empty()) return fmt::print("what is offered would not make the job faster\n");
+    if (proposals_.empty()) return fmt::print("the offered devices would not make the job faster\n");
     fmt::print("\n   {:<24} {:>9} {:>9} {:>11}  devices then\n", "offer", "step ms", "speed-up", "per device");
     for (const plan::Proposal& proposal : proposals_) {
       fmt::print("   {:<24} {:>9.2f} {:>9.2f} {:>11.2f}  {}\n", change_text(proposal), 1e3 * proposal.plan.step_seconds,
@@ -378,7 +378,7 @@ class Planning {
   }
 
   void print_basis() const {
-    fmt::print("waste: mini-batches/s that devices with ESTs could do and do not\n");
+    fmt::print("waste: unused mini-batches/s of devices with ESTs\n");
     for (const profile::Basis& basis : inputs_.basis) {
       std::string line = fmt::format("{}: {:.2f} ms a mini-batch, measured {} ago, {} time{}", basis.kind,
                                      1e3 * basis.mini_batch_seconds, age_text(basis.age_seconds), basis.samples,
@@ -413,15 +413,14 @@ class Planning {
 }  // namespace
 
 void add_plan(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("plan", "Measure how fast the job is on each kind of device; print the plans");
+  CLI::App* verb = app.add_subcommand("plan", "Measure the job's speed on each kind of device; print the plans");
   auto arguments = std::make_shared<PlanArguments>();
-  verb->add_option("SPEC", arguments->spec, "Job spec (TOML); with --run: default is the run's own");
+  verb->add_option("SPEC", arguments->spec, "Job spec (TOML); default with --run: the run's own");
   verb->add_option("--devices", arguments->devices,
-                   "Devices at hand, as for train (default: those of --run, else the spec's); with =ESTs behind each "
-                   "that plan is shown too")
+                   "Available devices, as for train (default: those of --run, else the spec's); with =ESTs after each "
+                   "that plan is shown, too")
       ->check(not_empty());
-  verb->add_option("--offer", arguments->offer, "Further devices that could be had: what they would be worth")
-      ->check(not_empty());
+  verb->add_option("--offer", arguments->offer, "Additional devices to evaluate")->check(not_empty());
   verb->add_option("--run", arguments->run, "Run directory of a job: its spec and its devices")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
@@ -430,11 +429,11 @@ void add_plan(CLI::App& app, Action& chosen) {
                    "When to measure: always, missing (default: what is not in the database), never")
       ->check(CLI::IsMember({"always", "missing", "never"}));
   verb->add_option("--threads", arguments->threads,
-                   "Also plan with these numbers of intra-op threads (1,2,4), which a job may have before it begins")
+                   "Also plan with these numbers of intra-op threads (1,2,4), for a job that has not begun")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024))
       ->excludes("--run");
-  verb->add_option("--seconds", arguments->seconds, "Of training for each set of devices that is measured (default 3)")
+  verb->add_option("--seconds", arguments->seconds, "Seconds of training for each measured set of devices (default 3)")
       ->check(seconds_from(0.001));
   verb->add_flag("--allow-mixed", arguments->allow_mixed, "Plan with devices of different kinds below D2, too");
   verb->add_flag("--json", arguments->json, "Print as JSON");
@@ -445,12 +444,14 @@ void add_plan(CLI::App& app, Action& chosen) {
     return verb->add_option(name, value, help)->needs(is_burst);
   };
   add("--table", burst->table, "For --burst: measured layers (.csv or .csv.gz)")->check(not_empty());
-  add("--model", burst->model, "For --burst: of a table with several, NAME or NAME/SET")->check(not_empty());
-  add("--limit", burst->limit, "For --burst: device-seconds of a layer over those on one device, at most (default 2)");
-  add("--global-batch", burst->batch, "For --burst: samples of a step (default 32)")->check(CLI::Range(1, 1 << 30));
-  add("--gpus", burst->devices, "For --burst: devices at most (default 8)")->check(CLI::Range(1, 1 << 20));
-  add("--bandwidth", burst->bandwidth, "For --burst: GB/s of a device (default 266)")->check(CLI::PositiveNumber);
-  add("--delay", burst->delay, "For --burst: microseconds (default 40)")->check(CLI::NonNegativeNumber);
+  add("--model", burst->model, "For --burst: model in a table with several, NAME or NAME/SET")->check(not_empty());
+  add("--limit", burst->limit,
+      "For --burst: maximum ratio of a layer's device-seconds to those on one device (default 2)");
+  add("--global-batch", burst->batch, "For --burst: samples per step (default 32)")->check(CLI::Range(1, 1 << 30));
+  add("--gpus", burst->devices, "For --burst: maximum number of devices (default 8)")->check(CLI::Range(1, 1 << 20));
+  add("--bandwidth", burst->bandwidth, "For --burst: bandwidth of a device in GB/s (default 266)")
+      ->check(CLI::PositiveNumber);
+  add("--delay", burst->delay, "For --burst: latency in microseconds (default 40)")->check(CLI::NonNegativeNumber);
   verb->callback([arguments, burst, &chosen] {
     burst->json = arguments->json;
     if (arguments->burst) {

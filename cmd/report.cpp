@@ -33,13 +33,11 @@ int write_report(const ReportArguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("report", "What became of a run, or of several, as a page for a browser");
+  CLI::App* verb = app.add_subcommand("report", "Write a page for a browser about one or more runs");
   auto arguments = std::make_shared<ReportArguments>();
-  verb->add_option("RUN", arguments->runs, "Run directories; those behind the first are compared with it, bit for bit")
+  verb->add_option("RUN", arguments->runs, "Run directories; the first is compared with the others, bit for bit")
       ->required();
-  verb->add_option("--html", arguments->html, "File to write: it needs nothing beside it")
-      ->required()
-      ->check(not_empty());
+  verb->add_option("--html", arguments->html, "File to write; it is self-contained")->required()->check(not_empty());
   verb->callback([arguments, &chosen] { chosen = [arguments] { return write_report(*arguments); }; });
 }
 

@@ -16,7 +16,7 @@ struct ResizeArguments {
 };
 
 int resize(const ResizeArguments& arguments) {
-  // Its errors before the launcher is bothered.
+  // Reports a bad list without asking the launcher.
   if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
   const Json answer = launch::ask_launcher(arguments.run,
                                            {{"do", "resize"},
@@ -31,15 +31,16 @@ int resize(const ResizeArguments& arguments) {
 }  // namespace
 
 void add_resize(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("resize", "Change the devices of a running job; its bits stay");
+  CLI::App* verb = app.add_subcommand("resize", "Change the devices of a running job; its bits stay the same");
   auto arguments = std::make_shared<ResizeArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
-  verb->add_option("--devices", arguments->devices,
-                   "A number of CPU workers, a list as for train, or auto: what the planner thinks best for those held")
+  verb->add_option(
+          "--devices", arguments->devices,
+          "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices")
       ->required();
   verb->add_flag("--oversubscribe", arguments->oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_flag("--allow-mixed", arguments->allow_mixed,
-                 "Accept devices of other kinds than the job's, on which its bits differ below D2");
+                 "Accept devices of other kinds than the job's; below D2 they change its bits");
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return resize(*arguments); }; });
 }

@@ -29,7 +29,7 @@ simulate::Charge parse_charge(const SimulateArguments& arguments) {
   if (text == "published") return {};
   if (text == "measured") {
     if (arguments.run.empty()) {
-      throw Error(Fault::usage, "--charge measured wants --run RUN, a run on this machine that was resized");
+      throw Error(Fault::usage, "--charge measured needs --run RUN: a resized run on this machine");
     }
     return {Charge::Kind::measured, simulate::measured_charge(arguments.run + "/events.jsonl")};
   }
@@ -41,7 +41,7 @@ simulate::Charge parse_charge(const SimulateArguments& arguments) {
   return {Charge::Kind::seconds, seconds};
 }
 
-// "1.0/3", or all that begin with "1.0/".
+// "1.0/3", or "1.0/" for all that begin with it.
 bool is_chosen(const std::string& workload, const std::vector<std::string>& chosen) {
   return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& name) {
            return workload == name || (name.ends_with('/') && workload.starts_with(name));
@@ -60,7 +60,9 @@ std::vector<std::string> choose_workloads(const simulate::World& world, const Si
 }
 
 int run(const SimulateArguments& arguments) {
-  for (const std::string& policy : arguments.policies) pool::make_policy(policy, arguments.seed);  // wrong ones early
+  for (const std::string& policy : arguments.policies)
+    pool::make_policy(policy, arguments.seed);  // reports unknown
+                                                // policies early
   const simulate::Charge charge = parse_charge(arguments);
   const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
   std::vector<simulate::Result> results;
@@ -101,16 +103,16 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->delimiter(',')
       ->required();
   verb->add_option("--workload", arguments->workloads,
-                   "Of a trace with several, these (1.0/3; 1.0/ is all of load 1.0)")
+                   "Workloads of the trace to run (1.0/3; 1.0/ for all of load 1.0)")
       ->delimiter(',');
-  verb->add_option("--cluster", arguments->cluster, "Hosts, where the world does not say: 552x8, or 4x8:v100,8x2:p100")
+  verb->add_option("--cluster", arguments->cluster,
+                   "Hosts, if the world does not define them: 552x8, or 4x8:v100,8x2:p100")
       ->check(not_empty());
   verb->add_option("--charge", arguments->charge,
-                   "What a change of devices costs a job: published (default), measured, or seconds")
+                   "Cost of a change of devices for a job: published (default), measured, or seconds")
       ->check(not_empty());
-  verb->add_option("--run", arguments->run, "For --charge measured: a run on this machine that was resized")
-      ->check(not_empty());
-  verb->add_option("--seed", arguments->seed, "Of random choices of policies (default 1)");
+  verb->add_option("--run", arguments->run, "For --charge measured: a resized run on this machine")->check(not_empty());
+  verb->add_option("--seed", arguments->seed, "Seed for policies with random choices (default 1)");
   verb->add_option("--json", arguments->json, "Write the results to this file as JSON (-: print them)")
       ->check(not_empty());
   verb->add_option("--html", arguments->html, "Write a page with time lines to this file")->check(not_empty());

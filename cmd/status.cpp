@@ -18,7 +18,7 @@ struct StatusArguments {
   double every = 1;
 };
 
-// One run that cannot be asked does not keep the others from being told.
+// A run whose status is unavailable does not hide the others.
 Json status_or_error(const std::string& run) {
   try {
     return launch::run_status(run);
@@ -59,14 +59,14 @@ int status(const StatusArguments& arguments) {
 }  // namespace
 
 void add_status(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("status", "What runs, on what, how fast, how long still");
+  CLI::App* verb = app.add_subcommand("status", "Show a run's devices, step, speed and remaining time");
   auto arguments = std::make_shared<StatusArguments>();
   verb->add_option("RUN", arguments->run, "Run directory (default: all in ./runs)");
   CLI::Option* json = verb->add_flag("--json", arguments->json, "Print as JSON");
   CLI::Option* watch = verb->add_flag("--watch", arguments->watch,
-                                      "Redraw it on the terminal until the run ends, or q or Ctrl-C is pressed");
+                                      "Redraw on the terminal until the run ends or q or Ctrl-C is pressed");
   watch->excludes(json);
-  verb->add_option("--every", arguments->every, "With --watch: seconds between looks")
+  verb->add_option("--every", arguments->every, "With --watch: seconds between updates")
       ->check(seconds_from(0.05))
       ->capture_default_str()
       ->needs(watch);

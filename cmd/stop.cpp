@@ -18,8 +18,8 @@ int stop(const StopArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {
-    fmt::print("stopped at step {}; go on with `estrain train --resume --run {}`\n", answer.at("step").get<int64_t>(),
-               arguments.run);
+    fmt::print("stopped at step {}; continue with `estrain train --resume --run {}`\n",
+               answer.at("step").get<int64_t>(), arguments.run);
   }
   return 0;
 }
@@ -27,7 +27,7 @@ int stop(const StopArguments& arguments) {
 }  // namespace
 
 void add_stop(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("stop", "Stop a running job with a checkpoint to go on from");
+  CLI::App* verb = app.add_subcommand("stop", "Stop a running job with a checkpoint to resume from");
   auto arguments = std::make_shared<StopArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");

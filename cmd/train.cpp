@@ -33,22 +33,22 @@ void add_train(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("train", "Run a job to its end");
   auto arguments = std::make_shared<TrainArguments>();
   launch::StartRequest& request = arguments->request;
-  verb->add_option("SPEC", request.spec_path, "Job spec (TOML); with --resume: default is the run's own");
+  verb->add_option("SPEC", request.spec_path, "Job spec (TOML); default with --resume: the run's own");
   verb->add_option(
           "--devices", request.devices,
           "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | cuda:0 | auto")
       ->check(not_empty());
   verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)")->check(not_empty());
-  verb->add_flag("--resume", request.resume, "Go on from the newest valid checkpoint of the run directory");
+  verb->add_flag("--resume", request.resume, "Continue from the newest valid checkpoint of the run directory");
   verb->add_flag("--accept-data", request.accept_data,
-                 "With --resume: go on though data files have changed; noted in changes.jsonl");
+                 "With --resume: accept changed data files; recorded in changes.jsonl");
   verb->add_option("--set", request.overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);
   verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
   verb->add_flag("--oversubscribe", request.oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_option("--grace", request.grace_seconds,
-                   "Seconds that a stop waits for the step under way before it is given up (default 30; 0: at once)")
+                   "Seconds that a stop waits for the current step before abandoning it (default 30; 0: no wait)")
       ->check(seconds_from(0));
   verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
   verb->add_option("--handover", arguments->handover, "")->group("");

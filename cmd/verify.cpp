@@ -22,11 +22,12 @@ struct VerifyArguments {
   bool replay = false, json = false;
 };
 
-// A folder for replays that goes with the command.
+// A folder for replays, removed when the command ends.
 class ScratchFolder {
  public:
   ScratchFolder() : path_((std::filesystem::temp_directory_path() / "estrain-replay-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) throw system_error("cannot make a folder for the replays: " + path_, errno);
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw system_error("cannot create a folder for the replays: " + path_, errno);
   }
   ~ScratchFolder() {
     std::error_code ignored;
@@ -40,7 +41,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// Runs the stretch before the difference again as either run was placed, and says what that tells.
+// Repeats the steps before the difference with the placement of each run, and returns the verdict.
 verify::ReplayVerdict replay_both(const VerifyArguments& arguments, const verify::ReplayPlan& plan) {
   const ScratchFolder scratch;
   launch::replay(arguments.a, plan.from, plan.to, scratch.inside("a"));
@@ -73,9 +74,10 @@ void add_verify(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<VerifyArguments>();
   verb->add_option("A", arguments->a, "Run directory or checkpoint")->required();
   verb->add_option("B", arguments->b, "Run directory or checkpoint")->required();
-  verb->add_flag("--replay", arguments->replay,
-                 "Where they differ, run from the last equal checkpoint again: names the element, and tells a flipped "
-                 "bit from a systematic difference");
+  verb->add_flag(
+      "--replay", arguments->replay,
+      "If they differ, repeat the steps from the last equal checkpoint: names the element, and tells a flipped "
+      "bit from a systematic difference");
   verb->add_flag("--json", arguments->json, "Print the findings as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return compare(*arguments); }; });
 }

@@ -12,7 +12,7 @@ bool take_lock(int fd, const std::string& path) {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   throw system_error("cannot lock " + path, errno)
-      .advise("the file system must have locks (flock): mount it with them, or take a folder elsewhere");
+      .advise("the file system must support locks (flock): mount it with locks, or use a folder elsewhere");
 }
 
 }  // namespace estrain

@@ -26,7 +26,7 @@ Error not_a_file(const std::string& path, mode_t mode) {
       .advise("give a file; `ls -lL " + path + "` shows what is there");
 }
 
-// O_NONBLOCK: a FIFO is opened at once, to be seen for what it is.
+// O_NONBLOCK: open a FIFO without waiting for a writer, so that it can be refused.
 UniqueFd open_anything(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
@@ -41,11 +41,11 @@ mode_t mode_of(const UniqueFd& fd, const std::string& path) {
 }
 
 Error too_large(const std::string& path, uint64_t most) {
-  return Error::make(Fault::io, "cannot read {}: larger than the {} bytes that such a file may have", path, most)
+  return Error::make(Fault::io, "cannot read {}: larger than the limit of {} bytes", path, most)
       .advise("is it the right file?");
 }
 
-// Adds what there is. False at the end.
+// Appends the available bytes. False at the end.
 bool read_some(int fd, const std::string& path, uint64_t most, std::string& text) {
   char buffer[1 << 16];
   const ssize_t got = ::read(fd, buffer, sizeof buffer);
@@ -56,7 +56,7 @@ bool read_some(int fd, const std::string& path, uint64_t most, std::string& text
   return got > 0;
 }
 
-// A pipe that no writer has opened yet reads as if it were at its end; that counts from the first byte on.
+// Reading a pipe without a writer returns end of file, so an end counts only after the first byte.
 std::string read_pipe(int fd, const std::string& path, uint64_t most, int patience_ms) {
   std::string text;
   const int64_t between_ns = patience_ms * INT64_C(1'000'000);
@@ -68,8 +68,8 @@ std::string read_pipe(int fd, const std::string& path, uint64_t most, int patien
     if (!more && (!text.empty() || (waiting.revents & POLLHUP) != 0)) return text;
     if (text.size() > before) deadline = monotonic_ns() + between_ns;
   }
-  throw Error::make(Fault::io, "cannot read {}: a pipe that brought nothing for {} s", path, patience_ms / 1000.0)
-      .advise("see whether its writer still runs; or write to a file first and give that");
+  throw Error::make(Fault::io, "cannot read {}: a pipe without data for {} s", path, patience_ms / 1000.0)
+      .advise("check that its writer still runs, or write to a file first");
 }
 
 }  // namespace

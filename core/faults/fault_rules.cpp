@@ -18,10 +18,10 @@ namespace {
 using spec::Findings;
 using toml::Member;
 
-constexpr int num_signals = 32;  // those with names
+constexpr int num_signals = 32;  // signals with names
 constexpr double longest_backoff_seconds = 3600;
 
-// A key of a table that becomes a `Target`.
+// A key of a TOML table, with the function that stores its value in a `Target`.
 template <typename Target>
 struct RuleKey {
   std::string name;
@@ -62,7 +62,7 @@ void read_flag(const Member& member, const std::string& where, bool& flag, Findi
   flag = *given;
 }
 
-// A condition either is there or is not: that it must not hold cannot be asked for.
+// A condition is present or absent; it cannot be negated.
 void read_condition(const Member& member, const std::string& where, bool& condition, Findings& findings) {
   const bool* given = member.value.boolean();
   if (given == nullptr || !*given) return refuse(member.value, where, "true (or be left out)", findings);
@@ -112,7 +112,7 @@ void read_exit_code(const Member& member, const std::string& where, FaultCause& 
   cause.exit_code = static_cast<int>(*given);
 }
 
-// Calls `read` for each element of a list that is not empty.
+// Calls `read` for each element of a non-empty list.
 void read_list(const Member& member, const std::string& where, Findings& findings,
                const std::function<void(const toml::Value&)>& read) {
   const toml::Array* elements = member.value.array();
@@ -215,7 +215,7 @@ const std::vector<RuleKey<FaultCause>>& cause_keys() {
   return keys;
 }
 
-// What is to stand in a cause that changes none.
+// Requires the keys that a new cause needs.
 void require_keys(const toml::Table& table, const toml::Location& at, const FaultCause& cause, Findings& findings) {
   for (const char* key : {"class", "description", "retry", "advice", "signatures"}) {
     if (cause.id == no_signature && std::string_view(key) == "signatures") continue;
@@ -230,12 +230,13 @@ void check_together(const toml::Table& table, const toml::Location& at, const Fa
     return member == nullptr ? at : member->value.at;
   };
   if (cause.fault_class == FaultClass::user && cause.retry) {
-    findings.add(place("retry"), "cause.retry", "what is the user's to correct is not retried");
+    findings.add(place("retry"), "cause.retry", "a fault that the user must correct is not retried");
   }
   for (const auto& [key, given] :
        {std::pair("other_device", cause.other_device), std::pair("less_memory", cause.less_memory),
         std::pair("backoff_seconds", cause.backoff_seconds > 0), std::pair("retry_at_start", !cause.retry_at_start)}) {
-    if (given && !cause.retry) findings.add(place(key), std::string("cause.") + key, "says how, but retry is false");
+    if (given && !cause.retry)
+      findings.add(place(key), std::string("cause.") + key, "has no effect, since retry is false");
   }
 }
 
@@ -270,7 +271,7 @@ std::vector<FaultCause> read_causes(const toml::Value& causes, const std::vector
     read.push_back(read_cause(element, known, findings));
     const std::string& id = read.back().id;
     if (!id.empty() && !ids.insert(id).second) {
-      findings.add(element.at, "cause.id", fmt::format("\"{}\" stands in this file twice", id));
+      findings.add(element.at, "cause.id", fmt::format("\"{}\" occurs twice in this file", id));
     }
   }
   return read;
@@ -287,13 +288,13 @@ std::vector<FaultCause> read_rules(std::string_view text, const std::string& sou
     if (member.key == "cause") {
       causes = read_causes(member.value, known, findings);
     } else {
-      findings.add(member.at, member.key, "a file of fault rules holds [[cause]] tables only");
+      findings.add(member.at, member.key, "a file of fault rules may contain only [[cause]] tables");
     }
   }
   try {
     findings.throw_if_any();
   } catch (const Error& error) {
-    throw error.advise("core/faults/FAULTS.md says how rules are written; core/faults/faults.toml holds the built-in");
+    throw error.advise("core/faults/FAULTS.md explains the rules; core/faults/faults.toml holds the built-in");
   }
   return causes;
 }

@@ -44,7 +44,7 @@ LinePattern::LinePattern(const std::string& pattern) : text_(pattern) {
     throw Error::make(Fault::spec, "not a regular expression: {}", reason);
   }
   compiled_ = std::shared_ptr<const regex_t>(regex.release(), FreeRegex());
-  if (first_line_in("")) throw Error(Fault::spec, "fits every line");
+  if (first_line_in("")) throw Error(Fault::spec, "matches every line");
 }
 
 std::optional<std::string> LinePattern::first_line_in(const std::string& lines) const {

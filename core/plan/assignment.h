@@ -1,5 +1,5 @@
 #pragma once
-// Which worker hosts which ESTs: always contiguous ranges in worker order.
+// Assigns ESTs to workers: always contiguous ranges in worker order.
 
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace estrain::plan {
 
-// Ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more.
-// Throws Fault::infeasible unless 1 <= workers <= ests.
+// Ranges of nearly equal size: the first `ests mod workers` workers host one EST more. Throws Fault::infeasible unless
+// 1 <= workers <= ests.
 std::vector<EstRange> even_assignment(int64_t ests, int64_t workers);
 
 }  // namespace estrain::plan

@@ -10,7 +10,7 @@
 namespace estrain::plan {
 namespace {
 
-// Numbers of devices are 2^k; plans are made in k.
+// Numbers of devices are 2^k; the search uses the exponents k.
 struct BurstPath {
   double seconds = std::numeric_limits<double>::infinity();
   std::vector<size_t> exponents;  // of each layer
@@ -36,7 +36,7 @@ class BurstSearch {
     return paths;
   }
 
-  // Through a part that begins at `from`.
+  // The shortest paths through a part that begins at `from`.
   std::vector<BurstPath> part(const BurstPart& part, std::optional<size_t> from) const {
     std::vector<BurstPath> all;
     for (const BurstChain& branch : part.branches) {
@@ -92,14 +92,14 @@ void check_layers(const std::vector<BurstPart>& parts) {
                             layer.compute.size(), counts);
         }
         if (std::ranges::all_of(layer.compute, [](double time) { return std::isfinite(time) && time >= 0; })) continue;
-        throw Error::make(Fault::spec, "layer {} has a time that is no number of seconds from 0", layer.name);
+        throw Error::make(Fault::spec, "layer {} has a time that is not a number of seconds >= 0", layer.name);
       }
     }
   }
   if (parts.empty()) throw Error(Fault::spec, "there are no layers");
 }
 
-// Step by step along a path; branches begin where the part before them ended.
+// The plan along a path, step by step; branches begin where the previous part ended.
 BurstPlan follow(const std::vector<BurstPart>& parts, const BurstNetwork& network,
                  const std::vector<size_t>& exponents) {
   const BurstSearch search(network, 0);
@@ -169,7 +169,7 @@ BurstPlan data_parallel_plan(const std::vector<BurstPart>& parts, const BurstNet
     for (const BurstChain& branch : part.branches) layers += branch.size();
   }
   if (devices_of_exponent(exponent) != devices || exponent >= parts[0].branches[0][0].compute.size()) {
-    throw Error::make(Fault::usage, "{} devices: no time of the layers is known for so many", devices);
+    throw Error::make(Fault::usage, "{} devices: the layers have no times for this many", devices);
   }
   return follow(parts, network, std::vector<size_t>(layers, exponent));
 }

@@ -21,7 +21,7 @@ FallBackWatch::FallBackWatch(Plan before, double before_step_seconds, Plan now, 
   if (!(0 <= rules.recovered && rules.recovered <= rules.margin) || !positive(rules.seconds) ||
       !positive(rules.longest_gap)) {
     throw Error::make(Fault::bug,
-                      "fall-back rules: recovered {} must lie between 0 and the margin {}; times be positive",
+                      "fall-back rules: recovered {} must lie between 0 and the margin {}; times must be positive",
                       rules.recovered, rules.margin);
   }
 }
@@ -38,7 +38,7 @@ std::optional<FallBackWatch::Decision> FallBackWatch::observe(double step_second
   return decide();
 }
 
-// Since the observation before; 0 if the clock cannot be believed.
+// Seconds since the previous observation; 0 if the clock is implausible.
 double FallBackWatch::elapsed(double at) {
   const double since = last_ ? at - *last_ : 0;
   last_ = at;

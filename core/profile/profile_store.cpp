@@ -59,12 +59,12 @@ Profiles ProfileStore::load() const {
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) throw;
   }
-  // Whoever else found it so may have put a good one in its place meanwhile.
+  // Another process may have found the damage, too, and already replaced the file.
   try {
     const UniqueFd held = lock(path_);
     return load_locked();
   } catch (const Error& error) {
-    warn_(fmt::format("{} cannot be read as a database of profiles, nor set aside ({}); it is left out", path_,
+    warn_(fmt::format("{} is not a readable database of profiles and cannot be renamed ({}); it is ignored", path_,
                       error.message()));
     return {};
   }
@@ -79,14 +79,14 @@ Profiles ProfileStore::load_locked() const {
     std::error_code failure;
     std::filesystem::rename(path_, aside, failure);
     if (failure) throw system_error("cannot rename " + path_, failure.value());
-    warn_(fmt::format("{}; set aside as {}, profiles are built anew", error.message(), aside));
+    warn_(fmt::format("{}; renamed to {}, starting a new database of profiles", error.message(), aside));
     return {};
   }
 }
 
 void ProfileStore::update(const std::function<void(Profiles&)>& change) const {
   if (path_.empty()) {
-    throw Error(Fault::io, "there is no place for the database of profiles: HOME is not set")
+    throw Error(Fault::io, "no place for the database of profiles: HOME is not set")
         .advise("set ESTRAIN_PROFILES to a file");
   }
   make_folders(folder_of(path_));

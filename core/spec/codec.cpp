@@ -45,8 +45,7 @@ std::optional<std::string> text_of_integer(int64_t number, const toml::Value& va
 std::optional<std::string> absolute_path(const std::string& path, const toml::Value& value, const Reading& reading) {
   std::string resolved = resolve_path(path, value.at.in_file() ? reading.folder : std::filesystem::path());
   if (toml::representable(resolved)) return resolved;
-  reading.complain(value.at,
-                   "the folder that this path starts from has a name that is not UTF-8; give an absolute path");
+  reading.complain(value.at, "the name of the folder of this relative path is not UTF-8; give an absolute path");
   return std::nullopt;
 }
 

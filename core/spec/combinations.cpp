@@ -10,7 +10,7 @@
 namespace estrain::spec {
 namespace {
 
-constexpr int64_t kMostElements = 1'000'000'000;  // of a sample
+constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
 class Combinations {
  public:
@@ -30,11 +30,11 @@ class Combinations {
   using Keys = std::initializer_list<std::string_view>;
 
   bool given(std::string_view key) const { return document_.find(key) != nullptr; }
-  // A resolved spec gives every key; those at their default say nothing.
+  // A resolved spec gives every key; a key at its default does not count as given.
   bool differs_from_default(std::string_view key) const {
     return find_key(key)->write(spec_) != find_key(key)->write(JobSpec{});
   }
-  // Complains at the first of `keys` that was given, under its name.
+  // Unless `fine`, complains at the first of `keys` that was given.
   void require(bool fine, Keys keys, std::string what_is_wrong);
 
   bool is_gpt() const { return spec_.model.name == "gpt"; }
@@ -49,7 +49,7 @@ class Combinations {
   bool is_cifar() const {
     return spec_.data.format == DataFormat::cifar10 || spec_.data.format == DataFormat::cifar100;
   }
-  // [channels, height, width] of the images as stored; empty where only the files know.
+  // [channels, height, width] of the images as stored; empty if only the files tell.
   std::vector<int64_t> stored_shape() const {
     if (is_cifar()) return {3, 32, 32};
     return is_synthetic() ? spec_.data.shape : std::vector<int64_t>{};
@@ -79,14 +79,14 @@ void Combinations::job() {
   const std::string& name = spec_.job.name;
   const bool plain = name.find('/') == std::string::npos && name.front() != '.' &&
                      std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  require(plain, {"job.name"}, "names a folder: it must not have '/' or control characters, nor start with '.'");
-  require(name.size() <= 255, {"job.name"}, "names a folder: it must not have more than 255 bytes");
+  require(plain, {"job.name"}, "names a folder: it must not contain '/' or control characters, nor start with '.'");
+  require(name.size() <= 255, {"job.name"}, "names a folder: it must have at most 255 bytes");
   const bool torch_at_d2 = spec_.job.determinism == Determinism::d2 && spec_.job.kernels == Kernels::torch;
   require(!torch_at_d2 || !given("job.kernels"), {"job.kernels", "job.determinism"},
           "D2 needs the portable kernels: LibTorch's give other bits on another kind of device");
   const bool portable = spec_.job.determinism == Determinism::d2 || spec_.job.kernels == Kernels::portable;
   require(!portable || spec_.job.precision == Precision::fp32, {"job.precision", "job.kernels", "job.determinism"},
-          fmt::format("{} is LibTorch's arithmetic; the portable kernels, which D2 needs, compute in fp32 alone: use "
+          fmt::format("{} is LibTorch's arithmetic; the portable kernels, which D2 needs, compute only in fp32: use "
                       "kernels = \"torch\" below D2, or precision = \"fp32\"",
                       to_string(spec_.job.precision)));
 }
@@ -110,9 +110,9 @@ void Combinations::model() {
 void Combinations::program() {
   const auto& model = spec_.model;
   require(!model.file.empty(), {"model.file", "model.name"},
-          "model.name = \"program\" needs model.file, a program that was exported from PyTorch");
+          "model.name = \"program\" needs model.file, a program exported from PyTorch");
   require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
-          "loss = \"output\" compares with nothing: give model.loss, or leave model.loss_target out");
+          "loss = \"output\" has no target: set model.loss, or remove model.loss_target");
   const bool predicts = model.loss != Loss::output && model.loss != Loss::mse;
   require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
           {"schedule.metric", "model.loss"},
@@ -183,13 +183,13 @@ void Combinations::images() {
   if (is_photos()) photos();
 }
 
-// Photos have sizes of their own: these keys must say which one the model sees.
+// Photos have various sizes: these keys must set the size that the model sees.
 void Combinations::photos() {
   const auto& data = spec_.data;
   require(data.resize.size() == 2 || !data.crop.empty(), {"data.crop", "data.resize", "data.format"},
-          "the images have different sizes: they need data.crop = [height, width], what the model sees");
+          "the images have different sizes: set data.crop = [height, width], the size that the model sees");
   require(data.scale.empty() || !data.crop.empty(), {"data.scale", "data.crop"},
-          "needs data.crop, the size to which what is cut out is scaled");
+          "needs data.crop, the size to which the cut-out area is scaled");
   require(data.scale.empty() || data.scale[0] <= data.scale[1], {"data.scale"}, "the least is more than the most");
   require(data.ratio[0] <= data.ratio[1], {"data.ratio"}, "the least is more than the most");
   require(data.ratio == DataSection{}.ratio || !data.scale.empty(), {"data.ratio", "data.scale"},
@@ -237,12 +237,12 @@ void Combinations::schedule() {
   require(schedule.name != ScheduleKind::multistep || !schedule.milestones.empty(),
           {"schedule.milestones", "schedule.name"}, "multistep needs schedule.milestones, such as [30, 80]");
   require(schedule.name != ScheduleKind::plateau || spec_.train.eval_every >= 0, {"schedule.name", "train.eval_every"},
-          "plateau goes by evaluations, and train.eval_every is \"never\"");
+          "plateau depends on evaluations, but train.eval_every is \"never\"");
   if (schedule.name != ScheduleKind::onecycle) return;
   const double total = static_cast<double>(schedule.period), rise = schedule.pct_start * total - 1;
   const double fall = schedule.three_phase ? 2 * schedule.pct_start * total - 2 : rise;
   require(rise != 0 && fall != total - 1, {"schedule.pct_start", "schedule.period", "schedule.three_phase"},
-          "one of the cycle's phases would take no time, which torch's OneCycleLR divides by");
+          "a phase of the cycle would have length 0, and torch's OneCycleLR divides by it");
 }
 
 void Combinations::train() {

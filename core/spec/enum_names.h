@@ -1,5 +1,5 @@
 #pragma once
-// The words that a spec, a checkpoint and a message use for the enumerations of a JobSpec, and the names of the models.
+// The words for the enumerations of a JobSpec in specs, checkpoints and messages, and the names of the models.
 
 #include <array>
 #include <optional>
@@ -81,7 +81,7 @@ std::optional<E> from_string(std::string_view name) {
   return std::nullopt;
 }
 
-// What model.name may be.
+// The values of model.name.
 inline constexpr std::array<std::string_view, 9> model_names = {"mlp",   "lenet", "resnet18", "resnet34", "resnet50",
                                                                 "vgg11", "vgg19", "gpt",      "program"};
 

@@ -1,6 +1,6 @@
 #pragma once
-// A training job as the user wrote it, checked. Every default lives here and nowhere else; what each key means, its
-// range and its unit is documented once, in keys.cpp, from which help, configs/REFERENCE.md and the messages are made.
+// A checked training job as the user wrote it. Every default is here and nowhere else. keys.cpp documents each key's
+// meaning, range and unit; help, configs/REFERENCE.md and the messages are made from it.
 //
 // JobSpec is plain data: it holds no file handles, and two equal JobSpecs give two runs with equal bits (given D1 and
 // one kind of device).
@@ -15,7 +15,7 @@
 
 namespace estrain::spec {
 
-// EasyScale section 3.3: what must not change for the bits to stay.
+// EasyScale section 3.3: the conditions under which bits stay the same.
 enum class Determinism { d0, d1, d2, automatic };
 enum class Kernels { torch, portable };
 enum class Precision { fp32, tf32, bf16 };
@@ -34,16 +34,16 @@ struct JobSection {
   Determinism determinism = Determinism::d1;
   Kernels kernels = Kernels::torch;  // D2 implies portable
   int64_t threads = 1;               // intra-op threads of every worker; part of the bits
-  // Of the forward and backward pass. tf32: products and convolutions on GPUs; bf16: torch.autocast's choice of
-  // operators. Weights, gradients, their sums and the optimizer are fp32 with all of them.
+  // Precision of the forward and backward pass. tf32: products and convolutions on GPUs; bf16: torch.autocast's choice
+  // of operators. Weights, gradients, their sums and the optimizer are always fp32.
   Precision precision = Precision::fp32;
-  // Who chooses the algorithms of products and convolutions on GPUs: the run, by measuring, once and for all; or
-  // LibTorch, as its heuristics are, which gives the bits of PyTorch on that GPU.
+  // Who chooses the algorithms of products and convolutions on GPUs: the run, by measuring once and for all; or
+  // LibTorch's heuristics, which give the bits of PyTorch on that GPU.
   Algorithms algorithms = Algorithms::measured;
-  // Whether GPUs replay an EST's forward and backward pass as a CUDA graph; no part in the bits.
+  // Whether GPUs replay an EST's forward and backward pass as a CUDA graph. Does not affect the bits.
   CudaGraphs cuda_graphs = CudaGraphs::off;
-  // How several workers come to their sum: GPUs among themselves, where each worker has one of its own, or all of them
-  // in host memory; no part in the bits.
+  // How several workers sum gradients: GPUs among themselves, if each worker has its own, or in host memory. Does not
+  // affect the bits.
   Exchange exchange = Exchange::automatic;
 
   bool operator==(const JobSection&) const = default;
@@ -52,7 +52,7 @@ struct JobSection {
 struct ModelSection {
   std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program
   std::string init;                     // HDF5 file to take the initial weights from; empty: from the seed
-  std::optional<int64_t> classes;       // default: what the data set has (text: the vocabulary of 256 bytes)
+  std::optional<int64_t> classes;       // default: the data set's (text: the vocabulary of 256 bytes)
   std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
   std::optional<double> dropout;        // gpt: 0.1; vgg: 0.5; mlp: 0
   int64_t layers = 2;                   // gpt: number of blocks
@@ -75,7 +75,7 @@ struct DataSection {
   std::string test_images, test_labels;  // idx: test files, instead of `path`
   std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`
   double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
-  TokenType token_type = TokenType::u16;  // tokens: what a file holds that does not say so itself
+  TokenType token_type = TokenType::u16;  // tokens: the type in files that do not state it
   int64_t batch = 32;                     // samples per EST and step
   bool shuffle = true;
   bool drop_last = false;  // leave out an epoch's last, short batch
@@ -92,8 +92,8 @@ struct DataSection {
   // synthetic
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
   int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one
-  // loading; no part in the bits
-  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs; 0: found while it runs
+  // loading; does not affect the bits
+  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs; 0: tuned at run time
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
 
   bool operator==(const DataSection&) const = default;
@@ -106,7 +106,7 @@ struct TrainSection {
   int64_t eval_batch = 256;    // samples per evaluation batch
   double clip_grad_norm = 0;   // 0: none
   double label_smoothing = 0;  // [0, 1)
-  // A step whose gradients hold NaN or infinity: end the job, or go on without that step's update.
+  // What to do if a step's gradients hold NaN or infinity: end the job, or skip that step's update.
   NonfinitePolicy nonfinite = NonfinitePolicy::stop;
 
   bool operator==(const TrainSection&) const = default;
@@ -127,15 +127,15 @@ struct ResourcesSection {
 
 // What happens when a process of the run dies or hangs (core/faults/diagnosis.h).
 struct RecoverySection {
-  int64_t retries = 3;  // faults at one step before the job is given up; 0: any fault ends it
+  int64_t retries = 3;  // faults at one step before the job gives up; 0: any fault ends it
   double hang_seconds =
-      0;              // without a mini-batch's progress before a worker counts as hung; 0: from the job's own steps
+      0;              // seconds without progress before a worker counts as hung; 0: derived from the job's own steps
   std::string rules;  // TOML file of further rules for recognising causes; empty: only the built-in ones
 
   bool operator==(const RecoverySection&) const = default;
 };
 
-// Who decides on devices and shares while the job runs.
+// Who changes devices and shares while the job runs.
 enum class ElasticMode {
   manual,     // the user alone, by `estrain resize`
   automatic,  // the planner too: it weighs offers, moves ESTs away from slow workers, and falls back
@@ -151,8 +151,8 @@ struct LoggingSection {
   double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;    // record digests of every step
   std::vector<int64_t> trace;  // [first, last]: steps that workers record operator by operator
-  bool tensorboard = false;    // metrics as TensorBoard reads them, too
-  bool openmetrics = false;    // and how the run stands as Prometheus reads it
+  bool tensorboard = false;    // write metrics for TensorBoard, too
+  bool openmetrics = false;    // write the status for Prometheus, too
 
   bool operator==(const LoggingSection&) const = default;
 };

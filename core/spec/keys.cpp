@@ -7,7 +7,7 @@
 namespace estrain::spec {
 namespace {
 
-// The name of a key is the path of its field: they cannot disagree.
+// A key's name is made from the path of its field, so they cannot disagree.
 #define ESTRAIN_KEY(field) \
   make_key<JobSpec>(       \
       #field, [](auto& spec) -> auto& { return spec.field; })
@@ -30,13 +30,13 @@ const Words following_evaluations = {"plateau"};
 const Words with_unit = {"constant", "step", "multistep", "cosine", "linear", "polynomial", "onecycle"};
 const Words with_warmup = {"constant", "step", "multistep", "cosine", "linear", "polynomial"};
 
-// Far more than anybody needs, and few enough that products of them can be taken.
+// Larger than any use, and small enough that their products do not overflow.
 constexpr int64_t kMostUnits = 1'000'000;        // of a layer, a side of an image
 constexpr int64_t kMostSamples = 1'000'000'000;  // of a data set, a batch
 constexpr int64_t kMostSteps = 1'000'000'000'000;
 constexpr int64_t kMostSeconds = 1'000'000'000;
 
-// "0; adamw 0.01": what an optimizer's setting is that is not given.
+// "0; adamw 0.01": an optimizer setting's defaults.
 std::string defaults_of(double OptimizerTraits::*setting) {
   std::string text = fmt::format("{}", optimizers[0].*setting);
   for (const OptimizerTraits& optimizer : optimizers) {
@@ -48,12 +48,13 @@ std::string defaults_of(double OptimizerTraits::*setting) {
 
 std::vector<Key<JobSpec>> job_and_model_keys() {
   return {
-      ESTRAIN_KEY(job.name).filled().not_in_bits().means("What the job is called: names its run directory."),
-      ESTRAIN_KEY(job.seed).min(0).max(int64_t{1} << 62).means("Start of every random stream of the job."),
-      ESTRAIN_KEY(job.ests).min(1).max(65536).means("Number of ESTs (logical data-parallel ranks), fixed for life."),
+      ESTRAIN_KEY(job.name).filled().not_in_bits().means("The job's name, and that of its run directory."),
+      ESTRAIN_KEY(job.seed).min(0).max(int64_t{1} << 62).means("Seed of every random stream of the job."),
+      ESTRAIN_KEY(job.ests).min(1).max(65536).means(
+          "Number of ESTs (logical data-parallel ranks), fixed for the whole job."),
       ESTRAIN_KEY(job.determinism)
-          .means("What must leave no trace in the bits: D0 nothing, D1 the placement, D2 also the kind of device; "
-                 "auto: D2 where it costs nothing."),
+          .means("What the bits are independent of: D0 nothing, D1 the placement, D2 also the kind of device; "
+                 "auto: D2 if it costs almost nothing."),
       ESTRAIN_KEY(job.kernels)
           .means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices; D2 implies \"portable\"."),
       ESTRAIN_KEY(job.precision)
@@ -61,17 +62,16 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
                  "convolutions, \"bf16\" is torch.autocast; weights and sums of gradients stay fp32."),
       ESTRAIN_KEY(job.algorithms)
           .means("Which algorithms compute products and convolutions on GPUs: \"measured\" once and kept with the run, "
-                 "or \"torch\", what LibTorch's heuristics take, which gives PyTorch's bits."),
+                 "or \"torch\": chosen by LibTorch's heuristics, which gives PyTorch's bits."),
       ESTRAIN_KEY(job.cuda_graphs)
           .not_in_bits()
-          .means("Whether GPUs launch an EST's forward and backward pass as one CUDA graph, where it can be captured; "
+          .means("Whether GPUs launch an EST's forward and backward pass as one CUDA graph, if it can be captured; "
                  "not with the portable kernels."),
       ESTRAIN_KEY(job.exchange)
           .not_in_bits()
-          .means(
-              "How several workers sum gradients: \"auto\": GPUs among themselves by NCCL, where each worker has one "
-              "of its own; else, or with \"host\", in host memory."),
-      ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; a part of the bits."),
+          .means("How several workers sum gradients: \"auto\": by NCCL between GPUs, if each worker has one "
+                 "of its own; otherwise, or with \"host\", in host memory."),
+      ESTRAIN_KEY(job.threads).min(1).max(1024).means("Intra-op threads of every worker; part of the bits."),
 
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),
       ESTRAIN_KEY(model.init)
@@ -81,7 +81,7 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.classes)
           .min(1)
           .max(kMostUnits)
-          .unset("what the data set has; text: 256")
+          .unset("the data set's; text: 256")
           .means("Number of outputs; data.format \"tokens\" needs it: the size of the vocabulary."),
       ESTRAIN_KEY(model.hidden).min(1).max(kMostUnits).only("model.name", {"mlp"}).means("Width of each hidden layer."),
       ESTRAIN_KEY(model.dropout)
@@ -116,7 +116,7 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
                  "frozen."),
       ESTRAIN_KEY(model.loss)
           .only("model.name", {"program"})
-          .means("What is minimised: the program's first \"output\", or torch.nn.functional's loss of it and "
+          .means("The minimised loss: the program's first \"output\", or torch.nn.functional's loss of it and "
                  "model.loss_target."),
       ESTRAIN_KEY(model.loss_target)
           .only("model.name", {"program"})
@@ -126,13 +126,13 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
 
 std::vector<Key<JobSpec>> data_keys() {
   return {
-      ESTRAIN_KEY(data.format).means("What the data set's files are."),
+      ESTRAIN_KEY(data.format).means("Format of the data set's files."),
       ESTRAIN_KEY(data.path)
           .path()
           .only("data.format", file_formats)
-          .means(
-              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
-              "(text, hdf5, tokens), or a tar file or a folder of them (webdataset)."),
+          .means("A folder (idx, cifar10, cifar100; images: with a subfolder of JPEG and PNG files for each class), a "
+                 "file "
+                 "(text, hdf5, tokens), or a tar file or a folder of them (webdataset)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
       ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
@@ -146,24 +146,24 @@ std::vector<Key<JobSpec>> data_keys() {
           .below(1)
           .only("data.format", {"text", "tokens"})
           .only("data.test_path", {""})
-          .means("Last part of the text that is kept for evaluation."),
+          .means("Fraction of the text, at its end, that is kept for evaluation."),
       ESTRAIN_KEY(data.token_type)
           .only("data.format", {"tokens"})
-          .means("What a token is in flat files; .npy files and those of llm.c say it themselves."),
+          .means("Type of a token in flat files; .npy files and those of llm.c state it themselves."),
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
-      ESTRAIN_KEY(data.shuffle).means("Whether every epoch has its own random order."),
+      ESTRAIN_KEY(data.shuffle).means("Whether every epoch has a new random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
       ESTRAIN_KEY(data.channels)
           .numbers({1, 3})
           .unset("as in the files")
           .only("data.format", image_formats)
-          .means("3 repeats a grey channel three times; 1 demands grey images."),
+          .means("3 repeats a grey channel three times; 1 requires grey images."),
       ESTRAIN_KEY(data.resize)
           .min(1)
           .max(kMostUnits)
           .lengths({0, 1, 2})
           .only("data.format", image_formats)
-          .means("[height, width] to which images are scaled, bilinearly; for images and webdataset also [side], the "
+          .means("[height, width] to which images are scaled bilinearly; for images and webdataset also [side], the "
                  "length "
                  "of the shorter side."),
       ESTRAIN_KEY(data.pad)
@@ -176,28 +176,31 @@ std::vector<Key<JobSpec>> data_keys() {
           .max(kMostUnits)
           .lengths({0, 2})
           .only("data.format", image_formats)
-          .means("[height, width] cut out: at a random place in training, in the centre in evaluation."),
+          .means("[height, width] of the crop: at a random place in training, in the centre in evaluation."),
       ESTRAIN_KEY(data.scale)
           .above(0)
           .max(1)
           .lengths({0, 2})
           .only("data.format", photo_formats)
-          .means(
-              "[least, most] of an image's area that training cuts out at a random place and scales to data.crop, as "
-              "torchvision's RandomResizedCrop; empty: training crops what data.resize left."),
+          .means("[least, most] fraction of an image's area that training cuts out at a random place and scales to "
+                 "data.crop, as "
+                 "torchvision's RandomResizedCrop; empty: training crops what data.resize left."),
       ESTRAIN_KEY(data.ratio)
           .above(0)
           .max(1000)
           .lengths({2})
           .only("data.format", photo_formats)
-          .means("[least, most] width / height of what data.scale cuts out."),
+          .means("[least, most] width / height of the area that data.scale cuts out."),
       ESTRAIN_KEY(data.flip)
           .only("data.format", image_formats)
           .means("Whether training images are mirrored left-right with probability 1/2."),
       ESTRAIN_KEY(data.mean)
           .only("data.format", image_formats)
           .means("Subtracted from each channel, on the [0, 1] scale."),
-      ESTRAIN_KEY(data.std).above(0).only("data.format", image_formats).means("By which each channel is then divided."),
+      ESTRAIN_KEY(data.std)
+          .above(0)
+          .only("data.format", image_formats)
+          .means("Divides each channel, after data.mean is subtracted."),
       ESTRAIN_KEY(data.shape)
           .min(1)
           .max(kMostSamples)
@@ -213,15 +216,15 @@ std::vector<Key<JobSpec>> data_keys() {
           .min(0)
           .max(1024)
           .not_in_bits()
-          .means("Reader threads of a worker, whatever its number of ESTs; 0: found while it runs, as many as it takes "
-                 "not to wait for them."),
+          .means(
+              "Reader threads of a worker, whatever its number of ESTs; 0: tuned at run time, so that the worker does "
+              "not wait for data."),
       ESTRAIN_KEY(data.prefetch)
           .min(0)
           .max(65536)
           .not_in_bits()
-          .means(
-              "Mini-batches that a worker reads ahead of need; 0: found while it runs, as many as it takes not to wait "
-              "for them."),
+          .means("Mini-batches that a worker reads ahead; 0: tuned at run time, so that the worker does not wait "
+                 "for data."),
   };
 }
 
@@ -240,7 +243,7 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
       ESTRAIN_KEY(optimizer.weight_decay)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::weight_decay))
-          .means("Weight decay: decoupled (adamw), or an L2 term."),
+          .means("Weight decay: decoupled (adamw), otherwise an L2 term."),
       ESTRAIN_KEY(optimizer.betas)
           .min(0)
           .below(1)
@@ -258,35 +261,36 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .means("Decay rate of the running average of the gradient's square."),
       ESTRAIN_KEY(optimizer.centered)
           .only("optimizer.name", {"rmsprop"})
-          .means("Whether the square of the average gradient is taken off: divided is by its variance."),
+          .means("Whether to divide by the gradient's variance: subtracts the square of the average gradient."),
       ESTRAIN_KEY(optimizer.lr_decay)
           .min(0)
           .only("optimizer.name", {"adagrad"})
-          .means("Decay of the learning rate with every update of a parameter."),
+          .means("Decay of the learning rate at every update of a parameter."),
       ESTRAIN_KEY(optimizer.initial_accumulator_value)
           .min(0)
           .only("optimizer.name", {"adagrad"})
-          .means("What the sum of the gradients' squares starts from."),
-      ESTRAIN_KEY(optimizer.groups).means("Parameters with settings of their own, the first match wins."),
+          .means("Initial value of the sum of the gradients' squares."),
+      ESTRAIN_KEY(optimizer.groups).means("Parameters with their own settings; the first match wins."),
 
       ESTRAIN_KEY(schedule.name)
-          .means("How the learning rate changes: as torch's StepLR, MultiStepLR, CosineAnnealingLR, LinearLR, "
+          .means("How the learning rate changes: like torch's StepLR, MultiStepLR, CosineAnnealingLR, LinearLR, "
                  "PolynomialLR, OneCycleLR, ReduceLROnPlateau, or not at all."),
       ESTRAIN_KEY(schedule.unit)
           .only("schedule.name", with_unit)
-          .means("What period, milestones and warmup count, and after what the schedule advances."),
+          .means("Unit of period, milestones and warmup, and of the schedule's updates."),
       ESTRAIN_KEY(schedule.period)
           .min(1)
           .max(kMostSteps)
           .only("schedule.name", with_period)
-          .means("Units between two drops (step), to the lowest rate (cosine), to the last factor (linear), to zero "
-                 "(polynomial), of the whole cycle (onecycle)."),
+          .means("Units between two drops (step), until the lowest rate (cosine), until the last factor (linear), "
+                 "until zero "
+                 "(polynomial), in the whole cycle (onecycle)."),
       ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step", "multistep"}).means("Factor of each drop."),
       ESTRAIN_KEY(schedule.milestones)
           .min(1)
           .max(kMostSteps)
           .only("schedule.name", {"multistep"})
-          .means("Units after which the rate drops; one that stands there twice drops it twice."),
+          .means("Units after which the rate drops; a number given twice drops it twice."),
       ESTRAIN_KEY(schedule.eta_min).min(0).only("schedule.name", {"cosine"}).means("Lowest learning rate."),
       ESTRAIN_KEY(schedule.start_factor)
           .above(0)
@@ -303,7 +307,7 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .above(0)
           .below(1)
           .only("schedule.name", {"onecycle"})
-          .means("Part of the period in which the rate rises to optimizer.lr."),
+          .means("Fraction of the period in which the rate rises to optimizer.lr."),
       ESTRAIN_KEY(schedule.anneal_strategy).only("schedule.name", {"onecycle"}).means("How the rate rises and falls."),
       ESTRAIN_KEY(schedule.div_factor)
           .above(0)
@@ -315,10 +319,10 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .means("The last rate is the first one divided by this."),
       ESTRAIN_KEY(schedule.three_phase)
           .only("schedule.name", {"onecycle"})
-          .means("Whether the rate falls to the first one as it rose, and then on to the last."),
+          .means("Whether the rate first falls to the first rate, mirroring its rise, and then to the last rate."),
       ESTRAIN_KEY(schedule.metric)
           .only("schedule.name", following_evaluations)
-          .means("What of the evaluations has to get better: the loss by falling, the accuracy by rising."),
+          .means("The metric of evaluations that must improve: the loss by falling, the accuracy by rising."),
       ESTRAIN_KEY(schedule.factor)
           .above(0)
           .below(1)
@@ -328,19 +332,19 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .min(0)
           .max(kMostSteps)
           .only("schedule.name", following_evaluations)
-          .means("Evaluations in a row that may be no better before the rate drops."),
+          .means("Evaluations in a row without improvement before the rate drops."),
       ESTRAIN_KEY(schedule.threshold)
           .min(0)
           .only("schedule.name", following_evaluations)
-          .means("How much better than the best an evaluation must be to count."),
+          .means("Least improvement over the best evaluation that counts."),
       ESTRAIN_KEY(schedule.threshold_mode)
           .only("schedule.name", following_evaluations)
-          .means("Whether the threshold is a part of the best (rel) or a difference to it (abs)."),
+          .means("Whether the threshold is a fraction of the best value (rel) or a difference from it (abs)."),
       ESTRAIN_KEY(schedule.cooldown)
           .min(0)
           .max(kMostSteps)
           .only("schedule.name", following_evaluations)
-          .means("Evaluations after a drop that do not count as no better."),
+          .means("Evaluations after a drop that do not count against the patience."),
       ESTRAIN_KEY(schedule.min_lr).min(0).only("schedule.name", following_evaluations).means("Lowest learning rate."),
       ESTRAIN_KEY(schedule.warmup)
           .min(0)
@@ -362,19 +366,19 @@ std::vector<Key<JobSpec>> other_keys() {
           .max(kMostSteps)
           .unset("train.epochs says")
           .not_in_bits()
-          .means("Optimizer updates to do; give either this or train.epochs."),
+          .means("Number of optimizer updates; give either this or train.epochs."),
       ESTRAIN_KEY(train.epochs)
           .min(1)
           .max(kMostUnits)
           .unset("train.steps says")
           .not_in_bits()
-          .means("Passes over the data to do; give either this or train.steps."),
+          .means("Number of passes over the data; give either this or train.steps."),
       ESTRAIN_KEY(train.eval_every)
           .min(-1)
           .max(kMostSteps)
           .words({{"epoch", 0}, {"never", -1}})
           .in_bits_only("schedule.name", following_evaluations)
-          .means("Steps between evaluations; 0 is \"epoch\", after each one, and -1 \"never\"."),
+          .means("Steps between evaluations; 0 means \"epoch\" (after each epoch), -1 means \"never\"."),
       ESTRAIN_KEY(train.eval_batch)
           .min(1)
           .max(kMostSamples)
@@ -386,7 +390,7 @@ std::vector<Key<JobSpec>> other_keys() {
       ESTRAIN_KEY(train.label_smoothing).min(0).below(1).means("Label smoothing of the cross entropy."),
       ESTRAIN_KEY(train.nonfinite)
           .not_in_bits()
-          .means("When a gradient holds NaN or infinity: stop before that step, or skip its update and go on."),
+          .means("If a gradient holds NaN or infinity: stop before that step, or skip its update and continue."),
 
       ESTRAIN_KEY(checkpoint.every)
           .min(0)
@@ -397,7 +401,7 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(1)
           .max(kMostUnits)
           .not_in_bits()
-          .means("Newest checkpoints that stay, besides that of step 0."),
+          .means("Number of newest checkpoints to keep, besides that of step 0."),
 
       ESTRAIN_KEY(resources.devices)
           .takes_integer()
@@ -409,44 +413,44 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(0)
           .max(1'000'000)
           .not_in_bits()
-          .means("Faults at one step that the job recovers from; the next one there ends it."),
+          .means("Faults at one step from which the job recovers; one more at that step ends it."),
       ESTRAIN_KEY(recovery.hang_seconds)
           .min(0)
           .max(kMostSeconds)
           .not_in_bits()
-          .means(
-              "Seconds without progress after which a worker counts as hung; 0: three times the longest step and 2 s."),
+          .means("Seconds without progress after which a worker counts as hung; 0: three times the longest step plus 2 "
+                 "s."),
       ESTRAIN_KEY(recovery.rules)
           .path()
           .not_in_bits()
-          .means("TOML file of rules that recognise the causes of faults, asked before the built-in ones."),
+          .means("TOML file of rules that recognise the causes of faults, tried before the built-in ones."),
 
       ESTRAIN_KEY(elastic.mode)
           .not_in_bits()
-          .means("Who changes the devices of the running job: only its user (manual), or the planner as well (auto: it "
-                 "weighs offers, gives slow workers fewer ESTs, and falls back from what turns out slower)."),
+          .means("Who changes the devices of the running job: only its user (manual), or also the planner (auto: it "
+                 "decides on offers, gives slow workers fewer ESTs, and undoes changes that prove slower)."),
 
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
           .max(kMostSeconds)
           .not_in_bits()
-          .means("Seconds between progress lines; ten times as long where there is no terminal."),
+          .means("Seconds between progress lines; ten times as long without a terminal."),
       ESTRAIN_KEY(logging.fingerprints).not_in_bits().means("Whether the digests of every step are recorded."),
       ESTRAIN_KEY(logging.trace)
           .min(1)
           .max(kMostSteps)
           .lengths({0, 2})
           .not_in_bits()
-          .means(
-              "[first, last]: steps that every worker records operator by operator, and on a GPU kernel by kernel, as "
-              "torch.profiler does, in traces/ of the run, for ui.perfetto.dev."),
+          .means("[first, last]: steps that every worker records operator by operator, and on a GPU kernel by kernel, "
+                 "like "
+                 "torch.profiler, in the run's traces/, for ui.perfetto.dev."),
       ESTRAIN_KEY(logging.tensorboard)
           .not_in_bits()
-          .means("Whether the metrics are written as TensorBoard reads them, too, in tensorboard/ of the run."),
+          .means("Whether metrics are also written for TensorBoard, in the run's tensorboard/."),
       ESTRAIN_KEY(logging.openmetrics)
           .not_in_bits()
-          .means("Whether metrics.prom of the run says every second how it stands, in the OpenMetrics text format, "
-                 "which Prometheus' node_exporter reads."),
+          .means("Whether the run's metrics.prom has its status every second, in the OpenMetrics text format, "
+                 "for Prometheus' node_exporter."),
   };
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The table of all keys: what parsing, checking, the resolved spec, the reference and the messages are made from.
+// The table of all keys. Parsing, checking, the resolved spec, the reference and the messages are made from it.
 
 #include <string_view>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace estrain::spec {
 
-// In the order of documentation; the keys of one table stand together.
+// In the order of documentation, with the keys of one table together.
 const std::vector<Key<JobSpec>>& job_keys();
 
-// The keys of one [[optimizer.groups]]; their conditions, too, look at the whole spec.
+// The keys of one [[optimizer.groups]]; their conditions refer to the whole spec.
 const std::vector<Key<OptimizerGroup>>& group_keys();
 
 // The key called `name`, or null.
@@ -21,7 +21,7 @@ const Key<JobSpec>* find_key(std::string_view name);
 std::string_view table_of(std::string_view name);
 std::string_view leaf_of(std::string_view name);
 
-// Whether `spec` is one that a key with this condition belongs to.
+// Whether a key with this condition belongs to `spec`.
 bool holds(const Condition& condition, const JobSpec& spec);
 bool all_hold(const std::vector<Condition>& conditions, const JobSpec& spec);
 

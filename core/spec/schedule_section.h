@@ -1,6 +1,6 @@
 #pragma once
-// [schedule] of a job: which schedules of the learning rate there are, and what their keys hold. What a key means
-// stands in keys.cpp, what is computed in optim/schedule.cpp.
+// [schedule] of a job: the schedules of the learning rate, and the values of their keys. keys.cpp documents the keys,
+// optim/schedule.cpp has the computation.
 
 #include <cstdint>
 #include <string_view>
@@ -35,11 +35,11 @@ struct ScheduleSection {
   double eta_min = 0;                                      // cosine: lowest lr
   double start_factor = 1.0 / 3, end_factor = 1;           // linear
   double power = 1;                                        // polynomial
-  double pct_start = 0.3;                                  // onecycle: part of the period in which the lr rises
+  double pct_start = 0.3;                                  // onecycle: fraction of the period in which the lr rises
   Anneal anneal_strategy = Anneal::cosine;                 // onecycle
   double div_factor = 25, final_div_factor = 1e4;          // onecycle
   bool three_phase = false;                                // onecycle
-  Metric metric = Metric::loss;                            // plateau: what of an evaluation must get better
+  Metric metric = Metric::loss;                            // plateau: the metric that must improve
   double factor = 0.1;                                     // plateau
   int64_t patience = 10, cooldown = 0;                     // plateau, in evaluations
   double threshold = 1e-4;                                 // plateau

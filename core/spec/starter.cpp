@@ -41,12 +41,12 @@ constexpr const char* kImages =
 
 constexpr const char* kPhotos =
     R"(resize = [256]            # evaluation: the shorter side; from its centre comes
-crop = [224, 224]         # what the model sees
-scale = [0.08, 1.0]       # training: part of the area that is cut out at random and scaled to that size
+crop = [224, 224]         # the size that the model sees
+scale = [0.08, 1.0]       # training: fraction of the area that is cut out at random and scaled to that size
 flip = true               # and mirrored left-right
 mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
-readers = 0               # as many threads as it takes to decode
+readers = 0               # 0: as many threads as decoding needs
 )";
 
 constexpr const char* kSgd = R"(name = "sgd"              # or adam, adamw
@@ -72,14 +72,14 @@ epochs = 3                # or: steps = 2000
 # clip_grad_norm = 1.0
 
 [checkpoint]
-every = 500               # steps; what a lost host costs at most
+every = 500               # steps; a lost host loses at most these
 # keep = 3
 
 [resources]
 devices = 2               # workers; `estrain train --devices` and `estrain resize` change them
 
 # [elastic]
-# mode = "auto"           # the job weighs devices that `estrain offer` gives it
+# mode = "auto"           # the job decides which devices from `estrain offer` to take
 )";
 
 bool has_tokens(const DataSection& data) {

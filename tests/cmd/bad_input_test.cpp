@@ -212,7 +212,7 @@ TEST_CASE("specs without end, of any depth, or that are no files are refused at 
     check_refused({verb, {}, 2, {"/dev/zero: a character device, not a regular file"}}, estrain({verb, "/dev/zero"}));
     check_refused({verb, {}, 2, {huge + ": larger than the 1048576 bytes"}}, estrain({verb, huge}));
   }
-  check_refused({"pipe", {}, 2, {fifo + ": a pipe that brought nothing for 10 s"}}, estrain({"train", fifo}));
+  check_refused({"pipe", {}, 2, {fifo + ": a pipe without data for 10 s"}}, estrain({"train", fifo}));
   const std::string spec = folder.write("job.toml", mlp_job());
   for (const std::string& rules : {fifo, std::string("/dev/zero"), deep})
     check_refused({rules, {}, 2, {rules}}, estrain({"check", spec, "--set", "recovery.rules=" + rules}));
@@ -277,7 +277,7 @@ TEST_CASE("a link in a prepared run directory is named, and what it leads to sta
     INFO(ended.shown());
     const bool is_temporary = std::string_view(name).ends_with(".tmp");
     CHECK(ended.code == (is_temporary ? 0 : 2));
-    CHECK(ended.says(run + "/" + name + ": is not written to: a symbolic link to " + precious) == !is_temporary);
+    CHECK(ended.says(run + "/" + name + ": refusing to write to it: a symbolic link to " + precious) == !is_temporary);
     CHECK(read_file(precious) == "content");
   }
 }

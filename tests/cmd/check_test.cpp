@@ -190,7 +190,7 @@ TEST_CASE("a run that is there already is pointed out") {
   REQUIRE(estrain({"train", spec, "--run", folder / "run"}).code == 0);
   const Checked found = check({spec, "--run", folder / "run"});
   CHECK(found.code == 0);
-  CHECK(found.says("run directory", "warning: " + folder / "run" + ": there is a run already"));
+  CHECK(found.says("run directory", "warning: " + folder / "run" + ": a run exists already"));
 }
 
 TEST_CASE("train refuses before it starts what surely fails, and warns of the rest") {

@@ -57,7 +57,7 @@ TEST_CASE("init keeps a file that is there, and helps with names") {
   const std::string spec = folder.write("job.toml", "mine");
   const Ended refused = estrain({"init", "lenet-fashion", "--output", spec});
   CHECK(refused.code == 2);
-  CHECK(refused.says("is there already"));
+  CHECK(refused.says("exists already"));
   CHECK(read_file(spec) == "mine");
   const Ended mistyped = estrain({"init", "lenet-fashon"});
   CHECK(mistyped.code == 2);

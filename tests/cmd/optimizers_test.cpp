@@ -126,7 +126,7 @@ TEST_CASE("exported weights start another run with the bits of the checkpoint, i
     const std::string before = read_file(out);
     const Ended again = estrain({"export", run, out, "--format", format});
     CHECK(again.code == 2);
-    CHECK(again.says("is there already"));
+    CHECK(again.says("exists already"));
     CHECK(estrain({"export", run, out, "--format", format, "--force"}).code == 0);
     CHECK(read_file(out) == before);
   }
@@ -144,7 +144,7 @@ TEST_CASE("an export says what it cannot do, and leaves nothing") {
     CHECK_FALSE(std::filesystem::exists(out));
   };
   refused({run, out, "--step", "7"}, "has no checkpoint of step 7");
-  refused({folder.path(), out}, "no checkpoint that could be used");
+  refused({folder.path(), out}, "no usable checkpoint");
   refused({folder / "nothing", out}, "nothing");
   refused({run + "/metrics.jsonl", out}, "metrics.jsonl");
   refused({run, out, "--format", "onnx"}, "onnx");

@@ -109,7 +109,7 @@ TEST_CASE("other numbers of intra-op threads are measured and compared; a run ke
   CHECK(by_threads.at(2).at("step_seconds") == best(two).at("step_seconds"));
   const Ended text = job.plan({"--profile", "never", "--threads", "2"});
   CHECK(text.says("job.threads = 1: "));
-  CHECK(text.says(" (as it stands)"));
+  CHECK(text.says(" (current)"));
   CHECK(text.says("job.threads = 2: "));
   CHECK(job.plan({"--threads", "0"}).code == 2);
   CHECK(estrain({"plan", "--run", job / "none", "--threads", "2"}).code == 2);
@@ -190,7 +190,7 @@ TEST_CASE("an offer is weighed: what each number of its devices would bring") {
   pretend(job.database(), {{"cpu", 0.010}, {"cpu:sse", 0.200}});
   const Ended useless = job.plan({"--set", "job.determinism=D2", "--devices", "1", "--offer", "cpu:sse"});
   INFO(useless.shown());
-  CHECK(useless.says("what is offered would not make the job faster"));
+  CHECK(useless.says("the offered devices would not make the job faster"));
 }
 
 TEST_CASE("the devices of a running job are those at hand") {
@@ -215,7 +215,7 @@ TEST_CASE("a database that is damaged, or cannot be written, is told, and the pl
   INFO(damaged.shown());
   CHECK(damaged.code == 0);
   CHECK(damaged.says("warning: " + job.database()));
-  CHECK(damaged.says("set aside as " + job.database() + ".bad"));
+  CHECK(damaged.says("renamed to " + job.database() + ".bad"));
   CHECK(damaged.says("best: --devices cpu=8"));
   CHECK(read_file(job.database() + ".bad") == "{\"format\": ");
   CHECK(parse_json(read_file(job.database()), "database").at("profiles").size() == 1);
@@ -226,7 +226,7 @@ TEST_CASE("a database that is damaged, or cannot be written, is told, and the pl
   const Ended nowhere = job.plan({});
   INFO(nowhere.shown());
   CHECK(nowhere.code == 0);
-  CHECK(nowhere.says("what was measured is used, but not kept"));
+  CHECK(nowhere.says("the measurements are used, but not saved"));
   CHECK(nowhere.says("best: --devices cpu=8"));
 }
 

@@ -203,7 +203,7 @@ TEST_CASE("check tells what is wrong with a program, and goes on with the rest")
   INFO(check.shown());
   CHECK(check.code != 0);
   CHECK(check.says("no sound zip archive"));
-  CHECK(check.says("put the program right first"));
+  CHECK(check.says("correct the program first"));
   CHECK(check.says("shared memory"));
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("a file that is larger than it may be is not read into memory") {
   const UniqueFd fd = open_input(path);
   CHECK(read_whole(fd.get(), path, 10) == "0123456789");
   CHECK(error_of([&] { read_whole(open_input(path).get(), path, 9); }).message() ==
-        "cannot read " + path + ": larger than the 9 bytes that such a file may have");
+        "cannot read " + path + ": larger than the limit of 9 bytes");
   std::filesystem::resize_file(path, uint64_t{1} << 40);  // of which nothing is on the disk
   CHECK(error_of([&] { read_file(path); }).fault() == Fault::io);
 }
@@ -95,7 +95,7 @@ TEST_CASE("a pipe that brings nothing, or does not end, is given up") {
   const std::string fifo = fifo_in(folder);
   const Error silent = error_of([&] { read_file_or_pipe(fifo, 100, 50); });
   CHECK(silent.fault() == Fault::io);
-  CHECK(silent.message() == "cannot read " + fifo + ": a pipe that brought nothing for 0.05 s");
+  CHECK(silent.message() == "cannot read " + fifo + ": a pipe without data for 0.05 s");
   const UniqueFd writer = open_file(fifo, O_RDWR);
   REQUIRE(::write(writer.get(), "half", 4) == 4);
   CHECK(error_of([&] { read_file_or_pipe(fifo, 100, 50); }).message() == silent.message());

@@ -27,7 +27,7 @@ TEST_CASE("a link is not written through, whatever the way to write") {
   const ScratchFolder folder;
   const std::string target = folder.write("target", "precious\n"), link = folder / "link";
   std::filesystem::create_symlink(target, link);
-  CHECK(why_refused(link) == link + ": is not written to: a symbolic link to " + target);
+  CHECK(why_refused(link) == link + ": refusing to write to it: a symbolic link to " + target);
   CHECK(error_of([&] { append_line(link, "line"); }).fault() == Fault::usage);
   ChildOptions child;
   child.arguments = {"/bin/echo", "words"};
@@ -53,7 +53,7 @@ TEST_CASE("a FIFO, a device or a folder is no file to write, and nobody waits fo
   const ScratchFolder folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   for (const std::string& path : {folder / "fifo", std::string("/dev/null"), folder.path()})
-    CHECK(why_refused(path) == path + ": is not written to: not a regular file");
+    CHECK(why_refused(path) == path + ": refusing to write to it: not a regular file");
 }
 
 TEST_CASE("a new file, and one of this user, are opened and cut only if asked to") {
@@ -85,7 +85,7 @@ TEST_CASE("what belongs to another user" * doctest::skip(::geteuid() != 0)) {
   const std::string path = folder.write("file", "content");
   REQUIRE(::chown(path.c_str(), kOther, -1u) == 0);
   SUBCASE("a file of another user in a folder of this one is not written to") {
-    CHECK(why_refused(path) == path + ": is not written to: it belongs to another user (uid 12345)");
+    CHECK(why_refused(path) == path + ": refusing to write to it: it belongs to another user (uid 12345)");
     CHECK(bytes_of(path) == "content");
   }
   SUBCASE("one that belongs to the owner of the folder is: root goes on with a user's run") {
@@ -100,7 +100,7 @@ TEST_CASE("what belongs to another user" * doctest::skip(::geteuid() != 0)) {
     REQUIRE(::chown(folder.path().c_str(), kOther, -1u) == 0);
     CHECK(why_refused(folder / "lock") ==
           folder / "lock" +
-              ": is not written to: it has 2 names (hard links), and the folder belongs to another user "
+              ": refusing to write to it: it has 2 names (hard links), and the folder belongs to another user "
               "(uid 12345)");
     CHECK(bytes_of(precious) == "content");
   }

@@ -307,7 +307,7 @@ TEST_CASE("a diagnosis as JSON") {
   const Diagnosis found = table().diagnose(fault_samples().at(7).evidence);
   CHECK(to_json(found).dump() ==
         "{\"cause\":\"cpu_out_of_memory\",\"class\":\"engine\","
-        "\"description\":\"the memory of the host, or what the job may use of it, ran out\",\"retry\":true,"
+        "\"description\":\"the host's memory, or the part that the job may use, ran out\",\"retry\":true,"
         "\"backoff_seconds\":1.0,\"other_device\":false,\"less_memory\":true,\"exit_code\":1,"
         "\"evidence\":\"SIGKILL (signal 9), largest resident set 1.9 GB; memory.events: oom_kill 1 (was 0), "
         "memory.max 2.1 GB, memory.peak 2.1 GB\","
@@ -425,12 +425,12 @@ TEST_CASE("what is wrong with a rule file is said with line and column") {
       {"cause = 3", ":1:9: cause: must be written as [[cause]], not the integer 3"},
       {"cause = [1]", ":1:10: cause: must be written as [[cause]], not the integer 1"},
       {"[[cause]", ":1:9: not valid TOML"},
-      {"[[causes]]\nid = \"x\"", ":1:3: causes: a file of fault rules holds [[cause]] tables only"},
+      {"[[causes]]\nid = \"x\"", ":1:3: causes: a file of fault rules may contain only [[cause]] tables"},
       {"[[cause]]\nretry = true", ":1:1: cause.id: is missing"},
       {"[[cause]]\nid = \"new\"", ":1:1: cause.class: is missing in the new cause \"new\""},
       {"[[cause]]\nid = \"Disk full\"", ":2:6: cause.id: must be a name of small letters, digits and _"},
       {"[[cause]]\nid = 7", ":2:6: cause.id: must be a name"},
-      {rule_with(good) + rule_with(good), ":8:1: cause.id: \"x\" stands in this file twice"},
+      {rule_with(good) + rule_with(good), ":8:1: cause.id: \"x\" occurs twice in this file"},
       {rule_with(good + "retri = true"), ":8:1: cause.retri: unknown key; did you mean \"retry\"?"},
       {rule_with(good + "zzz = true"), ":8:1: cause.zzz: unknown key; known are \"id\""},
       {rule_with(good + "backoff_seconds = -1"), ":8:19: cause.backoff_seconds: must be a number of seconds from 0 to"},
@@ -455,16 +455,18 @@ TEST_CASE("what is wrong with a rule file is said with line and column") {
       {rule_with("signatures = [{ hung = false }]"), ":7:24: cause.signatures.hung: must be true (or be left out)"},
       {rule_with("signatures = [{ text = ['a', '(b'] }]"), ":7:30: cause.signatures.text: not a regular expression: "},
       {rule_with("signatures = [{ text = ['(a)\\1'] }]"), ":7:25: cause.signatures.text: back-references"},
-      {rule_with("signatures = [{ text = ['x*'] }]"), ":7:25: cause.signatures.text: fits every line"},
-      {rule_with("signatures = [{ text = [''] }]"), ":7:25: cause.signatures.text: fits every line"},
+      {rule_with("signatures = [{ text = ['x*'] }]"), ":7:25: cause.signatures.text: matches every line"},
+      {rule_with("signatures = [{ text = [''] }]"), ":7:25: cause.signatures.text: matches every line"},
       {rule_with("signatures = [{ text = [3] }]"), ":7:25: cause.signatures.text: must be a regular expression"},
-      {"[[cause]]\nid = \"syntax_error\"\nretry = true", ":3:9: cause.retry: what is the user's to correct is not"},
-      {"[[cause]]\nid = \"disk_full\"\nclass = \"user\"", ":1:1: cause.retry: what is the user's to correct is not"},
+      {"[[cause]]\nid = \"syntax_error\"\nretry = true",
+       ":3:9: cause.retry: a fault that the user must correct is not"},
+      {"[[cause]]\nid = \"disk_full\"\nclass = \"user\"",
+       ":1:1: cause.retry: a fault that the user must correct is not"},
       {"[[cause]]\nid = \"disk_full\"\nclass = \"usr\"", ":3:9: cause.class: must be \"user\" or another of \"user\""},
       {"[[cause]]\nid = \"infeasible\"\nretry_at_start = false",
-       ":3:18: cause.retry_at_start: says how, but retry is false"},
+       ":3:18: cause.retry_at_start: has no effect, since retry is false"},
       {"[[cause]]\nid = \"infeasible\"\nother_device = true",
-       ":3:16: cause.other_device: says how, but retry is false"},
+       ":3:16: cause.other_device: has no effect, since retry is false"},
   };
   for (const auto& [rules, what] : wrong) {
     CAPTURE(rules);

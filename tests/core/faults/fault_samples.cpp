@@ -145,7 +145,7 @@ std::vector<FaultSample> fault_samples() {
        "exit status 1; it reported \"LibTorch: could not create a primitive\""},
       {"engine_bug", reported(Fault::bug, "reduction tree too deep"), engine, true, 1,
        "exit status 1; it reported \"reduction tree too deep\""},
-      {"hung", hung(), infrastructure, true, 1, "it made no progress and was killed for that"},
+      {"hung", hung(), infrastructure, true, 1, "it made no progress and was killed"},
       {"illegal_instruction", ended_by(SIGILL), infrastructure, true, 1, "SIGILL (signal 4)"},
       {"traceback_from_crash",
        ended_by(SIGABRT,

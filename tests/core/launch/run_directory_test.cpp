@@ -181,7 +181,7 @@ TEST_CASE("a link in the place of a file of the run is named, and what it leads 
     std::filesystem::create_symlink(precious, run.path() + "/" + name);
     const Error error = error_of([&] { run.lock(0); });
     CHECK(error.fault() == Fault::usage);
-    CHECK(error.message() == run.path() + "/" + name + ": is not written to: a symbolic link to " + precious);
+    CHECK(error.message() == run.path() + "/" + name + ": refusing to write to it: a symbolic link to " + precious);
     CHECK(read_file(precious) == "content");
   }
 }
@@ -205,7 +205,7 @@ TEST_CASE("a pipe in the place of a run's spec or lock is an error at once") {
   CHECK(error.message() == "cannot read " + run.spec() + ": a FIFO, not a regular file");
   REQUIRE(::mkfifo(run.lock_file().c_str(), 0600) == 0);
   CHECK_FALSE(run.owner().has_value());
-  CHECK(error_of([&] { run.lock(0); }).message() == run.lock_file() + ": is not written to: not a regular file");
+  CHECK(error_of([&] { run.lock(0); }).message() == run.lock_file() + ": refusing to write to it: not a regular file");
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_CASE("the times of a plan that is given") {
   CHECK(plan.waste == 5 - 12 / 3.0);
   CHECK(plan.slack == 0);
   CHECK(plan.reason ==
-        "a with 6 ESTs sets the pace; 20 % of the devices' speed is idle for want of balance, and the exchange takes "
+        "a with 6 ESTs sets the pace; imbalance leaves 20 % of the devices' speed idle, and the exchange takes "
         "50 % of the step");
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("images of different sizes: the keys must give one size") {
     return parse_text(with(keys), "x").data.format == DataFormat::images;
   };
   const std::string which =
-      "the images have different sizes: they need data.crop = [height, width], what the model sees";
+      "the images have different sizes: set data.crop = [height, width], the size that the model sees";
   CHECK(about("") == "job.toml:4:10: data.format: " + which);
   CHECK(about("resize = [256]") == "job.toml:6:10: data.resize: " + which);
   CHECK(is_taken("resize = [64, 64]"));
@@ -78,7 +78,7 @@ TEST_CASE("images of different sizes: the keys must give one size") {
   CHECK(about("resize = [256]\ncrop = [257, 224]") ==
         "job.toml:7:8: data.crop: a crop of 257 x 224 is larger than the image of 256 x 256");
   CHECK(about("resize = [64, 64]\nscale = [0.5, 1]") ==
-        "job.toml:7:9: data.scale: needs data.crop, the size to which what is cut out is scaled");
+        "job.toml:7:9: data.scale: needs data.crop, the size to which the cut-out area is scaled");
   CHECK(about("crop = [8, 8]\nscale = [0.5, 0.1]") == "job.toml:7:9: data.scale: the least is more than the most");
   CHECK(about("crop = [8, 8]\nscale = [0.5, 1]\nratio = [2, 1]") ==
         "job.toml:8:9: data.ratio: the least is more than the most");
@@ -97,19 +97,19 @@ TEST_CASE("schedules that torch would not take, or that nothing would move") {
   CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"multistep\"")) ==
         "job.toml:4:8: schedule.name: multistep needs schedule.milestones, such as [30, 80]");
   CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 10\npct_start = 0.1")) ==
-        "job.toml:6:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
-        "divides by");
+        "job.toml:6:13: schedule.pct_start: a phase of the cycle would have length 0, and torch's OneCycleLR "
+        "divides by it");
   CHECK(
       complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 5\nthree_phase = true\npct_start = 0.6")) ==
-      "job.toml:7:13: schedule.pct_start: one of the cycle's phases would take no time, which torch's OneCycleLR "
-      "divides by");
+      "job.toml:7:13: schedule.pct_start: a phase of the cycle would have length 0, and torch's OneCycleLR "
+      "divides by it");
   CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nwarmup = 5")) ==
         "job.toml:5:1: schedule.warmup: belongs to schedule.name = \"constant\" or \"step\" or \"multistep\" or "
         "\"cosine\" or \"linear\" or \"polynomial\"; here it is \"onecycle\"");
   const std::string plateau = "[schedule]\nname = \"plateau\"";
   CHECK(parse_with(plateau, {"train.eval_every=5"}).schedule.patience == 10);
   CHECK(complaint_with(plateau, {"train.eval_every=never"})
-            .find("plateau goes by evaluations, and train.eval_every is \"never\"") != std::string::npos);
+            .find("plateau depends on evaluations, but train.eval_every is \"never\"") != std::string::npos);
 }
 
 TEST_CASE("models and data that do not go together") {
@@ -128,7 +128,7 @@ TEST_CASE("models and data that do not go together") {
   CHECK(complaint(spec_text("gpt", "classes = 255\n[data]\nformat = \"text\"\npath = \"/x\"")) ==
         "job.toml:3:11: model.classes: must be at least the 256 classes of text data");
   CHECK(complaint(spec_text("mlp", "[job]\nname = \"a/b\"")) ==
-        "job.toml:4:8: job.name: names a folder: it must not have '/' or control characters, nor start with '.'");
+        "job.toml:4:8: job.name: names a folder: it must not contain '/' or control characters, nor start with '.'");
   CHECK(parse_text(spec_text("mlp", "[data]\nshape = [7]"), "x").data.shape == std::vector<int64_t>{7});
   CHECK(
       parse_text(spec_text("mlp", "classes = 100\n[data]\nformat = \"cifar100\"\npath = \"/x\""), "x").model.classes ==
