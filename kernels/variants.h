@@ -1,9 +1,9 @@
 #pragma once
-// What each variant_<isa>.cpp offers: the loops of one instruction set behind plain function pointers.
+// The functions of each variant_<isa>.cpp: the loops of one instruction set behind plain function pointers.
 //
-// Code compiled for AVX must never run on a machine without it, so nothing that a variant compiles may be shared with
-// the rest of the program: its functions live in a namespace of their own, headers that it includes define no inline
-// function of external linkage, and none of the C++ standard library is used there.
+// Code compiled for AVX must never run on a machine without AVX, so a variant shares no compiled code with the rest of
+// the program: its functions are in a namespace of their own, the headers that it includes define no inline function
+// with external linkage, and it does not use the C++ standard library.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,10 +35,10 @@ struct Variant {
 
 extern const Variant variant_baseline, variant_fma128, variant_avx2, variant_avx512;
 
-// Runs where variant_baseline does and gives the bits of the others.
+// Runs on the same machines as variant_baseline and gives the bits of the others.
 extern const Variant variant_portable;
 
-// The caller asks for no more than best_isa().
+// The caller must not ask for more than best_isa().
 const Variant& variant(Isa isa);
 
 }  // namespace estrain::kernels

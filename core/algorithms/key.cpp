@@ -13,7 +13,7 @@ bool is_plain(char c) {
 
 std::string plain(std::string_view word) {
   if (word.empty() || !std::ranges::all_of(word, is_plain))
-    throw Error::make(Fault::bug, "\"{}\" cannot be a part of what names an algorithm's operation", word);
+    throw Error::make(Fault::bug, "\"{}\" cannot be part of an operation's key", word);
   return std::string(word);
 }
 

@@ -52,7 +52,7 @@ std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorith
   return choice.algorithm;
 }
 
-// The run's choice. Null where there is none, or one that is to be replaced.
+// The run's choice. Null if there is none, or if it must be replaced.
 const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = run.find_any(key, device_);
   if (choice == nullptr || !pinning_.may_replace || choice->algorithm.empty()) return choice;
@@ -67,26 +67,26 @@ const std::string& PinnedAlgorithms::require(const Choice& choice, Algorithms& a
     return choice.algorithm;
   }
   throw Error::make(Fault::infeasible,
-                    "{}: the run computes this by the algorithm {}, measured on \"{}\" with {}; this device, \"{}\" "
+                    "{}: the run computes this with the algorithm {}, measured on \"{}\" with {}; this device, \"{}\" "
                     "with {}, does not have it: {}",
                     choice.key, in_words(choice.algorithm), choice.device, choice.libraries, device_, libraries_,
                     *refusal)
       .advise(
-          "use GPUs of the model that it was chosen on, with the same libraries, or accept other bits with "
-          "--allow-mixed, which chooses anew");
+          "use GPUs of the same model with the same libraries, or accept other bits with "
+          "--allow-mixed, which chooses again");
 }
 
 void PinnedAlgorithms::warn_of_libraries(const Choice& choice) {
   if (warned_of_libraries_ || choice.libraries == libraries_) return;
   warned_of_libraries_ = true;
-  warn(fmt::format("the run's algorithms were chosen with {}, and are computed with {} from here on: bits may change",
+  warn(fmt::format("the run's algorithms were chosen with {}, and from now on run with {}: bits may change",
                    choice.libraries, libraries_));
 }
 
 void PinnedAlgorithms::warn_of_objection(const std::string& key, const std::string& objection) {
   if (warned_of_objection_ || objection.empty()) return;
   warned_of_objection_ = true;
-  warn(fmt::format("{}: none of the library's algorithms can be used, so LibTorch's own kernel is; said once: {}", key,
+  warn(fmt::format("{}: none of the library's algorithms is usable, so LibTorch's own kernel runs; reported once: {}", key,
                    objection));
 }
 
@@ -94,7 +94,7 @@ void PinnedAlgorithms::warn(const std::string& sentence) const {
   if (pinning_.warn) pinning_.warn(sentence);
 }
 
-// What this user's earlier runs chose with these libraries, where the device has it.
+// The choice of this user's earlier runs with these libraries, if the device supports it.
 const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = store.find(key, device_);
   if (choice == nullptr || choice->algorithm.empty() || choice->libraries != libraries_) return nullptr;
@@ -112,10 +112,10 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
   }
   Choice choice = measured(key, algorithms);
   if (algorithms.obstacle()) {
-    warn(key + ": not every algorithm could be tried, as memory is short; the one chosen is kept for this run alone");
+    warn(key + ": not every algorithm could be tried for lack of memory; the choice is kept only for this run");
     return choice;
   }
-  // Another version of the libraries may have an algorithm where this one has none.
+  // An empty choice is not stored, since another version of the libraries may have an algorithm.
   if (store && !choice.algorithm.empty()) {
     try {
       store->add(choice);
@@ -141,7 +141,8 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
   return choice;
 }
 
-// A store that cannot be used is no reason not to train; the run has its own file. While others add to it, it can be.
+// An unusable store does not prevent training, since the run has its own file. A store counts as usable while other
+// processes add to it.
 std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
   if (!store_) return std::nullopt;
   int64_t since = monotonic_ns();
@@ -161,7 +162,7 @@ std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
         throw Error::make(Fault::io, "{}: another process holds it", store_->path());
     });
   } catch (const Error& error) {
-    warn("algorithms chosen for earlier runs are not used, nor new ones kept: " + error.message());
+    warn("algorithms chosen by earlier runs are not used, and new ones are not kept: " + error.message());
     store_.reset();
     return std::nullopt;
   }

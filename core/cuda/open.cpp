@@ -1,4 +1,4 @@
-// What the worker library looks up in this one (core/device/cuda_library.h).
+// The function that the worker library looks up here (core/device/cuda_library.h).
 
 #include <c10/util/Exception.h>
 
@@ -10,7 +10,7 @@ extern "C" estrain::device::Device* estrain_open_cuda_device(int index, const es
   try {
     return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index), options);
   } catch (const c10::Error& error) {
-    throw Error::make(Fault::device, "cuda:{} cannot be taken into use: {}", index, error.what_without_backtrace())
-        .advise("see what nvidia-smi says of it");
+    throw Error::make(Fault::device, "cuda:{} cannot be initialised: {}", index, error.what_without_backtrace())
+        .advise("check nvidia-smi");
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// LibTorch's own kernels of a few operators, called past the dispatcher: where a portable kernel has an operator's
-// place but leaves some of its cases to LibTorch.
+// LibTorch's own kernels of a few operators, called without the dispatcher: for portable kernels that replace an
+// operator but leave some of its cases to LibTorch.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
@@ -26,7 +26,8 @@ struct LibraryKernels {
   Tensor (*sum)(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType> dtype);
 };
 
-// Of a namespace that LibTorch declares a backend's kernels in (ATen/ops/<name>_<backend>_dispatch.h): at::cpu.
+// The kernels of the namespace in which LibTorch declares a backend's kernels (ATen/ops/<name>_<backend>_dispatch.h),
+// such as at::cpu.
 #define ESTRAIN_LIBRARY_KERNELS(backend)                                                                  \
   {                                                                                                       \
     .add = backend::add, .sub = backend::sub, .add_ = backend::add_, .sub_ = backend::sub_,               \

@@ -30,8 +30,8 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     kernels::fold_scaled(out, operands.data(), left.size(), gradient, factor, n);
     return true;
   }
-  // Some EST did not reach the parameter: one addition at a time, from the innermost. `out` may be left[0]'s memory,
-  // which is read last, so a piece of scratch carries the sum until then.
+  // Some EST did not reach the parameter: adds one term at a time, from the innermost. `out` may be left[0]'s memory,
+  // which is read last, so scratch memory holds the sum until then.
   std::array<float, 256> scratch;
   bool present = false;
   for (size_t begin = 0; begin == 0 || begin < n; begin += scratch.size()) {
@@ -50,7 +50,7 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
 bool fold_absent_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
                            const kernels::DeviceQueue& queue) {
   const kernels::DeviceUpdates& updates = *queue.updates;
-  // As above, one addition at a time. The last one reads left[0], whose memory `out` may be.
+  // As above, one addition at a time. The last one reads left[0], which may be the memory of `out`.
   void* const scratch = queue.allocate(queue, n * sizeof(float));
   auto* const sum = static_cast<float*>(scratch);
   bool present = gradient != nullptr;

@@ -1,9 +1,9 @@
 #pragma once
-// Takes each parameter's gradient the moment its backward pass has completed it: on the CPU while it is in cache, on a
-// GPU to be copied to the host beside the rest of the pass.
+// Takes each parameter's gradient as soon as the backward pass has completed it: on the CPU while it is in cache; on a
+// GPU to copy it to the host during the rest of the pass.
 //
-// A hook per parameter fires once per backward pass with the full sum, tied weights and repeated uses included. The
-// gradient is handed to the sink and then dropped, so `.grad` never outlives the hook: nothing is added to zeroed
+// A hook per parameter fires once per backward pass with the full sum, including tied weights and repeated uses. The
+// gradient is passed to the sink and then dropped, so `.grad` never outlives the hook: nothing is added to zeroed
 // memory, and absent stays different from zero.
 
 #include <torch/types.h>
@@ -21,8 +21,8 @@ namespace estrain::est {
 // pass did not reach it.
 using GradientSink = std::function<void(size_t parameter, const float* gradient)>;
 
-// The same on the device, called at once: the gradient may go when the call returns, since what is put into the
-// device's queue comes before whoever is given its memory next. Undefined: the backward pass did not reach it.
+// The same on the device, called immediately. The gradient may be freed when the call returns, since work in the
+// device's queue precedes the next user of its memory. Undefined: the backward pass did not reach it.
 using DeviceGradientSink = std::function<void(size_t parameter, const torch::Tensor& gradient)>;
 
 class GradientHooks {
@@ -32,16 +32,16 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // Runs the backward pass of `loss`, handing every gradient to `sink`; then the parameters that were not reached. The
-  // sink is called as the device calls its readers: all calls are through after Device::finish(), and what it refers to
-  // must last until then.
+  // Runs the backward pass of `loss`, passing every gradient to `sink`, and then the parameters that were not reached.
+  // The device calls the sink like its readers: all calls are done after Device::finish(), and the sink's references
+  // must live until then.
   void backward(const torch::Tensor& loss, GradientSink sink);
-  // The same with gradients where they are: no call is left when this returns.
+  // The same with gradients on the device: all calls are done when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
-  // The two halves of it, for a pass that is repeated without its hooks (device/captured_passes.h). The gradients of
-  // `loss`, contiguous and in the order of the parameters; undefined: not reached. Then, as often as they hold new
-  // values, all of them to `sink`.
+  // The two halves of it, for a pass that is replayed without its hooks (device/captured_passes.h). First collects the
+  // gradients of `loss`, contiguous and in the order of the parameters; undefined: not reached. Then passes all of them
+  // to `sink`, each time they hold new values.
   std::vector<torch::Tensor> collect(const torch::Tensor& loss);
   void hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink);
 
@@ -52,7 +52,7 @@ class GradientHooks {
 
   device::Device& device_;
   std::vector<bool> reached_;
-  // Of the pass under way, one of the three.
+  // Of the current pass, one of the three.
   std::shared_ptr<const GradientSink> sink_;
   DeviceGradientSink device_sink_;
   std::vector<torch::Tensor>* collected_ = nullptr;

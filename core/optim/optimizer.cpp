@@ -16,7 +16,7 @@ struct Update {
   const spec::OptimizerSection& section;
   const GroupSettings& group;
   double lr;
-  int64_t before;  // updates of the parameter so far
+  int64_t before;  // previous updates of the parameter
   kernels::Rounding rounding;
 };
 
@@ -82,7 +82,7 @@ Settings adagrad(const Update& u) {
                           .rounding = u.rounding};
 }
 
-// What an optimizer keeps of a parameter, and what the kernels are told of one update.
+// The slots that an optimizer keeps for a parameter, and the kernel settings of one update.
 struct Rule {
   OptimizerKind kind;
   Slots (*slots)(const spec::OptimizerSection&, const GroupSettings&);
@@ -107,7 +107,7 @@ Optimizer::Optimizer(const spec::OptimizerSection& section, ParameterGroups grou
     : section_(section), groups_(std::move(groups)), arithmetic_(arithmetic) {
   if (section.name == OptimizerKind::sgd && section.nesterov && (section.momentum <= 0 || section.dampening != 0)) {
     throw Error(Fault::spec, "optimizer.nesterov: needs a momentum and no dampening")
-        .advise("set optimizer.momentum above 0 and leave optimizer.dampening out");
+        .advise("set optimizer.momentum above 0 and remove optimizer.dampening");
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-// The job's optimizer: which state it keeps for a parameter, and the update of a piece of one.
+// The job's optimizer: the state that it keeps for a parameter, and the update of a piece of a parameter.
 //
-// It holds no tensors. The state lies in the arenas; beside the slots named here every parameter has an int64 scalar
-// "step", the updates applied to it so far (a parameter without gradient is skipped, so it may be less than the job's
-// step). The owner of a parameter adds one to it with every update.
+// It holds no tensors; the state lies in the arenas. Besides the slots named here, every parameter has an int64 scalar
+// "step", the number of updates applied to it (a parameter without a gradient is skipped, so it may be less than the
+// job's step). The owner of a parameter increments it at every update.
 
 #include <cstdint>
 #include <span>
@@ -20,7 +20,7 @@ namespace estrain::optim {
 
 inline constexpr std::string_view step_slot = "step";
 
-// What the machine's ATen does, where that is not the same everywhere.
+// Properties of ATen's arithmetic that depend on the machine.
 struct Arithmetic {
   kernels::Isa isa = kernels::best_isa();       // fused multiply-adds or not (kernels/isa.h)
   kernels::SquareRoots square_roots = nullptr;  // ATen's, or null for IEEE's (kernels/optimizer.h)
@@ -28,7 +28,7 @@ struct Arithmetic {
   bool as_on_cuda = false;                      // torch.optim's bits on a CUDA device (kernels/optimizer.h)
 };
 
-// The kernels' settings of one optimizer or another.
+// The kernel settings of any optimizer.
 template <typename List>
 struct OneOf;
 template <typename... Each>
@@ -39,7 +39,7 @@ using Settings = OneOf<kernels::Optimizers>::Type;
 
 class Optimizer {
  public:
-  // `arithmetic` decides the bits. Throws Fault::spec on settings that torch.optim refuses together.
+  // `arithmetic` affects the bits. Throws Fault::spec for combinations of settings that torch.optim refuses.
   Optimizer(const spec::OptimizerSection& section, ParameterGroups groups, const Arithmetic& arithmetic = {});
 
   const ParameterGroups& groups() const { return groups_; }
@@ -48,12 +48,11 @@ class Optimizer {
   // kernels::most_slots.
   std::vector<std::string_view> slots(size_t parameter) const;
 
-  // Updates a piece of a parameter to which `updates_before` updates were applied so far, with its group's current
-  // `lr`.
+  // Updates a piece of a parameter that has had `updates_before` updates, with its group's current `lr`.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
-  // The same in a device's memory, put into its queue, with IEEE's square roots and multiply-adds rounded once: pieces
-  // of parameters that share `group` and the number of updates before. gradient_factor: kernels/device_updates.h.
+  // The same in a device's memory, through its queue, with IEEE square roots and fused multiply-adds, for pieces of
+  // parameters with the same `group` and number of previous updates. gradient_factor: kernels/device_updates.h.
   void update_on_device(size_t group, int64_t updates_before, double lr, std::span<const kernels::UpdatePiece> pieces,
                         const float* gradient_factor, const kernels::DeviceQueue& queue) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The formulas of elementwise.h: what becomes of one element of each input. Built from the numbers of a call.
+// The formulas of elementwise.h: the result for one element of each input. Constructed from the numbers of a call.
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/log.h"
@@ -48,7 +48,7 @@ ESTRAIN_FORMULA(GeluBackward, g* gelu_slope(x));
 ESTRAIN_FORMULA(GeluTanhBackward, g* gelu_tanh_slope(x));
 #undef ESTRAIN_FORMULA
 
-// Formulas with numbers, which lie in vectors.
+// Formulas with numbers, which are held in vectors.
 struct WithNumbers {
   Floats k0, k1, k2, k3;
   ESTRAIN_MEMBER explicit WithNumbers(const float* numbers)

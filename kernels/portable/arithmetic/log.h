@@ -1,14 +1,15 @@
 #pragma once
-// Natural logarithms, at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f in
-// [2/3, 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. e * ln 2 has a part of 15
-// bits, so that its product is exact. Sums of large terms keep what they lose in rounding; only the last addition
-// rounds much. log(+-0) = -infinity, log of a negative number is NaN, denormals are numbers like others.
+// Natural logarithms, at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f in [2/3,
+// 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. ln 2 is split so that its first
+// part has 15 bits, and e times that part is exact. Sums of large terms keep their rounding errors; only the last
+// addition rounds noticeably. log(+-0) = -infinity, log of a negative number is NaN, denormals are treated like other
+// numbers.
 
 #include "kernels/portable/arithmetic/value.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// log(1 + f) as a float and a small rest.
+// log(1 + f) as a float and a small remainder.
 struct LogarithmParts {
   Floats high, low;
 };
@@ -31,9 +32,9 @@ ESTRAIN_FUNCTION Floats logarithm_sum(LogarithmParts parts, Floats e) {
 // log(1 + f) + e ln 2.
 ESTRAIN_FUNCTION Floats logarithm_of(Floats f, Floats e) { return logarithm_sum(logarithm_parts(f), e); }
 
-// e of a positive normal number; of others, something.
+// e of a positive normal number; unspecified for others.
 ESTRAIN_FUNCTION Integers logarithm_exponent(Floats x) {
-  return __builtin_bit_cast(Integers, bits_of(x) - 0x3F2AAAABu) >> 23;  // any x may come here: bits do not overflow
+  return __builtin_bit_cast(Integers, bits_of(x) - 0x3F2AAAABu) >> 23;  // valid for any x: unsigned bits wrap around
 }
 
 // x * 2^-e by its exponent bits; x and the result are normal.
@@ -41,7 +42,7 @@ ESTRAIN_FUNCTION Floats lowered_by_power(Floats x, Integers e) {
   return floats_of(bits_of(x) - (__builtin_bit_cast(Bits, e) << 23));
 }
 
-// What `regular` is not: the values at and beyond the ends of the domain (0, infinity) of `x`.
+// Returns `regular` within the domain (0, infinity) of `x`, and the special values at its ends and outside.
 ESTRAIN_FUNCTION Floats logarithm_at_ends(Floats x, Floats regular) {
   const Floats infinity = broadcast(__builtin_inff());
   regular = x == infinity ? infinity : regular;
@@ -57,8 +58,8 @@ ESTRAIN_FUNCTION Floats logarithm(Floats x) {
   return logarithm_at_ends(x, logarithm_of(lowered_by_power(normal, e) - 1.0f, exponent));
 }
 
-// log(1 + x) without the rounding of 1 + x, whose exponent alone is used: f + rest = x 2^-e + (2^-e - 1), and
-// log(1 + f + rest) = log(1 + f) + rest / (1 + f), where 1 - f + f^2 will do for the quotient.
+// log(1 + x) without rounding 1 + x, of which only the exponent e is used: f + rest = x 2^-e + (2^-e - 1), and log(1 +
+// f + rest) = log(1 + f) + rest / (1 + f), where 1 - f + f^2 approximates 1 / (1 + f) well enough.
 ESTRAIN_FUNCTION Floats logarithm_plus_one(Floats x) {
   const Floats u = x + 1.0f;
   const Integers e = logarithm_exponent(u);
