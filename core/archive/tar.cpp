@@ -26,7 +26,7 @@ void require(int result, ::archive* reader) {
   if (result < ARCHIVE_WARN) throw damaged(reader);
 }
 
-// libarchive hands out the archive's own memory; where it lies says where the file does.
+// libarchive returns pointers into the archive's memory, so a pointer gives the file's offset.
 uint64_t offset_of(::archive* reader, std::span<const std::byte> archive, std::string_view name, uint64_t size) {
   const void* data = nullptr;
   size_t bytes = 0;
@@ -37,17 +37,17 @@ uint64_t offset_of(::archive* reader, std::span<const std::byte> archive, std::s
   if (place != 0 || bytes != size || !inside) {
     throw Error::make(
         Fault::corrupt, "{}: {}", name,
-        inside && begin + bytes == archive.data() + archive.size() ? "truncated" : "sparse, or not stored as it is");
+        inside && begin + bytes == archive.data() + archive.size() ? "truncated" : "sparse, or not stored verbatim");
   }
   return static_cast<uint64_t>(begin - archive.data());
 }
 
-// Where an archive is cut between two files, nothing else is missing.
+// If an archive is truncated between two files, only the end marker is missing.
 void require_end(std::span<const std::byte> archive) {
   constexpr size_t block = 512;
   const auto end = archive.last(std::min(archive.size(), block));
   if (end.size() < block || std::ranges::any_of(end, [](std::byte byte) { return byte != std::byte{0}; }))
-    throw Error(Fault::corrupt, "not a whole tar archive: truncated: the zeros at its end are not there");
+    throw Error(Fault::corrupt, "not a whole tar archive: truncated: the zeros at its end are missing");
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void each_member(std::span<const std::byte> archive, const std::function<void(co
     const char* path = archive_entry_pathname(entry);
     Member member{path ? path : "", 0, static_cast<uint64_t>(archive_entry_size(entry))};
     if (member.size > archive.size())
-      throw Error::make(Fault::corrupt, "{}: truncated: {} bytes are announced", member.name, member.size);
+      throw Error::make(Fault::corrupt, "{}: truncated: it declares {} bytes", member.name, member.size);
     if (member.size > 0) member.offset = offset_of(reader.get(), archive, member.name, member.size);
     each(member);
   }

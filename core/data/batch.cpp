@@ -21,7 +21,7 @@ std::shared_ptr<std::byte> ordinary_memory(size_t bytes) {
 BatchBuffer::BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory) {
   const size_t samples = static_cast<size_t>(capacity);
   if (size_t bytes; __builtin_mul_overflow(samples, shape.bytes() + 64 * (1 + shape.parts.size()), &bytes)) {
-    throw Error::make(Fault::infeasible, "a mini-batch of {} samples of {} bytes is more than can be addressed",
+    throw Error::make(Fault::infeasible, "a mini-batch of {} samples of {} bytes is too large to be addressed",
                       capacity, shape.bytes())
         .advise("lower data.batch or train.eval_batch");
   }

@@ -6,7 +6,7 @@ namespace estrain::data {
 namespace {
 
 struct Records {
-  size_t label_bytes;  // the last of them counts
+  size_t label_bytes;  // the last of them is used
   int64_t classes;
   size_t stride() const { return label_bytes + kCifarLayout.bytes(); }
 };
@@ -16,10 +16,10 @@ Records records(Cifar kind) { return kind == Cifar::ten ? Records{1, 10} : Recor
 void require_records(const DataFile& file, const Records& record) {
   const size_t size = file.content.size();
   if (size % record.stride() == 0 && size > 0) return;
-  throw Error::make(Fault::corrupt, "{}: truncated or not CIFAR: {} bytes are no whole number of records of {}",
+  throw Error::make(Fault::corrupt, "{}: truncated or not CIFAR: {} bytes are not a multiple of the record size {}",
                     file.path, size, record.stride())
       .advise(
-          "fetch the file again; the *binary* version is needed, and data.format must say which (cifar10, cifar100)");
+          "download the file again; use the *binary* version, and the matching data.format (cifar10, cifar100)");
 }
 
 void append_file(ImageTable& table, const DataFile& file, const Records& record) {

@@ -29,7 +29,7 @@ std::vector<FileName> cifar_names(const spec::DataSection& section, Cifar kind) 
   return names;
 }
 
-// data.path, and data.test_path where it is given.
+// data.path, and data.test_path if given.
 std::vector<FileName> one_or_two(const spec::DataSection& section, FileKind kind, const char* missing) {
   if (section.path.empty()) throw Error(Fault::spec, missing);
   std::vector<FileName> names = {{"training data", section.path, kind}};
@@ -74,7 +74,7 @@ std::vector<FileName> file_names(const spec::DataSection& section) {
       return one_or_two(section, FileKind::content, "data.format = \"tokens\" needs data.path, the tokens' file");
     case spec::DataFormat::images:
       return one_or_two(section, FileKind::images,
-                        "data.format = \"images\" needs data.path, a folder with a folder of images for each class");
+                        "data.format = \"images\" needs data.path, a folder with a subfolder of images for each class");
     case spec::DataFormat::webdataset:
       return one_or_two(section, FileKind::shards,
                         "data.format = \"webdataset\" needs data.path, a tar file or a folder of them");

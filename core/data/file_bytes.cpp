@@ -24,7 +24,8 @@ Memory adopt_mapping(void* address, size_t size) {
 Memory anonymous_memory(size_t size, const std::string& path) {
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) throw system_error(fmt::format("{}: no memory for {} bytes", path, size), errno);
-  ::madvise(address, size, MADV_HUGEPAGE);  // samples are read at random: fewer page faults and TLB misses
+  ::madvise(address, size, MADV_HUGEPAGE);  // samples are read in random order: huge pages mean fewer page faults and
+                                            // TLB misses
   return adopt_mapping(address, size);
 }
 
@@ -60,7 +61,8 @@ class Gunzip {
  private:
   static constexpr size_t largest_step = size_t{1} << 30;  // zlib counts in 32 bits
 
-  // The last four bytes hold the size modulo 2^32; deflate never shrinks by more than 1032. A wrong guess costs a copy.
+  // The last four bytes hold the size modulo 2^32, and deflate shrinks by at most a factor of 1032. A wrong guess costs
+  // a copy.
   size_t expected_size() const {
     uint32_t recorded = 0;
     if (input_.size() >= 18) std::memcpy(&recorded, input_.data() + input_.size() - 4, 4);
@@ -89,9 +91,9 @@ class Gunzip {
   size_t unread() const { return input_.size() - read_; }
 
   Error corrupt(const char* what) const {
-    return Error::make(Fault::corrupt, "{}: cannot be decompressed after {} of {} bytes: {}", path_, read_,
+    return Error::make(Fault::corrupt, "{}: decompression failed after {} of {} bytes: {}", path_, read_,
                        input_.size(), what)
-        .advise("fetch the file again; `gzip -t` checks it");
+        .advise("download the file again; `gzip -t` checks it");
   }
 
   const std::string& path_;
@@ -120,7 +122,7 @@ FileBytes FileBytes::map(const std::string& path) {
   const size_t size = static_cast<size_t>(status.st_size);
   if (size == 0) return {{}, {}, FileStamp::of(status)};
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (address == MAP_FAILED) throw system_error(path + ": cannot be mapped", errno);
+  if (address == MAP_FAILED) throw system_error(path + ": mapping failed", errno);
   return {adopt_mapping(address, size), {static_cast<std::byte*>(address), size}, FileStamp::of(status)};
 }
 

@@ -87,12 +87,12 @@ Error unfit(const std::string& path, const std::string& what) {
   return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kArrayAdvice);
 }
 
-// A small file can announce more data than there is memory; deflate shrinks data to 1/1032 at best.
+// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
 void require_stored(const h5::Dataset& data, uint64_t file_bytes) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
   if (announced <= small || announced / most_per_byte <= file_bytes) return;
-  throw Error::make(Fault::corrupt, "{}: announces {} bytes of data, but the file has {}", data.where(), announced,
+  throw Error::make(Fault::corrupt, "{}: declares {} bytes of data, but the file has {}", data.where(), announced,
                     file_bytes)
       .advise("it was never filled, or is damaged");
 }
@@ -125,12 +125,12 @@ std::string names_in(const h5::Group& root) {
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
   if (!root.contains(name))
     throw unfit(file.path,
-                fmt::format("has no dataset {}, which the program takes; there are: {}", name, names_in(root)));
+                fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type)
-    throw unfit(file.path, name + " holds no integers and no float32 or float64 (booleans: store them as uint8)");
-  if (data.shape().empty()) throw unfit(file.path, name + " is a single number, not one for each sample");
+    throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
+  if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
   Array array{{name, type->type, {data.shape().begin() + 1, data.shape().end()}}, {}, nullptr};
   require_stored(data, file.content.size());
   const uint64_t bytes = static_cast<uint64_t>(data.shape()[0]) * array.field.bytes();
@@ -166,7 +166,7 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
     samples = rows;
   }
   if (FileStamp::of(file.path) != file.content.stamp)
-    throw Error::make(Fault::io, "{}: was changed while it was being read", file.path).advise("try again");
+    throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
   return std::make_unique<ArrayDataset>(std::move(arrays), samples);
 }
 
@@ -174,7 +174,7 @@ void require_same_arrays(const SampleShape& train, const SampleShape& test) {
   if (train == test) return;
   throw Error::make(Fault::mismatch, "data: training samples are {}; test samples are {}", describe_arrays(train),
                     describe_arrays(test))
-      .advise("give both files the same arrays, of the same types and shapes");
+      .advise("give both files the same arrays with the same types and shapes");
 }
 
 std::string describe_arrays(const SampleShape& shape) {

@@ -37,21 +37,21 @@ ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {
 
 bool is_integer(h5::Type type) { return type != h5::Type::f32 && type != h5::Type::f64 && type != h5::Type::other; }
 
-// Chunks that were never written cost a file nothing: a small one can announce more data than there is memory. Deflate,
-// the strongest filter in use, shrinks data to 1/1032 at best.
+// Unwritten chunks take no space, so a small file can declare more data than fit into memory. But deflate, the
+// strongest filter in use, shrinks data at most to 1/1032.
 void require_stored(const h5::Dataset& data, const std::string& path) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
   const uint64_t stored = std::filesystem::file_size(path);
   if (announced > small && announced / most_per_byte > stored) {
-    throw Error::make(Fault::corrupt, "{}: announces {} bytes of data, but the file has {}", data.where(), announced,
+    throw Error::make(Fault::corrupt, "{}: declares {} bytes of data, but the file has {}", data.where(), announced,
                       stored)
         .advise("it was never filled, or is damaged");
   }
 }
 
 std::vector<int64_t> labels_of(const h5::Dataset& labels, int64_t images, const std::string& path) {
-  if (labels.shape().size() != 1 || !is_integer(labels.type())) throw wrong(path, "labels is no list of integers");
+  if (labels.shape().size() != 1 || !is_integer(labels.type())) throw wrong(path, "labels is not a list of integers");
   if (labels.shape()[0] != images)
     throw Error::make(Fault::corrupt, "{}: {} images, but {} labels", path, images, labels.shape()[0]);
   require_stored(labels, path);
@@ -86,7 +86,7 @@ Pixels pixels_of(const h5::Dataset& images, const ImageLayout& layout, const Dat
 
 void require_same_file(const DataFile& file) {
   if (FileStamp::of(file.path) == file.content.stamp) return;
-  throw Error::make(Fault::io, "{}: was changed while it was being read", file.path).advise("try again");
+  throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
 }
 
 }  // namespace

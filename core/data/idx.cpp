@@ -9,7 +9,7 @@ namespace estrain::data {
 namespace {
 
 constexpr const char* kIdxAdvice =
-    "data.path must be a folder with the four standard files; else name them: data.images, "
+    "data.path must be a folder with the four standard files; otherwise name them: data.images, "
     "data.labels, data.test_images, data.test_labels";
 
 struct IdxArray {
@@ -22,12 +22,12 @@ Error not_idx(const std::string& path, const char* what) {
   return Error::make(Fault::corrupt, "{}: not an IDX file of {}", path, what);
 }
 
-// Any part of the product fits 64 bits too, also where another dimension is zero.
+// Every partial product must fit into 64 bits, even if another dimension is zero.
 size_t bytes_of(const std::vector<int64_t>& dims, const std::string& path) {
   int64_t bytes = 1;
   for (const int64_t dim : dims) {
     if (dim > 0 && __builtin_mul_overflow(bytes, dim, &bytes))
-      throw Error::make(Fault::corrupt, "{}: its header describes more data than memory can hold", path);
+      throw Error::make(Fault::corrupt, "{}: its header declares more data than memory can hold", path);
   }
   return std::ranges::find(dims, 0) == dims.end() ? static_cast<size_t>(bytes) : 0;
 }
@@ -44,9 +44,9 @@ IdxArray array_in(const DataFile& data_file, const char* what) {
   const size_t expected = bytes_of(array.dims, path);
   const size_t present = bytes.size() - header;
   if (present != expected) {
-    throw Error::make(Fault::corrupt, "{}: {}: its header announces {} bytes of {}, there are {}", path,
+    throw Error::make(Fault::corrupt, "{}: {}: its header declares {} bytes of {}, but there are {}", path,
                       present < expected ? "truncated" : "too long", expected, what, present)
-        .advise("fetch the file again");
+        .advise("download the file again");
   }
   array.values = bytes.data() + header;
   return array;

@@ -12,14 +12,14 @@
 namespace estrain::data {
 namespace {
 
-constexpr const char* kLayout = "data.path must be a folder with a folder of JPEG and PNG files for each class";
+constexpr const char* kLayout = "data.path must be a folder with a subfolder of JPEG and PNG files for each class";
 
 Error misplaced(const std::string& what) { return Error(Fault::corrupt, what).advise(kLayout); }
 
-// The number of the class that `name`, a file's, belongs to.
+// The class number of the file `name`.
 int32_t label_of(std::string_view name, const FileTree& tree, const std::vector<std::string>& classes) {
   const size_t slash = name.find('/');
-  if (slash == name.npos) throw misplaced(fmt::format("{}/{}: an image in no class's folder", tree.root(), name));
+  if (slash == name.npos) throw misplaced(fmt::format("{}/{}: an image outside the class folders", tree.root(), name));
   const std::string_view folder = name.substr(0, slash);
   const auto at = std::ranges::lower_bound(classes, folder);
   if (at == classes.end() || *at != folder)
@@ -33,7 +33,7 @@ ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classe
     : tree_(folder.tree), classes_(std::move(classes)) {
   const bool own_classes = classes_.empty();
   if (own_classes) classes_ = tree_->folders();
-  if (classes_.empty()) throw misplaced(folder.path + ": there are no folders in it");
+  if (classes_.empty()) throw misplaced(folder.path + ": it has no subfolders");
   std::vector<bool> occurs(classes_.size(), false);
   for (int64_t i = 0; i < tree_->size(); ++i) {
     labels_.push_back(label_of(tree_->name(i), *tree_, classes_));
@@ -60,7 +60,7 @@ std::span<const std::byte> ImageFolder::read(int64_t index, std::vector<std::byt
     const ssize_t got = ::pread(file.get(), scratch.data() + done, size - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw system_error("cannot be read", errno);
-    if (got == 0) throw Error(Fault::corrupt, "was cut short while it was being read");
+    if (got == 0) throw Error(Fault::corrupt, "was truncated while it was read");
     done += static_cast<size_t>(got);
   }
   return scratch;

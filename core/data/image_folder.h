@@ -1,7 +1,7 @@
 #pragma once
-// ImageNet's layout, read as torchvision's ImageFolder does: a folder with a folder for each class, with JPEG and PNG
-// files in it or in folders below it. Classes are numbered in the order of their names' bytes, samples in the order of
-// file_tree.h. Files with other endings are passed over.
+// ImageNet's layout, read like torchvision's ImageFolder: a folder with a subfolder for each class, which contains JPEG
+// and PNG files at any depth. Classes are numbered in the byte order of their names, samples in the order of
+// file_tree.h. Files with other extensions are skipped.
 
 #include <memory>
 #include <string>
@@ -14,8 +14,8 @@ namespace estrain::data {
 
 class ImageFolder : public PhotoSource {
  public:
-  // `classes`: names by number; empty: those of this folder, in which there must be an image each. Throws
-  // Fault::corrupt where there is no class, a folder that is none, or an image beside the folders.
+  // `classes`: names by number; empty: the subfolders, each of which must contain an image. Throws Fault::corrupt if
+  // there is no class, a subfolder is not a class, or an image is outside the subfolders.
   explicit ImageFolder(const DataFile& folder, std::vector<std::string> classes = {});
 
   const std::vector<std::string>& classes() const { return classes_; }
@@ -31,7 +31,7 @@ class ImageFolder : public PhotoSource {
   std::vector<int32_t> labels_;
 };
 
-// Training images in the first of `files`; in the second one, where there is one, test images of the same classes.
+// `files`: the training images and, if there is a second entry, test images of the same classes.
 DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,
                             std::optional<int64_t> classes);
 

@@ -21,7 +21,7 @@ void check_two_sizes(const std::vector<int64_t>& sizes, const char* key) {
 ImageTransform::ImageTransform(const ImageLayout& raw, const spec::DataSection& data)
     : raw_(raw), channels_(data.channels.value_or(raw.channels)), pad_(data.pad), flip_(data.flip) {
   if (channels_ != raw.channels && raw.channels != 1)
-    throw bad(fmt::format("data.channels = {}, but the images have {}; only a grey channel is repeated", channels_,
+    throw bad(fmt::format("data.channels = {}, but the images have {}; only a grey channel can be repeated", channels_,
                           raw.channels));
   if (channels_ < 1 || pad_ < 0) throw bad("data.channels must be positive and data.pad not negative");
   read_resize(data);
@@ -48,7 +48,7 @@ void ImageTransform::read_crop(const spec::DataSection& data) {
   if (data.crop[0] > height_ || data.crop[1] > width_)
     throw bad(fmt::format("data.crop = [{}, {}] is larger than the images, which are {} x {} with data.pad = {}",
                           data.crop[0], data.crop[1], height_, width_, pad_))
-        .advise("raise data.pad, set data.resize, or crop less");
+        .advise("raise data.pad, set data.resize, or use a smaller crop");
   height_ = data.crop[0];
   width_ = data.crop[1];
 }
@@ -77,7 +77,7 @@ ImageTransform::Window ImageTransform::window(const SampleDraw& draw) const {
           flip_ && (words[2] >> 31) != 0};
 }
 
-// The image after step 3; of a repeated grey channel, one plane.
+// The image after step 3; for a repeated grey channel, one plane.
 const float* ImageTransform::resized(const std::byte* raw) const {
   thread_local std::vector<float> unit_image, result;
   const size_t elements = static_cast<size_t>(raw_.elements());

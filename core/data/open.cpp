@@ -26,7 +26,7 @@ Tables idx_tables(const std::vector<DataFile>& files) {
   return {read_idx(files[0], files[1]), files.size() > 2 ? read_idx(files[2], files[3]) : nullptr};
 }
 
-// The last file is the test set's.
+// The last file has the test set.
 Tables cifar_tables(const std::vector<DataFile>& files, Cifar kind) {
   const std::span all(files);
   return {read_cifar(kind, all.first(files.size() - 1)), read_cifar(kind, all.last(1))};
@@ -115,7 +115,7 @@ DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t s
   } else if (pair.test && pair.test->shape() != pair.train->shape()) {
     throw Error::make(Fault::mismatch, "data: training samples have shape {}, test samples {}",
                       describe(pair.train->shape()), describe(pair.test->shape()))
-        .advise("set data.resize or data.crop to bring both to one size");
+        .advise("set data.resize or data.crop to give both the same size");
   }
   return pair;
 }

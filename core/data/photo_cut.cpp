@@ -21,7 +21,7 @@ double exponential(double x) {
   return sum;
 }
 
-// Newton's steps on exponential(), for the part of x between 1/2 and 1.
+// Newton's method on exponential(), for the mantissa of x in [1/2, 1).
 double logarithm(double x) {
   constexpr double log_2 = 0.693147180559945309417;
   int exponent = 0;
@@ -46,7 +46,7 @@ PhotoCut::PhotoCut(const spec::DataSection& data)
   const std::vector<int64_t>& sizes = data.crop.empty() ? data.resize : data.crop;
   if (sizes.size() != 2)
     throw Error(Fault::spec,
-                "the images have different sizes, and data.crop = [height, width] does not say which one "
+                "the images have different sizes: set data.crop = [height, width], the size that "
                 "the model sees");
   size_ = {sizes[0], sizes[1]};
 }
@@ -96,9 +96,9 @@ Cut PhotoCut::of(const image::Size& photo, const SampleDraw& draw) const {
     return {{random_part(photo, draw), size_, {0, 0, size_.height, size_.width}}, mirrored};
   const image::Size whole = scaled(photo);
   if (whole.height < size_.height || whole.width < size_.width) {
-    throw Error::make(Fault::corrupt, "{} x {} pixels{} are less than data.crop = [{}, {}]", whole.height, whole.width,
+    throw Error::make(Fault::corrupt, "{} x {} pixels{} are smaller than data.crop = [{}, {}]", whole.height, whole.width,
                       resize_.empty() ? "" : " after data.resize", size_.height, size_.width)
-        .advise("set data.resize = [side], which scales small images up, or crop less");
+        .advise("set data.resize = [side], which scales small images up, or use a smaller crop");
   }
   Rectangle part{0, 0, size_.height, size_.width};
   if (draw.is_random()) {

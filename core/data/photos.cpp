@@ -17,7 +17,7 @@ void require_labels(const PhotoSource& source, int64_t classes) {
 
 Error about_photo(const Error& error, const PhotoSource& source, int64_t index) {
   const Error named = error.within(fmt::format("{}: sample {}", source.name(index), index));
-  return error.advice().empty() ? named.advise("replace the file or take it away; `estrain check` names all such files")
+  return error.advice().empty() ? named.advise("replace or remove the file; `estrain check` names all such files")
                                 : named;
 }
 
@@ -36,7 +36,7 @@ PhotoDataset::PhotoDataset(std::unique_ptr<PhotoSource> source, int64_t classes,
 
 void PhotoDataset::require_fit(const image::Header& header, const SampleDraw& draw) const {
   if (header.channels > channels_)
-    throw Error(Fault::corrupt, "has colours, and data.channels = 1 demands grey images");
+    throw Error(Fault::corrupt, "has colours, but data.channels = 1 requires grey images");
   (void)cut_.of(header.size, draw);
 }
 

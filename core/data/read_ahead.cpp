@@ -12,7 +12,7 @@
 namespace estrain::data {
 namespace {
 
-// Threads inherit the mask: signals are for the main thread.
+// Blocks signals while threads are created: they inherit the mask, and only the main thread handles signals.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -56,8 +56,8 @@ ReadAhead::~ReadAhead() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-// Until there are `wanted` of them, or only so many are left. Where the system gives no more threads, those that there
-// are have to do: their number is no part of the bits.
+// Starts threads until there are `wanted`, or ends surplus ones. If the system refuses more threads, the existing ones
+// suffice: their number does not affect the bits.
 void ReadAhead::start_readers(int64_t wanted) {
   {
     std::lock_guard lock(mutex_);
@@ -65,7 +65,7 @@ void ReadAhead::start_readers(int64_t wanted) {
   }
   room_.notify_all();
   for (; static_cast<int64_t>(readers_.size()) > wanted; readers_.pop_back()) readers_.back().join();
-  room_.notify_all();  // one that has just ended may have been woken in place of another
+  room_.notify_all();  // a thread that just ended may have received a wake-up meant for another
   const BlockedSignals blocked;
   for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
     try {
@@ -89,7 +89,7 @@ void ReadAhead::read_ahead(int64_t prefetch) {
   room_.notify_all();
 }
 
-// The times at which the consumer asked for a mini-batch, and got it.
+// Arguments: the times when the consumer requested a mini-batch and got it.
 void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
   if (last_asked_ns_ != 0) {
     const auto [readers, prefetch] = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));
@@ -138,11 +138,12 @@ void ReadAhead::read_pieces(int64_t number) {
   }
 }
 
-// These two are called with the lock held.
+// These two must be called with the lock held.
 bool ReadAhead::has_unclaimed() const { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; }
 bool ReadAhead::may_open() const { return !opening_ && !exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_; }
 
-// Without the lock while there is memory to be got, which may take long (page-locked memory): the consumer goes on.
+// Releases the lock while allocating memory, which may take long (page-locked memory), so that the consumer can
+// continue.
 void ReadAhead::open_slot(std::unique_lock<std::mutex>& lock) {
   opening_ = true;
   lock.unlock();
@@ -167,7 +168,7 @@ void ReadAhead::open_slot(std::unique_lock<std::mutex>& lock) {
   if (exhausted_) ready_.notify_all();
 }
 
-// Nothing for a reader that is to end.
+// Returns nothing for a reader that must end.
 std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
   std::unique_lock lock(mutex_);
   const auto is_to_end = [&] { return stop_ || number >= wanted_; };

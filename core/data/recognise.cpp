@@ -45,7 +45,7 @@ bool ends_like(const fs::path& name, std::initializer_list<std::string_view> end
   return std::ranges::find(endings, text) != endings.end();
 }
 
-// Whether one of the first files of a folder ends like this.
+// Whether one of a folder's first files has one of these extensions.
 bool has_file(const fs::path& folder, std::initializer_list<std::string_view> endings) {
   int looked_at = 0;
   std::error_code refused;
@@ -56,7 +56,7 @@ bool has_file(const fs::path& folder, std::initializer_list<std::string_view> en
   return false;
 }
 
-// .tar files, or folders with images.
+// Recognises .tar files, or folders with images.
 std::optional<spec::DataFormat> photos_in(const fs::path& folder) {
   std::error_code refused;
   if (!fs::is_directory(folder, refused)) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What kind of data set a path holds, by the names and first bytes of its files. For `estrain init`.
+// Recognises the kind of data set at a path, by the names and first bytes of its files. For `estrain init`.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace estrain::data {
 
-// A section with format and paths set and everything else at its default.
+// A section with format and paths set, and everything else at its default.
 //
 //   a folder with train-images-idx3-ubyte (or .gz)    idx
 //   a folder with data_batch_1.bin                    cifar10
@@ -22,7 +22,7 @@ namespace estrain::data {
 //   a .tar file                                       webdataset
 //   a file without zero bytes in its first 64 KiB     text
 //
-// Throws Fault::usage where it is none of these, Fault::io where it cannot be read.
+// Throws Fault::usage for anything else, Fault::io if it is unreadable.
 spec::DataSection recognise(const std::string& path);
 
 }  // namespace estrain::data

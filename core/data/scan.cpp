@@ -26,11 +26,11 @@ using Findings = std::vector<Finding>;
 
 constexpr size_t kTextBytesLookedAt = size_t{64} << 20;
 
-// Labels lie in [0, classes).
+// Labels must be in [0, classes).
 struct LabelRange {
   int64_t classes;
   std::string why;
-  bool is_known = true;  // else how many classes there are is not: that is the most there may be
+  bool is_known = true;  // false: the number of classes is unknown, and `classes` is the limit
 };
 
 LabelRange range_by(const std::string& source, int64_t classes) {
@@ -55,10 +55,10 @@ void check_count(const LabelledFile& file, Findings& findings) {
   if (!file.images || !file.labels || *file.images == static_cast<int64_t>(file.labels->size())) return;
   findings.push_back(Finding::user_error(
       "data", fmt::format("{}: {} labels for {} images", file.label_source, file.labels->size(), *file.images),
-      "the two do not belong together, or a file was cut short"));
+      "the files do not belong together, or one is truncated"));
 }
 
-// Nothing where a file's labels could not be read.
+// Nothing if a file's labels could not be read.
 std::optional<std::vector<int64_t>> all_labels(const ScannedSet& set) {
   std::vector<int64_t> all;
   for (const LabelledFile& file : set.files) {
@@ -68,7 +68,7 @@ std::optional<std::vector<int64_t>> all_labels(const ScannedSet& set) {
   return all;
 }
 
-// Classes that never occur are no fault, but labels that count from 1 look like this.
+// A class that never occurs is not an error, but it may mean that labels count from 1.
 void check_occurrence(const std::vector<int64_t>& labels, int64_t classes, Findings& findings) {
   if (labels.empty() || classes < 1) return;
   std::vector<bool> occurs(static_cast<size_t>(classes), false);
@@ -82,7 +82,7 @@ void check_occurrence(const std::vector<int64_t>& labels, int64_t classes, Findi
   const auto first = std::ranges::find(occurs, false) - occurs.begin();
   findings.push_back(Finding::warn(
       "labels", fmt::format("{} of {} classes never occur in training, the first is {}", absent, classes, first),
-      first == 0 ? "labels must count from 0" : "lower model.classes if that is not meant"));
+      first == 0 ? "labels must count from 0" : "lower model.classes if this is not intended"));
 }
 
 int64_t images_of(const ScannedSet& set) {
@@ -97,7 +97,7 @@ void check_not_empty(const ScannedSet& set, Findings& findings) {
   findings.push_back(Finding::user_error("data", fmt::format("the {} set is empty", set.name), "use other files"));
 }
 
-// What the model sees of the images; nothing where the transforms do not fit them, which is then a finding.
+// The shape of the images for the model; nothing, with a finding, if the transforms do not fit them.
 std::optional<SampleShape> sample_shape(const ScannedSet& set, const spec::DataSection& section, Findings& findings) {
   if (!set.layout) return std::nullopt;
   try {
@@ -119,10 +119,10 @@ void check_shapes(const std::vector<ScannedSet>& sets, const spec::DataSection& 
   if (!train || !test || *train == *test) return;
   findings.push_back(Finding::user_error(
       "transforms", fmt::format("training samples have shape {}, test samples {}", text_of(*train), text_of(*test)),
-      "set data.resize or data.crop to bring both to one size"));
+      "set data.resize or data.crop to give both the same size"));
 }
 
-// The range that the labels of the files must keep to; nothing where that depends on labels that cannot be read.
+// The valid range of the files' labels; nothing if it depends on labels that cannot be read.
 std::optional<LabelRange> label_range(const spec::DataSection& section,
                                       const std::optional<std::vector<int64_t>>& train,
                                       std::optional<int64_t> model_classes) {
@@ -155,7 +155,7 @@ void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const spec
   if (train.layout) scan.stored_shape = {train.layout->channels, train.layout->height, train.layout->width};
 }
 
-// Bytes or tokens of a file that are to make samples.
+// The bytes or tokens of a file that form samples.
 struct TextPart {
   std::string name;
   TokenPart place;
@@ -172,7 +172,7 @@ void check_text_part(const TextPart& part, const std::string& path, int64_t cont
   }
   scan.findings.push_back(
       Finding::user_error("data",
-                          fmt::format("{}: {} {} for the {} set do not make one sample of {} tokens: {} are needed",
+                          fmt::format("{}: {} {} for the {} set are too few for a sample of {} tokens: {} are needed",
                                       path, count, part.unit, part.name, context, context + 1),
                           "use a longer text, shorten model.context, or change data.holdout (0: no test set)"));
 }
@@ -183,7 +183,7 @@ std::string vocabulary(std::span<const std::byte> text) {
   return fmt::format("{} of the 256 bytes occur", std::ranges::count(occurs, true));
 }
 
-// Returns the size of the text; nothing where it cannot be read or is empty.
+// Returns the size of the text; nothing if it is unreadable or empty.
 std::optional<size_t> scan_text_file(const std::string& path, int64_t classes, Findings& findings) {
   try {
     const FileBytes file = FileBytes::open(path);
@@ -193,7 +193,7 @@ std::optional<size_t> scan_text_file(const std::string& path, int64_t classes, F
     findings.push_back(
         Finding::fine("data", fmt::format("{}: {} bytes; {}", path, file.size(), vocabulary(looked_at))));
     if (std::memchr(looked_at.data(), 0, looked_at.size()) != nullptr) {
-      findings.push_back(Finding::warn("data", path + ": there are zero bytes in it, as in no text",
+      findings.push_back(Finding::warn("data", path + ": contains zero bytes, so it may not be text",
                                        "check that it is neither compressed nor in UTF-16"));
     }
     return file.size();
@@ -216,7 +216,7 @@ void scan_text(DataScan& scan, const spec::DataSection& section, int64_t context
     check_text_part({"test", {0, static_cast<int64_t>(*size)}}, section.test_path, context, scan);
 }
 
-// The number of tokens in a file; nothing where they cannot be used.
+// The number of tokens in a file; nothing if they are unusable.
 std::optional<int64_t> scan_token_file(const FileName& name, const spec::DataSection& section, int64_t classes,
                                        Findings& findings) {
   try {
@@ -246,7 +246,7 @@ void scan_tokens(DataScan& scan, const spec::DataSection& section, int64_t conte
     check_text_part({"test", {0, *size}, "tokens"}, names[1].path, context, scan);
 }
 
-// What the model sees of photos, whatever their sizes.
+// The shape of photos for the model, whatever their sizes.
 void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
   const std::vector<int64_t>& size = section.crop.empty() ? section.resize : section.crop;
   if (size.size() != 2) return;  // a finding already
@@ -264,14 +264,14 @@ void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optio
   scan.classes = classes.value_or(synthetic_classes);
   scan.train_samples = section.samples;
   scan.findings.push_back(Finding::fine(
-      "data", fmt::format("{} made-up samples of [{}]", section.samples, fmt::join(section.shape, ", "))));
+      "data", fmt::format("{} synthetic samples of [{}]", section.samples, fmt::join(section.shape, ", "))));
   if (section.shape.size() != 3) return;
   scan.stored_shape = section.shape;
   const ImageLayout layout{PixelType::u8, section.shape[0], section.shape[1], section.shape[2]};
   check_shapes({ScannedSet{"training", layout, {}}}, section, scan.findings);
 }
 
-// False where the file cannot be read: then scan_hdf5() says why.
+// False if the file is unreadable: then scan_hdf5() reports why.
 bool are_arrays(const std::string& path) {
   try {
     return !holds_images(open_files({{"training data", path, FileKind::as_it_is}}).front());

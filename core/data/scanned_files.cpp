@@ -14,9 +14,9 @@
 namespace estrain::data {
 namespace {
 
-constexpr const char* kFetchAgain = "fetch the file again";
+constexpr const char* kFetchAgain = "download the file again";
 constexpr const char* kStandardNames =
-    "data.path must be a folder with the four standard files; else name them: data.images, data.labels, "
+    "data.path must be a folder with the four standard files; otherwise name them: data.images, data.labels, "
     "data.test_images, data.test_labels";
 constexpr const char* kHdf5Shapes =
     "images must be uint8 or float32 of shape (N, C, H, W) or (N, H, W), labels integers of shape (N)";
@@ -25,7 +25,7 @@ std::string text_of(const ImageLayout& layout) {
   return fmt::format("[{}, {}, {}]", layout.channels, layout.height, layout.width);
 }
 
-// The line of one file: what `body` says is in it, or what keeps it from being read.
+// The finding for one file: its content as described by `body`, or why it is unreadable.
 template <typename Body>
 void note_file(std::vector<Finding>& findings, const std::string& path, Body body) {
   try {
@@ -48,14 +48,14 @@ struct IdxContent {
 
 struct IdxNames {
   std::string images, labels;
-  bool standard = false;  // of a folder's files, which may be compressed under another name
+  bool standard = false;  // one of a folder's standard files, which may have a compressed version
 };
 
 std::string present_file(const std::string& name, const IdxNames& names) {
   return names.standard ? plain_or_gzip(name, kStandardNames) : name;
 }
 
-// Nothing where the size, or a part of the product beside a dimension of zero, does not fit 64 bits.
+// Nothing if the size, or a partial product next to a dimension of zero, does not fit into 64 bits.
 std::optional<size_t> bytes_of(const std::vector<int64_t>& dims) {
   int64_t bytes = 1;
   for (const int64_t dim : dims)
@@ -73,7 +73,7 @@ IdxContent read_idx_content(const std::string& path, const char* what, size_t le
   if (bytes.size() < header) throw corrupt(path, "truncated inside its header");
   for (size_t i = 0; i < rank; ++i) content.dims.push_back(big_endian(bytes.data() + 4 + 4 * i));
   if (bytes_of(content.dims) != bytes.size() - header) {
-    throw corrupt(path, fmt::format("its header announces {} bytes of {}, there are {}", fmt::join(content.dims, " x "),
+    throw corrupt(path, fmt::format("its header declares {} bytes of {}, but there are {}", fmt::join(content.dims, " x "),
                                     what, bytes.size() - header));
   }
   content.values = bytes.subspan(header);
@@ -122,8 +122,8 @@ LabelledFile scan_cifar_file(const std::string& path, size_t label_bytes, std::v
     const FileBytes file = FileBytes::open(path);
     const size_t stride = label_bytes + kCifarLayout.bytes();
     if (file.size() == 0 || file.size() % stride != 0) {
-      throw Error::make(Fault::corrupt, "{}: {} bytes are no whole number of records of {}", path, file.size(), stride)
-          .advise("fetch the file again; the *binary* version is needed, and data.format must say which");
+      throw Error::make(Fault::corrupt, "{}: {} bytes are not a multiple of the record size {}", path, file.size(), stride)
+          .advise("download the file again; use the *binary* version, and the matching data.format");
     }
     std::vector<int64_t> labels;
     for (size_t at = label_bytes - 1; at < file.size(); at += stride)
@@ -159,18 +159,18 @@ ImageLayout announced_layout(const h5::Dataset& images, const std::string& path)
 
 void require_whole(const std::string& path, const h5::Dataset& images, const ImageLayout& layout) {
   const std::optional<uint64_t> offset = images.offset();
-  if (!offset) return;  // in chunks: HDF5 itself finds out when it reads them
+  if (!offset) return;  // chunked: HDF5 itself checks when it reads them
   const uint64_t size = FileBytes::map(path).size(), bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
   if (*offset <= size && bytes <= size - *offset) return;
   throw corrupt(path, fmt::format("truncated: images end at byte {}, the file at {}", *offset + bytes, size));
 }
 
-// A small file can announce more data than there is memory; deflate shrinks data to 1/1032 at best.
+// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
 void require_stored(const std::string& path, const h5::Dataset& data, const char* name) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
   if (announced <= small || announced / most_per_byte <= FileBytes::map(path).size()) return;
-  throw corrupt(path, fmt::format("{} announces {} bytes, which are not there", name, announced));
+  throw corrupt(path, fmt::format("{} declares {} bytes, which are missing", name, announced));
 }
 
 void scan_hdf5_images(const h5::File& file, ScannedSet& set, std::vector<Finding>& findings) {
@@ -190,7 +190,7 @@ void scan_hdf5_labels(const h5::File& file, LabelledFile& labelled, std::vector<
     const h5::Dataset labels = dataset_of(file, "labels");
     const h5::Type type = labels.type();
     if (type == h5::Type::f32 || type == h5::Type::f64 || type == h5::Type::other)
-      throw unfit(file.path(), "labels are no integers");
+      throw unfit(file.path(), "labels are not integers");
     if (labels.shape().size() != 1) throw unfit(file.path(), "labels has shape " + h5::shape_text(labels.shape()));
     require_stored(file.path(), labels, "labels");
     std::vector<int64_t> values(static_cast<size_t>(labels.elements()));

@@ -16,9 +16,9 @@ namespace estrain::data {
 namespace {
 
 constexpr size_t kFilesNamed = 10;
-constexpr const char* kReplace = "replace the file or take it away";
+constexpr const char* kReplace = "replace or remove the file";
 
-// Where the end of an image's file must be: what is cut short lacks it. JPEG files may have bytes behind it.
+// Whether an image file has its end marker; a truncated file lacks it. JPEG files may have further bytes after it.
 bool has_end(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("\x89PNG"))
@@ -31,7 +31,7 @@ struct Damage {
   std::string words;
 };
 
-// Looks at every image of a set.
+// Scans every image of a set.
 class PhotoSetScan {
  public:
   PhotoSetScan(const PhotoDataset& set, bool is_training)
@@ -47,7 +47,7 @@ class PhotoSetScan {
     try {
       for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { look_at_all(); });
     } catch (const std::system_error&) {
-      // The system gives no more threads: those that there are have to do.
+      // The system refuses more threads: the existing ones suffice.
     }
     look_at_all();
     for (std::thread& other : others) other.join();
@@ -73,7 +73,7 @@ class PhotoSetScan {
   void look_at(std::span<const std::byte> file, image::Image& photo) const {
     set_.require_fit(image::read_header(file), draw_);
     if (decodes_) return image::decode(file, photo);
-    if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is not there");
+    if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is missing");
   }
 
   const PhotoDataset& set_;
@@ -90,7 +90,7 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
     findings.push_back(Finding::fine(
         "images",
         fmt::format("{} set: {}", name,
-                    scan.decodes() ? "all images can be decoded" : "headers and ends of all images are whole")));
+                    scan.decodes() ? "all images can be decoded" : "headers and ends of all images are complete")));
     return;
   }
   for (size_t i = 0; i < std::min(damages.size(), kFilesNamed); ++i) {
@@ -101,11 +101,11 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
   if (damages.size() > kFilesNamed) {
     findings.push_back(Finding::user_error(
         "images", fmt::format("{} more images of the {} set are damaged", damages.size() - kFilesNamed, name),
-        "mend these and check again"));
+        "fix these and check again"));
   }
 }
 
-// A set that could be opened.
+// An opened set.
 struct OpenedPhotos {
   std::unique_ptr<PhotoSource> source;
   std::string what;  // "1000 images in 10 classes"
@@ -157,7 +157,7 @@ class PhotosScan {
     if (tree.others() == 0) return;
     findings_.push_back(Finding::warn(
         "data",
-        fmt::format("{}: {} files are passed over for their names, the first is {}", tree.root(), tree.others(),
+        fmt::format("{}: {} files are skipped because of their names, the first is {}", tree.root(), tree.others(),
                     tree.first_other()),
         section_.format == spec::DataFormat::images ? "images end in .jpg, .jpeg or .png" : "shards end in .tar"));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Photos (photos.h) as a scan (scan.h) reads them: lists, labels, and every file's header and end; of a set of up to
-// most_bytes_decoded, every pixel. Files are looked at by several threads; what is found stands in their order.
+// Scans (scan.h) photos (photos.h): lists, labels, and every file's header and end; for a set of up to
+// most_bytes_decoded, every pixel. Several threads scan the files; findings are in file order.
 
 #include <optional>
 #include <vector>
@@ -13,8 +13,8 @@ namespace estrain::data {
 
 constexpr uint64_t most_bytes_decoded = uint64_t{256} << 20;
 
-// The training set, and the test set where the spec names one; without a layout, as images differ in size. Findings
-// name the first ten files that are wrong and the number of the others.
+// The training set, and the test set if the spec names one; without a layout, since image sizes differ. Findings name
+// the first ten faulty files and count the others.
 std::vector<ScannedSet> scan_photos(const spec::DataSection& section, std::vector<Finding>& findings);
 
 }  // namespace estrain::data

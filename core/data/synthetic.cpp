@@ -28,7 +28,7 @@ PhiloxCounter counter(int64_t index, int64_t place, PhiloxStream stream) {
           static_cast<uint32_t>(place), static_cast<uint32_t>(stream)};
 }
 
-// Samples first, first + 1, … of an endless supply.
+// Samples first, first + 1, … of an endless sequence.
 struct Supply {
   std::shared_ptr<const SyntheticBytes> bytes;
   int64_t first, count;
@@ -76,7 +76,7 @@ void refuse_image_keys(const spec::DataSection& data) {
       !data.std.empty()) {
     throw Error(Fault::spec,
                 "data.channels, resize, pad, crop, flip, mean and std are for images; data.shape has one dimension")
-        .advise("give data.shape = [channels, height, width] or leave these keys out");
+        .advise("set data.shape = [channels, height, width] or remove these keys");
   }
 }
 
@@ -123,7 +123,7 @@ int64_t require_room(const spec::DataSection& section, std::optional<int64_t> cl
     if (__builtin_mul_overflow(elements, length, &elements)) elements = most;
   if (elements <= most / copies) return elements;
   throw Error::make(Fault::infeasible,
-                    "made-up samples of [{}] in {} classes need a pattern of that size for each: over 4 GiB",
+                    "synthetic samples of [{}] in {} classes need a pattern of that size for each: over 4 GiB",
                     fmt::join(section.shape, ", "), copies)
       .advise("use a smaller data.shape or fewer model.classes");
 }

@@ -12,9 +12,9 @@ void check_tokens(const FileBytes& file, const std::string& path, int64_t classe
   const auto outside =
       std::ranges::find_if(file.bytes, [=](std::byte byte) { return static_cast<int64_t>(byte) >= classes; });
   if (outside == file.bytes.end()) return;
-  throw Error::make(Fault::corrupt, "{}: byte {} at offset {} is no token: there are {} classes (0 to {})", path,
+  throw Error::make(Fault::corrupt, "{}: byte {} at offset {} is not a token: there are {} classes (0 to {})", path,
                     static_cast<int>(*outside), outside - file.bytes.begin(), classes, classes - 1)
-      .advise("leave out model.classes, for all 256, or set it above the largest byte");
+      .advise("remove model.classes, for all 256, or set it above the largest byte");
 }
 
 DataPair open_text(const std::vector<DataFile>& files, const TextOptions& options) {

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kNpySignature = "\x93NUMPY";
 constexpr size_t kLlmcHeader = 256 * sizeof(int32_t);
 
-// Read by bytes: the tokens of a .npy file may begin at an odd address.
+// Reads by bytes, since the tokens of a .npy file may begin at an odd address.
 template <typename T>
 T load(const std::byte* at) {
   T value;
@@ -54,7 +54,7 @@ class NpyHeader {
 
   Layout read() {
     const std::string_view text = dictionary();
-    if (value(text, "fortran_order").starts_with("True")) throw unfit("is in Fortran's order");
+    if (value(text, "fortran_order").starts_with("True")) throw unfit("is in Fortran order");
     Layout layout;
     layout.word = word(value(text, "descr"));
     layout.tokens = length(value(text, "shape"));
@@ -80,7 +80,7 @@ class NpyHeader {
     return {reinterpret_cast<const char*>(bytes_.data()) + start, length};
   }
 
-  // What stands behind 'key':, from its first character to the end of the dictionary.
+  // The text after 'key':, up to the end of the dictionary.
   std::string_view value(std::string_view text, std::string_view key) const {
     const size_t at = text.find(fmt::format("'{}':", key));
     if (at == text.npos) throw unfit(fmt::format("has a header without {}", key));
@@ -128,9 +128,9 @@ std::optional<Layout> llmc_layout(const FileBytes& file) {
 Layout flat_layout(const DataFile& file, spec::TokenType type) {
   const Word word = type == spec::TokenType::u16 ? Word::u16 : Word::u32;
   if (file.content.size() % bytes_of(word) != 0) {
-    throw Error::make(Fault::corrupt, "{}: {} bytes are no whole number of {} tokens", file.path, file.content.size(),
+    throw Error::make(Fault::corrupt, "{}: {} bytes are not a whole number of {} tokens", file.path, file.content.size(),
                       name_of(word))
-        .advise("fetch the file again, or set data.token_type to what it holds");
+        .advise("download the file again, or set data.token_type to its type");
   }
   return {0, file.content.size() / bytes_of(word), word};
 }
@@ -156,10 +156,10 @@ TokenArray TokenArray::of(const DataFile& file, spec::TokenType flat) {
   const uint64_t present = (file.content.size() - layout.offset) / bytes_of(layout.word);
   const bool odd = (file.content.size() - layout.offset) % bytes_of(layout.word) != 0;
   if (layout.tokens != present || odd) {
-    throw Error::make(Fault::corrupt, "{}: {}: its header announces {} {} tokens, there are {} bytes behind it",
+    throw Error::make(Fault::corrupt, "{}: {}: its header declares {} {} tokens, but {} bytes follow",
                       file.path, layout.tokens > present ? "truncated" : "too long", layout.tokens,
                       name_of(layout.word), file.content.size() - layout.offset)
-        .advise("fetch the file again");
+        .advise("download the file again");
   }
   return TokenArray(file.content, layout.offset, static_cast<int64_t>(layout.tokens), layout.word);
 }
@@ -205,7 +205,7 @@ std::optional<int64_t> TokenArray::find_outside(int64_t classes, int64_t first, 
     for (int64_t begin = first; begin < first + count; begin += block) {
       const int64_t end = std::min(begin + block, first + count);
       const std::byte* at = begin_ + static_cast<size_t>(begin) * sizeof(T);
-      int64_t wrong = 0;  // counted without a branch, so that whole vectors are compared at once
+      int64_t wrong = 0;  // counted without a branch, so that the loop is vectorised
       for (int64_t i = begin; i < end; ++i, at += sizeof(T))
         wrong += static_cast<uint64_t>(static_cast<int64_t>(load<T>(at))) >= static_cast<uint64_t>(classes);
       if (wrong == 0) continue;

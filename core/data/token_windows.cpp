@@ -7,7 +7,7 @@
 namespace estrain::data {
 namespace {
 
-// Whether all of them were looked at.
+// Returns whether all tokens were checked.
 bool check_range(const TokenArray& tokens, const std::string& path, int64_t classes) {
   if (tokens.size() > most_tokens_checked) return false;
   if (const std::optional<int64_t> outside = tokens.find_outside(classes, 0, tokens.size()))
@@ -29,7 +29,7 @@ TokenWindows::TokenWindows(TokenArray tokens, TokenPart part, const std::string&
   const int64_t count = part.end - part.begin;
   size_ = count > 0 ? (count - 1) / options.context : 0;
   if (size_ == 0) {
-    throw Error::make(Fault::spec, "{}: {} {} from {} {} on do not make one sample: {} are needed", path, count,
+    throw Error::make(Fault::spec, "{}: {} {} from {} {} on are too few for a sample: {} are needed", path, count,
                       options.unit, std::string_view(options.unit).substr(0, std::string_view(options.unit).size() - 1),
                       part.begin, options.context + 1)
         .advise("use a longer text, shorten model.context, or change data.holdout (0: no test set)");
@@ -47,9 +47,9 @@ void TokenWindows::read(int64_t index, const SampleDraw&, std::byte* out_input, 
 }
 
 Error token_out_of_range(const TokenArray& tokens, int64_t index, int64_t classes, const std::string& path) {
-  return Error::make(Fault::corrupt, "{}: token {} is {}: model.classes says there are {} (0 to {})", path, index,
+  return Error::make(Fault::corrupt, "{}: token {} is {}, but model.classes allows {} (0 to {})", path, index,
                      tokens.at(index), classes, classes - 1)
-      .advise("set model.classes to the size of the vocabulary; a wrong data.token_type gives such numbers too");
+      .advise("set model.classes to the size of the vocabulary; a wrong data.token_type also gives such numbers");
 }
 
 DataPair open_tokens(const std::vector<DataFile>& files, const TokenOptions& options) {

@@ -44,7 +44,7 @@ int64_t number_in(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc() && end == digits.data() + digits.size() && !digits.empty()) return value;
-  throw Error::make(Fault::corrupt, "its .cls is no whole number: \"{}\"", digits.substr(0, 40));
+  throw Error::make(Fault::corrupt, "its .cls is not a whole number: \"{}\"", digits.substr(0, 40));
 }
 
 int64_t number_in_json(std::string_view text) {
@@ -52,14 +52,14 @@ int64_t number_in_json(std::string_view text) {
   for (const char* key : {"cls", "label"}) {
     if (!json.is_object() || !json.contains(key)) continue;
     if (json.at(key).is_number_integer()) return json.at(key).get<int64_t>();
-    throw Error::make(Fault::corrupt, "\"{}\" in its .json is no whole number", key);
+    throw Error::make(Fault::corrupt, "\"{}\" in its .json is not a whole number", key);
   }
   throw Error(Fault::corrupt, "its .json has neither \"cls\" nor \"label\"");
 }
 
 }  // namespace
 
-// Goes through one shard.
+// Indexes one shard.
 class WebDataset::Indexer {
  public:
   Indexer(WebDataset& set, uint32_t shard) : set_(set), shard_(shard), bytes_(set.shards_[shard].bytes) {}
@@ -100,7 +100,7 @@ class WebDataset::Indexer {
     throw Error(Fault::corrupt, "an image without its label, .cls or .json");
   }
 
-  // Files that are neither image nor label are no sample.
+  // Files that are neither image nor label form no sample.
   void end_sample() {
     if (image_ || cls_) {
       with_context(sample_, [&] {
@@ -129,7 +129,7 @@ WebDataset::WebDataset(const DataFile& shards) : tree_(shards.tree) {
       Indexer(*this, static_cast<uint32_t>(i)).run();
     } catch (const Error& error) {
       const Error named = error.within(tree_->path(i));
-      throw named.fault() == Fault::corrupt && named.advice().empty() ? named.advise("fetch or make the file again")
+      throw named.fault() == Fault::corrupt && named.advice().empty() ? named.advise("download or create the file again")
                                                                       : named;
     }
   }

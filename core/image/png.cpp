@@ -1,4 +1,4 @@
-// libpng, too, ends a picture by longjmp; see jpeg.cpp.
+// libpng reports errors by longjmp, too; see jpeg.cpp.
 #include <png.h>
 
 #include <csetjmp>
@@ -33,15 +33,15 @@ class PngDecoder {
     const Header header = {{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, grey ? 1 : 3};
     require_sane(header, bytes_, kMostPngPixelsPerByte);
     if (grey && png_get_bit_depth(png_, info_) == 16)
-      throw Error(Fault::corrupt, "PNG of 16-bit grey").advise("convert it to 8 bits: there is no one way to do it");
+      throw Error(Fault::corrupt, "PNG of 16-bit grey").advise("convert it to 8 bits; there is more than one way to do so");
     return header;
   }
 
-  // Behind header().
+  // Call it after header().
   void decode(Image& out) {
     if (!read_info()) throw error();
     if (png_get_rowbytes(png_, info_) != static_cast<size_t>(out.size.width * out.channels))
-      throw Error(Fault::bug, "PNG: rows have another length than was asked for");
+      throw Error(Fault::bug, "PNG: rows have an unexpected length");
     if (!read_rows(out.pixels.data())) throw error();
   }
 
@@ -62,7 +62,7 @@ class PngDecoder {
   bool read_start() {
     if (setjmp(back_) != 0) return false;
     png_set_read_fn(png_, this, &read);
-    // Text, profiles and the like are passed over: they may be compressed to any size.
+    // Skips text, profiles and the like: they may decompress to any size.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);
     png_read_info(png_, info_);

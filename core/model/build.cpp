@@ -70,7 +70,7 @@ enum class Takes { images, images_or_vectors, tokens };
 struct ZooEntry {
   std::string_view name;
   Takes takes;
-  int64_t smallest_image;  // pixels, either way
+  int64_t smallest_image;  // pixels, height and width
   std::shared_ptr<Model> (*make)(const Request&);
 };
 
@@ -110,11 +110,11 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
   const bool is_image = std::holds_alternative<ImageShape>(shape);
   const bool is_text = std::holds_alternative<TokenShape>(shape);
   if (entry.takes == Takes::tokens && !is_text) {
-    throw Error::make(Fault::spec, "model.name: {} reads text, the data are {}", entry.name, describe(shape))
+    throw Error::make(Fault::spec, "model.name: {} reads text, but the data are {}", entry.name, describe(shape))
         .advise("set data.format = \"text\", or choose a model for such data: mlp, or for images lenet or resnet18");
   }
   if (entry.takes != Takes::tokens && is_text) {
-    throw Error::make(Fault::spec, "model.name: {} does not read text, the data are {}", entry.name, describe(shape))
+    throw Error::make(Fault::spec, "model.name: {} does not read text, but the data are {}", entry.name, describe(shape))
         .advise("set model.name = \"gpt\"");
   }
   if (std::holds_alternative<NamedShape>(shape)) {
@@ -122,7 +122,7 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
         .advise("such data are for model.name = \"program\"");
   }
   if (entry.takes == Takes::images && !is_image) {
-    throw Error::make(Fault::spec, "model.name: {} takes images, the data are {}", entry.name, describe(shape))
+    throw Error::make(Fault::spec, "model.name: {} takes images, but the data are {}", entry.name, describe(shape))
         .advise("set model.name = \"mlp\", or give data of [channels, height, width]");
   }
 }
@@ -130,7 +130,7 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
 void check_image_size(const ZooEntry& entry, const ImageShape& pixels) {
   const int64_t smallest = entry.smallest_image;
   if (pixels.height >= smallest && pixels.width >= smallest) return;
-  throw Error::make(Fault::spec, "model.name: {} takes images of {} x {} pixels or more, the data are {}", entry.name,
+  throw Error::make(Fault::spec, "model.name: {} takes images of {} x {} pixels or more, but the data are {}", entry.name,
                     smallest, smallest, describe(pixels))
       .advise(fmt::format("set data.resize = [{}, {}], or choose mlp or resnet18, which take images of any size",
                           smallest, smallest));
@@ -147,7 +147,7 @@ void check_gpt(const spec::ModelSection& section, const TokenShape& tokens) {
         .advise("set model.width to a multiple of model.heads");
   }
   if (tokens.context < 1 || tokens.context > section.context) {
-    throw Error::make(Fault::spec, "model.context: gpt takes sequences of 1 to {} tokens, the data are {}",
+    throw Error::make(Fault::spec, "model.context: gpt takes sequences of 1 to {} tokens, but the data are {}",
                       section.context, describe(tokens))
         .advise(fmt::format("set model.context to {} or more", tokens.context));
   }

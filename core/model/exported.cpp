@@ -27,7 +27,7 @@ using program::UserInput;
 
 constexpr int64_t kIgnoredClass = -100;  // torch's ignore_index
 
-// A tensor of the data as a program may take it.
+// A tensor of the data that may be an input of the program.
 struct Offer {
   Type type;
   std::vector<int64_t> dims;  // of one sample
@@ -47,14 +47,14 @@ Offer offered_target(const DataShape& shape) {
 
 Error does_not_fit(const std::string& what) {
   return Error(Fault::spec, what)
-      .advise("use data that the program was exported for, or export it for these (examples/export)");
+      .advise("use the data for which the program was exported, or export it for these (examples/export)");
 }
 
 bool is_whole(Type type) {
   return type == Type::u8 || type == Type::i8 || type == Type::i16 || type == Type::i32 || type == Type::i64;
 }
 
-// Whether every value of `from` is one of `to`, or means one.
+// Whether every value of type `from` can be represented in type `to`.
 bool can_widen(Type from, Type to) {
   if (to == Type::boolean) return is_whole(from);
   if (to == Type::i64) return is_whole(from);
@@ -73,7 +73,7 @@ std::string dims_text(const Offer& offer) {
   return offer.dims.empty() ? "[batch]" : fmt::format("[batch, {}]", fmt::join(offer.dims, ", "));
 }
 
-// Sizes of the program's inputs against those of the data; a symbol stands for one size wherever it stands.
+// Compares the sizes of the program's inputs with those of the data; a symbol has the same size everywhere.
 class SizeCheck {
  public:
   explicit SizeCheck(const Program& program) : program_(program) {}
@@ -85,9 +85,9 @@ class SizeCheck {
     };
     if (input.sizes.size() != offer.dims.size() + 1) throw refuse("");
     if (input.sizes[0].symbol.empty()) {
-      throw Error::make(Fault::spec, "the program takes mini-batches of {} samples alone (its input {} is {})",
+      throw Error::make(Fault::spec, "the program takes only mini-batches of {} samples (its input {} is {})",
                         input.sizes[0].number, input.name, program::sizes_text(input.sizes))
-          .advise("export it with a dynamic batch, as examples/export does");
+          .advise("export it with a dynamic batch dimension, like examples/export");
     }
     batch_.insert(input.sizes[0].symbol);
     for (size_t d = 0; d < offer.dims.size(); ++d) {
@@ -96,12 +96,12 @@ class SizeCheck {
     }
   }
 
-  // What all mini-batches must keep to. torch counts 0 and 1 as possible where its range says 2.
+  // The allowed sizes of mini-batches. If torch's range starts at 2, it also allows 0 and 1.
   program::Range samples() const {
     program::Range range;
     for (const std::string& symbol : batch_) {
       if (known_.contains(symbol))
-        throw does_not_fit(fmt::format("the program wants mini-batches of {} samples", known_.at(symbol)));
+        throw does_not_fit(fmt::format("the program needs mini-batches of {} samples", known_.at(symbol)));
       const auto found = program_.ranges.find(symbol);
       if (found == program_.ranges.end()) continue;
       if (found->second.low > 2) range.low = std::max(range.low, found->second.low);
@@ -131,7 +131,7 @@ std::string release_of(const std::string& version) {
 
 void check_release(const Program& program) {
   if (release_of(program.torch_version) == release_of(TORCH_VERSION)) return;
-  throw Error::make(Fault::mismatch, "{}: exported by torch {}; this estrain is built on LibTorch {}", program.path,
+  throw Error::make(Fault::mismatch, "{}: exported by torch {}; this estrain is built with LibTorch {}", program.path,
                     program.torch_version, TORCH_VERSION)
       .advise(fmt::format("export it again with torch {}", release_of(TORCH_VERSION)));
 }
@@ -139,7 +139,7 @@ void check_release(const Program& program) {
 void check_mode(const Program& program, const Plan& plan) {
   if (program.is_marked_training || plan.training_calls() > 0 || plan.evaluation_calls() == 0) return;
   throw Error::make(Fault::spec, "{}: exported in eval() mode: dropout and batch norm do not train", program.path)
-      .advise("call module.train() before the export; where they are off on purpose, examples/export notes that");
+      .advise("call module.train() before the export; examples/export can record that they are off on purpose");
 }
 
 torch::Tensor loaded(const StoredTensor& stored, bool draws) {
@@ -150,7 +150,7 @@ torch::Tensor loaded(const StoredTensor& stored, bool draws) {
 
 void check_parameter(const Program& program, const StoredTensor& parameter) {
   if (parameter.type != Type::f32) {
-    throw Error::make(Fault::mismatch, "{}: parameter {} is {}: parameters are float32 here", program.path,
+    throw Error::make(Fault::mismatch, "{}: parameter {} is {}, but must be float32", program.path,
                       parameter.name, program::type_name(parameter.type))
         .advise("export the model in float32; job.precision = \"bf16\" computes as torch.autocast does");
   }
@@ -160,19 +160,19 @@ void check_parameter(const Program& program, const StoredTensor& parameter) {
     std::memcpy(&value, parameter.bytes.data() + i * sizeof(float), sizeof value);
     if (std::isfinite(value)) continue;
     throw Error::make(Fault::corrupt, "{}: parameter {} holds {} at element {}", program.path, parameter.name, value, i)
-        .advise("export the model before it has diverged");
+        .advise("export the model before it diverges");
   }
 }
 
 void check_buffer(const Program& program, const StoredTensor& buffer) {
   if (buffer.type == Type::f32 || buffer.type == Type::f64 || buffer.type == Type::i64 || buffer.type == Type::u8)
     return;
-  throw Error::make(Fault::mismatch, "{}: buffer {} is {}: a checkpoint holds float32, float64, int64 and uint8",
+  throw Error::make(Fault::mismatch, "{}: buffer {} is {}, but a checkpoint can hold only float32, float64, int64 and uint8",
                     program.path, buffer.name, program::type_name(buffer.type))
-      .advise("register it with persistent=False if it is a constant, or in another type");
+      .advise("register it with persistent=False if it is constant, or use another type");
 }
 
-// The module that "a.b.weight" belongs to, and the rest of the name.
+// Splits "a.b.weight" into its module and the rest of the name.
 std::pair<std::string, std::string> split_name(const std::string& name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return {"", name};
@@ -185,11 +185,11 @@ void check_name(const Program& program, const std::string& name) {
                      std::ranges::count(name, '.') < 100 && name.find('/') == std::string::npos &&
                      std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   if (sound) return;
-  throw Error::make(Fault::corrupt, "{}: \"{}\" is no name of a module or tensor", program.path, name)
+  throw Error::make(Fault::corrupt, "{}: \"{}\" is not the name of a module or tensor", program.path, name)
       .advise("export it again (examples/export)");
 }
 
-// Makes the modules in between, too.
+// Also creates the modules in between.
 torch::nn::Module& module_at(torch::nn::Module& root, const std::string& path) {
   torch::nn::Module* at = &root;
   for (size_t begin = 0; begin < path.size();) {
@@ -205,7 +205,7 @@ torch::nn::Module& module_at(torch::nn::Module& root, const std::string& path) {
 
 }  // namespace
 
-// In the order of Python's modules, which is that of its parameters and buffers.
+// In the order of the modules in Python, which is the order of parameters and buffers.
 void Exported::make_modules(const Program& program) {
   for (const std::string& name : program.modules) {
     check_name(program, name);
@@ -233,9 +233,9 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
   for (const StoredTensor& parameter : program.parameters) {
     if (written.contains(parameter.value))
       throw Error::make(Fault::mismatch, "{}: the program writes to its parameter {}", program.path, parameter.name)
-          .advise("make it a buffer, or leave it to the optimizer");
+          .advise("make it a buffer, or leave its updates to the optimizer");
   }
-  // Registered under every name that they have.
+  // Registers parameters under every name that they have.
   for (const StoredTensor& parameter : program.parameters) {
     const auto [module, name] = split_name(parameter.name);
     module_at(*this, module).register_parameter(name, stored.at(parameter.value), parameter.requires_grad);
@@ -262,7 +262,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
       evaluation_.sources = training_.sources;
       evaluation_.samples = training_.samples;
     } catch (const Error& error) {
-      no_evaluation_ = error;  // which matters to jobs that evaluate
+      no_evaluation_ = error;  // matters only to jobs that evaluate
     }
     return;
   }
@@ -275,7 +275,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
     for (const StoredTensor& tensor : list) {
       const auto found = std::ranges::find(from, tensor.name, &StoredTensor::name);
       if (found == from.end() || found->sizes != tensor.sizes || found->type != tensor.type) {
-        throw Error::make(Fault::mismatch, "{}: its {} is not that of {}", program.path, tensor.name, trained.path)
+        throw Error::make(Fault::mismatch, "{}: its {} differs from that of {}", program.path, tensor.name, trained.path)
             .advise("export both files from one model");
       }
       own.emplace(tensor.value, stored.at(found->value));
@@ -306,9 +306,9 @@ void Exported::bind(Part& part, const DataShape& shape) {
   if (named == nullptr && inputs > 2) {
     std::vector<std::string> names;
     for (const UserInput& input : program.inputs) names.push_back(input.name);
-    throw Error::make(Fault::spec, "{}: the program takes {} inputs ({}); the data have two, samples and labels",
+    throw Error::make(Fault::spec, "{}: the program takes {} inputs ({}), but the data have two, samples and labels",
                       program.path, inputs, fmt::join(names, ", "))
-        .advise("give each input a dataset of its name in an HDF5 file: data.format = \"hdf5\"");
+        .advise("provide a dataset with each input's name in an HDF5 file: data.format = \"hdf5\"");
   }
   SizeCheck sizes(program);
   for (size_t i = 0; i < inputs; ++i) {
@@ -320,7 +320,7 @@ void Exported::bind(Part& part, const DataShape& shape) {
     if (named != nullptr) {
       const auto found = std::ranges::find(named->fields, input.name, &NamedShape::Field::name);
       if (found == named->fields.end())
-        throw Error::make(Fault::spec, "the program's input {} is no array of the data", input.name)
+        throw Error::make(Fault::spec, "the program's input {} is not an array of the data", input.name)
             .advise("each input of the program needs a dataset of its name in the HDF5 file");
       source.field = static_cast<size_t>(found - named->fields.begin());
       offer = {found->type, found->dims};
@@ -333,13 +333,13 @@ void Exported::bind(Part& part, const DataShape& shape) {
   part.samples = sizes.samples();
 }
 
-// Where the target of a loss that is not the program's comes from; counts its elements, too.
+// The source of the target for a loss outside the program. Also counts its elements.
 Exported::Source Exported::target_source(const Program& program, const DataShape& shape) {
   const bool counts = loss_ != spec::Loss::mse;
   if (const auto* named = std::get_if<NamedShape>(&shape)) {
     const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::Field::name);
     if (loss_target_.empty() || found == named->fields.end()) {
-      throw Error::make(Fault::spec, "model.loss = \"{}\" needs model.loss_target, the array that it compares with",
+      throw Error::make(Fault::spec, "model.loss = \"{}\" needs model.loss_target, the target array",
                         spec::to_string(loss_))
           .advise("name a dataset of the HDF5 file");
     }
@@ -350,8 +350,8 @@ Exported::Source Exported::target_source(const Program& program, const DataShape
   }
   const bool is_input = program.inputs.size() > 1 && program.inputs[1].name == loss_target_;
   if (!loss_target_.empty() && !is_input)
-    throw Error::make(Fault::spec, "model.loss_target: {} is no name of the data's labels", loss_target_)
-        .advise("leave it out: the labels are what the loss compares with");
+    throw Error::make(Fault::spec, "model.loss_target: {} is not the name of the data's labels", loss_target_)
+        .advise("remove it: the loss uses the labels");
   int64_t elements = 1;
   for (const int64_t dim : offered_target(shape).dims) elements *= dim;
   predictions_ = counts ? elements : 0;
@@ -360,7 +360,7 @@ Exported::Source Exported::target_source(const Program& program, const DataShape
 
 namespace {
 
-// Classes may be stored in fewer bytes than the int64 that the losses want.
+// Converts classes, which may be stored in smaller types, to the int64 that the losses need.
 torch::Tensor as_classes(const torch::Tensor& target) {
   return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
 }
@@ -375,7 +375,7 @@ const torch::Tensor& tensor_of(const Batch& batch, const Exported::Source& sourc
 std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
   const int64_t samples = batch.size();
   if (samples < part.samples.low || samples > part.samples.high.value_or(samples)) {
-    throw Error::make(Fault::spec, "the program takes mini-batches of {} to {} samples, this one has {}",
+    throw Error::make(Fault::spec, "the program takes mini-batches of {} to {} samples, but this one has {}",
                       part.samples.low, part.samples.high ? std::to_string(*part.samples.high) : "any number of",
                       samples)
         .advise("set data.batch and train.eval_batch to fit, and data.drop_last = true");
@@ -394,7 +394,7 @@ torch::Tensor Exported::loss_of(const std::vector<torch::Tensor>& outputs, const
   switch (loss_) {
     case spec::Loss::output:
       if (output.numel() != 1) {
-        throw Error::make(Fault::spec, "the program's first output is [{}], not one number: it is no loss",
+        throw Error::make(Fault::spec, "the program's first output is [{}], not one number, so it is not a loss",
                           fmt::join(output.sizes(), ", "))
             .advise("let the module return its loss first, or set model.loss");
       }

@@ -1,19 +1,19 @@
 #pragma once
-// A user's own network: an exported PyTorch program (core/program/program.h), trained as it stands.
+// A user's own network: an exported PyTorch program (core/program/program.h), trained as it is.
 //
-// Parameters and buffers have the names, order and first values of the file. What the file says is frozen stays as it
-// is. A buffer outside of the state_dict that no call writes is a constant, and no part of the state.
+// Parameters and buffers have the names, order and initial values of the file. Parameters frozen in the file stay
+// frozen. A buffer outside the state_dict that no call writes is a constant, and not part of the state.
 //
-// Inputs. Named arrays go to the program's inputs of their names. Of images, vectors and text the first input gets the
-// input, a second one the target. Where the file's types are wider, values are widened: smaller integers to int64,
-// integers to bool (is it zero), float32 to float64.
+// Inputs. Named arrays go to the program's inputs with the same names. For images, vectors and text, the first input
+// gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
+// int64, integers to bool (non-zero), float32 to float64.
 //
 // Loss. Either the program's first output, one number; or torch.nn.functional's cross_entropy, mse_loss,
-// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults:
-// classes are the second dimension, as there.
+// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: the
+// second dimension is the classes.
 //
-// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). A program that
-// gives its loss is evaluated by mini-batches: its loss counts for each sample of the mini-batch, and there is no
+// Evaluation uses the program exported for it, or the training program, frozen (Plan::Use::frozen). A program that
+// returns its loss is evaluated by mini-batches: a mini-batch's loss counts for each of its samples, and there is no
 // accuracy.
 
 #include <cstddef>
@@ -34,36 +34,36 @@ namespace estrain::model {
 struct ProgramFiles {
   const spec::ModelSection& section;
   std::span<const std::byte> program;
-  std::span<const std::byte> evaluation;  // empty: there is none
+  std::span<const std::byte> evaluation;  // empty: none
   double label_smoothing = 0;
 };
 
 class Exported : public Model {
  public:
-  // Plain data: which tensor of a batch an input takes.
+  // The tensor of a batch for an input.
   struct Source {
     std::string name;
-    size_t field = 0;  // of Batch::fields; else 0 is the input, 1 the target
+    size_t field = 0;  // index in Batch::fields; otherwise 0 is the input, 1 the target
     bool is_named = false;
-    std::optional<c10::ScalarType> widened{};  // to be
+    std::optional<c10::ScalarType> widened{};  // target type, if widened
   };
 
   Exported(const ProgramFiles& files, const DataShape& shape, bool draws);
 
-  // Throws why this program cannot be evaluated, if so.
+  // Throws the reason if this program cannot be evaluated.
   void require_evaluation() const {
     if (no_evaluation_) throw Error(*no_evaluation_);
   }
 
-  // Predictions that an evaluation makes for a sample; 0: it tells no accuracy.
+  // Predictions of an evaluation for a sample; 0: there is no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
  private:
-  struct Part {  // a program, ready to run
+  struct Part {  // a program that is ready to run
     std::unique_ptr<program::Program> program;
     std::unique_ptr<Plan> plan;
     std::vector<Source> sources;
-    program::Range samples;  // in a mini-batch
+    program::Range samples;  // allowed number in a mini-batch
   };
 
   void make_modules(const program::Program& program);
@@ -80,17 +80,17 @@ class Exported : public Model {
   std::string loss_target_;
   double label_smoothing_;
   Part training_;
-  Part evaluation_;  // without a plan: one cannot be had, as no_evaluation_ says
+  Part evaluation_;  // without a plan if evaluation is impossible; no_evaluation_ is the reason
   std::optional<Error> no_evaluation_;
   std::optional<Source> target_;
   int64_t predictions_ = 0;
 };
 
-// Reads and checks the programs, and builds the model in training mode. With `draws` its parameters and buffers hold
-// what the file says, else nothing yet. Throws what program::read_program() does; Fault::mismatch for another release
-// of torch, an operator that is not known, a type that the state cannot hold, an evaluation program of another model;
-// Fault::spec where program and data do not fit, naming the input, or the program was exported in eval() mode;
-// Fault::corrupt for parameters that hold NaN or infinity.
+// Reads and checks the programs, and builds the model in training mode. With `draws`, its parameters and buffers have
+// the file's values; otherwise they are uninitialised. Throws as program::read_program(); Fault::mismatch for another
+// release of torch, an unknown operator, a type that the state cannot hold, an evaluation program of another model;
+// Fault::spec if program and data do not fit, naming the input, or if the program was exported in eval() mode;
+// Fault::corrupt for parameters with NaN or infinity.
 std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws);
 
 }  // namespace estrain::model

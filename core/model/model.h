@@ -1,18 +1,17 @@
 #pragma once
-// What estrain asks of a model: an ordered list of named blocks, and its own loss.
+// The interface of a model: an ordered list of named blocks, and its own loss.
 //
-// Blocks let layers be profiled, placed and captured one by one; the loss belongs to the model, so that detection or
-// question answering bring theirs. Parameters and buffers are torch::nn::Module's, under the names and in the order of
+// Blocks let layers be profiled, placed and captured separately. The loss belongs to the model, so that detection or
+// question answering can bring theirs. Parameters and buffers are torch::nn::Module's, with the names and order of
 // Python's state_dict.
 //
-// Memory: a worker binds each parameter to its arena with `parameter.set_data(view)` and writes buffers in place. Every
-// layer therefore computes with the registered tensor itself, never with a copy of its values or a view kept from
-// before.
+// Memory: a worker binds each parameter to its arena with `parameter.set_data(view)` and writes buffers in place. So
+// every layer computes with the registered tensor itself, never with a copy of its values or an earlier view.
 //
-// Precision: parameters, buffers and the loss are float32, and so are the gradients that a backward pass leaves. Within
-// loss() and evaluate() of a model set to bf16, operators choose their types as under torch.autocast (autocast.h).
+// Precision: parameters, buffers and the loss are float32, and so are the gradients of a backward pass. Within loss()
+// and evaluate() of a model set to bf16, operators choose their types as under torch.autocast (autocast.h).
 //
-// Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device,
+// Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device;
 // evaluate() draws nothing.
 
 #include <torch/nn/module.h>
@@ -27,9 +26,9 @@
 
 namespace estrain::model {
 
-// One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32
-// [n, features]. Text: input and target int64 [n, tokens], the target one token ahead. Named arrays: `fields` alone, as
-// the data's shape lists them, each [n, …].
+// One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32 [n,
+// features]. Text: input and target int64 [n, tokens], the target one token ahead. Named arrays: only `fields`, in the
+// order of the data's shape, each [n, …].
 struct Batch {
   torch::Tensor input;
   torch::Tensor target;
@@ -37,22 +36,22 @@ struct Batch {
 
   const torch::Tensor& any() const { return fields.empty() ? input : fields.front(); }
   int64_t size() const { return any().size(0); }
-  // All tensors, and a batch of such.
+  // All tensors of a batch, and a batch from such a list.
   std::vector<torch::Tensor> tensors() const;
   Batch with(const std::vector<torch::Tensor>& tensors) const;
   Batch first(int64_t samples) const;
 };
 
-// What evaluation knows of each sample of a batch, in sample order.
+// The results of an evaluation for each sample of a batch, in sample order.
 struct Evaluation {
   torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
   torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
-  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: the model makes none
+  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: no predictions
 };
 
-// A step of the forward pass. The first block takes Batch::input, each other one what the block before it gave.
+// A step of the forward pass. The first block takes Batch::input, each other block the previous one's output.
 struct Block {
-  std::string name;  // of the layers in it: "stem", "layer1.0", "head"
+  std::string name;  // name of its layers: "stem", "layer1.0", "head"
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
@@ -61,20 +60,20 @@ class Model : public torch::nn::Module {
   Model(const Model&) = delete;  // blocks refer to the layers of this object
   Model& operator=(const Model&) = delete;
 
-  // The mean loss over the batch, a scalar with a graph behind it. Throws Fault::mismatch for a label or token outside
-  // of the model's classes, Fault::infeasible for want of memory.
+  // The mean loss over the batch, a scalar with its graph. Throws Fault::mismatch for a label or token outside the
+  // model's classes, Fault::infeasible if memory runs out.
   torch::Tensor loss(const Batch& batch);
 
-  // In evaluation mode and without a graph, whatever the mode at the call, which is restored. Throws as loss().
+  // Runs in evaluation mode without a graph, and restores the mode. Throws as loss().
   Evaluation evaluate(const Batch& batch);
 
-  // Of loss() and evaluate() from now on; fp32 at first. tf32 is the device's matter (device::DeviceOptions).
+  // Sets the precision of loss() and evaluate(); initially fp32. The device handles tf32 (device::DeviceOptions).
   void set_precision(spec::Precision precision) { precision_ = precision; }
 
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // All blocks one after another: the model's output for an input, in the current mode, without autocast of its own.
-  // current_block() follows.
+  // Runs all blocks: the model's output for an input, in the current mode, without its own autocast. Updates
+  // current_block().
   torch::Tensor forward(const torch::Tensor& input) const;
 
  protected:
@@ -89,17 +88,17 @@ class Model : public torch::nn::Module {
   spec::Precision precision_ = spec::Precision::fp32;
 };
 
-// The name of the block whose forward pass this thread is in; empty outside of them.
+// The name of the block whose forward pass this thread is running; otherwise empty.
 std::string_view current_block();
-// For models that are no chain of blocks. `name` must last until it is set again.
+// For models that are not a chain of blocks. `name` must live until the next call.
 void set_current_block(std::string_view name);
 
-// The state of a module by name. A tensor that stands under several names (tied weights) is listed once, under the
-// first, as in Python's model.parameters(); its other names are aliases.
+// The state of a module by name. A tensor with several names (tied weights) is listed once, under the first, as in
+// Python's model.parameters(); its other names are aliases.
 struct NamedTensors {
   struct Alias {
     std::string name;
-    std::string target;  // the name it is listed under
+    std::string target;  // the name under which it is listed
   };
   std::vector<std::pair<std::string, torch::Tensor>> parameters;
   std::vector<std::pair<std::string, torch::Tensor>> buffers;

@@ -18,7 +18,7 @@ bool is_real(const c10::IValue& value) { return value.isDouble(); }
 const c10::IValue& operand(const Values& values, size_t i) {
   if (i >= values.size()) throw not_computable("an operand is missing");
   if (!values[i].isInt() && !values[i].isDouble() && !values[i].isBool())
-    throw not_computable("an operand is no number");
+    throw not_computable("an operand is not a number");
   return values[i];
 }
 
@@ -98,7 +98,7 @@ c10::IValue smallest(const Values& v) {
 c10::IValue to_real(const Values& v) { return real(v, 0); }
 
 int64_t integer_of(double value) {
-  if (!(std::fabs(value) < 9e18)) throw not_computable("a number that no integer holds");
+  if (!(std::fabs(value) < 9e18)) throw not_computable("a number beyond the integers");
   return static_cast<int64_t>(value);
 }
 c10::IValue to_whole(const Values& v) { return integer_of(std::trunc(real(v, 0))); }

@@ -1,5 +1,5 @@
 #pragma once
-// The border between LibTorch's exceptions and ours.
+// Translates LibTorch's exceptions to estrain's.
 
 #include <c10/util/Exception.h>
 
@@ -9,7 +9,7 @@
 
 namespace estrain::model {
 
-// What went wrong, without LibTorch's hints on how to look for the cause in a program of one's own.
+// The message without LibTorch's debugging hints for programmers.
 inline std::string said_by(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
   for (const char* hint : {" If reserved but unallocated", "\nSearch for `cuda", "\nCUDA kernel errors might"}) {
@@ -18,7 +18,7 @@ inline std::string said_by(const c10::Error& error) {
   return text;
 }
 
-// What a c10::Error thrown by a model means to the user.
+// The user's view of a c10::Error thrown by a model.
 inline Error from_torch(const c10::Error& error) {
   const std::string text = said_by(error);
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) {
@@ -31,7 +31,7 @@ inline Error from_torch(const c10::Error& error) {
   return Error::make(Fault::bug, "LibTorch: {}", text);
 }
 
-// Runs `body`; a c10::Error that leaves it becomes an Error.
+// Runs `body`, and converts a c10::Error to an Error.
 template <typename Body>
 decltype(auto) translating_torch_errors(Body&& body) {
   try {

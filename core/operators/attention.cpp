@@ -1,5 +1,5 @@
-// Scaled dot-product attention with a derivative of its own (kernels/portable/attention.h): LibTorch would compose it
-// of others wherever there is dropout.
+// Scaled dot-product attention with its own derivative (kernels/portable/attention.h): with dropout, LibTorch would
+// compose it of other operators.
 
 #include "kernels/portable/attention.h"
 
@@ -33,7 +33,7 @@ portable::AttentionOutput output(const Tensor& x) {
   return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-// Tokens before heads in memory, as the projection that follows reads it.
+// Puts tokens before heads in memory, as the following projection reads it.
 Tensor new_by_tokens(const Tensor& like, int64_t tokens) {
   return new_floats({like.size(0), tokens, like.size(1), like.size(3)}, like).transpose(1, 2);
 }
@@ -112,7 +112,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// What the kernel takes: as many heads and as wide values everywhere, no gradient for the mask.
+// Whether the kernel supports the arguments: equal numbers of heads and equal widths everywhere, no gradient for the
+// mask.
 bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool causal) {
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || query.numel() == 0 || key.numel() == 0) return false;
   const bool masked = mask.defined();

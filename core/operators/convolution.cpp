@@ -1,4 +1,4 @@
-// Convolutions of one and two dimensions (kernels/portable/convolution.h).
+// One- and two-dimensional convolutions (kernels/portable/convolution.h).
 
 #include "kernels/portable/convolution.h"
 

@@ -1,5 +1,5 @@
-// Functions of one element at a time (kernels/portable/elementwise.h). Sums and differences whose factor is 1 or -1
-// round once per element and stay LibTorch's.
+// Elementwise functions (kernels/portable/elementwise.h). Sums and differences with a factor of 1 or -1 round once per
+// element and stay LibTorch's.
 
 #include "kernels/portable/elementwise.h"
 
@@ -24,7 +24,7 @@ using kernels::portable::Unary;
 using kernels::portable::UnaryBackward;
 namespace portable = kernels::portable;
 
-// Integers are taken as float32, as LibTorch does.
+// Converts integers to float32, like LibTorch.
 Tensor as_floats(const char* name, const Tensor& x) {
   if (at::isIntegralType(x.scalar_type(), /*includeBool=*/true)) return x.to(at::kFloat).contiguous();
   return floats(name, x);
@@ -72,7 +72,7 @@ constexpr const char* name_of(Unary function) {
     case Unary::cos:
       return "cos";
     default:
-      return "a function";  // not an operator of its own
+      return "a function";  // not a separate operator
   }
 }
 
@@ -89,7 +89,7 @@ constexpr const char* name_of(UnaryBackward function) {
   }
 }
 
-// name, name_ and name.out of a function of one argument.
+// Registers name, name_ and name.out of a function of one argument.
 template <Unary function>
 struct Forms {
   static Tensor plain(const Tensor& self) { return apply(name_of(function), function, self); }
@@ -141,7 +141,7 @@ bool is_exact_factor(const Scalar& alpha) {
   return factor == 1 || factor == -1 || factor == 0;
 }
 
-// Whether LibTorch's own kernel gives a + alpha * b with one rounding everywhere.
+// Whether LibTorch's own kernel computes a + alpha * b with one rounding everywhere.
 bool stays_torchs(const Tensor& a, const Tensor& b, const Scalar& alpha) {
   const at::ScalarType type = at::result_type(a, b);
   return at::isIntegralType(type, /*includeBool=*/true) || is_exact_factor(alpha);
@@ -185,7 +185,8 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 }
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return operators::sub(other, self, alpha); }
 
-// A number beside a GPU's tensor: LibTorch would multiply by its reciprocal. It divides by what lies on the GPU.
+// For a GPU tensor divided by a number: LibTorch would multiply by the reciprocal. It divides if the divisor is on the
+// GPU.
 Tensor divisor(const Tensor& self, const Tensor& other) {
   if (self.is_cpu() || !other.is_cpu() || other.dim() > 0 || !at::isFloatingType(at::result_type(self, other)))
     return other;

@@ -1,4 +1,4 @@
-// LibTorch's own kernels that need no replacing. Each one moves, creates, compares or selects values, computes with
+// LibTorch's own kernels that need no replacement. Each one moves, creates, compares or selects values, computes with
 // integers, or rounds an IEEE operation once per element.
 
 #include <algorithm>
@@ -207,7 +207,7 @@ constexpr auto kExact = std::to_array<std::string_view>({
 });
 static_assert(std::ranges::is_sorted(kExact));
 
-// Overloads of exact operators that add up, in an order that is theirs, or that on a GPU multiply by a reciprocal.
+// Inexact overloads of exact operators: those that sum in their own order, or that multiply by a reciprocal on a GPU.
 constexpr auto kInexactOverloads = std::to_array<std::string_view>({
     "aten::div.Scalar_mode",
     "aten::div.Tensor_mode",

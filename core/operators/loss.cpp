@@ -1,5 +1,5 @@
-// Negative log likelihood (kernels/portable/cross_entropy.h) and the mean squared error, which is exact operations and
-// a sum.
+// Negative log likelihood (kernels/portable/cross_entropy.h), and the mean squared error, which consists of exact
+// operations and a sum.
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/mean.h>
@@ -27,7 +27,7 @@ LossReduction reduction_of(int64_t reduction) {
   return reduction == at::Reduction::Mean ? LossReduction::mean : LossReduction::sum;
 }
 
-// The kernel's complaint about a target that is no class, as LibTorch's own operator makes it.
+// Turns the kernel's error about an invalid target into that of LibTorch's operator.
 template <typename Work>
 void checking_targets(Work work) {
   try {

@@ -22,7 +22,8 @@ PortableOperators::PortableOperators(device::Device& device) : registrations_(st
   const c10::Device where = device.torch_device();
   if (!where.is_cpu()) {
     registrations_->device.emplace(c10::computeDispatchKey(at::kFloat, at::kStrided, where));
-    // LibTorch asks for it where it chooses between operators: with it, batch normalisation is cuDNN's.
+    // LibTorch checks this flag when it chooses between operators: with cuDNN enabled, batch normalisation would be
+    // cuDNN's.
     at::globalContext().setUserEnabledCuDNN(false);
   }
   Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,

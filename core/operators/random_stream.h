@@ -1,10 +1,10 @@
 #pragma once
-// What the portable random operators draw from: a counter, not a state (design: keyed by seed, virtual rank, step and
-// call), so that an EST draws the same numbers wherever it runs and however often it was moved.
+// The source of the portable random operators: a counter instead of a state (keyed by seed, virtual rank, step and
+// call), so that an EST draws the same numbers wherever it runs and however often it moves.
 //
-// An operator that is given no generator takes the calls of the stream that was begun last on this thread, numbered
-// from 0. One that is given a generator takes its key from the generator's next 64 bits (integers: equal on every kind
-// of device) and leaves the stream alone.
+// An operator without a generator uses the calls of the last stream begun on this thread, numbered from 0. An operator
+// with a generator takes its key from the generator's next 64 bits (integers: equal on every kind of device) and does
+// not affect the stream.
 
 #include <ATen/core/Generator.h>
 
@@ -18,7 +18,7 @@ namespace estrain::operators {
 // Virtual ranks of streams that belong to no EST.
 inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD;
 
-// The random operators that follow on this thread are calls 0, 1, … of (seed, rank, step).
+// Makes the following random operators on this thread calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 
 // The next call's stream.

@@ -1,5 +1,5 @@
 #pragma once
-// Puts kernels in place of LibTorch's for the CPU and a device beside it, below autograd, and remembers which.
+// Replaces LibTorch's kernels for the CPU and another device, below autograd, and records their names.
 
 #include <torch/library.h>
 
@@ -11,7 +11,7 @@ namespace estrain::operators {
 
 class Registry {
  public:
-  // Where kernels for one kind of device go.
+  // The registration of kernels for one kind of device.
   struct Place {
     torch::Library kernels, autograd;
     explicit Place(c10::DispatchKey key)
@@ -30,12 +30,12 @@ class Registry {
     replace_on_device(name, function);
     names_.insert("aten::" + name);
   }
-  // For an operator whose kernel for the CPU is exact where the device's is not.
+  // For an operator whose CPU kernel is exact but whose device kernel is not.
   template <typename Function>
   void replace_on_device(const std::string& name, Function* function) {
     if (device_ != nullptr) device_->kernels.impl(name.c_str(), torch::CppFunction(function));
   }
-  // For an operator that LibTorch composes of others: it gets a derivative of its own.
+  // For an operator that LibTorch composes of others: it gets its own derivative.
   template <typename Function>
   void replace_above_autograd(const std::string& name, Function* function) {
     cpu_.autograd.impl(name.c_str(), torch::CppFunction(function));
@@ -49,7 +49,7 @@ class Registry {
   std::set<std::string>& names_;
 };
 
-// One per file of operators.
+// One function per file of operators.
 void register_attention(Registry& registry);
 void register_convolution(Registry& registry);
 void register_elementwise(Registry& registry);

@@ -24,11 +24,11 @@ Json json_member(const ZipArchive& archive, const std::string& name) {
 class Scope {
  public:
   void define(const std::string& name, int number) {
-    if (!numbers_.emplace(name, number).second) throw damaged_program("value " + name + " is made twice");
+    if (!numbers_.emplace(name, number).second) throw damaged_program("value " + name + " is produced twice");
   }
   int operator[](const std::string& name) const {
     const auto found = numbers_.find(name);
-    if (found == numbers_.end()) throw damaged_program("value " + name + " is used, but made nowhere before");
+    if (found == numbers_.end()) throw damaged_program("value " + name + " is used before it is produced");
     return found->second;
   }
 
@@ -36,8 +36,7 @@ class Scope {
   std::map<std::string, int> numbers_;
 };
 
-// The name that a value goes by: of {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a
-// constant.
+// The name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a constant.
 std::optional<std::string> name_of(const Json& argument) {
   const auto [kind, value] = one_of(argument);
   if (kind == "as_tensor") return text(field(value, "name"));
@@ -49,7 +48,7 @@ std::optional<std::string> name_of(const Json& argument) {
 
 template <typename T, typename Read>
 std::vector<T> list_of(const Json& values, Read read) {
-  if (!values.is_array()) throw damaged_program("a list that is none");
+  if (!values.is_array()) throw damaged_program("something else in place of a list");
   std::vector<T> list;
   for (const Json& value : values) list.push_back(read(value));
   return list;
@@ -61,7 +60,7 @@ Argument scalar_argument(std::string_view kind, const Json& value) {
   return truth(value);
 }
 
-// Of {"as_name": n} or {"as_int": 3}.
+// Reads {"as_name": n} or {"as_int": 3}.
 Argument symbolic_argument(const Json& value, const Scope& scope) {
   const auto [kind, inner] = one_of(value);
   if (kind == "as_name") return Value{scope[text(inner)]};
@@ -152,7 +151,7 @@ class Reader {
   std::string folder_;
   Json weights_, constants_;
   std::set<std::string> names_;                        // of all stored tensors
-  std::map<const std::byte*, StoredTensor> by_place_;  // those that have memory of their own
+  std::map<const std::byte*, StoredTensor> by_place_;  // those with their own memory
   int64_t autocasts_ = 0;
   Program program_;
 };
@@ -162,8 +161,8 @@ void Reader::check_versions(const Json& model) {
   const Json& version = field(model, "torch_version");
   program_.torch_version = version.is_string() ? version.get<std::string>() : "?";
   const auto refused = [&](const std::string& what) {
-    return Error::make(Fault::mismatch, "{}, of torch {}: not known here", what, program_.torch_version)
-        .advise("export the model again with the PyTorch release that this estrain is built on");
+    return Error::make(Fault::mismatch, "{}, of torch {}: not supported", what, program_.torch_version)
+        .advise("export the model again with the PyTorch release that this estrain is built with");
   };
   if (major != kSchemaVersion) throw refused(fmt::format("a program of schema version {}", major));
   const int64_t aten = whole(field(field(model, "opset_version"), "aten"));
@@ -171,7 +170,7 @@ void Reader::check_versions(const Json& model) {
   for (const Json& verifier : list_field(model, "verifiers"))
     if (text(verifier) != "TRAINING")
       throw Error::make(Fault::mismatch, "a program of the kind {}, which cannot be trained", text(verifier))
-          .advise("save it as torch.export.export gives it, before run_decompositions()");
+          .advise("save the result of torch.export.export, without run_decompositions()");
 }
 
 void Reader::read_modules(const Json& calls) {
@@ -182,7 +181,7 @@ void Reader::read_modules(const Json& calls) {
 }
 
 void Reader::read_ranges(const Json& constraints) {
-  if (!constraints.is_object()) throw damaged_program("range_constraints is no object");
+  if (!constraints.is_object()) throw damaged_program("range_constraints is not an object");
   for (const auto& [symbol, constraint] : constraints.items()) {
     const Json &low = field(constraint, "min_val"), &high = field(constraint, "max_val");
     Range range;
@@ -196,7 +195,7 @@ Json Reader::config(const char* folder, const char* name) const {
   const std::string path = folder_ + folder + name;
   const Json all = json_member(archive_, path);
   const Json& table = field(all, "config");
-  if (!table.is_object()) throw damaged_program(path + ": config is no object");
+  if (!table.is_object()) throw damaged_program(path + ": config is not an object");
   return table;
 }
 
@@ -206,7 +205,7 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
   const Json& entry = (is_weight ? weights_ : constants_)[name];
   const Json& pickled = field(entry, "use_pickle");
   if (!pickled.is_null() && truth(pickled))
-    throw unknown_in_program(name + " is saved by Python's pickle: a tensor of an own class, or on another device");
+    throw unknown_in_program(name + " is saved by Python's pickle: a tensor of a custom class, or on another device");
   const StoredMeta meta = stored_meta_from(field(entry, "tensor_meta"), name);
   const std::string& file = text(field(entry, "path_name"));
   StoredTensor tensor{.name = name, .type = meta.type, .sizes = meta.sizes, .requires_grad = meta.requires_grad};
@@ -220,13 +219,13 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
   return tensor;
 }
 
-// Tied weights are one tensor under two names. Others that share a part of their memory are not known.
+// Tied weights are one tensor under two names. Other tensors with shared memory are not supported.
 void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const char* name_field, Scope& scope) {
   StoredTensor tensor = stored_tensor(text(field(spec, name_field)));
-  if (!names_.insert(tensor.name).second) throw damaged_program(tensor.name + " is there twice");
+  if (!names_.insert(tensor.name).second) throw damaged_program(tensor.name + " occurs twice");
   if (const StoredTensor* other = sharing_memory(tensor)) {
     if (other->bytes.data() != tensor.bytes.data() || other->sizes != tensor.sizes || other->type != tensor.type)
-      throw unknown_in_program(fmt::format("{} and {}, which share a part of their memory", other->name, tensor.name));
+      throw unknown_in_program(fmt::format("{} and {}, which share part of their memory", other->name, tensor.name));
     tensor.alias_of = other->name;
     tensor.value = other->value;
   }
@@ -243,7 +242,7 @@ void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const c
 const StoredTensor* Reader::sharing_memory(const StoredTensor& tensor) const {
   if (tensor.bytes.empty()) return nullptr;
   const std::byte* end = tensor.bytes.data() + tensor.bytes.size();
-  const auto behind = by_place_.lower_bound(end);  // those before it begin before `tensor` ends
+  const auto behind = by_place_.lower_bound(end);  // the previous ones begin before `tensor` ends
   if (behind == by_place_.begin()) return nullptr;
   const StoredTensor& last = std::prev(behind)->second;
   return last.bytes.data() + last.bytes.size() > tensor.bytes.data() ? &last : nullptr;
@@ -252,7 +251,7 @@ const StoredTensor* Reader::sharing_memory(const StoredTensor& tensor) const {
 void Reader::read_user_input(const Json& argument, const Json& graph, Scope& scope) {
   const auto [kind, value] = one_of(argument);
   if (kind == "as_none") return;
-  if (kind != "as_tensor") throw unknown_in_program(fmt::format("an input that is no tensor, but {}", kind));
+  if (kind != "as_tensor") throw unknown_in_program(fmt::format("an input that is not a tensor, but {}", kind));
   UserInput input;
   input.name = text(field(value, "name"));
   const Json& meta = field(field(graph, "tensor_values"), input.name.c_str());
@@ -273,7 +272,7 @@ void Reader::read_input(const Json& input, const Json& graph, Scope& scope) {
     program_.buffers.back().persistent = truth(field(spec, "persistent"));
   } else if (kind == "tensor_constant") {
     add_stored(program_.constants, spec, "tensor_constant_name", scope);
-  } else if (kind != "constant_input") {  // those stand in the calls
+  } else if (kind != "constant_input") {  // these are constants in the calls
     throw unknown_in_program(fmt::format("an input of kind {}", kind));
   }
 }
@@ -292,7 +291,7 @@ void Reader::read_calls(const Json& graph, Scope& scope, size_t modes) {
 void set_operator(Call& call, const std::string& target) {
   const std::string_view name = std::string_view(target).substr(kOperator.size());
   const size_t first = name.find('.'), second = first == std::string_view::npos ? first : name.find('.', first + 1);
-  if (second == std::string_view::npos) throw damaged_program(target + " is no operator's name");
+  if (second == std::string_view::npos) throw damaged_program(target + " is not an operator's name");
   call.name = fmt::format("{}::{}", name.substr(0, first), name.substr(first + 1, second - first - 1));
   call.overload = name.substr(second + 1);
   if (call.overload == "default") call.overload.clear();
@@ -339,7 +338,7 @@ const Json& inner_argument(const Json& inputs, size_t at, const char* kind) {
   return value;
 }
 
-// `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and gives values.
+// `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.
 void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const std::string& target = text(field(node, "target"));
   const Json& inputs = list_field(node, "inputs");
@@ -366,15 +365,15 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const Json &taken = list_field(graph, "inputs"), &given = list_field(graph, "outputs");
   const Json& outputs = list_field(node, "outputs");
   if (taken.size() != inputs.size() - at - 1)
-    throw damaged_program("an inner graph is given too few values, or too many");
+    throw damaged_program("an inner graph gets too few or too many values");
   Scope inner_scope;
   for (size_t i = 0; i < taken.size(); ++i) {
     const std::optional<std::string> name = name_of(taken[i]), outer = name_of(field(inputs[at + 1 + i], "arg"));
-    if (!name || !outer) throw unknown_in_program("a constant that is given to an inner graph");
+    if (!name || !outer) throw unknown_in_program("a constant passed to an inner graph");
     inner_scope.define(*name, scope[*outer]);
   }
   read_calls(graph, inner_scope, inner_modes);
-  if (given.size() != outputs.size()) throw damaged_program("an inner graph gives too few values, or too many");
+  if (given.size() != outputs.size()) throw damaged_program("an inner graph returns too few or too many values");
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<std::string> name = name_of(given[i]), outer = name_of(outputs[i]);
     if (name && outer) scope.define(*outer, inner_scope[*name]);
@@ -395,10 +394,10 @@ void Reader::read_outputs(const Json& graph, const Json& roles, const Scope& sco
         throw damaged_program("it changes a buffer " + name + ", which it does not have");
       program_.mutations.emplace_back(name, scope[text(field(field(spec, "arg"), "name"))]);
     } else {
-      throw unknown_in_program(fmt::format("a program that gives a {}", role));
+      throw unknown_in_program(fmt::format("a program that returns a {}", role));
     }
   }
-  if (program_.outputs.empty()) throw damaged_program("it gives no tensor");
+  if (program_.outputs.empty()) throw damaged_program("it returns no tensor");
 }
 
 }  // namespace

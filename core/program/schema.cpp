@@ -22,7 +22,7 @@ std::vector<int64_t> numbers_from(const Json& sym_ints, const std::string& name)
   std::vector<int64_t> numbers;
   for (const Json& sym_int : sym_ints) {
     const Size size = size_from(sym_int);
-    if (!size.symbol.empty()) throw damaged_program(name + ": a stored tensor with a size that is no number");
+    if (!size.symbol.empty()) throw damaged_program(name + ": a stored tensor with a size that is not a number");
     numbers.push_back(size.number);
   }
   return numbers;
@@ -45,13 +45,13 @@ bool is_library_frame(std::string_view path) {
 }  // namespace
 
 Error damaged_program(const std::string& what) {
-  return Error::make(Fault::corrupt, "no sound program: {}", what)
-      .advise("export it again (examples/export); the file must be one that torch.export.save wrote");
+  return Error::make(Fault::corrupt, "not a valid program: {}", what)
+      .advise("export it again (examples/export); the file must be written by torch.export.save");
 }
 
 Error unknown_in_program(const std::string& what) {
-  return Error::make(Fault::mismatch, "{}: not known here", what)
-      .advise("change the module so that its export does without it");
+  return Error::make(Fault::mismatch, "{}: not supported", what)
+      .advise("change the module so that its export does not need it");
 }
 
 const Json& field(const Json& object, const char* name) {
@@ -63,18 +63,18 @@ const Json& field(const Json& object, const char* name) {
 
 const Json& list_field(const Json& object, const char* name) {
   const Json& list = field(object, name);
-  if (!list.is_array()) throw damaged_program(fmt::format("{} is no list: {}", name, short_text(list)));
+  if (!list.is_array()) throw damaged_program(fmt::format("{} is not a list: {}", name, short_text(list)));
   return list;
 }
 
 const std::string& text(const Json& value) {
-  if (!value.is_string()) throw damaged_program(short_text(value) + " stands where a text should");
+  if (!value.is_string()) throw damaged_program(short_text(value) + " is in place of a text");
   return value.get_ref<const std::string&>();
 }
 
 int64_t whole(const Json& value) {
   const std::optional<int64_t> read = as_whole(value);
-  if (!read) throw damaged_program(short_text(value) + " stands where a whole number should");
+  if (!read) throw damaged_program(short_text(value) + " is in place of a whole number");
   return *read;
 }
 
@@ -86,12 +86,12 @@ double number(const Json& value) {
     if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
   }
   const std::optional<double> read = as_number(value);
-  if (!read) throw damaged_program(short_text(value) + " stands where a number should");
+  if (!read) throw damaged_program(short_text(value) + " is in place of a number");
   return *read;
 }
 
 bool truth(const Json& value) {
-  if (!value.is_boolean()) throw damaged_program(short_text(value) + " stands where true or false should");
+  if (!value.is_boolean()) throw damaged_program(short_text(value) + " is in place of true or false");
   return value.get<bool>();
 }
 
@@ -128,7 +128,7 @@ StoredMeta stored_meta_from(const Json& meta, const std::string& name) {
       throw damaged_program(name + ": more elements than can be counted");
   if (whole(field(meta, "layout")) != kStrided) throw unknown_in_program(name + ": a sparse tensor");
   if (!is_contiguous(read.sizes, strides))
-    throw unknown_in_program(name + ": a tensor whose elements do not stand one after another")
+    throw unknown_in_program(name + ": a tensor that is not contiguous")
         .advise("make it contiguous before the export: tensor.contiguous()");
   return read;
 }

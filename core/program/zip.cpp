@@ -19,11 +19,11 @@ constexpr size_t kMostMembers = 65534;
 constexpr uint16_t kEncrypted = 1;
 
 Error damaged(const std::string& path, const std::string& what) {
-  return Error::make(Fault::corrupt, "{}: no sound zip archive: {}", path, what)
-      .advise("export the program again; the file must be one that torch.export.save wrote");
+  return Error::make(Fault::corrupt, "{}: not a valid zip archive: {}", path, what)
+      .advise("export the program again; the file must be written by torch.export.save");
 }
 
-// Little-endian fields of a record that lies wholly within the archive.
+// The little-endian fields of a record that lies completely within the archive.
 class Record {
  public:
   explicit Record(ZipArchive::Bytes bytes) : bytes_(bytes) {}
@@ -49,7 +49,7 @@ void ZipArchive::read_directory() {
   const size_t first = last - std::min(last, kLongestComment);
   size_t end = last;
   while (Record(bytes_.subspan(end)).u32(0) != kEndSignature) {
-    if (end == first) throw damaged(path_, "its directory is missing: it was cut short, or is something else");
+    if (end == first) throw damaged(path_, "its directory is missing: it is truncated, or another kind of file");
     --end;
   }
   const Record record(bytes_.subspan(end));
@@ -57,33 +57,33 @@ void ZipArchive::read_directory() {
   const uint64_t size = record.u32(12);
   uint64_t at = record.u32(16);
   if (at == kSeeZip64 || size == kSeeZip64 || members > kMostMembers)
-    throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
+    throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
   if (record.u16(4) != 0 || record.u16(6) != 0 || record.u16(8) != members)
-    throw damaged(path_, "it is one of several parts");
+    throw damaged(path_, "it is one part of several");
   if (!fits(bytes_, at, size) || at + size > end) throw damaged(path_, "its directory lies outside of it");
   const uint64_t directory_end = at + size;
   for (size_t i = 0; i < members; ++i) {
-    if (directory_end - at < kDirectoryEntry) throw damaged(path_, fmt::format("entry {} is cut short", i));
+    if (directory_end - at < kDirectoryEntry) throw damaged(path_, fmt::format("entry {} is truncated", i));
     const Record entry(bytes_.subspan(at));
     const size_t name_bytes = entry.u16(28), extra = entry.u16(30), comment = entry.u16(32);
     const uint64_t whole = kDirectoryEntry + name_bytes + extra + comment;
     if (entry.u32(0) != kEntrySignature || directory_end - at < whole)
-      throw damaged(path_, fmt::format("entry {} of its directory is none", i));
+      throw damaged(path_, fmt::format("entry {} of its directory is invalid", i));
     const std::string name(reinterpret_cast<const char*>(bytes_.data()) + at + kDirectoryEntry, name_bytes);
     if (entry.u16(10) != 0 || (entry.u16(8) & kEncrypted) != 0)
-      throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members as they are");
+      throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members uncompressed");
     if (entry.u32(20) == kSeeZip64 || entry.u32(24) == kSeeZip64 || entry.u32(42) == kSeeZip64)
-      throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
-    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but in another size than its own");
+      throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
+    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored with a size other than its own");
     if (!members_.emplace(name, Member{entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
-      throw damaged(path_, name + " stands in its directory twice");
+      throw damaged(path_, name + " occurs twice in its directory");
     at += whole;
   }
 }
 
 ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
-  if (found == members_.end()) throw damaged(path_, fmt::format("{} is missing in it", name));
+  if (found == members_.end()) throw damaged(path_, fmt::format("it lacks {}", name));
   const Member& member = found->second;
   if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(path_, fmt::format("{} lies outside of it", name));
   const Record header(bytes_.subspan(member.header_at));

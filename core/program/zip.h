@@ -1,10 +1,9 @@
 #pragma once
-// A zip archive in memory whose members are stored as they are, as PyTorch writes them: nothing is decompressed, a
-// member is a part of the archive's bytes.
+// A zip archive in memory with uncompressed members, as written by PyTorch: a member is a part of the archive's bytes.
 //
-// The archive may be anybody's: every offset and size of the directory and of the members' own headers is checked
-// against the archive's end, and a member's bytes against their CRC-32 when they are asked for. Not known, and refused
-// by name: compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
+// The archive is untrusted: every offset and size in the directory and in the members' headers is checked against the
+// archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since not supported:
+// compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
 
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +23,9 @@ class ZipArchive {
 
   const std::string& path() const { return path_; }
   bool contains(std::string_view name) const { return members_.contains(name); }
-  // Throws Fault::corrupt where there is no such member, or it is damaged.
+  // Throws Fault::corrupt if the member is missing or damaged.
   Bytes member(std::string_view name) const;
-  // The folder that all members lie in, with its slash: PyTorch names it after the file. Empty: there is none.
+  // The folder of all members, with its slash: PyTorch names it after the file. Empty: none.
   std::string common_folder() const;
 
  private:

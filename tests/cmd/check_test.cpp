@@ -154,7 +154,7 @@ TEST_CASE("text that is empty, or too short for a context") {
   CHECK(empty.says("data", "the text is empty"));
   folder.write("book.txt", some_text(20));
   const Checked brief = check({spec});
-  CHECK(brief.says("data", "18 bytes for the training set do not make one sample of 32 tokens: 33 are needed"));
+  CHECK(brief.says("data", "18 bytes for the training set are too few for a sample of 32 tokens: 33 are needed"));
   CHECK(brief.says("data", "2 bytes for the test set"));
 }
 

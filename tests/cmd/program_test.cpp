@@ -168,7 +168,7 @@ TEST_CASE("programs that cannot be trained are refused with the reason") {
   };
   ProgramParts old = small_program();
   old.model["torch_version"] = "2.4.0";
-  CHECK(refused(folder, spec_of(old), 1).says("exported by torch 2.4.0; this estrain is built on LibTorch 2.11"));
+  CHECK(refused(folder, spec_of(old), 1).says("exported by torch 2.4.0; this estrain is built with LibTorch 2.11"));
 
   ProgramParts nan = small_program();
   nan.files["data/weights/weight_1"] = raw<float>({1, std::numeric_limits<float>::quiet_NaN()});
@@ -187,11 +187,11 @@ TEST_CASE("programs that cannot be trained are refused with the reason") {
   const std::string four = "format = \"synthetic\"\nshape = [4]\nsamples = 300\n";
   CHECK(refused(folder, spec_of(small_program(), four), 2).says("is [s0, 3], a sample of the data is [batch, 4]"));
   CHECK(refused(folder, spec_of(small_program(), arrays(array_file(folder, "z"))), 1)
-            .says("has no dataset x, which the program takes; there are: z, kind"));
+            .says("lacks dataset x, an input of the program; it has: z, kind"));
 
   const std::string whole = small_program().file();
   folder.write("net.pt2", whole.substr(0, whole.size() / 2));
-  CHECK(refused(folder, folder / "job.toml", 1).says("no sound zip archive"));
+  CHECK(refused(folder, folder / "job.toml", 1).says("not a valid zip archive"));
   fs::remove(folder / "net.pt2");
   CHECK(refused(folder, folder / "job.toml", 1).says("net.pt2"));
 }
@@ -202,7 +202,7 @@ TEST_CASE("check tells what is wrong with a program, and goes on with the rest")
   const Ended check = estrain({"check", spec, "--run", folder / "run"});
   INFO(check.shown());
   CHECK(check.code != 0);
-  CHECK(check.says("no sound zip archive"));
+  CHECK(check.says("not a valid zip archive"));
   CHECK(check.says("correct the program first"));
   CHECK(check.says("shared memory"));
 }

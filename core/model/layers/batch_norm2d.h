@@ -25,7 +25,7 @@ class BatchNorm2d : public torch::nn::Module {
     init.fill(num_batches_tracked, 0);
   }
 
-  // Throws Fault::spec in training where a channel has one value only: its variance would be 0/0.
+  // Throws Fault::spec in training if a channel has only one value: its variance would be 0/0.
   torch::Tensor forward(const torch::Tensor& x) {
     if (is_training()) {
       if (x.numel() == x.size(1)) refuse_single_value();
@@ -41,7 +41,7 @@ class BatchNorm2d : public torch::nn::Module {
  private:
   [[noreturn]] static void refuse_single_value() {
     throw Error(Fault::spec,
-                "batch normalisation cannot train on one image of 1x1 pixels: no variance within a channel")
+                "batch normalisation cannot train on one image of 1x1 pixels: a channel has no variance")
         .advise(
             "set data.batch to 2 or more, data.drop_last = true if only an epoch's last batch is that short, or use "
             "larger images");

@@ -60,7 +60,7 @@ TEST_CASE("idx: sizes whose product overflows are corrupt, beside a zero too") {
     section.labels = folder / "labels";
     const Error error = error_of([&] { open(section, 0, 0); });
     CHECK(error.fault() == Fault::corrupt);
-    CHECK(contains(error.message(), "its header describes more data than memory can hold"));
+    CHECK(contains(error.message(), "its header declares more data than memory can hold"));
   }
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("unsigned numbers that torch has no type for are widened") {
 
 TEST_CASE("an array that is missing, empty, or of another length is named") {
   CHECK(contains(complaint(five_samples, {"x", "mask"}, Fault::mismatch),
-                 "has no dataset mask, which the program takes; there are: x, keep, y"));
+                 "lacks dataset mask, an input of the program; it has: x, keep, y"));
   const Fill uneven = [](h5::Group& root) {
     add<float>(root, "a", h5::Type::f32, {2}, {1, 2});
     add<float>(root, "b", h5::Type::f32, {3}, {1, 2, 3});

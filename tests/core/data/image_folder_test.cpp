@@ -151,7 +151,7 @@ TEST_CASE("a good folder passes the scan; names that are passed over are a warni
   const auto warnings = std::ranges::count(found.findings, Severity::warning, &Finding::severity);
   CHECK(warnings == 1);
   const auto warning = std::ranges::find(found.findings, Severity::warning, &Finding::severity);
-  CHECK(contains(warning->seen, "1 files are passed over for their names, the first is ant/page.webp"));
+  CHECK(contains(warning->seen, "1 files are skipped because of their names, the first is ant/page.webp"));
 }
 
 TEST_CASE("folders that make no data set are refused in words") {
@@ -163,7 +163,7 @@ TEST_CASE("folders that make no data set are refused in words") {
   }
   SUBCASE("an image beside the classes") {
     folder.write("train/stray.jpg", "x");
-    CHECK(contains(refusal(), "train/stray.jpg: an image in no class's folder"));
+    CHECK(contains(refusal(), "train/stray.jpg: an image outside the class folders"));
   }
   SUBCASE("a class of the test set that training does not know") {
     folder.write("val/dog/1.jpg", "x");
@@ -188,7 +188,7 @@ TEST_CASE("folders that make no data set are refused in words") {
   SUBCASE("nothing in the folder") {
     std::filesystem::remove_all(folder / "train");
     std::filesystem::create_directory(folder / "train");
-    CHECK(contains(refusal(), "there are no folders in it"));
+    CHECK(contains(refusal(), "it has no subfolders"));
   }
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("an image smaller than the crop is named; scaled up it is taken") {
   section.crop = {14, 14};
   const DataPair pair = open(section, 0, 0);
   CHECK(contains(error_of([&] { read_photo(*pair.train, 0); }).message(),
-                 "ant/1.jpg: sample 0: 12 x 16 pixels are less than data.crop = [14, 14]"));
+                 "ant/1.jpg: sample 0: 12 x 16 pixels are smaller than data.crop = [14, 14]"));
   CHECK_FALSE(scan(section, 0).fine());
   section.resize = {14};
   CHECK(read_photo(*open(section, 0, 0).train, 0).target == 0);

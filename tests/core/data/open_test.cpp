@@ -240,7 +240,7 @@ TEST_CASE("a gzip file cut or changed anywhere is corrupt") {
     folder.write("images.gz", whole.substr(0, keep));
     const Error error = refusal(section);
     CHECK(error.fault() == Fault::corrupt);
-    CHECK(contains(error.message(), "images.gz: cannot be decompressed"));
+    CHECK(contains(error.message(), "images.gz: decompression failed"));
   }
   for (size_t at = whole.size() - 8; at < whole.size(); ++at) {  // checksum and size
     std::string changed = whole;
@@ -362,7 +362,7 @@ TEST_CASE("text: bytes and the bytes behind them") {
     CHECK(open(section, 4, 0, 256).train->size() == 4);
     const Error error = error_of([&] { open(section, 4, 0, 128); });
     CHECK(error.fault() == Fault::corrupt);
-    CHECK(contains(error.message(), "text: byte 255 at offset 19 is no token: there are 128 classes (0 to 127)"));
+    CHECK(contains(error.message(), "text: byte 255 at offset 19 is not a token: there are 128 classes (0 to 127)"));
     folder.write("test", "0123456789\x80");
     folder.write("text", "abcdefghijklmnopqrst");
     section.test_path = folder / "test";

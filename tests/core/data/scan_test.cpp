@@ -115,9 +115,9 @@ TEST_CASE("idx: every file that is wrong is named") {
   folder.write("t10k-images-idx3-ubyte", "\x89PNG and what follows it");
   folder.write("t10k-labels-idx1-ubyte", idx_bytes({2}, std::string{1, 2, 3}));
   const DataScan found = scan(folder.section(), 0);
-  check_complaints(found, {"train-images-idx3-ubyte: its header announces 5 x 2 x 3 bytes of images, there are 29",
+  check_complaints(found, {"train-images-idx3-ubyte: its header declares 5 x 2 x 3 bytes of images, but there are 29",
                            "train-labels-idx1-ubyte: no such file", "t10k-images-idx3-ubyte: not an IDX file of images",
-                           "t10k-labels-idx1-ubyte: its header announces 2 bytes of labels, there are 3"});
+                           "t10k-labels-idx1-ubyte: its header declares 2 bytes of labels, but there are 3"});
   CHECK_FALSE(found.fine());
   CHECK(found.stored_shape.empty());
 }
@@ -171,7 +171,7 @@ TEST_CASE("idx: gzipped and by name") {
   check_complaints(scan(folder.section(), 0), {});
   const std::string packed = read_all(folder / "train-images-idx3-ubyte.gz");
   folder.write("train-images-idx3-ubyte.gz", packed.substr(0, packed.size() - 3));
-  check_complaints(scan(folder.section(), 0), {"train-images-idx3-ubyte.gz: cannot be decompressed"});
+  check_complaints(scan(folder.section(), 0), {"train-images-idx3-ubyte.gz: decompression failed"});
 
   DataSection section = section_of(DataFormat::idx, "");
   section.images = folder / "train-images-idx3-ubyte";  // only the .gz is there, which is not what was named
@@ -209,9 +209,9 @@ TEST_CASE("cifar10: every file by itself") {
   folder.write("test_batch.bin", "");
   const DataScan found = scan(folder.section(), 0);
   check_complaints(
-      found, {"data_batch_1.bin: No such file", "data_batch_2.bin: 30729 bytes are no whole number of records",
+      found, {"data_batch_1.bin: No such file", "data_batch_2.bin: 30729 bytes are not a multiple of the record size",
               "data_batch_4.bin: 1 of 3 labels are out of range, the first is 10 of sample 2: there are 10 classes",
-              "test_batch.bin: 0 bytes are no whole number of records"});
+              "test_batch.bin: 0 bytes are not a multiple of the record size"});
   CHECK(found.stored_shape == std::vector<int64_t>{3, 32, 32});
 }
 
@@ -236,16 +236,16 @@ TEST_CASE("text: vocabulary, samples of each part, and what is too short") {
   CHECK(contains(found.findings[2].seen, "1 test samples of 4 tokens"));
   CHECK(found.train_samples == 3);
   check_complaints(scan(section, 14),
-                   {"14 bytes for the training set do not make one sample of 14 tokens: 15 are needed",
-                    "6 bytes for the test set do not make one sample of 14 tokens"});
-  check_complaints(scan(section, 4, 99), {"text: byte 99 at offset 2 is no token: there are 99 classes"});
+                   {"14 bytes for the training set are too few for a sample of 14 tokens: 15 are needed",
+                    "6 bytes for the test set are too few for a sample of 14 tokens"});
+  check_complaints(scan(section, 4, 99), {"text: byte 99 at offset 2 is not a token: there are 99 classes"});
   check_complaints(scan(section, 4, 100), {});
   section.test_path = folder / "none";
   folder.write("text", "");
   check_complaints(scan(section, 4), {"text: the text is empty", "none: No such file"});
   folder.write("none", std::string("a\0b\0c\0d\0", 8));
   check_complaints(scan(section, 4),
-                   {"text: the text is empty", "warning: " + folder / "none" + ": there are zero bytes"});
+                   {"text: the text is empty", "warning: " + folder / "none" + ": contains zero bytes"});
 }
 
 TEST_CASE("hdf5: images and labels by themselves") {
@@ -260,7 +260,7 @@ TEST_CASE("hdf5: images and labels by themselves") {
                    {"train.h5: images has shape [3, 2]", "the first is -1 of sample 2", "test.h5"});
   write_hdf5(section.path, {3, 2, 2}, {0, 1}, h5::Type::f32);
   write_hdf5(section.test_path, {1, 2, 2}, {0});
-  check_complaints(scan(section, 0, 1), {"train.h5: labels are no integers"});
+  check_complaints(scan(section, 0, 1), {"train.h5: labels are not integers"});
   write_hdf5(section.path, {3, 2, 2}, {0, 0});
   check_complaints(scan(section, 0, 1), {"train.h5: labels: 2 labels for 3 images"});
 }
@@ -269,7 +269,7 @@ TEST_CASE("headers that announce more than there can be") {
   const IdxFolder idx;
   idx.write("train-images-idx3-ubyte", idx_bytes({0, 0xffffffff, 0xffffffff, 0xffffffff}, ""));
   idx.write("train-labels-idx1-ubyte", idx_bytes({0}, ""));
-  check_complaints(scan(idx.section(), 0, 3), {"train-images-idx3-ubyte: its header announces"});
+  check_complaints(scan(idx.section(), 0, 3), {"train-images-idx3-ubyte: its header declares"});
   const DataFolder folder;
   const DataSection section = section_of(DataFormat::hdf5, folder / "train.h5");
   const hid_t file = H5Fcreate(section.path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -291,7 +291,7 @@ TEST_CASE("synthetic: nothing to read, but transforms must fit") {
   section.shape = {7};
   check_complaints(scan(section, 0), {});
   section.shape = {500'000'000};  // times ten classes
-  check_complaints(scan(section, 0), {"made-up samples of [500000000] in 10 classes need a pattern"});
+  check_complaints(scan(section, 0), {"synthetic samples of [500000000] in 10 classes need a pattern"});
 }
 
 // The scan and the reader must agree on what can be used: any damage to any file that one refuses, the other does.

@@ -110,7 +110,7 @@ TEST_CASE("tokens out of range are named: file, place and number") {
   const spec::DataSection section = folder.section("train.bin", words(kShort));
   const Error error = error_of([&] { open(section, 4, 0, 50257); });
   CHECK(error.fault() == Fault::corrupt);
-  CHECK(contains(error.message(), "train.bin: token 4 is 65535: model.classes says there are 50257"));
+  CHECK(contains(error.message(), "train.bin: token 4 is 65535, but model.classes allows 50257"));
   CHECK(open(section, 4, 0, 65536).train->size() == 2);
   CHECK(error_of([&] { open(section, 4, 0); }).fault() == Fault::spec);
   const std::vector<int64_t> negative = {0, 1, -1, 2, 3};
@@ -138,8 +138,8 @@ TEST_CASE("damaged token files are refused in words") {
   const TokenFolder folder;
   const std::string values = words(kShort);
   const std::pair<std::string, std::string> cases[] = {
-      {values.substr(1), "17 bytes are no whole number of uint16 tokens"},
-      {npy("<u2", "(9,)", values.substr(2)), "truncated: its header announces 9 uint16 tokens, there are 16 bytes"},
+      {values.substr(1), "17 bytes are not a whole number of uint16 tokens"},
+      {npy("<u2", "(9,)", values.substr(2)), "truncated: its header declares 9 uint16 tokens, but 16 bytes follow"},
       {npy("<u2", "(9,)", values + "xx"), "too long"},
       {npy("<u2", "(9,)", values + "x"), "too long"},
       {npy("<u2", "(3, 3)", values), "has the shape (3, 3), not one dimension"},
@@ -150,10 +150,10 @@ TEST_CASE("damaged token files are refused in words") {
       {npy("<u2", "(9,)", values).substr(0, 40), "truncated inside its header"},
       {"\x93NUMPY", "truncated inside its header"},
       {"\x93NUMPY\x01" + std::string(40, '\0'), "has a header without fortran_order"},
-      {llmc(20240520, 1, 10, values), "truncated: its header announces 10"},
+      {llmc(20240520, 1, 10, values), "truncated: its header declares 10"},
       {llmc(20240520, 1, -1, values), "truncated"},
-      {words(std::vector<uint16_t>(4)), "4 tokens from token 0 on do not make one sample: 5 are needed"},
-      {"", "0 tokens from token 0 on do not make one sample"},
+      {words(std::vector<uint16_t>(4)), "4 tokens from token 0 on are too few for a sample: 5 are needed"},
+      {"", "0 tokens from token 0 on are too few for a sample"},
   };
   for (const auto& [content, expected] : cases) {
     CAPTURE(expected);
@@ -178,7 +178,7 @@ TEST_CASE("a scan tells how many samples there are") {
   CHECK(contains(found.findings[0].seen, "token 2 is 50256"));
   section.holdout = 0.5;
   found = scan(section, 4, 65536);
-  CHECK(contains(found.findings.back().seen, "4 tokens for the test set do not make one sample of 4 tokens"));
+  CHECK(contains(found.findings.back().seen, "4 tokens for the test set are too few for a sample of 4 tokens"));
 }
 
 }  // namespace

@@ -82,12 +82,12 @@ TEST_CASE("shards that are wrong are refused, with shard and sample") {
   };
   says({{"a.png", image}}, "s.tar: a: an image without its label");
   says({{"a.cls", "1"}}, "s.tar: a: a label without its image");
-  says({{"a.png", image}, {"a.cls", "one"}}, "a: its .cls is no whole number: \"one\"");
-  says({{"a.png", image}, {"a.cls", "1 2"}}, "no whole number");
-  says({{"a.png", image}, {"a.cls", ""}}, "no whole number");
+  says({{"a.png", image}, {"a.cls", "one"}}, "a: its .cls is not a whole number: \"one\"");
+  says({{"a.png", image}, {"a.cls", "1 2"}}, "not a whole number");
+  says({{"a.png", image}, {"a.cls", ""}}, "not a whole number");
   says({{"a.png", image}, {"a.jpg", image}, {"a.cls", "1"}}, "a: a second image");
   says({{"a.png", image}, {"a.json", R"({"name": 3})"}}, "neither \"cls\" nor \"label\"");
-  says({{"a.png", image}, {"a.json", R"({"cls": "3"})"}}, "\"cls\" in its .json is no whole number");
+  says({{"a.png", image}, {"a.json", R"({"cls": "3"})"}}, "\"cls\" in its .json is not a whole number");
   says({{"a.png", image}, {"a.json", "{"}}, "its .json");
   says({{"a.png", image}, {"a.cls", "-1"}}, "label -1 of sample 0 is out of range");
   says({{"a.png", image}, {"a.cls", "99999999"}}, "label 99999999 of sample 0 is out of range");

@@ -190,7 +190,7 @@ TEST_CASE("named arrays go to the inputs of their names, widened where that keep
                  "the program's input keep is bool, the array of that name is float32"));
   NamedShape without = shape(program::Type::u8);
   without.fields.erase(without.fields.begin());
-  CHECK(contains(error_of([&] { build(parts, without); }).message(), "input keep is no array of the data"));
+  CHECK(contains(error_of([&] { build(parts, without); }).message(), "input keep is not an array of the data"));
 }
 
 TEST_CASE("data of other shapes are refused with both shapes") {
@@ -200,7 +200,7 @@ TEST_CASE("data of other shapes are refused with both shapes") {
   CHECK(contains(complaint([](ProgramParts&) {}, Fault::spec, TokenShape{3}),
                  "is float32, a sample of the data is int64"));
   const auto fixed = [](ProgramParts& p) { p.graph()["tensor_values"]["x"]["sizes"][0] = object_of("as_int", 8); };
-  CHECK(contains(complaint(fixed, Fault::spec), "takes mini-batches of 8 samples alone"));
+  CHECK(contains(complaint(fixed, Fault::spec), "takes only mini-batches of 8 samples"));
 }
 
 TEST_CASE("a mini-batch outside of the program's range, or with one value per channel, is refused") {
@@ -216,7 +216,7 @@ TEST_CASE("a mini-batch outside of the program's range, or with one value per ch
 
 TEST_CASE("files that cannot be trained from are refused by name") {
   CHECK(contains(complaint([](ProgramParts& p) { p.model["torch_version"] = "2.9.1"; }, Fault::mismatch),
-                 "exported by torch 2.9.1; this estrain is built on LibTorch 2."));
+                 "exported by torch 2.9.1; this estrain is built with LibTorch 2."));
   const auto nan = [](ProgramParts& p) { p.files["data/weights/weight_1"] = raw<float>({1, NAN}); };
   CHECK(contains(complaint(nan, Fault::corrupt), "parameter layer.bias holds nan at element 1"));
   const auto eval = [](ProgramParts& p) {
@@ -241,14 +241,14 @@ TEST_CASE("operators and arguments that this LibTorch does not have are refused 
   CHECK(contains(complaint(target("torch.ops.aten.lineal.default"), Fault::mismatch),
                  "aten::lineal at layer (net.py:7): this LibTorch has no such operator"));
   CHECK(contains(complaint(target("torch.ops.mine.linear.default"), Fault::mismatch), "another library"));
-  CHECK(contains(complaint(target("torch.ops.aten.from_file.default"), Fault::mismatch), "reaches beyond tensors"));
+  CHECK(contains(complaint(target("torch.ops.aten.from_file.default"), Fault::mismatch), "effects beyond tensors"));
   const auto named = [](const char* word) {
     return [word](ProgramParts& p) { p.nodes()[0]["inputs"][2]["name"] = word; };
   };
   CHECK(contains(complaint(named("bias2"), Fault::mismatch), "it has no argument bias2"));
   CHECK(contains(complaint(named("input"), Fault::mismatch), "its argument input is given twice"));
   const auto text = [](ProgramParts& p) { p.nodes()[1]["inputs"][1]["arg"] = object_of("as_string", "x"); };
-  CHECK(contains(complaint(text, Fault::mismatch), "its argument p is of a kind that it does not take"));
+  CHECK(contains(complaint(text, Fault::mismatch), "its argument p is of the wrong kind"));
 }
 
 TEST_CASE("what goes wrong in a call is told with its place") {

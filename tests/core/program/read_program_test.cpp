@@ -88,7 +88,7 @@ TEST_CASE("tensors that share only a part of their memory are refused by name") 
         parts.weights["config"]["part"]["tensor_meta"]["storage_offset"] = testing::object_of("as_int", 2);
       },
       Fault::mismatch);
-  CHECK(contains(text, "layer.weight and part, which share a part of their memory"));
+  CHECK(contains(text, "layer.weight and part, which share part of their memory"));
 }
 
 TEST_CASE("other versions are refused with torch's") {
@@ -103,19 +103,19 @@ TEST_CASE("other versions are refused with torch's") {
 TEST_CASE("every field that is missing or of another type is named") {
   CHECK(contains(complaint([](ProgramParts& p) { p.model.erase("graph_module"); }), "lacks the field graph_module"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0].erase("target"); }), "lacks the field target"));
-  CHECK(contains(complaint([](ProgramParts& p) { p.nodes() = 3; }), "nodes is no list"));
+  CHECK(contains(complaint([](ProgramParts& p) { p.nodes() = 3; }), "nodes is not a list"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[1]["inputs"][1]["arg"]["as_float"] = "x"; }),
-                 "\"x\" stands where a number should"));
-  CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "torch.ops.aten"; }), "no operator's name"));
+                 "\"x\" is in place of a number"));
+  CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "torch.ops.aten"; }), "not an operator's name"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "os.system"; }, Fault::mismatch),
                  "the call of os.system"));
 }
 
 TEST_CASE("values are made once, before they are used") {
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[1]["outputs"][0] = tensor_argument("linear"); }),
-                 "value linear is made twice"));
+                 "value linear is produced twice"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["inputs"][0]["arg"] = tensor_argument("dropout"); }),
-                 "value dropout is used, but made nowhere before"));
+                 "value dropout is used before it is produced"));
   CHECK(contains(complaint([](ProgramParts& p) { p.set_output("nothing"); }), "value nothing is used"));
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("a stored tensor lies within its file") {
                  "sizes and strides do not match"));
   CHECK(contains(
       complaint([&](ProgramParts& p) { meta(p)["strides"][0] = testing::object_of("as_int", 5); }, Fault::mismatch),
-      "do not stand one after another"));
+      "is not contiguous"));
   CHECK(contains(complaint([&](ProgramParts& p) { meta(p)["dtype"] = 30; }, Fault::mismatch), "element type 30"));
   CHECK(contains(
       complaint([&](ProgramParts& p) { p.weights["config"]["layer.weight"]["use_pickle"] = true; }, Fault::mismatch),
@@ -139,7 +139,7 @@ TEST_CASE("a stored tensor lies within its file") {
   CHECK(contains(complaint([&](ProgramParts& p) { p.weights["config"].erase("layer.bias"); }),
                  "the values of layer.bias are missing"));
   CHECK(contains(complaint([&](ProgramParts& p) { p.weights["config"]["layer.weight"]["path_name"] = "../x"; }),
-                 "is missing in it"));
+                 "it lacks "));
 }
 
 Json with_grad_off(const Json& graph) {

@@ -57,14 +57,14 @@ TEST_CASE("a changed byte of a member, of its place or of the directory is an er
   const size_t entry = sound.find("PK\x01\x02");
   CHECK(contains(complaint(changed(sound, entry + 10, 8)), "compressed or encrypted"));
   CHECK(contains(complaint(changed(sound, entry + 8, 1)), "compressed or encrypted"));
-  CHECK(contains(complaint(changed(sound, entry, 'X')), "entry 0 of its directory is none"));
+  CHECK(contains(complaint(changed(sound, entry, 'X')), "entry 0 of its directory is invalid"));
   CHECK(contains(complaint(changed(sound, entry + 20, 4)), "another size"));
   CHECK(contains(complaint(changed(sound, entry + 45, 1)), "a/one lies outside"));
   CHECK(contains(complaint(changed(sound, sound.size() - 3, 1)), "directory lies outside"));
 }
 
 TEST_CASE("a member that stands there twice, or not at all, is an error") {
-  CHECK(contains(complaint(zip_of({{"a/one", "x"}, {"a/one", "y"}})), "stands in its directory twice"));
+  CHECK(contains(complaint(zip_of({{"a/one", "x"}, {"a/one", "y"}})), "occurs twice in its directory"));
   CHECK(contains(complaint(zip_of({{"a/one", "x"}})), "a/two is missing"));
 }
 
