@@ -34,7 +34,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// Seal, structure and metadata; not every element.
+// Checks seal, structure and metadata, but not the elements.
 bool opens(const std::string& path) {
   try {
     (void)CheckpointFile::open(path);
@@ -127,7 +127,7 @@ int64_t CheckpointDirectory::remove_stale_temporaries() const {
     try {
       disk_->remove(path_ + "/" + name);
       ++removed;
-    } catch (const Error&) {  // it stays; a checkpoint of its step will tell why it cannot be written
+    } catch (const Error&) {  // it stays; writing a checkpoint of its step will report the reason
     }
   }
   return removed;

@@ -1,9 +1,9 @@
 #pragma once
 // RUN/checkpoints: step-%09d.h5 files, `latest` (a symbolic link to the newest), and nothing else for long.
 //
-// Invariants, a power cut at any moment included: a file with such a name is whole or was damaged after it was
-// published; `latest` is replaced atomically and leads to a whole checkpoint; what `publish` returned from is there;
-// step 0 is never removed. One process writes at a time; others may read.
+// Invariants, even after a power cut at any moment: a file with such a name is complete unless it was damaged after
+// publication; `latest` is replaced atomically and points to a complete checkpoint; a checkpoint exists once `publish`
+// has returned; step 0 is never removed. One process writes at a time; others may read.
 
 #include <optional>
 #include <set>
@@ -16,7 +16,7 @@
 
 namespace estrain::checkpoint {
 
-// A checkpoint that could not be used, and the first thing that is wrong with it.
+// An unusable checkpoint, and the first error in it.
 struct SkippedCheckpoint {
   Step step;
   std::string path;
@@ -30,7 +30,7 @@ struct NewestCheckpoint {
 
 class CheckpointDirectory {
  public:
-  // The folder is made when something is published; until then it may be absent. The disk must outlive the object.
+  // The folder is created at the first publication; until then it may be absent. The disk must outlive the object.
   explicit CheckpointDirectory(std::string path, Disk& disk = real_disk()) : path_(std::move(path)), disk_(&disk) {}
 
   std::string path_of(Step step) const;
@@ -38,19 +38,21 @@ class CheckpointDirectory {
   std::vector<Step> steps() const;
 
   // Writes the checkpoint of meta.step (replacing one of that step) and points `latest` at it. If that fails
-  // (Fault::io, a full disk for one) all other checkpoints and `latest` are as before and no temporary file is left.
+  // (Fault::io, for example a full disk), all other checkpoints and `latest` are unchanged, and no temporary file is
+  // left.
   void publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta);
 
-  // The newest checkpoint of which every byte is right; damaged ones are skipped and told. Nothing if none is.
+  // The newest checkpoint that is valid in every byte, and the damaged ones skipped before it. Nothing if none is
+  // valid.
   NewestCheckpoint newest_valid() const;
 
-  // Of the checkpoints up to `newest`, where the run is, removes all but the newest `keep` and step 0. Later ones are
-  // left alone: the run went on from before them, so that they may be wrong. A damaged one does not count among those
-  // that are kept, and stays as long as an older one is kept; each file is opened once at most to see that, and none
-  // that this object published. Returns the steps removed.
+  // Removes the checkpoints up to `newest`, the run's current step, except the newest `keep` and step 0. Later ones are
+  // left alone: the run resumed from before them, so they may be wrong. A damaged one does not count as kept, but stays
+  // as long as an older one is kept. To find damage, each file is opened at most once, and files published by this
+  // object never. Returns the removed steps.
   std::vector<Step> prune(Step newest, int64_t keep);
 
-  // Removes what an interrupted save left behind; returns how many files. Not while a save is under way.
+  // Removes the remains of an interrupted save; returns the number of files. Not during a save.
   int64_t remove_stale_temporaries() const;
 
  private:
@@ -59,7 +61,7 @@ class CheckpointDirectory {
 
   std::string path_;
   Disk* disk_;
-  std::set<Step> whole_;  // published here, or seen to open
+  std::set<Step> whole_;  // published here, or successfully opened
 };
 
 }  // namespace estrain::checkpoint

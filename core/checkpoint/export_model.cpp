@@ -26,7 +26,7 @@ struct Export {
 
 bool belongs_to_model(Role role) { return role == Role::parameter || role == Role::buffer; }
 
-// In the model's order, tied names behind all others.
+// In the model's order, with tied names after all others.
 std::vector<Export> exports_of(const StateLayout& layout) {
   std::vector<Export> all;
   std::map<std::string, size_t> by_path;
@@ -65,7 +65,7 @@ void write_safetensors(const CheckpointFile& from, const std::string& path) {
 }
 
 void write_hdf5(const CheckpointFile& from, const std::string& path) {
-  create_temporary(path);  // in place of whatever has that name
+  create_temporary(path);  // replaces whatever has that name
   h5::File file = h5::File::create(path);
   {
     h5::Group root = file.root();

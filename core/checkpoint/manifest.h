@@ -1,5 +1,5 @@
 #pragma once
-// What the builder of a job's shared memory tells launcher and scribe about it, as the memory's manifest text.
+// The description of a job's shared memory, from its builder to launcher and scribe, as the memory's manifest text.
 
 #include <cstdint>
 #include <string>
@@ -12,20 +12,20 @@ namespace estrain::checkpoint {
 
 struct Manifest {
   StateLayout layout;
-  std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
+  std::vector<std::string> digest_names;  // names in a step record: parameters, buffers, "est/<rank>/generator"
   int64_t batches_per_epoch = 0;          // steps
-  int64_t samples_per_rank = 0;           // that each EST consumes in one epoch
+  int64_t samples_per_rank = 0;           // consumed by each EST in one epoch
   int64_t samples_per_epoch = 0;          // of all ESTs
   int64_t batch = 0;                      // per EST and step
-  int64_t total_steps = 0;                // at which the job is done
+  int64_t total_steps = 0;                // at the job's end
   int64_t parameter_count = 0;            // scalars
-  std::string processor;                  // "AuthenticAMD, <model>, AVX512": what D1's bits hold for
-  std::string data;                       // CheckpointMeta::data, of the files that the builder trains on
+  std::string processor;                  // "AuthenticAMD, <model>, AVX512": the processor for which D1's bits hold
+  std::string data;                       // CheckpointMeta::data for the builder's files
 
   std::string to_json() const;
   static Manifest from_json(std::string_view text);
 
-  // Where the job stands in its data at `step`.
+  // The job's position in its data at `step`.
   int64_t epoch_at(int64_t step) const { return step / batches_per_epoch; }
   int64_t samples_at(int64_t step) const;  // consumed by each EST in that epoch
 };

@@ -19,12 +19,12 @@ namespace estrain::checkpoint {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMostHeader = 100'000'000;  // bytes, as safetensors itself has it
-constexpr int64_t kMostValues = 200'000;       // of the header: a state of 25,000 tensors has fewer
-constexpr uint64_t kElementsAt = 64;           // the elements begin at a multiple of it
+constexpr uint64_t kMostHeader = 100'000'000;  // bytes, safetensors' own limit
+constexpr int64_t kMostValues = 200'000;       // in the header: a state of 25,000 tensors has fewer
+constexpr uint64_t kElementsAt = 64;           // the elements begin at a multiple of this
 constexpr const char* kMetadata = "__metadata__";
 
-// A type's word, its bytes, and its name in array_match.h where a state has it.
+// A type's word, its size in bytes, and its name in array_match.h if a state can have it.
 struct TypeWord {
   std::string_view word;
   uint64_t bytes;
@@ -64,13 +64,13 @@ uint64_t unsigned_number(const Json& json, const char* what) {
   return json.get<uint64_t>();
 }
 
-// Bytes of an array; throws where no file can be so long.
+// The bytes of an array; throws if no file can be so long.
 uint64_t bytes_of(const std::vector<int64_t>& shape, uint64_t element) {
   uint64_t bytes = element;
   for (const int64_t length : shape) {
     if (length == 0) return 0;
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(length), &bytes))
-      throw Error(Fault::corrupt, "a shape of more elements than any file has");
+      throw Error(Fault::corrupt, "a shape with more elements than any file has");
   }
   return bytes;
 }
@@ -80,7 +80,7 @@ std::vector<int64_t> shape_of(const Json& json) {
   std::vector<int64_t> shape;
   for (const Json& length : json) {
     const uint64_t number = unsigned_number(length, "a length");
-    if (number > static_cast<uint64_t>(INT64_MAX)) throw Error(Fault::corrupt, "a length that no array has");
+    if (number > static_cast<uint64_t>(INT64_MAX)) throw Error(Fault::corrupt, "an impossible length");
     shape.push_back(static_cast<int64_t>(number));
   }
   return shape;
@@ -92,7 +92,8 @@ const Json& member(const Json& object, const char* key) {
   return *found;
 }
 
-// One entry of the header; `elements_at`: where the elements begin in the file, and how many bytes they have.
+// Reads one entry of the header; `elements_at` and the next argument: start and size in bytes of the elements in the
+// file.
 Safetensor tensor_of(const std::string& name, const Json& entry, uint64_t elements_at, uint64_t elements_bytes) {
   if (!entry.is_object()) throw Error(Fault::corrupt, "not an object");
   const Json& word = member(entry, "dtype");
@@ -102,7 +103,7 @@ Safetensor tensor_of(const std::string& name, const Json& entry, uint64_t elemen
   if (!offsets.is_array() || offsets.size() != 2) throw Error(Fault::corrupt, "no data_offsets");
   const uint64_t begin = unsigned_number(offsets[0], "an offset"), end = unsigned_number(offsets[1], "an offset");
   if (begin > end || end > elements_bytes)
-    throw Error::make(Fault::corrupt, "data_offsets [{}, {}] outside of its {} bytes of elements", begin, end,
+    throw Error::make(Fault::corrupt, "data_offsets [{}, {}] outside its {} bytes of elements", begin, end,
                       elements_bytes);
   Safetensor tensor = {.name = name,
                        .dtype = std::string(type.dtype ? dtype_name(*type.dtype) : type.word),
@@ -114,7 +115,7 @@ Safetensor tensor_of(const std::string& name, const Json& entry, uint64_t elemen
   return tensor;
 }
 
-// Throws unless the tensors, by offset, lie side by side from the first byte of the elements to the last.
+// Throws unless the tensors, sorted by offset, cover the elements from the first byte to the last without gaps.
 void require_cover(const std::vector<Safetensor>& tensors, uint64_t elements_at, uint64_t length) {
   uint64_t at = elements_at;
   for (const Safetensor& tensor : tensors) {
@@ -124,14 +125,14 @@ void require_cover(const std::vector<Safetensor>& tensors, uint64_t elements_at,
     at += tensor.bytes;
   }
   if (at != length)
-    throw Error::make(Fault::corrupt, "its tensors end at byte {} of {}: it was cut short, or has more behind them", at,
+    throw Error::make(Fault::corrupt, "its tensors end at byte {} of {}: it is truncated or has extra bytes at the end", at,
                       length);
 }
 
 std::vector<Safetensor> tensors_of(const std::string& header, uint64_t elements_at, uint64_t length) {
-  if (measure_json(header).values > kMostValues) throw Error(Fault::corrupt, "a header of too many values");
+  if (measure_json(header).values > kMostValues) throw Error(Fault::corrupt, "a header with too many values");
   const Json json = parse_json(header, "the header");
-  if (!json.is_object()) throw Error(Fault::corrupt, "a header that is no object");
+  if (!json.is_object()) throw Error(Fault::corrupt, "a header that is not an object");
   std::vector<Safetensor> tensors;
   for (auto entry = json.begin(); entry != json.end(); ++entry) {
     if (entry.key() == kMetadata) continue;
@@ -147,11 +148,11 @@ std::vector<Safetensor> tensors_of(const std::string& header, uint64_t elements_
 
 uint64_t header_length(int fd, uint64_t length) {
   static_assert(std::endian::native == std::endian::little);
-  if (length < kLengthBytes) throw Error::make(Fault::corrupt, "no safetensors file: it has {} bytes", length);
+  if (length < kLengthBytes) throw Error::make(Fault::corrupt, "not a safetensors file: it has {} bytes", length);
   uint64_t header = 0;
   read_bytes(fd, 0, reinterpret_cast<std::byte*>(&header), kLengthBytes);
   if (header > kMostHeader || header > length - kLengthBytes)
-    throw Error::make(Fault::corrupt, "no safetensors file, or one cut short: a header of {} bytes in {}", header,
+    throw Error::make(Fault::corrupt, "not a safetensors file, or truncated: a header of {} bytes in {}", header,
                       length);
   return header;
 }

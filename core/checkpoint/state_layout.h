@@ -1,10 +1,10 @@
 #pragma once
-// Where every tensor of a job's state lies in one contiguous copy of it, and what it is called.
+// The place and name of every tensor of a job's state in one contiguous copy.
 //
 // The state at step t is everything that defines the rest of the run: parameters, buffers, optimizer slots and the
-// contexts of all ESTs. A worker lays it out once from the model; launcher, scribe and verify know the state only
-// through this description, so none of them needs torch. All integers little-endian; parameters and buffers start at a
-// multiple of 256 bytes, which a GPU wants of tensors, the rest at one of 64.
+// contexts of all ESTs. A worker lays it out once from the model. Launcher, scribe and verify know the state only
+// through this description, so none of them needs torch. All integers are little-endian. Parameters and buffers start
+// at a multiple of 256 bytes, as GPUs need for tensors, the rest at a multiple of 64.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,10 +32,10 @@ enum class Role : uint8_t {
 struct StateTensor {
   Role role;
   std::string name;  // PyTorch's state_dict name (dots kept), or the virtual rank
-  std::string slot;  // of optimizer and est; else empty
+  std::string slot;  // for optimizer and est; otherwise empty
   DType dtype;
   std::vector<int64_t> shape;  // empty: a scalar
-  uint64_t offset;             // bytes from the start of the copy
+  uint64_t offset;             // in bytes from the start of the copy
 
   uint64_t elements() const;
   uint64_t bytes() const { return elements() * element_size(dtype); }

@@ -25,7 +25,7 @@ DType dtype_of(const h5::Dataset& dataset) {
     case h5::Type::u8:
       return DType::u8;
     default:
-      throw Error::make(Fault::mismatch, "{}: holds {}, which no checkpoint does", dataset.where(),
+      throw Error::make(Fault::mismatch, "{}: holds {}, which does not belong in a checkpoint", dataset.where(),
                         h5::type_name(dataset.type()));
   }
 }
@@ -98,7 +98,7 @@ std::vector<std::string> lines_about(const StateLayout& layout, const std::vecto
   return lines;
 }
 
-// Digest of the text that FORMAT.md spells out.
+// Digest of the text that FORMAT.md defines.
 uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const std::vector<uint64_t>& digests) {
   const int64_t version = format_version_for(meta, layout);
   std::string text = fmt::format(
@@ -112,12 +112,12 @@ uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const s
   return kernels::digest(text.data(), text.size());
 }
 
-// Collects what a group holds into a Structure. The first name of a dataset is its own, further ones are aliases.
+// Collects the content of a group into a Structure. The first name of a dataset is its own, further ones are aliases.
 class Walk {
  public:
   explicit Walk(Structure& into) : into_(into) {}
 
-  // Datasets right in the group: /model and /buffers.
+  // Datasets directly in the group: /model and /buffers.
   void flat(const h5::Group& group, Role role) {
     for (const h5::Child& child : group.children()) add(group, child, role, {child.name, ""});
   }
@@ -157,7 +157,7 @@ class Walk {
   static uint64_t offset_of(const h5::Dataset& dataset) {
     if (dataset.elements() == 0) return 0;
     const std::optional<uint64_t> offset = dataset.offset();
-    if (!offset) throw Error::make(Fault::mismatch, "{}: not stored in one piece", dataset.where());
+    if (!offset) throw Error::make(Fault::mismatch, "{}: not stored contiguously", dataset.where());
     return *offset;
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The HDF5 side of a checkpoint: groups, datasets, links and attributes, as FORMAT.md describes them; no elements.
+// The HDF5 structure of a checkpoint: groups, datasets, links and attributes, by FORMAT.md; without elements.
 
 #include <vector>
 
@@ -9,14 +9,14 @@
 
 namespace estrain::checkpoint {
 
-// What this program reads. A file is written in the oldest format that has a place for all of it.
+// The formats that this program reads. A file is written in the oldest format that can hold its content.
 constexpr int64_t oldest_format_version = 1;
 constexpr int64_t newest_format_version = 4;  // 2 has `algorithms`, 3 the data's `files`, 4 /schedule
 
-// What holds such elements in a file, and in memory.
+// The HDF5 type of such elements, in a file and in memory.
 h5::Type h5_type(DType dtype);
 
-// Makes everything but the digests; the datasets are those of layout.tensors, in their order.
+// Creates everything but the digests; returns the datasets of layout.tensors, in their order.
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
 
 // Sets every dataset's `digest` and the root's `checksum`.
@@ -31,8 +31,8 @@ struct Structure {
   std::vector<h5::Dataset> datasets;
 };
 
-// What a file holds, whether or not its digests are right. Throws Fault::mismatch for a file that is no checkpoint,
-// holds tensors that none can hold, or was written in another format.
+// Reads the structure of a file, whether or not its digests are right. Throws Fault::mismatch for a file that is not a
+// checkpoint, has impossible tensors, or has another format.
 Structure read_structure(const h5::Group& root);
 
 // Throws Fault::corrupt unless the root's `checksum` is that of its attributes and of the datasets' names, types,

@@ -12,7 +12,7 @@ Decision admit_gangs(const View& view, const std::vector<size_t>& order) {
     const Job& job = *view.jobs[i];
     if (job.requested > left[job.type]) {
       decision.reasons[i] =
-          job.placement.empty() ? "waits for jobs of higher right" : "gives way to jobs of higher right";
+          job.placement.empty() ? "waits for jobs with higher priority" : "gives way to jobs with higher priority";
       continue;
     }
     left[job.type] -= job.requested;

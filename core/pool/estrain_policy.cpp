@@ -1,11 +1,11 @@
-// A rule for exact elastic jobs.
+// A policy for exact elastic jobs.
 //
-// The next devices go where the sum over jobs of (remaining time)^-exponent grows most, per device: short jobs come
-// first, but not alone, for all run less efficiently on more devices. A job may be given several at once, for two
-// devices may be worth less than one, and four more than either. Remaining times count with the charge, `patience`
-// times, for every allocation but the one held: what a job holds stays unless the change is worth it.
+// The next devices go where the sum over jobs of (remaining time)^-exponent grows most per device. So short jobs come
+// first, but not alone, since all are less efficient on more devices. A job may get several devices at once, since two
+// may be worth less than one, and four more than either. The remaining time with an allocation other than the current
+// one includes `patience` times the charge: a job keeps its devices unless the change is worth it.
 //
-// A job that mixes types may get devices of any; others get theirs.
+// A job that mixes types may get devices of any type; others get only their own.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -22,7 +22,7 @@ struct Step {
   int64_t devices = 0;
   size_t job = 0;
 
-  // The largest gain is on top; of equals the first job.
+  // The largest gain is on top; the first job wins a tie.
   bool operator<(const Step& other) const { return gain != other.gain ? gain < other.gain : job > other.job; }
 };
 
@@ -107,7 +107,7 @@ class Estrain : public Policy {
     for (size_t i = 0; i < view.jobs.size(); ++i) {
       const Placement& held = view.jobs[i]->placement;
       if (shapes[i].all_devices() == 0) {
-        decision.reasons[i] = "waits: other jobs make more of the devices";
+        decision.reasons[i] = "waits: other jobs gain more from the devices";
       } else if (shape_of(view.cluster, held).devices == shapes[i].devices) {
         decision.placements[i] = held;
         decision.reasons[i] = "keeps its devices";
@@ -116,7 +116,7 @@ class Estrain : public Policy {
         moving.push_back(i);
       }
     }
-    // Large ones first: whole hosts are still free.
+    // Large jobs first, while whole hosts are free.
     std::ranges::stable_sort(moving, std::greater<>(), [&](size_t i) { return shapes[i].all_devices(); });
     for (const size_t i : moving) {
       for (size_t type = 0; type < view.cluster.types().size(); ++type) {
@@ -129,8 +129,8 @@ class Estrain : public Policy {
   }
 
  private:
-  // With devices of one type, enough of them, and all running jobs at the most that they can use, nothing need be
-  // weighed. (The condition is what most rounds of a large cluster look like.)
+  // With enough devices of one type, and all running jobs at their maximum, there is nothing to decide. (Most rounds of
+  // a large cluster are like this.)
   static bool is_plenty(const View& view) {
     if (view.cluster.types().size() > 1) return false;
     int64_t wanted = 0;

@@ -6,7 +6,7 @@ namespace estrain::pool {
 namespace {
 
 constexpr std::string_view kRuns = "keeps its devices", kStarts = "its turn, and enough devices are free",
-                           kWaits = "waits: fewer devices are free than it asked for", kBehind = "waits behind another";
+                           kWaits = "waits: fewer devices are free than requested", kBehind = "waits behind another";
 
 // Jobs that hold devices keep them.
 FreeDevices keep_all(const View& view, Decision& decision) {

@@ -1,6 +1,6 @@
 #pragma once
-// A job as a policy sees it: what its owner asked for, how far it is, what it holds, and what can be foretold of it.
-// Times are in seconds on the clock of the pool, which in a simulation is virtual.
+// A job as a policy sees it: its owner's request, its progress, its devices, and predictions. Times are in seconds on
+// the pool's clock, which is virtual in a simulation.
 
 #include <cstdint>
 #include <optional>
@@ -10,39 +10,39 @@
 
 namespace estrain::pool {
 
-// A job's speed as far as it is known or has been learnt. A simulation takes it from tables, a daemon from profiles.
+// A job's known or learnt speed. A simulation takes it from tables, a daemon from profiles.
 class Outlook {
  public:
   virtual ~Outlook() = default;
 
-  // Until the job ends, from now, with devices of this shape all the way; no charge for the change. Infinite where the
-  // job cannot run so.
+  // Seconds until the job ends if it keeps devices of this shape, without a charge for the change. Infinite if the job
+  // cannot run with it.
   virtual double seconds_left(const Shape& shape) const = 0;
 
-  // One training step with the batch that the owner asked for, on so many devices of the first type, packed.
+  // Seconds of a training step with the owner's batch on this many devices of the first type, packed.
   virtual double step_seconds(int64_t devices) const = 0;
   virtual double steps_left() const = 0;
 };
 
 struct Job {
   std::string name;
-  int64_t order = 0;  // its place in the queue or in the trace; views are in this order
+  int64_t order = 0;  // its position in the queue or in the trace; views are in this order
   double submitted = 0;
-  int64_t requested = 1;  // devices, by the owner: the size of the gang
-  size_t type = 0;        // of the cluster's types, by the owner: where the gang runs
-  int64_t most = 1;       // devices it can make use of
+  int64_t requested = 1;  // devices requested by the owner: the size of the gang
+  size_t type = 0;        // index of the device type requested by the owner for the gang
+  int64_t most = 1;       // the most devices that it can use
   bool mixes_types = false;
-  bool changes_batch = false;  // its owner lets the pool change the batch
+  bool changes_batch = false;  // whether its owner lets the pool change the batch
   std::string owner;           // a user or a virtual cluster; may be empty
-  int64_t quota = 0;           // devices that the owner has a right to
+  int64_t quota = 0;           // devices guaranteed to the owner
   std::optional<double> deadline;
 
-  Placement placement;            // held now
-  double attained = 0;            // device-seconds held until now
-  double held = 0;                // seconds with devices until now
-  double lost = 0;                // seconds that changes of devices have cost
-  std::optional<double> started;  // when it first had devices
-  int64_t starts = 0;             // times it was given another placement
+  Placement placement;            // current devices
+  double attained = 0;            // device-seconds so far
+  double held = 0;                // seconds with devices so far
+  double lost = 0;                // seconds lost by changes of devices
+  std::optional<double> started;  // time of its first devices
+  int64_t starts = 0;             // number of placements so far
 
   const Outlook* outlook = nullptr;
 };

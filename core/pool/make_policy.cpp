@@ -9,7 +9,7 @@
 namespace estrain::pool {
 namespace {
 
-// KEY=VALUE:… behind a policy's name. Each key that a policy knows is taken out; what is left is unknown.
+// KEY=VALUE:… after a policy's name. Each known key is removed; the remaining ones are unknown.
 class Given {
  public:
   Given(std::string policy, std::string_view rest) : policy_(std::move(policy)) {
@@ -35,20 +35,20 @@ class Given {
     double parsed = 0;
     const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), parsed);
     if (wrong != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most)) {
-      throw Error::make(Fault::usage, "policy {}: {}={} is no number from {} to {}", policy_, key, text, least, most);
+      throw Error::make(Fault::usage, "policy {}: {}={} is not a number from {} to {}", policy_, key, text, least, most);
     }
     value = parsed;
     values_.erase(at);
   }
 
-  // Returns the index of the word given; 0, the default, where none is.
+  // Returns the index of the given word; 0, the default, if none is given.
   size_t word(const std::string& key, const std::vector<std::string>& words) {
     known_.push_back(key);
     const auto at = values_.find(key);
     if (at == values_.end()) return 0;
     const auto word = std::ranges::find(words, at->second);
     if (word == words.end()) {
-      throw Error::make(Fault::usage, "policy {}: {}={} is none of {}", policy_, key, at->second,
+      throw Error::make(Fault::usage, "policy {}: {}={} is not one of {}", policy_, key, at->second,
                         spec::quoted_list(words));
     }
     values_.erase(at);
@@ -81,8 +81,8 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   given.number("exponent", options.exponent, 0.01, 4);
   const size_t free = given.word("batch", {"given", "free"});
   const size_t learnt = given.word("goodput", {"known", "learnt"});
-  if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt wants batch=free");
-  if (learnt == 1) options.patience = 3;  // a job that is held back is not learnt about
+  if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt needs batch=free");
+  if (learnt == 1) options.patience = 3;  // a job that is held back gives no measurements
   given.number("patience", options.patience, 0, 1000);
   choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
   choice.policy = make_estrain(options);
@@ -113,7 +113,7 @@ const std::vector<Maker>& makers() {
        }},
       {"optimus", "marginal gain in remaining time (EuroSys'18), speeds known", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_optimus(); }},
-      {"pollux", "genetic search over goodput that is learnt, with free batches (OSDI'21)",
+      {"pollux", "genetic search over learnt goodput, with free batches (OSDI'21)",
        "population=100, generations=100",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
          PolluxOptions options;
@@ -132,11 +132,11 @@ const std::vector<Maker>& makers() {
          given.number("busy", options.busy, 0, 1);
          choice.policy = make_philly(options);
        }},
-      {"easyscale-homo", "speed-up per device, one type a job (EasyScale, section 3.4)", "growth=2",
+      {"easyscale-homo", "speed-up per device, one type per job (EasyScale, section 3.4)", "growth=2",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, false, choice); }},
       {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
-      {"estrain", "ours: elastic, short jobs first, changes only where they pay",
+      {"estrain", "ours: elastic, short jobs first, changes only if they pay",
        "batch=given|free, goodput=known|learnt, exponent=0.78, patience=11 (3 if learnt)", choose_estrain},
   };
   return all;

@@ -1,5 +1,5 @@
 #pragma once
-// The policies, one function for each. policy.h says what a policy is.
+// The policies, one function for each. policy.h defines the interface.
 
 #include <cstdint>
 #include <memory>
@@ -8,51 +8,51 @@
 
 namespace estrain::pool {
 
-// One job at a time, in order of submission. What EasyScale's published baseline "YARN-CS" does.
+// One job at a time, in order of submission, like EasyScale's published baseline "YARN-CS".
 std::unique_ptr<Policy> make_fifo_serial();
 
-// Gangs of the size asked for, never taken back, in order of submission. Without backfill, who does not fit holds up
-// all behind; with it, later jobs that fit may start.
+// Gangs of the requested size in order of submission, without preemption. Without backfill, a job that does not fit
+// blocks all later ones; with it, later jobs that fit may start.
 std::unique_ptr<Policy> make_fifo(bool backfill);
 
-// Shortest remaining service (device-seconds) first, as gangs, taking devices from jobs with more left.
+// Shortest remaining service (device-seconds) first, as gangs, preempting jobs with more remaining.
 std::unique_ptr<Policy> make_srtf();
 
-// Tiresias (NSDI'19) with two queues: jobs whose attained service reaches the limit move behind those that have had
-// less; each queue in order of arrival; no way back.
+// Tiresias (NSDI'19) with two queues: jobs whose attained service reaches the limit move permanently behind those with
+// less; each queue is in order of arrival.
 struct TiresiasOptions {
   double limit = 57'600;  // device-seconds, 16 device-hours
 };
 std::unique_ptr<Policy> make_tiresias(const TiresiasOptions& options);
 
-// Optimus (EuroSys'18) with known speeds: a device each, then one at a time to the job whose remaining time it shortens
-// most.
+// Optimus (EuroSys'18) with known speeds: one device for each job, then one at a time to the job whose remaining time
+// it shortens most.
 std::unique_ptr<Policy> make_optimus();
 
-// Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, gangs on as few hosts as
-// can hold them; who does not get that within the timeout backs off and tries again, and after so many tries takes any
-// devices. Free devices go to whoever asks, those below their quota first; when most devices are in use, such jobs take
-// the youngest ones of those above theirs. What a try holds meanwhile is not modelled.
+// Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, and gangs on as few hosts
+// as possible. A job that does not get that within the timeout backs off and tries again, and after some tries takes
+// any devices. Free devices go to any job, owners below their quota first; if most devices are in use, such owners
+// preempt the youngest jobs of owners above theirs. Devices held during a try are not modelled.
 struct PhillyOptions {
   double timeout = 150;   // s, "2-3 minutes"
   double back_off = 120;  // s
   double tries = 3;       // the paper: "a fixed number"
-  double busy = 0.9;      // part of all devices in use from which on jobs are preempted
+  double busy = 0.9;      // fraction of devices in use above which jobs are preempted
 };
 std::unique_ptr<Policy> make_philly(const PhillyOptions& options);
 
-// EasyScale's cluster scheduler (section 3.4): jobs propose to grow, the pool accepts the proposals with most speed-up
-// per device, among equals those with more devices. With `mixes`, jobs that may mix types do.
+// EasyScale's cluster scheduler (section 3.4): jobs propose to grow, and the pool accepts the proposals with the
+// highest speed-up per device, with more devices among equals. With `mixes`, jobs that may mix types do so.
 struct EasyscaleOptions {
   bool mixes = false;
-  double growth = 2;  // a job proposes at most so many times the devices that it has
+  double growth = 2;  // a job proposes at most this many times its current devices
 };
 std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
 
-// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and what is known of their speed is learnt.
+// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and their speed is learnt.
 struct PolluxOptions {
   double population = 100;
-  double generations = 100;  // of a round
+  double generations = 100;  // per round
 };
 std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Scheduling policies as pure code. A policy sees jobs, devices and the clock. It says which devices every job should
-// hold from now on, and why. It does not know whether the jobs are real. It may remember earlier rounds (the order of
-// its queues) and nothing else: the same views in the same order give the same decisions.
+// Scheduling policies as pure code. A policy sees jobs, devices and the clock, and decides which devices every job gets
+// from now on, and why. It does not know whether the jobs are real. It may remember earlier rounds (the order of its
+// queues) but nothing else: the same views in the same order give the same decisions.
 
 #include <map>
 #include <memory>
@@ -15,15 +15,15 @@ namespace estrain::pool {
 
 struct View {
   const Cluster& cluster;
-  const std::vector<const Job*>& jobs;  // submitted and not done, by Job::order
+  const std::vector<const Job*>& jobs;  // submitted and unfinished, sorted by Job::order
   double now = 0;                       // s
-  double round = 60;                    // s until the next decision at the latest
-  double charge = 30;                   // s that a job loses when its devices change
+  double round = 60;                    // s; the longest time until the next decision
+  double charge = 30;                   // s; time that a job loses when its devices change
 };
 
 struct Decision {
   std::vector<Placement> placements;      // one for each job of the view
-  std::vector<std::string_view> reasons;  // the same; of constants
+  std::vector<std::string_view> reasons;  // one for each job; must be constants
 
   explicit Decision(size_t jobs) : placements(jobs), reasons(jobs) {}
 };
@@ -32,14 +32,14 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual Decision decide(const View& view) = 0;
-  // Decides whenever a job is submitted or done rather than at rounds, where the world lets it.
+  // Whether it decides at every submission and completion instead of in rounds, if the world allows it.
   virtual bool at_events() const { return false; }
 };
 
-// Where speeds come from, and whether the pool may change batches, while a policy is at work.
+// The source of speeds, and whether the pool may change batches, while a policy runs.
 enum class Knowledge {
-  given_batch,   // speeds are known; batches stay as the owner asked
-  free_batch,    // speeds at every batch are known; each job runs at its best
+  given_batch,   // speeds are known; batches stay as requested by the owner
+  free_batch,    // speeds at every batch are known; each job runs at its best batch
   learnt_batch,  // speeds at every batch are learnt from the job as it runs (Pollux, section 4.1)
 };
 
@@ -49,8 +49,8 @@ struct PolicyChoice {
   std::unique_ptr<Policy> policy;
 };
 
-// Parses NAME or NAME:KEY=VALUE:…, for instance "tiresias:limit=57600". Throws Fault::usage naming what is known and
-// what may have been meant. Random choices follow `seed`.
+// Parses NAME or NAME:KEY=VALUE:…, for instance "tiresias:limit=57600". Throws Fault::usage with the known names and a
+// suggestion. Random choices use `seed`.
 PolicyChoice make_policy(std::string_view text, uint64_t seed);
 
 // One line for each policy: its name, its source, its options and their defaults.

@@ -10,7 +10,7 @@ namespace {
 constexpr double kSmall = 1e-8;
 constexpr int kIterations = 40;
 
-// Solves a x = b in place, by elimination with pivots; false where there is no solution.
+// Solves a x = b in place, by elimination with pivots; false if there is no solution.
 template <size_t N>
 bool solve(std::array<std::array<double, N>, N>& a, std::array<double, N>& b) {
   for (size_t column = 0; column < N; ++column) {
@@ -73,7 +73,7 @@ double SpeedModel::loss(const Parameters& p) const {
   return sum / static_cast<double>(points_.size()) + 1e-3 * (p[6] - 1) * (p[6] - 1) + 1e-2 * (n * n + r * r);
 }
 
-// Levenberg and Marquardt's steps, in the logarithms of the parameters.
+// The Levenberg-Marquardt method on the logarithms of the parameters.
 void SpeedModel::fit() {
   std::array<bool, kParameters> fixed{};
   Parameters p = fitted_ ? parameters_ : Parameters{0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001};

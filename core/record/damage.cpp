@@ -31,7 +31,7 @@ Damage put_aside(const std::string& path, const std::string& sound, std::string 
 
 Error damaged(const std::string& path, const std::string& why) {
   return Error::make(Fault::corrupt, "{} is damaged: {}", path, why)
-      .advise("`estrain train --resume` keeps it under another name and goes on with what is sound in it");
+      .advise("`estrain train --resume` keeps it under another name and continues with its intact records");
 }
 
 }  // namespace estrain::record

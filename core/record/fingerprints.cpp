@@ -25,13 +25,13 @@ constexpr char magic[8] = {'E', 'S', 'T', 'F', 'P', 'R', 'T', '1'};
 struct Head {
   char magic[8];
   uint64_t num_names;
-  uint64_t names_bytes;  // of the names, each ended by a line feed, padded with zeros to a multiple of 8
+  uint64_t names_bytes;  // size of the names, each with a line feed, padded with zeros to a multiple of 8
 };
 
-// A record is step, digests, check.
+// A record consists of step, digests and check.
 size_t record_words(size_t num_digests) { return num_digests + 2; }
 
-// Not zero for a record of zeros, which a file system may leave behind after a power cut.
+// Non-zero for a record of zeros, which a file system may leave after a power cut.
 uint64_t check_of(const uint64_t* words, size_t num_digests) {
   return ~kernels::digest(words, (num_digests + 1) * sizeof(uint64_t));
 }
@@ -47,7 +47,7 @@ std::string header_of(const std::vector<std::string>& names) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + text;
 }
 
-// No file, or one whose making was cut short.
+// False if there is no file, or only an unfinished header.
 bool is_begun(const std::string& path, const std::string& header) {
   std::error_code absent;
   const auto size = std::filesystem::file_size(path, absent);
@@ -56,7 +56,7 @@ bool is_begun(const std::string& path, const std::string& header) {
 
 struct KeptRecords {
   size_t records = 0;
-  std::string damage;  // why the records up to `last` are not sound
+  std::string damage;  // why the records up to `last` are damaged
 };
 
 KeptRecords records_until(const FingerprintReader& reader, Step last) {
@@ -64,7 +64,7 @@ KeptRecords records_until(const FingerprintReader& reader, Step last) {
   size_t high = reader.size();
   while (kept.records < high) {
     const size_t middle = (kept.records + high) / 2;
-    if (!reader.intact(middle)) return {0, fmt::format("its record {} does not fit its check", middle + 1)};
+    if (!reader.intact(middle)) return {0, fmt::format("its record {} fails its check", middle + 1)};
     if (reader.step(middle) <= last)
       kept.records = middle + 1;
     else
@@ -73,16 +73,16 @@ KeptRecords records_until(const FingerprintReader& reader, Step last) {
   const size_t checked = kCheckedBytes / (record_words(reader.names().size()) * sizeof(uint64_t)) + 1;
   const size_t first = kept.records - std::min(kept.records, checked);
   for (size_t i = first; i < kept.records; ++i) {
-    if (!reader.intact(i)) return {0, fmt::format("its record {} does not fit its check", i + 1)};
+    if (!reader.intact(i)) return {0, fmt::format("its record {} fails its check", i + 1)};
     if (i > first && reader.step(i) <= reader.step(i - 1)) return {0, fmt::format("its record {} is old", i + 1)};
   }
   const Step reached = kept.records > 0 ? reader.step(kept.records - 1) : Step(0);
   if (kept.records == reader.size() && reader.size_with_damaged() > reader.size() && reached < last)
-    kept.damage = fmt::format("what is behind its record of step {} does not fit its check", reached);
+    kept.damage = fmt::format("the data after its record of step {} fails its check", reached);
   return kept;
 }
 
-// Makes the file where need be, and tells how many of its bytes stay.
+// Creates the file if needed, and returns how many of its bytes to keep.
 uint64_t prepare(const std::string& path, const std::vector<std::string>& names, Step last) {
   const std::string header = header_of(names);
   if (!is_begun(path, header)) {
@@ -91,14 +91,14 @@ uint64_t prepare(const std::string& path, const std::vector<std::string>& names,
   }
   const FingerprintReader reader(path);
   if (reader.names() != names)
-    throw Error::make(Fault::mismatch, "{}: holds digests of other tensors than this job has", path)
-        .advise("start the run in a directory of its own");
+    throw Error::make(Fault::mismatch, "{}: has digests of tensors other than this job's", path)
+        .advise("start the run in another directory");
   const KeptRecords kept = records_until(reader, last);
   if (!kept.damage.empty()) throw damaged(path, kept.damage);
   return header.size() + kept.records * record_words(names.size()) * sizeof(uint64_t);
 }
 
-// All that are intact and not after `last`; steps rise.
+// Copies intact records up to `last`, with increasing steps.
 void copy_sound_records(const FingerprintReader& reader, Step last, AppendedFile& copy) {
   std::string text(reader.header());
   Step newest(-1);
@@ -190,13 +190,13 @@ void FingerprintReader::read_names() {
     throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
 }
 
-// A power cut leaves the tail torn, zero or stale; it does not leave many records of which none is right.
+// A power cut leaves a torn, zero or stale tail, but not many records that are all invalid.
 void FingerprintReader::find_records() {
   const size_t whole = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
   num_records_ = num_whole_ = whole;
   while (num_records_ > 0 && !intact(num_records_ - 1)) --num_records_;
   if (num_records_ == 0 && whole > 1 && step(0) != Step(0))
-    throw Error::make(Fault::corrupt, "{}: none of its records fits its check", path_)
+    throw Error::make(Fault::corrupt, "{}: all of its records fail their check", path_)
         .advise("it is damaged, or another version wrote it; without it only losses and checkpoints can be compared");
 }
 

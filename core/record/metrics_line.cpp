@@ -14,14 +14,14 @@
 namespace estrain::record {
 namespace {
 
-// A number that is none of int64's counts as damage: to convert it would be undefined.
+// A number outside int64 counts as damage, since converting it would be undefined.
 int64_t whole_number(const Json& json) {
   if (!json.is_number_integer()) throw Error(Fault::corrupt, "a whole number is expected");
   return json.get<int64_t>();
 }
 
-// The shortest text that gives the same number again. JSON has no NaN and no infinity: those stand as null, their bits
-// beside them.
+// The shortest text that reads back as the same number. JSON has no NaN and infinity: these are null, and their bits
+// are given separately.
 template <typename Float>
 std::string number(Float value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
@@ -36,7 +36,7 @@ std::string list(const std::vector<float>& values, Format&& format) {
   return fmt::format("[{}]", fmt::join(texts, ","));
 }
 
-// Reads what to_line wrote, left to right; `ok` turns false at the first thing that is otherwise.
+// Reads the output of to_line from left to right; `ok` becomes false at the first deviation.
 class QuickReader {
  public:
   explicit QuickReader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}

@@ -53,7 +53,7 @@ Json Saver::write(int64_t step, double lr) {
     directory_.prune(Step(step), spec_.checkpoint.keep);
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
-  } catch (const std::exception& error) {  // no memory, say
+  } catch (const std::exception& error) {  // for example, out of memory
     return failure(step, error.what());
   }
   last_saved_ = step;
@@ -85,7 +85,7 @@ checkpoint::CheckpointMeta Saver::meta(int64_t step, double lr) {
 void Saver::read_what_changed() {
   try {
     changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
-    std::erase(changes_, '\0');  // no string of an HDF5 attribute has one
+    std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have one
     stages_.follow();
   } catch (const Error& error) {
     write_log("warning: not in the checkpoint: " + error.message());

@@ -1,5 +1,5 @@
 #pragma once
-// Writes checkpoints beside the scribe's other work, one after another, in a thread of its own.
+// Writes checkpoints one after another in a separate thread, in parallel with the scribe's other work.
 
 #include <atomic>
 #include <cstddef>
@@ -29,8 +29,8 @@ class Saver {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
-  // the saver's thread if there is one to be had.
+  // Copies the state, calls `copied`, then writes the copy asynchronously; calls `done` with the result, in the saver's
+  // thread if one could be started.
   void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
             const std::function<void(Json)>& done);
 
@@ -40,7 +40,7 @@ class Saver {
   };
   Json write(int64_t step, double lr);
   checkpoint::CheckpointMeta meta(int64_t step, double lr);
-  // Keeps what was read before where a file cannot be read any more: the state comes first.
+  // Keeps the previous content if a file is unreadable: saving the state is more important.
   void read_what_changed();
 
   const spec::JobSpec& spec_;

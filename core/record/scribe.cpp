@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kDrainMilliseconds = 100;
 constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::milliseconds(2000);
-constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time when everything is due
+constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time at which everything is due
 
 // A sign of life for the launcher.
 void beat(comm::JobMemory& memory) { memory.header().scribe_beat_ns.store(monotonic_ns()); }
@@ -77,8 +77,8 @@ class Scribe {
     return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
   }
 
-  // None where it is not asked for. Where there was no room to begin a file, it is tried again with each record, and
-  // records wait as they do for the other files.
+  // Null if not requested. If a file cannot be started on a full disk, it is retried with each record, and records wait
+  // as for the other files.
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);
@@ -105,15 +105,15 @@ class Scribe {
     setup_.launcher.send(message);
   }
 
-  // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
+  // Runs in the saver's thread: reports the result of a checkpoint, and wakes the loop for the next.
   void report_save(const Json& done) {
     tell(done);
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
   }
 
-  // On a full disk records stay in the ring until there is room; training waits once the ring is full. False: it
-  // is full.
+  // On a full disk, records stay in the ring until there is space; once the ring is full, training waits. False: the
+  // disk is full.
   bool drain_or_wait() {
     try {
       drain();
@@ -126,7 +126,7 @@ class Scribe {
     return !disk_is_full_;
   }
 
-  // To the launcher; where that is gone, to the log.
+  // Sends a message to the launcher or, if that is gone, to the log.
   void complain(const Json& message) {
     if (launcher_is_gone_)
       write_log(text_in(message, "error").value_or(""));
@@ -134,7 +134,7 @@ class Scribe {
       tell(message);
   }
 
-  // Writes what was published since the last call. Throws Fault::io; what was not written is written by the next call.
+  // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining ones.
   void drain() {
     comm::MemoryHeader& header = memory_.header();
     const uint32_t published = header.published.load();
@@ -145,7 +145,7 @@ class Scribe {
     for (; next != published; ++next) {
       const comm::RecordView view = comm::view_record(memory_, next);
       if (view.head->kind == comm::RecordKind::step) {
-        // Done again, with the same bits, since its state was lost with a GPU's memory.
+        // A repeated step, with the same bits, since its state was lost with a GPU's memory.
         if (Step(view.head->step) <= newest) continue;
         newest = Step(view.head->step);
         steps.push_back(read_step(view));
@@ -170,7 +170,7 @@ class Scribe {
     for (const Json& message : left_out) tell(message);
   }
 
-  // Nobody waits for it: a disk that is full or slow keeps it from being shown, and nothing else.
+  // Nothing depends on this file: a full or slow disk only delays it.
   void show_how_it_stands(int64_t now_ns) {
     if (!open_metrics_) return;
     try {
@@ -215,8 +215,8 @@ class Scribe {
     steps.clear();
   }
 
-  // A worker or the launcher has put a hold on a committed copy: it is copied out and let go, once the snapshot before
-  // it is written.
+  // A worker or the launcher has put a hold on a committed copy: copies it and releases the hold, once the previous
+  // snapshot is written.
   void save_held_state() {
     const int64_t held = memory_.header().held_step.load();
     if (held < 0 || saver_.busy()) return;
@@ -228,8 +228,7 @@ class Scribe {
 
   double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
 
-  // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
-  // could not be written.
+  // Saves the committed state while all workers are idle or dead, so that none can overwrite it. False: writing failed.
   bool save_committed_state() {
     const int64_t step = memory_.header().committed.load();
     if (step == saver_.last_saved()) return true;
@@ -243,8 +242,8 @@ class Scribe {
     return false;
   }
 
-  // The launcher is gone, so nobody else has the committed state: waits for room as long as the run is there, holding
-  // its lock, and shows that by the name of its process.
+  // The launcher is gone, so only the scribe has the committed state: waits for space as long as the run directory
+  // exists, holding its lock, and shows that in its process name.
   void save_what_is_left() {
     launcher_is_gone_ = true;
     saver_.wait();
@@ -256,21 +255,22 @@ class Scribe {
       show_how_it_stands(kAtOnce);
       if (recorded && saved) return;
       if (!std::filesystem::exists(setup_.run + "/lock"))
-        throw Error::make(Fault::io, "{} is gone, and the state with it", setup_.run);
+        throw Error::make(Fault::io, "{} is gone, so the state is lost", setup_.run);
       ::prctl(PR_SET_NAME, kWaitingScribe);
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestPause);
     }
   }
 
-  // Records that a checkpoint is ahead of are lost when the scribe ends without them: a resume does not repeat them.
+  // If the scribe exits without writing records of steps before a checkpoint, they are lost: a resume does not repeat
+  // those steps.
   bool records_would_be_lost() const {
     const uint32_t next = memory_.header().drained.load();
     return next != memory_.header().published.load() &&
            comm::view_record(memory_, next).head->step <= saver_.last_saved();
   }
 
-  // The launcher has nothing more to save. Throws Fault::io where the disk is full and a resume repeats the steps.
+  // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps.
   void finish() {
     saver_.wait();
     while (!drain_or_wait() && records_would_be_lost()) {
@@ -283,7 +283,7 @@ class Scribe {
     show_how_it_stands(kAtOnce);
   }
 
-  // False: it is time to end.
+  // False: it must exit.
   bool obey() {
     Json message;
     switch (setup_.launcher.receive(&message, 0)) {
@@ -308,7 +308,7 @@ class Scribe {
     return true;
   }
 
-  // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): within this time nobody writes any more.
+  // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): after this time none of them writes.
   void wait_for_dead_workers() {
     memory_.abort_stage();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -323,13 +323,13 @@ class Scribe {
   std::unique_ptr<OpenMetricsWriter> open_metrics_;
   Saver saver_;
   std::mutex telling_;
-  Step newest_;  // whose record was written
+  Step newest_;  // the newest step whose record was written
   int64_t last_time_ns_ = 0;
   bool disk_is_full_ = false, launcher_is_gone_ = false;
-  bool shows_ = true;  // metrics.prom could be written
+  bool shows_ = true;  // whether metrics.prom could be written
 };
 
-// False: the launcher is gone before there was any state.
+// False: the launcher exited before there was any state.
 bool wait_for_state(comm::JobMemory& memory, comm::MessageSocket& launcher) {
   for (;;) {
     beat(memory);

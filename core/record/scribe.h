@@ -1,13 +1,13 @@
 #pragma once
-// The scribe: the one process of a run that writes its records and checkpoints, so that workers only compute.
+// The scribe: the process that writes a run's records and checkpoints, so that workers only compute.
 //
-// It drains step records from the ring in shared memory into metrics.jsonl and fingerprints, and writes checkpoints of
-// the committed copy in a thread of its own: it copies the held state out (training goes on meanwhile), lets go, then
-// writes. It knows the state by its layout alone and links no LibTorch. It is not killed with the launcher: when the
-// launcher is gone it saves the committed state and ends, holding the run directory's lock until then. On a full disk
-// it waits: while training goes on, for records; without a launcher, for records and state, as long as the run
-// directory is there; then the name of its process (/proc/PID/comm) is kWaitingScribe. Told to finish, it waits only
-// for records that a checkpoint is ahead of, which a resume would not repeat.
+// It drains step records from the ring buffer in shared memory into metrics.jsonl and fingerprints. A separate thread
+// writes checkpoints of the committed copy: it copies the held state while training continues, releases the hold, then
+// writes. The scribe knows the state only by its layout and does not link LibTorch. It is not killed with the launcher:
+// if the launcher is gone, it saves the committed state and exits, and holds the run directory's lock until then. On a
+// full disk it waits for space: during training, to write records; without a launcher, to write records and state, as
+// long as the run directory exists, with the process name (/proc/PID/comm) kWaitingScribe. When told to finish, it
+// waits only for the records of steps before a checkpoint, which a resume would not repeat.
 //
 //   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
 //   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
@@ -17,9 +17,9 @@
 //                                                                                            where one is to blame
 //                       | {"say": "write_failed", "error": …}
 //
-// It says in shared memory that it lives (scribe_beat_ns), also while there is no state yet. If it dies the launcher
-// starts another one: records that were not marked as drained are still in the ring, a hold that was not released
-// still stands.
+// It gives signs of life in shared memory (scribe_beat_ns), even before there is any state. If it dies, the launcher
+// starts another one: the ring still has all records that are not marked as drained, and an unreleased hold stays in
+// force.
 
 #include <string>
 
@@ -36,7 +36,7 @@ struct ScribeSetup {
   int memory = -1;
   int doorbell = -1;
   comm::MessageSocket launcher;
-  int64_t from_step = 0;  // what was recorded after it is dropped
+  int64_t from_step = 0;  // later records are dropped
 };
 
 // Runs until told to finish or the launcher is gone. Throws Error.

@@ -1,5 +1,5 @@
 #pragma once
-// What is recorded of a step or an evaluation, as the run's files hold it.
+// The record of a step or an evaluation in the run's files.
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@ namespace estrain::record {
 
 struct StepRecord {
   Step step;    // 1 after the first update
-  Epoch epoch;  // that its samples belong to
+  Epoch epoch;  // of its samples
   double lr = 0;
   float loss = 0;                 // tree mean of the ESTs' losses
   std::vector<float> est_losses;  // by virtual rank
@@ -22,8 +22,8 @@ struct StepRecord {
 struct EvaluationRecord {
   Step step;
   double loss = 0;
-  double accuracy = 0;      // 0 to 1; null in the file where there are no predictions
-  int64_t predictions = 0;  // 0: the model makes none that are right or wrong
+  double accuracy = 0;      // 0 to 1; null in the file if there are no predictions
+  int64_t predictions = 0;  // 0: the model makes no predictions that can be right or wrong
 };
 
 }  // namespace estrain::record

@@ -48,7 +48,7 @@ std::vector<int64_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-// A file as it is now.
+// The current content of a file.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
@@ -75,7 +75,7 @@ class MappedFile {
 struct Kept {
   uint64_t bytes = 0;
   Step step = Step(-1), evaluated = Step(-1);
-  bool ends_early = false;  // something is behind `bytes`: damaged, or of steps beyond `last`
+  bool ends_early = false;  // there is more after `bytes`: damaged, or of steps after `last`
 };
 
 Kept records_until(const std::string& path, Step last, Kept kept) {
@@ -122,11 +122,11 @@ TensorboardWriter::TensorboardWriter(const std::string& folder, const MetricsWri
   if (step_ < metrics.last_step() || evaluated_ < metrics.last_evaluation()) add_missing(metrics.path());
 }
 
-// Removes the newest files first, so that whatever ends this leaves no file behind a shortened one.
+// Removes the newest files first, so that an interruption leaves no file after a shortened one.
 void TensorboardWriter::take_up(Step last) {
   const std::vector<int64_t> numbers = numbers_in(folder_);
   Kept kept;
-  size_t in_use = 0;  // files that stay, the last one shortened perhaps
+  size_t in_use = 0;  // kept files; the last one may be shortened
   while (in_use < numbers.size() && !kept.ends_early)
     kept = records_until(folder_ + "/" + file_name(numbers[in_use++]), last, kept);
   const bool others_go = in_use < numbers.size();

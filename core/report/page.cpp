@@ -15,7 +15,7 @@ namespace {
 
 using SeriesOf = std::function<const Series&(const RunRecords&)>;
 
-// "run" for one; with several what tells them apart: their number and name.
+// "run" for a single run; otherwise its number and name.
 std::string name_in_chart(const std::vector<RunRecords>& runs, size_t which) {
   return runs.size() == 1 ? runs[0].name : fmt::format("{}: {}", which + 1, runs[which].path);
 }
@@ -90,7 +90,7 @@ std::string facts(const RunRecords& run) {
   html += fact("run directory", run.path);
   if (!run.model.empty()) html += fact("model", run.model);
   html += fact("ESTs", fmt::format("{}", timeline.ests));
-  html += fact("state", timeline.state.empty() ? "no last word: it runs, or was killed" : timeline.state);
+  html += fact("state", timeline.state.empty() ? "unknown: it is running, or was killed" : timeline.state);
   html += fact("steps", fmt::format("{} recorded, last {}", run.steps, run.last_step));
   html += fact("epoch", fmt::format("{}", run.last_epoch));
   if (run.steps > 0) html += fact("last loss", short_number(run.loss.last_value()));
@@ -137,7 +137,7 @@ std::string summary(const std::vector<RunRecords>& runs) {
 
 std::string verdict(const RunDifference& difference) {
   if (!difference.compared) return "not compared";
-  return difference.identical ? "zero: not one bit differs" : fmt::format("first at step {}", difference.first_step);
+  return difference.identical ? "none: all bits are equal" : fmt::format("first at step {}", difference.first_step);
 }
 
 std::string difference_section(const std::vector<RunRecords>& runs, const std::vector<RunDifference>& differences) {

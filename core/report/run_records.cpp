@@ -33,7 +33,7 @@ void read_spec(RunRecords& run) {
   run.name = folder_name(run.path);
   try {
     const UniqueFd file = open_input_if_present(path);
-    if (!file) return run.damage.push_back(path + " is not there");
+    if (!file) return run.damage.push_back(path + " is missing");
     run.spec = read_whole(file.get(), path, kMostSpec);
     const spec::JobSpec spec = spec::parse_text(run.spec, path);
     run.name = spec.job.name;

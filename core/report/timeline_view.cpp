@@ -16,7 +16,7 @@ namespace estrain::report {
 namespace {
 
 constexpr size_t kMostBlocks = 4000, kMostPlaces = 150, kMostNames = 60;
-constexpr int64_t kSeparatedEsts = 64;  // more than these have no line between them
+constexpr int64_t kSeparatedEsts = 64;  // with more ESTs, no lines are drawn between them
 
 struct Sign {
   const char* style;
@@ -46,7 +46,7 @@ Sign sign_of(MarkKind kind) {
   return {"note", "\u00b7", "other"};
 }
 
-// What is drawn of stages: each by itself, or, with `blocks` empty, several that are too short to be seen.
+// The bars to draw: one per stage, or, with empty `blocks`, one for several stages that are too short to be visible.
 std::vector<StageBar> drawn_together(const std::vector<StageBar>& stages, double least) {
   std::vector<StageBar> drawn;
   for (const StageBar& stage : stages) {
@@ -101,7 +101,7 @@ class TimelineDrawing {
     return fmt::format(
         "<figure id=\"{}-line\" class=\"timeline\"><figcaption>ESTs on devices over running time<small>The time "
         "between "
-        "launches is left out. A launch that was killed ends with the last thing that it recorded.</small></figcaption>"
+        "launches is omitted. A killed launch ends with its last recorded event.</small></figcaption>"
         "{}<div class=\"signs\">{}</div><div class=\"plot\"><div class=\"y\">{}</div><div class=\"area\" "
         "style=\"height:{}px\">{}{}{}</div><div class=\"x\">{}</div></div>{}</figure>\n",
         id_, legend(), signs(), y_labels(), height, picture(), block_names(), places(), x_labels(), table());
@@ -126,7 +126,7 @@ class TimelineDrawing {
     return html + "</ul>";
   }
 
-  // Links to the rows of the table of events: reached with Tab.
+  // Links to the rows of the table of events, reachable with Tab.
   std::string signs() const {
     std::string html;
     for (size_t i = 0; i < timeline_.marks.size(); ++i) {
@@ -197,7 +197,7 @@ class TimelineDrawing {
     return svg + "</svg>";
   }
 
-  // Written into blocks that have room for it.
+  // Labels of blocks that are large enough.
   std::string block_names() const {
     std::string html;
     size_t names = 0;
@@ -223,7 +223,7 @@ class TimelineDrawing {
     for (size_t i = 0; i < std::min<size_t>(stage.blocks.size(), 16); ++i)
       words += fmt::format("{}{}: {}", i == 0 ? ": " : "; ", timeline_.devices[stage.blocks[i].device],
                            ests_in_words(stage.blocks[i].ests));
-    if (stage.blocks.size() > 16) words += fmt::format("; and {} workers more", stage.blocks.size() - 16);
+    if (stage.blocks.size() > 16) words += fmt::format("; and {} more workers", stage.blocks.size() - 16);
     return words;
   }
 
@@ -292,18 +292,18 @@ std::string time_spent_html(const Timeline& timeline) {
       "<div class=\"scroll\"><table class=\"spent\"><thead><tr><th>what</th><th>time</th><th>share</th><th></th><th "
       "class=\"words\">as "
       "far "
-      "as the records say</th></tr></thead><tbody>";
+      "from the records</th></tr></thead><tbody>";
   for (const Part& part :
-       {Part{"steps", spent.stepping, "steps whose time was measured, of which:"},
+       {Part{"steps", spent.stepping, "steps with a measured time, of which:"},
         Part{"&nbsp;&nbsp;computing", std::min(spent.computing, spent.stepping), "the mean of the workers"},
         Part{"&nbsp;&nbsp;exchange", spent.exchange, "sums of gradients and updates"},
         Part{"&nbsp;&nbsp;waiting", waiting, "for other workers and for data"},
         Part{"starting", spent.starting, "from each launch to its first step"},
         Part{"resizes", spent.standing, "standing still"},
         Part{"recoveries", spent.recovering, "from a last sign of life to the next step"},
-        Part{"rest", rest, "evaluations, first steps of stages, warming, stages without a last word"}})
+        Part{"rest", rest, "evaluations, first steps of stages, warm-up, stages without a final event"}})
     html += part_row(part, spent.running);
-  return html + fmt::format("</tbody></table></div><p>All of it: {}. {} checkpoints took {} beside the training.</p>",
+  return html + fmt::format("</tbody></table></div><p>Total: {}. {} checkpoints took {} in parallel with training.</p>",
                             duration(spent.running), spent.checkpoints, duration(spent.saving));
 }
 
@@ -332,7 +332,7 @@ std::string events_html(const std::string& id, const Timeline& timeline) {
       "<th>what</th></tr></thead><tbody>";
   for (size_t i = 0; i < timeline.marks.size(); ++i) {
     if (i == kMostMarks / 2 && timeline.marks_left_out > 0)
-      html += fmt::format("<tr><td colspan=\"5\">{} events are left out here</td></tr>", timeline.marks_left_out);
+      html += fmt::format("<tr><td colspan=\"5\">{} events are omitted here</td></tr>", timeline.marks_left_out);
     const Mark& mark = timeline.marks[i];
     const Sign sign = sign_of(mark.kind);
     html += fmt::format(

@@ -89,7 +89,7 @@ double CsvTable::number(size_t row, size_t column) const {
   double value = 0;
   const auto [end, wrong] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (wrong != std::errc() || end != field.data() + field.size() || !std::isfinite(value)) {
-    throw Error::make(Fault::spec, "{}: \"{}\" is no number", place(row, column), field);
+    throw Error::make(Fault::spec, "{}: \"{}\" is not a number", place(row, column), field);
   }
   return value;
 }
@@ -103,7 +103,7 @@ double CsvTable::number_from(size_t row, size_t column, double least) const {
 int64_t CsvTable::whole(size_t row, size_t column, int64_t least, int64_t most) const {
   const double value = number(row, column);
   if (value != std::floor(value)) {
-    throw Error::make(Fault::spec, "{}: {} is no whole number", place(row, column), value);
+    throw Error::make(Fault::spec, "{}: {} is not a whole number", place(row, column), value);
   }
   if (value < static_cast<double>(least) || value > static_cast<double>(most)) {
     throw Error::make(Fault::spec, "{}: {} is not from {} to {}", place(row, column), value, least, most);

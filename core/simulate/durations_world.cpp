@@ -21,7 +21,7 @@ struct DurationJob {
   std::optional<double> deadline;
 };
 
-// Of the ITP clusters 1 to 10 as ElasticFlow's authors had them: hosts with 8 devices.
+// The number of 8-device hosts of ITP clusters 1 to 10, from ElasticFlow's authors.
 int64_t hosts_of_itp_cluster(int64_t number) {
   switch (number) {
     case 1:
@@ -125,7 +125,7 @@ class DurationsWorld : public World {
     if (is_itp && hosts_of_itp_cluster(number) > 0) {
       return pool::Cluster(std::vector<pool::Host>(static_cast<size_t>(hosts_of_itp_cluster(number)), {"a100", 8}));
     }
-    throw Error::make(Fault::usage, "the cluster of workload {} is not known", workload)
+    throw Error::make(Fault::usage, "the cluster of workload {} is unknown", workload)
         .advise("--cluster HOSTSxDEVICES, for instance 64x8");
   }
 

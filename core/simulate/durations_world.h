@@ -1,15 +1,15 @@
 #pragma once
-// Traces that say how long jobs ran on the devices they asked for, and no more: Philly, ITP and their like.
+// Traces with only the jobs' durations on their requested devices: Philly, ITP and the like.
 //
 // Columns: submit_s, duration_s, num_gpus (or num_gpu); job or name; vc (a job's owner); cluster (one workload for
-// each); deadline_s. A job has an EST for each device that it asked for. On fewer it is as much slower as the device
-// with most ESTs, on more no faster. A change of devices costs nothing unless --charge says so: these traces tell of no
-// cost.
+// each); deadline_s. A job has an EST for each requested device. On fewer devices, the one with the most ESTs
+// determines its speed; on more it is no faster. A change of devices costs nothing unless --charge sets a cost, since
+// these traces have none.
 //
-// Policies that act on events do so; others decide every 60 s.
+// Policies that can act on events do so; others decide every 60 s.
 //
-// The cluster: of philly_machines.csv in the folder (quotas: philly_vc_nodes.csv); for the clusters 1 to 10 of
-// elasticflow_throughputs.csv's folder as their authors had them; else as typed.
+// The cluster comes from philly_machines.csv in the folder (quotas: philly_vc_nodes.csv); in a folder with
+// elasticflow_throughputs.csv, clusters 1 to 10 are those of its authors; otherwise it is given on the command line.
 
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@
 
 namespace estrain::simulate {
 
-// "4x8:v100,8x2:p100": hosts x devices, and the type where there are several. Throws Fault::usage.
+// "4x8:v100,8x2:p100": hosts x devices, and the type if there are several. Throws Fault::usage.
 pool::Cluster parse_cluster(std::string_view text);
 
 std::unique_ptr<World> open_durations_world(const WorldFiles& files);

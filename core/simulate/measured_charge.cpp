@@ -19,8 +19,8 @@ double measured_charge(const std::string& events_path) {
     charges.push_back(std::max(0.0, seconds));
   });
   if (charges.empty()) {
-    throw Error::make(Fault::infeasible, "{} tells of no resize", events_path)
-        .advise("--charge measured wants --run RUN, a run that was resized");
+    throw Error::make(Fault::infeasible, "{} has no resize", events_path)
+        .advise("--charge measured needs --run RUN, a resized run");
   }
   const auto middle = charges.begin() + static_cast<std::ptrdiff_t>(charges.size() / 2);
   std::ranges::nth_element(charges, middle);

@@ -21,7 +21,7 @@ std::unique_ptr<World> open_world(const WorldFiles& files) {
   if (files.folder.empty()) return open_durations_world(files);
   std::error_code none;
   if (!std::filesystem::is_directory(files.folder, none)) {
-    throw Error::make(Fault::usage, "{} is no folder", files.folder)
+    throw Error::make(Fault::usage, "{} is not a folder", files.folder)
         .advise("--world DIR: a folder with the tables of one world");
   }
   if (has_table(files.folder, "pollux_placements.csv")) {

@@ -141,7 +141,7 @@ void PolluxApplication::finish(const std::string& source) {
     validation_.push_back(std::move(rows));
   }
   rows_.clear();
-  if (batches_.empty()) throw Error::make(Fault::spec, "{}: nothing of application {}", source, name_);
+  if (batches_.empty()) throw Error::make(Fault::spec, "{}: no rows for application {}", source, name_);
   const auto sort = [](Sizes& sizes) {
     std::vector<std::pair<int64_t, StepTimes>> pairs;
     for (size_t i = 0; i < sizes.local.size(); ++i) pairs.emplace_back(sizes.local[i], sizes.times[i]);

@@ -46,7 +46,7 @@ class KnownOutlook : public pool::Outlook {
   const PolluxJob& job_;
 };
 
-// From what was measured of the job itself. How much is left to do is known: its owner said how many epochs.
+// Learnt from the job's own measurements. The remaining work is known, since its owner set the number of epochs.
 class LearntOutlook : public pool::Outlook {
  public:
   explicit LearntOutlook(const PolluxJob& job) : job_(job) {}
@@ -69,13 +69,13 @@ class LearntOutlook : public pool::Outlook {
   double steps_left() const override { return 1; }
 
  private:
-  // A job that has not run yet counts as one of ten minutes, on at most two devices.
+  // Before it runs, a job is assumed to take ten minutes, on at most two devices.
   static constexpr double kGuess = 600;
   static constexpr int64_t kUnmeasured = 2;
   const PolluxJob& job_;
 };
 
-// What a shape is, host by host, as even as can be.
+// A shape's devices host by host, as even as possible.
 PolluxApplication::Counts counts_of(int64_t hosts, int64_t devices) {
   if (hosts == (devices + 3) / 4) return PolluxApplication::packed_counts(devices);
   PolluxApplication::Counts counts;
@@ -163,7 +163,7 @@ double PolluxJob::foretold(int64_t hosts, int64_t devices, BatchSplit& best_spli
   return best;
 }
 
-// Before anything was measured, the least batch that runs.
+// Before any measurement, the smallest possible batch.
 void PolluxJob::choose_batch() {
   if (!learnt_ || counts_.empty()) return;
   const auto hosts = static_cast<int64_t>(counts_.size());

@@ -1,6 +1,6 @@
 #pragma once
-// A job in Pollux's world, as the reference simulator lets it run: the charge first; then progress at the speed of the
-// epoch's gain, epoch by epoch, each ending at a whole second after it began.
+// A job in Pollux's world, run like in the reference simulator: first the charge; then progress at the speed of the
+// epoch's gain, epoch by epoch, each taking a whole number of seconds.
 
 #include <map>
 #include <memory>
@@ -14,15 +14,15 @@
 
 namespace estrain::simulate {
 
-// How long epochs last on each shape; shared by all jobs of one application, batch and way of choosing it.
+// The duration of epochs on each shape; shared by all jobs with the same application, batch and way of choosing it.
 class EpochTable {
  public:
   // batch 0: the best batch of each epoch.
   EpochTable(const PolluxApplication& app, double batch) : app_(app), batch_(batch) {}
 
-  // Seconds from the beginning of `epoch` to the end of the job; infinite where the shape was not measured.
+  // Seconds from the beginning of `epoch` to the end of the job; infinite if the shape was not measured.
   double seconds_from(int64_t hosts, int64_t devices, int64_t epoch);
-  // Progress in a second; 0 where it was not measured.
+  // Progress per second; 0 if not measured.
   double speed(const PolluxApplication::Counts& counts, int64_t epoch, BatchSplit& split) const;
 
  private:
@@ -31,12 +31,12 @@ class EpochTable {
   std::unordered_map<int64_t, std::vector<double>> seconds_;  // by shape; [epoch]
 };
 
-// What has been learnt of a job until now: the model of its speed, and the noise of its gradients when last seen.
+// Knowledge learnt about a job so far: the model of its speed, and the last noise of its gradients.
 struct Learnt {
   pool::SpeedModel speeds;
   PolluxApplication::Noise noise{};
 
-  // What follows from these two, by hosts and devices; forgotten when they change.
+  // Predictions from these two, by hosts and devices; discarded when they change.
   struct Foretold {
     double speed;
     BatchSplit split;
@@ -57,8 +57,7 @@ class PolluxJob : public SimulatedJob {
   double progress() const { return progress_; }
   EpochTable& table() const { return *table_; }
   const Learnt* learnt() const { return learnt_.get(); }
-  // The best progress in a second that the model foretells, and how to spread the batch for it; known speeds where
-  // nothing is learnt.
+  // The best predicted progress per second, and the split of the batch for it; uses known speeds if nothing is learnt.
   double foretold(int64_t hosts, int64_t devices, BatchSplit& split) const;
 
  private:
@@ -69,9 +68,9 @@ class PolluxJob : public SimulatedJob {
   double batch_;
   double charge_;
   std::shared_ptr<EpochTable> table_;
-  std::unique_ptr<Learnt> learnt_;  // where speeds are not known
+  std::unique_ptr<Learnt> learnt_;  // if speeds are unknown
   std::unique_ptr<pool::Outlook> outlook_;
-  BatchSplit split_;  // in use, where speeds are learnt
+  BatchSplit split_;  // current split, if speeds are learnt
   PolluxApplication::Counts counts_;
   int64_t epoch_ = 0;
   double progress_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Results of a simulation as figures, JSON, a table and a page.
+// The results of a simulation as figures, JSON, a table and a page.
 
 #include <string>
 #include <vector>
@@ -24,11 +24,11 @@ Figures figures_of(const Result& result);
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds}}
 Json to_json(const Result& result);
 
-// A line for each result, then, where a policy has several workloads, one for its means over them.
+// A line for each result; if a policy has several workloads, also a line with its means.
 std::string format_table(const std::vector<Result>& results);
 
-// One HTML page without anything from elsewhere: the table, and for each result the devices in use over time and a bar
-// for each job. Wants Limits::keep_stretches.
+// One self-contained HTML page: the table, and for each result the devices in use over time and a bar for each job.
+// Needs Limits::keep_stretches.
 std::string format_page(const std::string& title, const std::vector<Result>& results);
 
 }  // namespace estrain::simulate

@@ -51,7 +51,7 @@ class Simulation {
     double until = std::numeric_limits<double>::infinity();
     if (next_ < workload_.jobs.size()) until = std::max(clock_, workload_.jobs[next_]->facts.submitted);
     for (const SimulatedJob* job : active_) {
-      // A little late rather than early: rounding must not leave a job that has nothing to do.
+      // Slightly late rather than early: rounding must not leave a job with nothing to do.
       until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);
     }
     return until < std::numeric_limits<double>::infinity() ? until : clock_ + workload_.round;
@@ -109,12 +109,12 @@ class Simulation {
     }
     idle_rounds_ = any_runs ? 0 : idle_rounds_ + 1;
     if (idle_rounds_ > limits_.idle_rounds) {
-      throw Error::make(Fault::infeasible, "policy {}, workload {}: {} jobs wait and none runs, since {} rounds",
+      throw Error::make(Fault::infeasible, "policy {}, workload {}: {} jobs have waited and none has run for {} rounds",
                         result_.policy, workload_.name, active_.size(), idle_rounds_);
     }
   }
 
-  // More devices than a host has is a fault of the policy.
+  // Throws if the policy gave out more devices than a host has.
   void check(const pool::Decision& decision) {
     pool::FreeDevices free(*workload_.cluster);
     for (const pool::Placement& placement : decision.placements) free.take(placement);
@@ -148,7 +148,7 @@ class Simulation {
   pool::Policy& policy_;
   Limits limits_;
   double clock_;
-  size_t next_ = 0;  // job to be submitted
+  size_t next_ = 0;  // next job to submit
   std::vector<SimulatedJob*> active_;
   std::vector<const pool::Job*> views_;
   int64_t idle_rounds_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// A job of which only the work is known: at full speed it lasts so many seconds, at others in proportion.
+// A job of which only the work is known: it has a duration at full speed, and takes proportionally longer otherwise.
 
 #include <algorithm>
 #include <functional>
@@ -12,10 +12,10 @@ namespace estrain::simulate {
 
 class TimedJob : public SimulatedJob {
  public:
-  // Part of full speed on devices of this shape; above 1 is faster. 0: it cannot run so.
+  // Fraction of full speed on devices of this shape; above 1 is faster. 0: it cannot run.
   using Speed = std::function<double(const pool::Shape&)>;
 
-  // `every` change of devices costs so much, the first `first`.
+  // The cost of a change of devices: `every`, and `first` for the first one.
   struct Charges {
     double first = 0, every = 0;
   };

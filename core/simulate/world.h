@@ -1,5 +1,5 @@
 #pragma once
-// A world to try a policy on: jobs with the truth about them, on a cluster, in virtual time.
+// A world for trying a policy: jobs with their true behaviour, on a cluster, in virtual time.
 
 #include <limits>
 #include <memory>
@@ -12,56 +12,56 @@ namespace estrain::simulate {
 
 struct Charge {
   enum class Kind { published, measured, seconds } kind = Kind::published;
-  double seconds = 0;  // of Kind::seconds, and of Kind::measured once it is known
+  double seconds = 0;  // for Kind::seconds, and for Kind::measured once it is known
 };
 
-// One job in the world. `facts` is what policies see; the world keeps it true.
+// One job in the world. Policies see `facts`, which the world keeps up to date.
 class SimulatedJob {
  public:
   virtual ~SimulatedJob() = default;
 
-  // Lives with the placement it has for `seconds` from `from`; sets `finished` where it ends in between.
+  // Runs with its current placement for `seconds` from `from`; sets `finished` if it ends in that time.
   virtual void run(double from, double seconds) = 0;
-  // Gets another placement, maybe none, from now on.
+  // Gets a new placement, possibly empty.
   virtual void place(const pool::Placement& placement) = 0;
-  // With the placement it has, from now; infinite while it has none.
+  // Seconds to its end with the current placement; infinite without one.
   virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
 
   pool::Job facts;
   std::optional<double> finished;
 };
 
-// A set of jobs and the cluster they run on.
+// A set of jobs and their cluster.
 struct Workload {
   std::string name;  // "1.0/3"
   const pool::Cluster* cluster = nullptr;
-  std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their place in the trace
-  double begin = 0;                                 // when the clock starts
+  std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
+  double begin = 0;                                 // start of the clock
   double round = 60;
   double charge = 0;          // s, as printed with the results
-  double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
+  double lookahead = 0;       // a round sees jobs submitted up to this many seconds after its beginning
   bool at_events = false;     // policies may decide between rounds
-  bool whole_rounds = false;  // the makespan ends with the last round, not in it
+  bool whole_rounds = false;  // the makespan includes the whole last round
 };
 
 class World {
  public:
   virtual ~World() = default;
   virtual std::vector<std::string> workloads() const = 0;
-  // Made anew for each simulation.
+  // Creates the workload for each simulation.
   virtual Workload make(const std::string& workload, pool::Knowledge knowledge, const Charge& charge,
                         uint64_t seed) const = 0;
 };
 
 struct WorldFiles {
-  std::string folder;   // with the tables of the world; empty: jobs of known duration
+  std::string folder;   // folder with the tables of the world; empty: jobs of known duration
   std::string trace;    // the jobs
   std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
 };
 
-// The world whose tables lie in the folder, told by their names, with the jobs of the trace. Throws Fault::spec or
-// Fault::infeasible for a trace that is wrong, Fault::usage for a cluster that is missing or out of place, Fault::io
-// for missing files.
+// The world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws Fault::spec or
+// Fault::infeasible for an invalid trace, Fault::usage for a missing or unexpected cluster, Fault::io for missing
+// files.
 std::unique_ptr<World> open_world(const WorldFiles& files);
 
 }  // namespace estrain::simulate

@@ -12,7 +12,7 @@ namespace {
 using checkpoint::Role;
 using checkpoint::StateTensor;
 
-constexpr const char* update_count = "step";  // the slot that is no tensor of the optimizer's arithmetic
+constexpr const char* update_count = "step";  // the slot that is not part of the optimizer's arithmetic
 
 struct Parts {
   kernels::OptimizerDigest digest;
@@ -25,7 +25,7 @@ std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& 
                                                  const std::vector<uint64_t>& digests) {
   std::map<std::string, Parts> parameters;
   std::map<std::string, std::pair<uint64_t, uint64_t>>
-      streams;  // of each EST: the CPU generator's, the CUDA generator's
+      streams;  // for each EST: digests of the CPU and CUDA generators
   std::map<std::string, uint64_t> found;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const StateTensor& tensor = layout.tensors[i];

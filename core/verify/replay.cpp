@@ -33,7 +33,7 @@ bool same_losses(const StepRecord* a, const StepRecord* b) {
                     [](float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); });
 }
 
-// Whether everything that is known of the recorded run at the step is what the replay gave.
+// Whether the replay agrees with everything recorded about the run at the step.
 bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDigests& present) {
   const CheckpointFile file = checkpoint_at(replay, step);
   if (!same_losses(losses_at(recorded, step), losses_at(replay, step))) return false;
@@ -44,7 +44,7 @@ bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDi
   return !own || tensor_differences(*own, file, present).empty();
 }
 
-// What became of B where A repeats, and the other way round: the replay stands for the run that repeats.
+// The differences of the run that does not repeat, compared with the replay, which equals the run that does.
 std::vector<TensorDifference> damage(const Subject& a, const Subject& b, Step step, PresentDigests& present) {
   const auto of_a = open_checkpoint(a, step), of_b = open_checkpoint(b, step);
   if (!of_a || !of_b) return {};
@@ -71,19 +71,19 @@ std::string sentence_of(Repeats repeats, const ReplayPlan& plan) {
   switch (repeats) {
     case Repeats::difference:
       return fmt::format(
-          "the difference repeats: run again from step {}, A's placement and B's give different bits at step {}",
+          "the difference repeats: replayed from step {}, A's placement and B's give different bits at step {}",
           plan.from, plan.to);
     case Repeats::a_only:
-      return fmt::format("A repeats, B does not: something happened to B once, between steps {} and {} or on disk",
+      return fmt::format("A repeats, B does not: B was disturbed once, between steps {} and {} or on disk",
                          plan.from, plan.to);
     case Repeats::b_only:
-      return fmt::format("B repeats, A does not: something happened to A once, between steps {} and {} or on disk",
+      return fmt::format("B repeats, A does not: A was disturbed once, between steps {} and {} or on disk",
                          plan.from, plan.to);
     case Repeats::neither:
       return "both placements now give the same bits, which are neither A's nor B's: were the runs made on this "
              "machine?";
     case Repeats::both:
-      return "both states are those of the replay: only what was recorded of them differs";
+      return "both states equal the replay's: only their records differ";
   }
   return "";
 }

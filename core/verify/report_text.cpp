@@ -34,7 +34,7 @@ void add_sides(const Comparison& comparison, std::string& text) {
   text += fmt::format("  A: {} ({})\n  B: {} ({})\n", comparison.a.path, range_of(comparison.a), comparison.b.path,
                       range_of(comparison.b));
   if (!comparison.spec_keys.empty())
-    text += fmt::format("  made from specs that differ in what defines the bits: {}\n",
+    text += fmt::format("  their specs differ in keys that define the bits: {}\n",
                         fmt::join(comparison.spec_keys, ", "));
   if (!comparison.changes.empty()) text += fmt::format("  {}\n", comparison.changes);
   if (comparison.steps > 0 && comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
@@ -62,11 +62,11 @@ std::string losses_and_digests(const Comparison& comparison) {
 
 std::string as_recorded(const Comparison& comparison) {
   const std::vector<Step>&a = comparison.a.recorded, &b = comparison.b.recorded;
-  if (a == b) return fmt::format("checkpoints are what was recorded at step {}", fmt::join(a, ", "));
+  if (a == b) return fmt::format("checkpoints equal the records of step {}", fmt::join(a, ", "));
   std::string text;
   for (const auto& [side, steps] : {std::pair("A", &a), std::pair("B", &b)})
     if (!steps->empty())
-      text += fmt::format("{}{}'s checkpoints are what was recorded at step {}", text.empty() ? "" : ", ", side,
+      text += fmt::format("{}{}'s checkpoints equal the records of step {}", text.empty() ? "" : ", ", side,
                           fmt::join(*steps, ", "));
   return text;
 }
@@ -98,7 +98,7 @@ std::string describe(const LossDifference& loss) {
 std::string where_it_shows(const Difference& difference) {
   switch (difference.evidence) {
     case Evidence::tensors:
-      return "they are not of the same job";
+      return "in the tensors: they belong to different jobs";
     case Evidence::loss:
       return fmt::format("in the losses of step {}", difference.step);
     case Evidence::record:
@@ -106,7 +106,7 @@ std::string where_it_shows(const Difference& difference) {
     case Evidence::checkpoint:
       return fmt::format("in the checkpoints of step {}", difference.step);
     case Evidence::own_record:
-      return fmt::format("a checkpoint of step {} is not what was recorded then", difference.step);
+      return fmt::format("a checkpoint of step {} differs from its record", difference.step);
   }
   return "";
 }
@@ -117,7 +117,7 @@ void add_stage(const char* name, const SideSummary& side, Step step, std::string
                            : fmt::format("  {} ran on: {}, since step {}\n", name, stage->text, stage->from);
 }
 
-// Of lines that begin alike, as "only A has …", the first few.
+// Adds only the first few of lines that begin alike, such as "only A has …".
 void add_remarks(const std::vector<std::string>& remarks, std::string& text) {
   std::map<std::string, size_t> alike;
   for (const std::string& remark : remarks)

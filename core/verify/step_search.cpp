@@ -37,7 +37,7 @@ std::optional<Difference> loss_difference(const StepRecord& a, const StepRecord&
     if (!same_bits(a.est_losses[rank], b.est_losses[rank]))
       difference.losses.push_back({VirtualRank(static_cast<int64_t>(rank)), a.est_losses[rank], b.est_losses[rank]});
   if (difference.losses.empty() && same_bits(a.loss, b.loss)) return std::nullopt;
-  if (difference.losses.empty()) difference.remarks.push_back("only the mean loss differs, no EST's");
+  if (difference.losses.empty()) difference.remarks.push_back("only the mean loss differs, not that of any EST");
   return difference;
 }
 

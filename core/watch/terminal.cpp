@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kIn = STDIN_FILENO, kOut = STDOUT_FILENO;
 
-// The other screen, no cursor, and lines that end at the edge; and back.
+// Switches to the alternate screen without cursor and line wrap; and back.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J", kLeave = "\033[?7h\033[?25h\033[?1049l";
 
 std::string setting(const char* name) {
@@ -52,12 +52,12 @@ sigset_t watched_signals() {
 
 void require_terminal() {
   if (::isatty(kOut) != 1)
-    throw Error(Fault::usage, "--watch draws on a terminal, and stdout is none")
-        .advise("leave --watch out, or ask again and again with `estrain status RUN --json`");
+    throw Error(Fault::usage, "--watch needs a terminal, but stdout is none")
+        .advise("omit --watch, or call `estrain status RUN --json` repeatedly");
   const std::string kind = setting("TERM");
   if (kind.empty() || kind == "dumb")
-    throw Error::make(Fault::usage, "--watch needs a terminal that can be redrawn, and TERM is \"{}\"", kind)
-        .advise("leave --watch out");
+    throw Error::make(Fault::usage, "--watch needs a terminal that can be redrawn, but TERM is \"{}\"", kind)
+        .advise("omit --watch");
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ const char* code_of(Style style) {
 
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// A line that never grows longer than the screen is wide: what has no room is cut off.
+// A line that is cut off at the width of the screen.
 class Line {
  public:
   explicit Line(const Look& look) : look_(look), room_(look.columns) {}
 
-  // Of this program's own making.
+  // Adds trusted text.
   Line& add(std::string_view text, Style style = Style::plain) {
     size_t bytes = 0;
     while (bytes < text.size() && (room_ > 0 || !begins_character(text[bytes]))) {
@@ -50,7 +50,7 @@ class Line {
     text_ += fmt::format("{}{}{}", coloured ? code_of(style) : "", text.substr(0, bytes), coloured ? "\033[0m" : "");
     return *this;
   }
-  // Of somebody else's: nothing but what ASCII can print.
+  // Adds untrusted text: only printable ASCII.
   Line& quote(std::string_view text, Style style = Style::plain) {
     std::string safe;
     for (const char byte : text)
@@ -138,7 +138,7 @@ class Lines {
     put(line);
   }
 
-  // The means of the losses in at most that many columns.
+  // The means of the losses in at most `most` columns.
   std::vector<double> columns_of(size_t most) const {
     const size_t stride = (view_.losses.size() + most - 1) / most;
     std::vector<double> means;
@@ -174,7 +174,7 @@ class Lines {
     size_t shown = 0;
     for (const Json& worker : all) {
       if (shown + 2 >= room && shown + 1 < all.size()) {
-        put(Line(look_).add(fmt::format("and {} workers more", all.size() - shown), Style::dim));
+        put(Line(look_).add(fmt::format("and {} more workers", all.size() - shown), Style::dim));
         return;
       }
       put_worker(worker);

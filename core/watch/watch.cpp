@@ -56,7 +56,7 @@ class Watch {
   View view_;
 };
 
-// Returns how it looked at the end.
+// Returns the final look.
 Look draw_until_done(Watch& watch, double seconds) {
   Terminal terminal;
   const int64_t period = nanoseconds(seconds);

@@ -126,7 +126,7 @@ TEST_CASE("data that were accepted are a change of the run: in its log, its chec
   const Ended verified = estrain({"verify", begun.run, begun.run});
   INFO(verified.shown());
   CHECK(verified.code == 0);
-  CHECK(verified.says("A: after step 4 on other data, as accepted: " + begun.text + ": 43000 bytes, were 40000"));
+  CHECK(verified.says("A: after step 4 on other, accepted data: " + begun.text + ": 43000 bytes, were 40000"));
 }
 
 TEST_CASE("a resume from a checkpoint before the change knows nothing of it") {

@@ -94,7 +94,7 @@ TEST_CASE("verify --replay runs each stage on its own devices again" * doctest::
   const Ended compared = estrain({"verify", stayed, moved, "--replay"});
   INFO(compared.shown());
   CHECK(compared.code == 3);
-  CHECK(compared.says("replay: the difference repeats: run again from step 0"));
+  CHECK(compared.says("replay: the difference repeats: replayed from step 0"));
 }
 
 TEST_CASE("a resume with other kernels is refused") {

@@ -92,7 +92,7 @@ TEST_CASE("verify --replay runs steps of bf16 again") {
   const Ended compared = estrain({"verify", with_gamma("0.5"), with_gamma("0.25"), "--replay"});
   INFO(compared.shown());
   CHECK(compared.code == 3);
-  CHECK(compared.says("replay: the difference repeats: run again from step 4"));
+  CHECK(compared.says("replay: the difference repeats: replayed from step 4"));
 }
 
 TEST_CASE("auto takes D1 with bf16 and says why; D2 refuses it; tf32 on a CPU is fp32, with a warning") {

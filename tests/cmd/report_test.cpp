@@ -29,7 +29,7 @@ TEST_CASE("a report of a run with a resize, and of its difference from others") 
 
   REQUIRE(estrain({"report", run, same, other, "--html", html}).code == 0);
   const std::string three = bytes_of(html);
-  CHECK(three.find("Run 2 from run 1: <strong>zero: not one bit differs</strong>") != three.npos);
+  CHECK(three.find("Run 2 from run 1: <strong>none: all bits are equal</strong>") != three.npos);
   CHECK(three.find("Run 3 from run 1: <strong>first at step 0</strong>") != three.npos);
 }
 

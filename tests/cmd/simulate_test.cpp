@@ -43,7 +43,7 @@ TEST_CASE("what a change costs can be taken from a run that was resized") {
   const std::string trace = folder.write("t.csv", kTrace);
   const Words words = {"simulate", trace, "--cluster", "1x2", "--policy", "fifo", "--charge", "measured"};
   CHECK(estrain(words).code == 2);
-  CHECK(estrain(with(words, {"--run", folder.path()})).says("tells of no resize"));
+  CHECK(estrain(with(words, {"--run", folder.path()})).says("has no resize"));
   std::string events = "{\"event\": \"start\"}\n";
   for (const char* still : {"1", "2", "30"}) {
     events += std::string("{\"event\": \"resize\", \"stood_still_seconds\": ") + still +
@@ -69,7 +69,7 @@ TEST_CASE("simulate refuses what it cannot do with exit code 2 and words") {
   refused({trace, "--policy", "fifo"}, "--cluster HOSTSxDEVICES");
   refused({trace, "--cluster", "1x2", "--policy", "fifo", "--charge", "-1"}, "--charge");
   refused({trace, "--cluster", "1x2", "--policy", "fifo", "--workload", "9"}, "it has 1");
-  refused({trace, "--world", folder / "none", "--policy", "fifo"}, "is no folder");
+  refused({trace, "--world", folder / "none", "--policy", "fifo"}, "is not a folder");
   refused(
       {folder.write("n.csv", "job,submit_s,num_gpus,duration_s\na,-1,1,1\n"), "--cluster", "1x2", "--policy", "fifo"},
       "n.csv:2: column submit_s: -1 is below 0");

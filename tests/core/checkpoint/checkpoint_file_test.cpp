@@ -244,7 +244,7 @@ TEST_CASE("what is no checkpoint is told apart") {
   h5::File::create(folder / "plain.h5").close();
   const Error plain = error_of([&] { (void)CheckpointFile::open(folder / "plain.h5"); });
   CHECK(plain.fault() == Fault::mismatch);
-  CHECK(plain.message() == folder / "plain.h5" + ": an HDF5 file, but no estrain checkpoint");
+  CHECK(plain.message() == folder / "plain.h5" + ": an HDF5 file, but not an estrain checkpoint");
   CHECK_FALSE(is_checkpoint(folder / "plain.h5"));
 }
 

@@ -151,13 +151,13 @@ TEST_CASE("whatever is wrong with a file is said, and where") {
     return complaint_about(folder, with_length(header, elements));
   };
   const auto one = [&](const std::string& entry) { return about("{\"w\":" + entry + "}", "01234567"); };
-  CHECK(complaint_about(folder, "abc") == "no safetensors file: it has 3 bytes");
+  CHECK(complaint_about(folder, "abc") == "not a safetensors file: it has 3 bytes");
   CHECK(complaint_about(folder, std::string(8, '\xff') + "{}") ==
-        "no safetensors file, or one cut short: a header of 18446744073709551615 bytes in 10");
-  CHECK(about("[]", "") == "a header that is no object");
+        "not a safetensors file, or truncated: a header of 18446744073709551615 bytes in 10");
+  CHECK(about("[]", "") == "a header that is not an object");
   CHECK(about("{", "").find("not valid JSON") != std::string::npos);
   CHECK(about(std::string(100, '['), "").find("nested more than") != std::string::npos);
-  CHECK(about("[0" + std::string(400'000, ','), "") == "a header of too many values");
+  CHECK(about("[0" + std::string(400'000, ','), "") == "a header with too many values");
   CHECK(one("1") == "tensor w: not an object");
   CHECK(one(R"({"shape":[2],"data_offsets":[0,8]})") == "tensor w: no dtype");
   CHECK(one(R"({"dtype":"F7","shape":[2],"data_offsets":[0,8]})") == "tensor w: an unknown type, F7");
@@ -167,17 +167,17 @@ TEST_CASE("whatever is wrong with a file is said, and where") {
   CHECK(one(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})") ==
         "tensor w: a length that is not a whole number >= 0");
   CHECK(one(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]})") ==
-        "tensor w: a length that no array has");
+        "tensor w: an impossible length");
   CHECK(one(R"({"dtype":"F32","shape":[4611686018427387904,2],"data_offsets":[0,8]})") ==
-        "tensor w: a shape of more elements than any file has");
+        "tensor w: a shape with more elements than any file has");
   CHECK(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})") == "tensor w: no data_offsets");
   CHECK(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})") ==
-        "tensor w: data_offsets [8, 0] outside of its 8 bytes of elements");
+        "tensor w: data_offsets [8, 0] outside its 8 bytes of elements");
   CHECK(one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})") ==
-        "tensor w: data_offsets [0, 16] outside of its 8 bytes of elements");
+        "tensor w: data_offsets [0, 16] outside its 8 bytes of elements");
   CHECK(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})") == "tensor w: 8 bytes for a shape of 12");
   CHECK(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})").starts_with("tensor w: begins at byte "));
-  CHECK(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})").find("it was cut short, or has more") !=
+  CHECK(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})").find("it is truncated or has extra") !=
         std::string::npos);
   const std::string overlap = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
                               R"("b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}})";

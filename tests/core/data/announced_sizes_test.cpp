@@ -43,7 +43,7 @@ TEST_CASE("hdf5: sizes whose product overflows are corrupt") {
   for (const Sizes& sizes : {Sizes{6, huge, huge, huge}, Sizes{0, huge, huge, huge}, Sizes{6, huge, huge, 2}}) {
     const Error error = refusal_of_hdf5(sizes, {sizes[0]});
     CHECK(error.fault() == Fault::corrupt);
-    CHECK(contains(error.message(), "announces more elements than any file holds"));
+    CHECK(contains(error.message(), "declares more elements than any file has"));
   }
 }
 

@@ -188,7 +188,7 @@ TEST_CASE("policies are chosen by name, with options") {
   };
   CHECK(message("tiresia") == "unknown policy \"tiresia\"; did you mean \"tiresias\"?");
   CHECK(message("tiresias:limits=1") == "policy tiresias has no option \"limits\"; did you mean \"limit\"?");
-  CHECK(message("tiresias:limit=x").find("is no number") != std::string::npos);
+  CHECK(message("tiresias:limit=x").find("is not a number") != std::string::npos);
   CHECK(message("tiresias:limit").find("KEY=VALUE") != std::string::npos);
   CHECK(message("fifo:a=1").find("it has none") != std::string::npos);
   CHECK(message("estrain:goodput=learnt").find("wants batch=free") != std::string::npos);

@@ -146,7 +146,7 @@ TEST_CASE("the difference of two runs is zero, or names the first step") {
   CHECK(other.first_step == 50);
   CHECK(other.losses.in_spans(1).front().high == doctest::Approx(0.25));
   const std::string html = page({read_run(a.path), read_run(b.path), read_run(c.path)}, {same, other});
-  CHECK(has(html, "Run 2 from run 1: <strong>zero: not one bit differs</strong>"));
+  CHECK(has(html, "Run 2 from run 1: <strong>none: all bits are equal</strong>"));
   CHECK(has(html, "Run 3 from run 1: <strong>first at step 50</strong>"));
 }
 

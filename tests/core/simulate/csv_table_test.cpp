@@ -26,9 +26,9 @@ TEST_CASE("what is wrong is named with its place") {
   };
   CHECK(message([&] { table.column("time"); }) == "t.csv: no column \"time\"; the columns are time_s, n");
   CHECK(message([&] { table.number_from(1, 0, 0); }) == "t.csv:3: column time_s: -3 is below 0");
-  CHECK(message([&] { table.number(1, 1); }) == "t.csv:3: column n: \"x\" is no number");
-  CHECK(message([&] { table.number(2, 0); }) == "t.csv:4: column time_s: \"nan\" is no number");
-  CHECK(message([&] { table.whole(2, 1, 0); }) == "t.csv:4: column n: 1.5 is no whole number");
+  CHECK(message([&] { table.number(1, 1); }) == "t.csv:3: column n: \"x\" is not a number");
+  CHECK(message([&] { table.number(2, 0); }) == "t.csv:4: column time_s: \"nan\" is not a number");
+  CHECK(message([&] { table.whole(2, 1, 0); }) == "t.csv:4: column n: 1.5 is not a whole number");
   CHECK(message([&] { table.whole(0, 1, 3); }).find("is not from 3 to") != std::string::npos);
   CHECK(message([&] { CsvTable::parse("a,b\n1\n", "t.csv"); }) ==
         "t.csv:2: 1 fields, but the first line names 2 columns");

@@ -352,7 +352,7 @@ TEST_CASE("specs and change logs that differ are said up front") {
   const Comparison comparison = compare(runs.a, runs.b);
   CHECK(comparison.spec_keys == std::vector<std::string>{"job.seed"});
   CHECK(comparison.changes == "the change logs differ in entry 1: A: none, B: {\"step\":3,\"lr\":0.5}");
-  CHECK(contains(to_text(comparison), "made from specs that differ in what defines the bits: job.seed\n"));
+  CHECK(contains(to_text(comparison), "their specs differ in keys that define the bits: job.seed\n"));
 }
 
 TEST_CASE(
@@ -370,8 +370,8 @@ TEST_CASE(
   CHECK(comparison.identical());
   CHECK(comparison.changes == "");
   const std::string text = to_text(comparison);
-  CHECK(contains(text, "  A: after step 3 on other data, as accepted: /x/a.txt: 9 bytes, were 5\n"));
-  CHECK(contains(text, "  B: after step 3 on other data, as accepted: /y/a.txt: 9 bytes, were 5\n"));
+  CHECK(contains(text, "  A: after step 3 on other, accepted data: /x/a.txt: 9 bytes, were 5\n"));
+  CHECK(contains(text, "  B: after step 3 on other, accepted data: /y/a.txt: 9 bytes, were 5\n"));
   CHECK_FALSE(contains(text, "after step 99"));
   CHECK(to_json(comparison).at("a").at("changes") == Json(comparison.a.changes));
   FakeRun{.changes = "no JSON\n{\"step\":2}\n"}.write(runs.b);
@@ -386,7 +386,7 @@ TEST_CASE("another number of ESTs is no difference of bits but of jobs") {
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->evidence == Evidence::tensors);
-  CHECK(contains(to_text(comparison), "different: first they are not of the same job"));
+  CHECK(contains(to_text(comparison), "different: first in the tensors: they belong to different jobs"));
 }
 
 TEST_CASE("runs without fingerprints are compared by losses and checkpoints, and it says so") {
@@ -410,9 +410,9 @@ TEST_CASE("records that are torn are named, and no more is said to be equal than
   const std::string text = to_text(compare(runs.a, runs.b));
   CHECK(text.starts_with("identical: bit for bit over 9 steps (1 to 9), in their losses over 20\n"));
   CHECK(contains(
-      text, "torn or cut short: " + fingerprints + " ends at step 9, " + runs.b + "/metrics.jsonl ends at step 20\n"));
+      text, "torn or truncated: " + fingerprints + " ends at step 9, " + runs.b + "/metrics.jsonl ends at step 20\n"));
   CHECK(contains(text, "losses of 2 ESTs at 20 steps, 5 digests at 9 of 20 steps"));
-  CHECK(contains(text, "; A's checkpoints are what was recorded at step 10, 20\n"));
+  CHECK(contains(text, "; A's checkpoints equal the records of step 10, 20\n"));
   CHECK(to_json(compare(runs.a, runs.b)).at("states").at("common") == 9);
 
   replace_bytes(runs.b + "/metrics.jsonl", "");

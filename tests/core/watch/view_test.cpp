@@ -88,7 +88,7 @@ TEST_CASE("more workers than there is room for are counted") {
   View view = training_view();
   Json& workers = view.status["workers"];
   while (workers.size() < 50) workers.push_back(workers[0]);
-  CHECK(joined(lines_of(view, {80, 24, false, false})).find("workers more") != std::string::npos);
+  CHECK(joined(lines_of(view, {80, 24, false, false})).find("more workers") != std::string::npos);
 }
 
 TEST_CASE("names and messages do not command the terminal") {
