@@ -16,7 +16,7 @@ struct DeviceQueue {
   const portable::DeviceKernels* kernels = nullptr;
   const DeviceUpdates* updates = nullptr;  // device_updates.h
   void* stream = nullptr;                  // CUDA: a cudaStream_t
-  int processors = 100;  // number of multiprocessors: affects the work distribution, but no bit
+  int processors = 100;                    // number of multiprocessors: affects the work distribution, but no bit
   int layout = 0;  // 0: kernels choose the fastest work distribution. Other values, for tests: force a certain one
 
   // Scratch memory of the device, at least 256-byte aligned, for work queued between the two calls: the memory may be

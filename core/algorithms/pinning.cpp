@@ -86,8 +86,8 @@ void PinnedAlgorithms::warn_of_libraries(const Choice& choice) {
 void PinnedAlgorithms::warn_of_objection(const std::string& key, const std::string& objection) {
   if (warned_of_objection_ || objection.empty()) return;
   warned_of_objection_ = true;
-  warn(fmt::format("{}: none of the library's algorithms is usable, so LibTorch's own kernel runs; reported once: {}", key,
-                   objection));
+  warn(fmt::format("{}: none of the library's algorithms is usable, so LibTorch's own kernel runs; reported once: {}",
+                   key, objection));
 }
 
 void PinnedAlgorithms::warn(const std::string& sentence) const {

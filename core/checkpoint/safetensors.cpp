@@ -125,8 +125,8 @@ void require_cover(const std::vector<Safetensor>& tensors, uint64_t elements_at,
     at += tensor.bytes;
   }
   if (at != length)
-    throw Error::make(Fault::corrupt, "its tensors end at byte {} of {}: it is truncated or has extra bytes at the end", at,
-                      length);
+    throw Error::make(Fault::corrupt, "its tensors end at byte {} of {}: it is truncated or has extra bytes at the end",
+                      at, length);
 }
 
 std::vector<Safetensor> tensors_of(const std::string& header, uint64_t elements_at, uint64_t length) {

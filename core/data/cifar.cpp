@@ -18,8 +18,7 @@ void require_records(const DataFile& file, const Records& record) {
   if (size % record.stride() == 0 && size > 0) return;
   throw Error::make(Fault::corrupt, "{}: truncated or not CIFAR: {} bytes are not a multiple of the record size {}",
                     file.path, size, record.stride())
-      .advise(
-          "download the file again; use the *binary* version, and the matching data.format (cifar10, cifar100)");
+      .advise("download the file again; use the *binary* version, and the matching data.format (cifar10, cifar100)");
 }
 
 void append_file(ImageTable& table, const DataFile& file, const Records& record) {

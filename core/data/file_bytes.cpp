@@ -91,8 +91,8 @@ class Gunzip {
   size_t unread() const { return input_.size() - read_; }
 
   Error corrupt(const char* what) const {
-    return Error::make(Fault::corrupt, "{}: decompression failed after {} of {} bytes: {}", path_, read_,
-                       input_.size(), what)
+    return Error::make(Fault::corrupt, "{}: decompression failed after {} of {} bytes: {}", path_, read_, input_.size(),
+                       what)
         .advise("download the file again; `gzip -t` checks it");
   }
 

@@ -124,12 +124,10 @@ std::string names_in(const h5::Group& root) {
 
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
   if (!root.contains(name))
-    throw unfit(file.path,
-                fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
+    throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
-  if (!type)
-    throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
+  if (!type) throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
   Array array{{name, type->type, {data.shape().begin() + 1, data.shape().end()}}, {}, nullptr};
   require_stored(data, file.content.size());

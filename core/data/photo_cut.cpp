@@ -96,8 +96,8 @@ Cut PhotoCut::of(const image::Size& photo, const SampleDraw& draw) const {
     return {{random_part(photo, draw), size_, {0, 0, size_.height, size_.width}}, mirrored};
   const image::Size whole = scaled(photo);
   if (whole.height < size_.height || whole.width < size_.width) {
-    throw Error::make(Fault::corrupt, "{} x {} pixels{} are smaller than data.crop = [{}, {}]", whole.height, whole.width,
-                      resize_.empty() ? "" : " after data.resize", size_.height, size_.width)
+    throw Error::make(Fault::corrupt, "{} x {} pixels{} are smaller than data.crop = [{}, {}]", whole.height,
+                      whole.width, resize_.empty() ? "" : " after data.resize", size_.height, size_.width)
         .advise("set data.resize = [side], which scales small images up, or use a smaller crop");
   }
   Rectangle part{0, 0, size_.height, size_.width};

@@ -73,8 +73,8 @@ IdxContent read_idx_content(const std::string& path, const char* what, size_t le
   if (bytes.size() < header) throw corrupt(path, "truncated inside its header");
   for (size_t i = 0; i < rank; ++i) content.dims.push_back(big_endian(bytes.data() + 4 + 4 * i));
   if (bytes_of(content.dims) != bytes.size() - header) {
-    throw corrupt(path, fmt::format("its header declares {} bytes of {}, but there are {}", fmt::join(content.dims, " x "),
-                                    what, bytes.size() - header));
+    throw corrupt(path, fmt::format("its header declares {} bytes of {}, but there are {}",
+                                    fmt::join(content.dims, " x "), what, bytes.size() - header));
   }
   content.values = bytes.subspan(header);
   return content;
@@ -122,7 +122,8 @@ LabelledFile scan_cifar_file(const std::string& path, size_t label_bytes, std::v
     const FileBytes file = FileBytes::open(path);
     const size_t stride = label_bytes + kCifarLayout.bytes();
     if (file.size() == 0 || file.size() % stride != 0) {
-      throw Error::make(Fault::corrupt, "{}: {} bytes are not a multiple of the record size {}", path, file.size(), stride)
+      throw Error::make(Fault::corrupt, "{}: {} bytes are not a multiple of the record size {}", path, file.size(),
+                        stride)
           .advise("download the file again; use the *binary* version, and the matching data.format");
     }
     std::vector<int64_t> labels;

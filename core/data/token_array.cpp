@@ -128,8 +128,8 @@ std::optional<Layout> llmc_layout(const FileBytes& file) {
 Layout flat_layout(const DataFile& file, spec::TokenType type) {
   const Word word = type == spec::TokenType::u16 ? Word::u16 : Word::u32;
   if (file.content.size() % bytes_of(word) != 0) {
-    throw Error::make(Fault::corrupt, "{}: {} bytes are not a whole number of {} tokens", file.path, file.content.size(),
-                      name_of(word))
+    throw Error::make(Fault::corrupt, "{}: {} bytes are not a whole number of {} tokens", file.path,
+                      file.content.size(), name_of(word))
         .advise("download the file again, or set data.token_type to its type");
   }
   return {0, file.content.size() / bytes_of(word), word};
@@ -156,9 +156,9 @@ TokenArray TokenArray::of(const DataFile& file, spec::TokenType flat) {
   const uint64_t present = (file.content.size() - layout.offset) / bytes_of(layout.word);
   const bool odd = (file.content.size() - layout.offset) % bytes_of(layout.word) != 0;
   if (layout.tokens != present || odd) {
-    throw Error::make(Fault::corrupt, "{}: {}: its header declares {} {} tokens, but {} bytes follow",
-                      file.path, layout.tokens > present ? "truncated" : "too long", layout.tokens,
-                      name_of(layout.word), file.content.size() - layout.offset)
+    throw Error::make(Fault::corrupt, "{}: {}: its header declares {} {} tokens, but {} bytes follow", file.path,
+                      layout.tokens > present ? "truncated" : "too long", layout.tokens, name_of(layout.word),
+                      file.content.size() - layout.offset)
         .advise("download the file again");
   }
   return TokenArray(file.content, layout.offset, static_cast<int64_t>(layout.tokens), layout.word);

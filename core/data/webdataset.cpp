@@ -129,8 +129,9 @@ WebDataset::WebDataset(const DataFile& shards) : tree_(shards.tree) {
       Indexer(*this, static_cast<uint32_t>(i)).run();
     } catch (const Error& error) {
       const Error named = error.within(tree_->path(i));
-      throw named.fault() == Fault::corrupt && named.advice().empty() ? named.advise("download or create the file again")
-                                                                      : named;
+      throw named.fault() == Fault::corrupt && named.advice().empty()
+          ? named.advise("download or create the file again")
+          : named;
     }
   }
 }

@@ -18,8 +18,7 @@ void require_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) {
     throw Error::make(Fault::device, "no NVIDIA driver: {}", ::dlerror())
-        .advise(
-            "install the driver, or make it visible in the container (docker run --gpus all); cpu needs none");
+        .advise("install the driver, or make it visible in the container (docker run --gpus all); cpu needs none");
   }
   const auto start = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
   const int failure = start == nullptr ? -1 : start(0);

@@ -19,8 +19,7 @@ void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte
   if (pixels > most_pixels)
     throw Error::make(Fault::corrupt, "{} x {} pixels: more than {}", height, width, most_pixels);
   if (pixels > small && pixels / most_per_byte > static_cast<int64_t>(file_bytes))
-    throw Error::make(Fault::corrupt, "declares {} x {} pixels, which {} bytes cannot hold", height, width,
-                      file_bytes);
+    throw Error::make(Fault::corrupt, "declares {} x {} pixels, which {} bytes cannot hold", height, width, file_bytes);
 }
 
 Header read_header(std::span<const std::byte> file) {

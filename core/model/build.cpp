@@ -114,7 +114,8 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
         .advise("set data.format = \"text\", or choose a model for such data: mlp, or for images lenet or resnet18");
   }
   if (entry.takes != Takes::tokens && is_text) {
-    throw Error::make(Fault::spec, "model.name: {} does not read text, but the data are {}", entry.name, describe(shape))
+    throw Error::make(Fault::spec, "model.name: {} does not read text, but the data are {}", entry.name,
+                      describe(shape))
         .advise("set model.name = \"gpt\"");
   }
   if (std::holds_alternative<NamedShape>(shape)) {
@@ -130,8 +131,8 @@ void check_kind_of_data(const ZooEntry& entry, const DataShape& shape) {
 void check_image_size(const ZooEntry& entry, const ImageShape& pixels) {
   const int64_t smallest = entry.smallest_image;
   if (pixels.height >= smallest && pixels.width >= smallest) return;
-  throw Error::make(Fault::spec, "model.name: {} takes images of {} x {} pixels or more, but the data are {}", entry.name,
-                    smallest, smallest, describe(pixels))
+  throw Error::make(Fault::spec, "model.name: {} takes images of {} x {} pixels or more, but the data are {}",
+                    entry.name, smallest, smallest, describe(pixels))
       .advise(fmt::format("set data.resize = [{}, {}], or choose mlp or resnet18, which take images of any size",
                           smallest, smallest));
 }

@@ -150,8 +150,8 @@ torch::Tensor loaded(const StoredTensor& stored, bool draws) {
 
 void check_parameter(const Program& program, const StoredTensor& parameter) {
   if (parameter.type != Type::f32) {
-    throw Error::make(Fault::mismatch, "{}: parameter {} is {}, but must be float32", program.path,
-                      parameter.name, program::type_name(parameter.type))
+    throw Error::make(Fault::mismatch, "{}: parameter {} is {}, but must be float32", program.path, parameter.name,
+                      program::type_name(parameter.type))
         .advise("export the model in float32; job.precision = \"bf16\" computes as torch.autocast does");
   }
   const size_t count = parameter.bytes.size() / sizeof(float);
@@ -167,7 +167,8 @@ void check_parameter(const Program& program, const StoredTensor& parameter) {
 void check_buffer(const Program& program, const StoredTensor& buffer) {
   if (buffer.type == Type::f32 || buffer.type == Type::f64 || buffer.type == Type::i64 || buffer.type == Type::u8)
     return;
-  throw Error::make(Fault::mismatch, "{}: buffer {} is {}, but a checkpoint can hold only float32, float64, int64 and uint8",
+  throw Error::make(Fault::mismatch,
+                    "{}: buffer {} is {}, but a checkpoint can hold only float32, float64, int64 and uint8",
                     program.path, buffer.name, program::type_name(buffer.type))
       .advise("register it with persistent=False if it is constant, or use another type");
 }
@@ -275,7 +276,8 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
     for (const StoredTensor& tensor : list) {
       const auto found = std::ranges::find(from, tensor.name, &StoredTensor::name);
       if (found == from.end() || found->sizes != tensor.sizes || found->type != tensor.type) {
-        throw Error::make(Fault::mismatch, "{}: its {} differs from that of {}", program.path, tensor.name, trained.path)
+        throw Error::make(Fault::mismatch, "{}: its {} differs from that of {}", program.path, tensor.name,
+                          trained.path)
             .advise("export both files from one model");
       }
       own.emplace(tensor.value, stored.at(found->value));

@@ -35,7 +35,8 @@ class Given {
     double parsed = 0;
     const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), parsed);
     if (wrong != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most)) {
-      throw Error::make(Fault::usage, "policy {}: {}={} is not a number from {} to {}", policy_, key, text, least, most);
+      throw Error::make(Fault::usage, "policy {}: {}={} is not a number from {} to {}", policy_, key, text, least,
+                        most);
     }
     value = parsed;
     values_.erase(at);
@@ -113,8 +114,7 @@ const std::vector<Maker>& makers() {
        }},
       {"optimus", "marginal gain in remaining time (EuroSys'18), speeds known", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_optimus(); }},
-      {"pollux", "genetic search over learnt goodput, with free batches (OSDI'21)",
-       "population=100, generations=100",
+      {"pollux", "genetic search over learnt goodput, with free batches (OSDI'21)", "population=100, generations=100",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
          PolluxOptions options;
          given.number("population", options.population, 2, 10'000);

@@ -19,8 +19,9 @@ size_t behind_string(std::string_view text, size_t at) {
       return text[i] == quote ? i + 1 : i;
     } else if (many_lines && text.substr(i, 3) == fence) {
       size_t end = i + 3;
-      while (end < std::min(text.size(), i + 5) && text[end] == quote) ++end;  // two quotes may precede the closing
-                                                                               // fence
+      while (end < std::min(text.size(), i + 5) && text[end] == quote)
+        ++end;  // two quotes may precede the closing
+                // fence
       return end;
     }
   }

@@ -88,8 +88,9 @@ Value override_value(std::string_view text, const Location& at) {
   try {
     if (too_deep(text)) throw_too_deep(at);
     const ::toml::table parsed = ::toml::parse("value = " + std::string(text));
-    if (parsed.size() == 1) value = convert(*parsed.get("value"), at.source);  // otherwise a line break started a
-                                                                               // second key
+    if (parsed.size() == 1)
+      value = convert(*parsed.get("value"), at.source);  // otherwise a line break started a
+                                                         // second key
   } catch (const ::toml::parse_error&) {
     // a bare word
   }

@@ -24,8 +24,7 @@ struct Parts {
 std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& layout,
                                                  const std::vector<uint64_t>& digests) {
   std::map<std::string, Parts> parameters;
-  std::map<std::string, std::pair<uint64_t, uint64_t>>
-      streams;  // for each EST: digests of the CPU and CUDA generators
+  std::map<std::string, std::pair<uint64_t, uint64_t>> streams;  // for each EST: digests of the CPU and CUDA generators
   std::map<std::string, uint64_t> found;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const StateTensor& tensor = layout.tensors[i];

@@ -74,11 +74,11 @@ std::string sentence_of(Repeats repeats, const ReplayPlan& plan) {
           "the difference repeats: replayed from step {}, A's placement and B's give different bits at step {}",
           plan.from, plan.to);
     case Repeats::a_only:
-      return fmt::format("A repeats, B does not: B was disturbed once, between steps {} and {} or on disk",
-                         plan.from, plan.to);
+      return fmt::format("A repeats, B does not: B was disturbed once, between steps {} and {} or on disk", plan.from,
+                         plan.to);
     case Repeats::b_only:
-      return fmt::format("B repeats, A does not: A was disturbed once, between steps {} and {} or on disk",
-                         plan.from, plan.to);
+      return fmt::format("B repeats, A does not: A was disturbed once, between steps {} and {} or on disk", plan.from,
+                         plan.to);
     case Repeats::neither:
       return "both placements now give the same bits, which are neither A's nor B's: were the runs made on this "
              "machine?";

@@ -34,8 +34,8 @@ void add_sides(const Comparison& comparison, std::string& text) {
   text += fmt::format("  A: {} ({})\n  B: {} ({})\n", comparison.a.path, range_of(comparison.a), comparison.b.path,
                       range_of(comparison.b));
   if (!comparison.spec_keys.empty())
-    text += fmt::format("  their specs differ in keys that define the bits: {}\n",
-                        fmt::join(comparison.spec_keys, ", "));
+    text +=
+        fmt::format("  their specs differ in keys that define the bits: {}\n", fmt::join(comparison.spec_keys, ", "));
   if (!comparison.changes.empty()) text += fmt::format("  {}\n", comparison.changes);
   if (comparison.steps > 0 && comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
     text += fmt::format("  A has {}, B {}: compared the {} in common\n", plural(comparison.a.steps, "step"),

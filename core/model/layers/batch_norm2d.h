@@ -40,8 +40,7 @@ class BatchNorm2d : public torch::nn::Module {
 
  private:
   [[noreturn]] static void refuse_single_value() {
-    throw Error(Fault::spec,
-                "batch normalisation cannot train on one image of 1x1 pixels: a channel has no variance")
+    throw Error(Fault::spec, "batch normalisation cannot train on one image of 1x1 pixels: a channel has no variance")
         .advise(
             "set data.batch to 2 or more, data.drop_last = true if only an epoch's last batch is that short, or use "
             "larger images");

@@ -191,8 +191,7 @@ TEST_CASE("a file that only one side has") {
   one.test_path = "";
   const std::vector<DataChange> more = changes_of(identify(files_of(one)), both);
   REQUIRE(more.size() == 1);
-  CHECK(more[0].in_words() == folder / "test.txt" +
-                                  ": a new file of the data (test data), absent when the run began");
+  CHECK(more[0].in_words() == folder / "test.txt" + ": a new file of the data (test data), absent when the run began");
   const std::vector<DataChange> fewer = changes_of(identify(files_of(both)), one);
   REQUIRE(fewer.size() == 1);
   CHECK(fewer[0].in_words() == folder / "test.txt" + ": no longer a file of the data (test data)");

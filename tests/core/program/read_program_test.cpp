@@ -106,7 +106,8 @@ TEST_CASE("every field that is missing or of another type is named") {
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes() = 3; }), "nodes is not a list"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[1]["inputs"][1]["arg"]["as_float"] = "x"; }),
                  "\"x\" is in place of a number"));
-  CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "torch.ops.aten"; }), "not an operator's name"));
+  CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "torch.ops.aten"; }),
+                 "not an operator's name"));
   CHECK(contains(complaint([](ProgramParts& p) { p.nodes()[0]["target"] = "os.system"; }, Fault::mismatch),
                  "the call of os.system"));
 }

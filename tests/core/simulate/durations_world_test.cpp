@@ -89,9 +89,7 @@ TEST_CASE("clusters as they are typed") {
 TEST_CASE("Philly's machines, ITP's clusters, and none") {
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kHeader + "a,x,0,3,10\n");
-  CHECK(error_of([&] {
-          open_world({folder.path(), trace, ""});
-        }).message() == "the cluster of workload 1 is unknown");
+  CHECK(error_of([&] { open_world({folder.path(), trace, ""}); }).message() == "the cluster of workload 1 is unknown");
   folder.write("elasticflow_throughputs.csv", "gpu\n");
   CHECK(open_world({folder.path(), trace, ""})->make("1", {}, {}, 1).cluster->devices() == 512);
   folder.write("philly_machines.csv", "machine,gpus_official\nm0,2\nm1,8\n");

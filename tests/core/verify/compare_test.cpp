@@ -207,8 +207,8 @@ TEST_CASE("a checkpoint changed and resumed from is named, before the steps that
   CHECK(comparison.replay_from == Step(0));
   REQUIRE(comparison.difference->remarks.size() == 1);
   CHECK(comparison.difference->remarks[0] ==
-        "the checkpoint of B is not the state that B recorded at step 10: it was changed and sealed again, or written "
-        "wrongly");
+        "the checkpoint of B is not the state that B recorded at step 10: it was changed and resealed, or written "
+        "incorrectly");
 }
 
 TEST_CASE("elements that changed on disk are found although the file is no longer valid") {
