@@ -14,9 +14,9 @@ struct ExitCode {
 inline constexpr ExitCode exit_codes[] = {
     {0, "done", "done"},
     {1, "failed",
-     "failed: a fault that a retry does not mend, a damaged or unreadable file, nothing for `verify` to compare"},
+     "failed: a fault that a retry cannot fix, a damaged or unreadable file, nothing for `verify` to compare"},
     {2, "bad usage or bad spec",
-     "the command line or the spec is wrong, or asks for what cannot be done; nothing was changed"},
+     "the command line or the spec is wrong or asks for the impossible; nothing was changed"},
     {3, "runs differ (verify)", "`verify`: the two differ"},
     {75, "stopped early but resumable", "stopped early, with a checkpoint to resume from"},
 };
