@@ -2,7 +2,8 @@
 // The instruction sets for which every CPU kernel is compiled, and the choice at run time.
 //
 // Kernels of exact order (digest.h, sum.h, and all of portable/) give the same bits on all of them. The optimizers
-// (optimizer.h) fuse multiply and add if the instruction set can, like ATen: baseline rounds twice, the others agree.
+// (optimizer.h) fuse multiply and add if the instruction set can, like ATen: baseline rounds twice, the others
+// agree.
 
 namespace estrain::kernels {
 

@@ -33,7 +33,8 @@ struct OptimizerPiece {
   // before it is written; slower for one that fits. Does not affect the bits. (For Sgd; Adam reads its new values
   // again.)
   bool stream = false;
-  // Makes Isa::baseline emulate fused multiply-adds: the same bits on every instruction set, if square_roots is null.
+  // Makes Isa::baseline emulate fused multiply-adds: the same bits on every instruction set, if square_roots is
+  // null.
   bool portable = false;
 };
 

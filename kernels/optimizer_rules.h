@@ -1,6 +1,7 @@
 #pragma once
-// The update of one element of a parameter and its slots, for the CPU's loops (loops_optimizer.h) and CUDA alike.
-// Floats is a vector of the including instruction set, or one float; multiply_add() is that instruction set's.
+// The update of one element of a parameter and its slots, for the CPU's loops (loops_optimizer.h) and CUDA
+// alike. Floats is a vector of the including instruction set, or one float; multiply_add() is that instruction
+// set's.
 //
 // A rule is made from its optimizer's settings, which are combined as doubles and rounded to float once, like PyTorch's
 // scalars. It has

@@ -35,7 +35,8 @@ class Algorithms {
  public:
   virtual ~Algorithms() = default;
 
-  // The deterministic ones, sorted by name, which decides ties. Calls `between` now and then if it takes long.
+  // The deterministic ones, sorted by name, which decides ties. Calls `between` now and then if it takes
+  // long.
   virtual std::vector<std::string> candidates(const std::function<void()>& between) = 0;
   // Why this algorithm is unusable here; nothing if it is usable.
   virtual std::optional<std::string> refusal(const std::string& algorithm) = 0;
@@ -67,7 +68,8 @@ class PinnedAlgorithms {
   PinnedAlgorithms(Pinning pinning, std::string device, std::string libraries);
 
   // The algorithm for `key`; empty: the library has none, for all workers of the run. Thread-safe. Throws
-  // Fault::infeasible (this device lacks the run's algorithm), Fault::io, Fault::corrupt, and what `algorithms` throws.
+  // Fault::infeasible (this device lacks the run's algorithm), Fault::io, Fault::corrupt, and what `algorithms`
+  // throws.
   std::string algorithm_for(const Key& key, Algorithms& algorithms);
 
  private:
@@ -94,8 +96,9 @@ class PinnedAlgorithms {
 std::string fastest(const std::vector<std::string>& candidates,
                     const std::function<std::optional<double>(const std::string&, double fastest)>& seconds);
 
-// Puts a checkpoint's choices into the file of the run that resumes from it; they override the file's own. Call it
-// before workers start. `text`: Choices::to_text; `source` names the checkpoint. Throws Fault::corrupt, Fault::io.
+// Puts a checkpoint's choices into the file of the run that resumes from it; they override the file's own. Call
+// it before workers start. `text`: Choices::to_text; `source` names the checkpoint. Throws Fault::corrupt,
+// Fault::io.
 void adopt(const std::string& run_file, std::string_view text, std::string_view source);
 
 // The path of a user's choices: beside the database of profiles. Empty if that has no path.

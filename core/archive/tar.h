@@ -16,8 +16,9 @@ struct Member {
   uint64_t size = 0;
 };
 
-// Calls `each` for every regular file, in the archive's order. Skips folders, links and devices, which have no content.
-// Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and if a file is sparse.
+// Calls `each` for every regular file, in the archive's order. Skips folders, links and devices, which have no
+// content. Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and if a file is
+// sparse.
 void each_member(std::span<const std::byte> archive, const std::function<void(const Member&)>& each);
 
 }  // namespace estrain::archive

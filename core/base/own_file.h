@@ -8,7 +8,8 @@
 
 namespace estrain {
 
-// open(2) for writing; O_CREAT and O_TRUNC are allowed. Throws Fault::usage, naming the path and what it is, for
+// open(2) for writing; O_CREAT and O_TRUNC are allowed. Throws Fault::usage, naming the path and what it is,
+// for
 //  - a symbolic link, a FIFO, a device, a socket, a folder;
 //  - a file that belongs neither to this user nor to the owner of its folder;
 //  - a file with a second hard link in another user's folder, since it may be this user's file from elsewhere;

@@ -2,10 +2,11 @@
 // Convolutions and matrix products of LibTorch on the GPU by pinned algorithms (core/algorithms/pinning.h), instead of
 // the choices of cuDNN's and cuBLAS's heuristics.
 //
-// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm, baddbmm with
-// their out= and in-place forms: all that linear layers, matmul and convolutional layers use. Types are float32,
-// without TF32 unless LibTorch allows it, and bfloat16 with float32 sums. Results are contiguous. A convolution's bias
-// is added to its result; a linear layer's 1-D bias to the float32 sum.
+// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm,
+// baddbmm with their out= and in-place forms: all that linear layers, matmul and convolutional layers
+// use. Types are float32, without TF32 unless LibTorch allows it, and bfloat16 with float32 sums. Results
+// are contiguous. A convolution's bias is added to its result; a linear layer's 1-D bias to the float32
+// sum.
 //
 // LibTorch's own kernels, made deterministic by core/cuda/determinism.h, compute the rest: other element types, tensors
 // without elements, transposed convolutions and volumes, mv and dot, and shapes without an algorithm in the library.

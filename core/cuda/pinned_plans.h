@@ -1,5 +1,6 @@
 #pragma once
-// The plans of one library of pinned algorithms, by shape: chosen when a shape first occurs, then kept in memory.
+// The plans of one library of pinned algorithms, by shape: chosen when a shape first occurs, then kept in
+// memory.
 
 #include <ATen/Tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -2,11 +2,12 @@
 // Identifies the files of a job's data when the run begins, so that a worker that starts later trains on the same bytes
 // or not at all.
 //
-// Only the decompressed content counts: a copy on another host, another path, a touched or recompressed file is the
-// same data. For a file up to `most_bytes_digested`, every byte is digested; for a larger one the first and the last 64
-// KiB and 62 blocks of that size in between, at places that depend only on the size. Many files in one place
-// (FileKind::images, shards) count as one file with the size of all of them, in the order of their list; their names
-// below that place and their sizes are part of it.
+// Only the decompressed content counts: a copy on another host, another path, a touched or
+// recompressed file is the same data. For a file up to `most_bytes_digested`, every byte is digested;
+// for a larger one the first and the last 64 KiB and 62 blocks of that size in between, at places that
+// depend only on the size. Many files in one place (FileKind::images, shards) count as one file with
+// the size of all of them, in the order of their list; their names below that place and their sizes
+// are part of it.
 //
 // The identity is compared whenever a worker starts (at a start, a resume, a resize, after a loss), and by a resume
 // before it writes anything. Each process checks the files that it has mapped itself. A file whose stamp (file_stamp.h)

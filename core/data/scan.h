@@ -1,6 +1,7 @@
 #pragma once
 // Reads everything in a job's data that can be wrong, before the job starts, and reports all mistakes: unreadable
-// files, headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the first.
+// files, headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the
+// first.
 //
 // The cost is decompression plus one pass over labels, tokens and the first part of a text; pixels are checked only if
 // compressed (scanned_photos.h).

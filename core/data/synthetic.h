@@ -1,6 +1,7 @@
 #pragma once
-// Generated data that a model can learn: every sample is half the prototype of its class and half noise. Everything
-// comes from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by sample.
+// Generated data that a model can learn: every sample is half the prototype of its class and half noise.
+// Everything comes from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by
+// sample.
 //
 //   class(i)       = philox(i, stream synthetic_class)[0], scaled to the number of classes
 //   prototype(c,p) = byte p mod 16 of philox({p / 16, c}, stream synthetic_prototype), the words little-endian

@@ -11,9 +11,10 @@ namespace estrain::device {
 // unchanged length needs no product, and for an input side of length 1 it is a sum.
 at::Tensor adaptive_average_backward(const at::Tensor& gradient, const at::Tensor& input);
 
-// [outputs, inputs]: the weight of each input in an output's mean. Window i covers floor(i * inputs / outputs) to
-// ceil((i + 1) * inputs / outputs). Made on the host once for each type and device: copying it at every call would
-// stall the host and break the capture of a CUDA graph. Thread-safe.
+// [outputs, inputs]: the weight of each input in an output's mean. Window i covers floor(i *
+// inputs / outputs) to ceil((i + 1) * inputs / outputs). Made on the host once for each type and
+// device: copying it at every call would stall the host and break the capture of a CUDA graph.
+// Thread-safe.
 at::Tensor window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options);
 
 }  // namespace estrain::device

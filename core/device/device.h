@@ -1,10 +1,12 @@
 #pragma once
 // Where a worker computes: the processor for LibTorch's operators, and the transfers between its memory and the host's.
 //
-// The state of a job lies in host memory, shared by its workers (core/comm/job_memory.h). A device presents it to the
-// model: on the CPU in place, on a GPU as a copy. The results of a mini-batch (gradients, its loss, buffers) return the
-// same way. A GPU works asynchronously: reads are queued, and a thread of the device carries them out in the order of
-// requests; the host waits only in finish(). On the CPU everything happens at once, in the calling thread.
+// The state of a job lies in host memory, shared by its workers (core/comm/job_memory.h). A
+// device presents it to the model: on the CPU in place, on a GPU as a copy. The results of a
+// mini-batch (gradients, its loss, buffers) return the same way. A GPU works asynchronously:
+// reads are queued, and a thread of the device carries them out in the order of requests;
+// the host waits only in finish(). On the CPU everything happens at once, in the calling
+// thread.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>

@@ -1,10 +1,11 @@
 #pragma once
 // A dataset: an array of numbers of any rank, stored little-endian and in C order.
 //
-// Reading converts from any integer or float type, byte order, chunking or compression in the file. If the elements in
-// the file are laid out as in memory, offset() is their place: then pread or mmap is faster than reading through HDF5,
-// and avoids its global lock. Errors: Fault::mismatch for a dataset without numbers or a range outside it,
-// Fault::corrupt if HDF5 cannot read, Fault::io if the system refused.
+// Reading converts from any integer or float type, byte order, chunking or compression in the file. If
+// the elements in the file are laid out as in memory, offset() is their place: then pread or mmap is
+// faster than reading through HDF5, and avoids its global lock. Errors: Fault::mismatch for a dataset
+// without numbers or a range outside it, Fault::corrupt if HDF5 cannot read, Fault::io if the system
+// refused.
 
 #include <optional>
 #include <vector>

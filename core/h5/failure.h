@@ -12,7 +12,8 @@ namespace estrain::h5 {
 // first.
 void quiet();
 
-// "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and advice.
+// "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and
+// advice.
 Error failure(Fault fault, std::string_view what);
 
 // Returns a result; throws failure(fault, what) for a negative one. Any HDF5 call clears the error stack, including

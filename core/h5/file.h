@@ -4,10 +4,11 @@
 //   File file = File::open("train.h5");
 //   Dataset images = file.root().dataset("images");     // shape(), type(), offset(), read_rows()
 //
-// Objects keep their file open. HDF5 has a global lock: a File may be used by one thread at a time, different Files by
-// several threads, without a gain in speed. Errors: Fault::io if the file cannot be opened, created or written (with
-// the system's reason), Fault::corrupt if it is not an HDF5 file, is truncated or damaged. A damaged file may also
-// crash the HDF5 library, so checkpoints are checked by other means first (core/checkpoint).
+// Objects keep their file open. HDF5 has a global lock: a File may be used by one thread at a time, different
+// Files by several threads, without a gain in speed. Errors: Fault::io if the file cannot be opened, created or
+// written (with the system's reason), Fault::corrupt if it is not an HDF5 file, is truncated or damaged. A
+// damaged file may also crash the HDF5 library, so checkpoints are checked by other means first
+// (core/checkpoint).
 
 #include <string>
 

@@ -1,9 +1,10 @@
 #pragma once
 // The interface of a model: an ordered list of named blocks, and its own loss.
 //
-// Blocks let layers be profiled, placed and captured separately. The loss belongs to the model, so that detection or
-// question answering can bring theirs. Parameters and buffers are torch::nn::Module's, with the names and order of
-// Python's state_dict.
+// Blocks let layers be profiled, placed and captured separately. The loss belongs to
+// the model, so that detection or question answering can bring theirs. Parameters
+// and buffers are torch::nn::Module's, with the names and order of Python's
+// state_dict.
 //
 // Memory: a worker binds each parameter to its arena with `parameter.set_data(view)` and writes buffers in place. So
 // every layer computes with the registered tensor itself, never with a copy of its values or an earlier view.

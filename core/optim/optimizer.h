@@ -48,7 +48,8 @@ class Optimizer {
   // kernels::most_slots.
   std::vector<std::string_view> slots(size_t parameter) const;
 
-  // Updates a piece of a parameter that has had `updates_before` updates, with its group's current `lr`.
+  // Updates a piece of a parameter that has had `updates_before` updates, with its group's current
+  // `lr`.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
   // The same in a device's memory, through its queue, with IEEE square roots and fused multiply-adds, for pieces of

@@ -25,14 +25,16 @@ constexpr double kLeastGain = 0.03;
 constexpr double kGainOverCost = 2;
 Verdict weigh(const Change& change);
 
-// Watches, window by window, the gain of the best plan for the current devices, and says when to adopt it: after a gain
-// of at least kGain in enough windows, minus those without it. A change restarts the count, so changes are at least
-// that far apart, and a change that gained less than kGain is not undone.
+// Watches, window by window, the gain of the best plan for the current devices, and says when to adopt
+// it: after a gain of at least kGain in enough windows, minus those without it. A change restarts the
+// count, so changes are at least that far apart, and a change that gained less than kGain is not
+// undone.
 class GainWatch {
  public:
   static constexpr double kGain = 0.10;
   static constexpr int kMiss = 3;       // windows that a window without the gain cancels
-  static constexpr int kToMove = 4;     // windows before ESTs move between existing workers, which costs little
+  static constexpr int kToMove = 4;     // windows before ESTs move between existing workers, which costs
+                                        // little
   static constexpr int kToReturn = 32;  // before they move back to a plan that was recently measured to be slower
   static constexpr int kToResize = 20;  // windows before other devices are used
 

@@ -34,8 +34,9 @@ class FallBackWatch {
   // for contradictory rules or an estimate that is not a positive number.
   FallBackWatch(Plan before, double before_step_seconds, Plan now, Rules rules);
 
-  // Takes the seconds of a step (best a mean over some steps) at a time in seconds. Gives one decision per episode: the
-  // next needs the job to run as estimated for `seconds` first. Ignores a time that is not a positive number.
+  // Takes the seconds of a step (best a mean over some steps) at a time in seconds. Gives one decision per
+  // episode: the next needs the job to run as estimated for `seconds` first. Ignores a time that is not a positive
+  // number.
   std::optional<Decision> observe(double step_seconds, double at);
 
   // Slow seconds counted so far; 0 if the job runs as estimated.

@@ -7,8 +7,9 @@
 
 namespace estrain::plan {
 
-// Throws Fault::infeasible, with advice, for fewer than one EST, coefficients or capabilities that are not positive
-// finite numbers, counts or memory limits below 0, or no device. Does not check whether all ESTs fit.
+// Throws Fault::infeasible, with advice, for fewer than one EST, coefficients or capabilities that are not
+// positive finite numbers, counts or memory limits below 0, or no device. Does not check whether all ESTs
+// fit.
 void check_job(const Job& job);
 void check_groups(const std::vector<DeviceGroup>& groups);
 

@@ -6,11 +6,12 @@
 //
 //   step = compute(W, L) + exchange(W, P) compute = L_1 + (crowding(W) - 1) / (W - 1) * (L_2 + ... + L_W)
 //
-// L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it computes alone.
-// W is the number of workers, P the number of partial sums in the exchange, which depends on where the ranges are cut
-// (partial_sums.h). Workers that share memory and cores slow each other down: by the factor crowding(W) if all are
-// equally busy. A worker that finishes early leaves more to the others, so each of the W - 1 others adds to the slowest
-// one's time in proportion to its own time. Pure: no clock, no files.
+// L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it
+// computes alone. W is the number of workers, P the number of partial sums in the exchange, which depends on
+// where the ranges are cut (partial_sums.h). Workers that share memory and cores slow each other down: by
+// the factor crowding(W) if all are equally busy. A worker that finishes early leaves more to the others, so
+// each of the W - 1 others adds to the slowest one's time in proportion to its own time. Pure: no clock, no
+// files.
 
 #include <cstdint>
 #include <limits>

@@ -22,9 +22,11 @@ struct Proposal {
   std::string reason;              // one sentence
 };
 
-// The `k` best ways to add free devices, highest speed-up per device first, more devices first among equals. A proposal
-// adds devices of a single group, or all usable free devices of one kind or of all kinds; with one_kind it may move the
-// whole job to another kind. Proposals without a gain are left out, so the result may be empty.
+// The `k` best ways to add free devices, highest speed-up per device first, more
+// devices first among equals. A proposal adds devices of a single group, or all
+// usable free devices of one kind or of all kinds; with one_kind it may move the
+// whole job to another kind. Proposals without a gain are left out, so the result may
+// be empty.
 //
 // With few devices, every number of devices of every group is planned. With many, only the smallest numbers that reach
 // a shorter pace, best estimates first.

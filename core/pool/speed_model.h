@@ -5,9 +5,10 @@
 //   network(n, r) = 0, a_r + b_r max(r - 2, 0) or a_n + b_n max(r - 2, 0)   one device, one host, several hosts
 //   step = (compute^gamma + network^gamma)^(1/gamma)
 //
-// The parameters minimise the squared differences of logarithms, with the paper's penalties towards a small gamma and
-// small b_n / a_n and b_r / a_r. Unseen cases (several hosts, more than two devices, a second batch) are assumed to be
-// ideal.
+// The parameters minimise the squared differences of logarithms, with the
+// paper's penalties towards a small gamma and small b_n / a_n and b_r / a_r.
+// Unseen cases (several hosts, more than two devices, a second batch) are
+// assumed to be ideal.
 
 #include <array>
 #include <compare>

@@ -1,10 +1,11 @@
 #pragma once
 // A repeatedly measured number: a running average that forgets.
 //
-// The n-th measurement has the weight 1/n, but at least 1/kMemory, so old values fade away. A measurement that is off
-// by more than kMargin is not noise but a change (another load on the machine, a wrong profile), and replaces the
-// average at once. So does the first measurement after kStale without one. EasyScale's companion module (section 3.4)
-// likewise updates its database "once it has monitored significant biases".
+// The n-th measurement has the weight 1/n, but at least 1/kMemory, so old values fade away. A measurement
+// that is off by more than kMargin is not noise but a change (another load on the machine, a wrong
+// profile), and replaces the average at once. So does the first measurement after kStale without one.
+// EasyScale's companion module (section 3.4) likewise updates its database "once it has monitored
+// significant biases".
 
 #include <cstdint>
 
@@ -25,8 +26,9 @@ struct Estimate {
   int64_t samples = 0;   // measurements in it. 0: never measured, only scaled along with a replaced one
   int64_t measured = 0;  // time of the last measurement; seconds since 1970
 
-  // Adds a measurement made at `now`. `floor` (seconds): a deviation below kMargin times this counts as noise, however
-  // small the estimate is; for differences of large numbers. True: a measured estimate was off and has been replaced.
+  // Adds a measurement made at `now`. `floor` (seconds): a deviation below kMargin times this counts as noise,
+  // however small the estimate is; for differences of large numbers. True: a measured estimate was off and has been
+  // replaced.
   bool observe(const Measurement& measurement, int64_t now, double floor = 0);
   void scale(double factor);  // multiplies the estimate, since its subject proved to be slower by this factor
 

@@ -37,7 +37,8 @@ class Profiles {
   void learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
                     int64_t now);
 
-  // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible times.
+  // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible
+  // times.
   Json to_json() const;
   static Profiles from_json(const Json& document);
 

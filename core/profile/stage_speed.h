@@ -2,9 +2,10 @@
 // The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and what it says about the
 // stage's devices.
 //
-// Workers that have finished their ESTs wait, and leave memory and cores to the others. So if workers finish at times
-// f_1 <= f_2 <= …, the one that finishes k-th shared the machine with W - 1 others only until f_1, with W - 2 until
-// f_2, and so on. For ranges of unequal length, times are converted to those with all workers computing all the time.
+// Workers that have finished their ESTs wait, and leave memory and cores to the others. So if workers finish at
+// times f_1 <= f_2 <= …, the one that finishes k-th shared the machine with W - 1 others only until f_1, with W - 2
+// until f_2, and so on. For ranges of unequal length, times are converted to those with all workers computing all
+// the time.
 
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,8 @@ struct StageSpeed {
   double spread = 0;            // interquartile range of the steps' times over their median; 0: unknown
   std::vector<Worker> workers;  // in worker order: their ranges of ESTs are consecutive
 
-  // Nothing if the event is of another kind or unusable: no step, a worker without a mini-batch, invalid times.
+  // Nothing if the event is of another kind or unusable: no step, a worker without a mini-batch, invalid
+  // times.
   static std::optional<StageSpeed> from_event(const Json& event);
 
   int64_t num_workers() const { return static_cast<int64_t>(workers.size()); }

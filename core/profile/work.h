@@ -2,9 +2,10 @@
 // The key of a measured speed: everything that decides how long a mini-batch of a job takes on a device, as fields that
 // a user can read. Jobs with equal fields share a profile; a job that differs in one field has its own.
 //
-// A key of the spec is a field if it affects the speed: seeds, learning rates and schedules are not. The location of a
-// data set is a field only if the files determine the shape of a sample. A user's own network is identified by its
-// file's path.
+// A key of the spec is a field if it affects the speed: seeds, learning rates and
+// schedules are not. The location of a data set is a field only if the files
+// determine the shape of a sample. A user's own network is identified by its file's
+// path.
 
 #include <cstdint>
 #include <string>

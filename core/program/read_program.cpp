@@ -36,7 +36,8 @@ class Scope {
   std::map<std::string, int> numbers_;
 };
 
-// The name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a constant.
+// The name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a
+// constant.
 std::optional<std::string> name_of(const Json& argument) {
   const auto [kind, value] = one_of(argument);
   if (kind == "as_tensor") return text(field(value, "name"));

@@ -1,9 +1,10 @@
 #pragma once
 // A zip archive in memory with uncompressed members, as written by PyTorch: a member is a part of the archive's bytes.
 //
-// The archive is untrusted: every offset and size in the directory and in the members' headers is checked against the
-// archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since not supported:
-// compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
+// The archive is untrusted: every offset and size in the directory and in the members' headers is checked
+// against the archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since
+// not supported: compressed or encrypted members, archives in several parts, archives of 4 GiB and more
+// (zip64).
 
 #include <cstddef>
 #include <cstdint>

@@ -15,7 +15,8 @@ inline constexpr size_t kWriteBytes = size_t{1} << 20;
 
 class AppendedFile {
  public:
-  // Opens or creates the file, and drops everything after its first `keep` bytes. Throws Fault::io.
+  // Opens or creates the file, and drops everything after its first `keep` bytes. Throws
+  // Fault::io.
   AppendedFile(std::string path, uint64_t keep);
 
   // Appends all of `content` or, on failure (a full disk), nothing. Throws Fault::io.

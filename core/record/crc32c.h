@@ -1,5 +1,6 @@
 #pragma once
-// CRC-32C (Castagnoli, the polynomial 0x1EDC6F41 bit-reversed), as in RFC 3720: the checksum of TFRecord files.
+// CRC-32C (Castagnoli, the polynomial 0x1EDC6F41 bit-reversed), as in RFC 3720: the checksum of TFRecord
+// files.
 
 #include <cstdint>
 #include <string_view>

@@ -8,7 +8,8 @@
 
 namespace estrain::record {
 
-// How much of a file is checked before the step from which a run resumes: more than could be unsynced at a power cut.
+// How much of a file is checked before the step from which a run resumes: more than could be unsynced at a power
+// cut.
 constexpr uint64_t kCheckedBytes = uint64_t{16} << 20;
 
 // A file that was set aside.

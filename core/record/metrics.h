@@ -15,8 +15,9 @@ namespace estrain::record {
 
 class MetricsWriter {
  public:
-  // Opens the file for steps after `last`: drops later lines and a torn last line. Reads backwards, and at most
-  // kCheckedBytes of the kept lines. Throws Fault::io, and Fault::corrupt if mend_metrics would mend the file.
+  // Opens the file for steps after `last`: drops later lines and a torn last line. Reads backwards, and at
+  // most kCheckedBytes of the kept lines. Throws Fault::io, and Fault::corrupt if mend_metrics would mend the
+  // file.
   MetricsWriter(const std::string& path, Step last);
 
   // Appends all lines in one write, or none (Fault::io). Skips steps already in the file.

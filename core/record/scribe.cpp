@@ -228,7 +228,8 @@ class Scribe {
 
   double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
 
-  // Saves the committed state while all workers are idle or dead, so that none can overwrite it. False: writing failed.
+  // Saves the committed state while all workers are idle or dead, so that none can overwrite it. False: writing
+  // failed.
   bool save_committed_state() {
     const int64_t step = memory_.header().committed.load();
     if (step == saver_.last_saved()) return true;

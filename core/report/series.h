@@ -1,6 +1,7 @@
 #pragma once
-// One number over the steps of a run, in memory that does not grow with the run: neighbouring steps are merged into
-// spans with their mean, lowest and highest number. So a spike of one step in a million remains visible.
+// One number over the steps of a run, in memory that does not grow with the run: neighbouring steps are
+// merged into spans with their mean, lowest and highest number. So a spike of one step in a million remains
+// visible.
 //
 // Spans are aligned to multiples of their width, a power of two: the series of two runs have the same ones.
 

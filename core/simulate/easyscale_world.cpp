@@ -75,7 +75,8 @@ class EasyscaleWorld : public World {
   }
 
  private:
-  // With the best split of the ESTs: the shortest time in which the devices compute one mini-batch per EST.
+  // With the best split of the ESTs: the shortest time in which the devices compute one mini-batch per
+  // EST.
   static double step_seconds(const pool::Shape& shape, const std::array<double, pool::Cluster::kMostTypes>& mini_batch,
                              int64_t ests) {
     double best = 0;

@@ -57,7 +57,8 @@ class PolluxJob : public SimulatedJob {
   double progress() const { return progress_; }
   EpochTable& table() const { return *table_; }
   const Learnt* learnt() const { return learnt_.get(); }
-  // The best predicted progress per second, and the split of the batch for it; uses known speeds if nothing is learnt.
+  // The best predicted progress per second, and the split of the batch for it; uses known speeds if nothing is
+  // learnt.
   double foretold(int64_t hosts, int64_t devices, BatchSplit& split) const;
 
  private:

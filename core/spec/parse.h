@@ -1,5 +1,6 @@
 #pragma once
-// Text -> JobSpec, and back. Checks every key: type, range, unknown key ("did you mean"), invalid combinations.
+// Text -> JobSpec, and back. Checks every key: type, range, unknown key ("did you mean"), invalid
+// combinations.
 
 #include <string>
 #include <string_view>

@@ -9,7 +9,8 @@
 
 namespace estrain::verify {
 
-// The first difference in changes that take effect up to step `last`, as a sentence. Empty if there is none.
+// The first difference in changes that take effect up to step `last`, as a sentence. Empty if there is
+// none.
 std::string change_log_difference(std::string_view a, std::string_view b, Step last);
 
 // The changes of one log in effect for steps up to `last`, a sentence each.

@@ -35,8 +35,9 @@ struct Subject {
   std::vector<UnreadableCheckpoint> unreadable;  // damaged checkpoints of a run
 };
 
-// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged record or a
-// single damaged checkpoint, Fault::io whenever the system refuses, since unread data cannot count as identical.
+// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged record or
+// a single damaged checkpoint, Fault::io whenever the system refuses, since unread data cannot count as
+// identical.
 Subject open_subject(const std::string& path);
 
 // Opens one of its checkpoints, without checking elements. Nothing if there is none of that step, or a running job has

@@ -5,8 +5,9 @@
 
 namespace estrain::watch {
 
-// Draws every `seconds`. When the run has ended, or on q or Ctrl-C, restores the terminal and prints the last view.
-// Throws Fault::usage if there is no run or no terminal; shows other errors and tries again.
+// Draws every `seconds`. When the run has ended, or on q or Ctrl-C, restores the terminal and prints
+// the last view. Throws Fault::usage if there is no run or no terminal; shows other errors and tries
+// again.
 void watch_run(const std::string& run, double seconds);
 
 }  // namespace estrain::watch

@@ -43,8 +43,9 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Blocks a stream during its lifetime, so that the work queued meanwhile then runs without a pause: short kernels take
-// longer to launch than to run. Unblocks by itself after a while, since a launch may wait for the stream.
+// Blocks a stream during its lifetime, so that the work queued meanwhile then runs without a pause: short
+// kernels take longer to launch than to run. Unblocks by itself after a while, since a launch may wait for the
+// stream.
 class Held {
  public:
   explicit Held(void* stream) : open_(std::make_shared<std::atomic<bool>>(false)) {

@@ -47,7 +47,8 @@
 
 namespace estrain::kernels::portable {
 
-// Sizes are at least 0, strides at least 1. The padded image may be smaller than the filter; then there is no output.
+// Sizes are at least 0, strides at least 1. The padded image may be smaller than the filter; then there is no
+// output.
 struct Convolution {
   int64_t batch = 0;
   int64_t channels_in = 0;

@@ -1,8 +1,9 @@
 #pragma once
-// e^x and e^x - 1, at most 0.58 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer and |r| <=
-// ln 2 / 2. r = x - k * float(ln 2) is exact, and the remainder `low` = k * (float(ln 2) - ln 2) is carried separately.
-// Sums of large terms keep their rounding errors, so only the last addition rounds noticeably. Overflow gives infinity,
-// underflow is gradual (one more rounding to a denormal), NaN gives NaN.
+// e^x and e^x - 1, at most 0.58 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer
+// and |r| <= ln 2 / 2. r = x - k * float(ln 2) is exact, and the remainder `low` = k * (float(ln 2) - ln 2)
+// is carried separately. Sums of large terms keep their rounding errors, so only the last addition rounds
+// noticeably. Overflow gives infinity, underflow is gradual (one more rounding to a denormal), NaN gives
+// NaN.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -53,7 +54,8 @@ ESTRAIN_FUNCTION Floats exponential(Floats x) {
   return exponential_to_89(lesser(broadcast(89.0f), x));  // e^89 is beyond the floats
 }
 
-// 2^k (1 + w) with about two roundings: k and w = r + r^2 (1/2 + r c(r)) with r rounded, for less exact formulas.
+// 2^k (1 + w) with about two roundings: k and w = r + r^2 (1/2 + r c(r)) with r rounded, for less exact
+// formulas.
 struct ScaledGrowth {
   Floats k, w;
 };
