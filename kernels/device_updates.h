@@ -1,8 +1,7 @@
 #pragma once
 // Updates from gradients on a device other than the CPU: folding (sum.h), optimizer updates (optimizer.h) and digests
 // (digest.h), in the device's memory, through a queue. The bits are the CPU's; for optimizers those of Isa::avx2 and
-// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. kernels/cuda/kernels.h has CUDA's
-// implementation.
+// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. CUDA's: kernels/cuda/kernels.h.
 
 #include <stddef.h>
 #include <stdint.h>

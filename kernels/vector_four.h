@@ -1,6 +1,5 @@
 #pragma once
-// Four floats in an SSE2 register: the common part of vector_baseline.h and vector_fma128.h, without the fused
-// multiply-add.
+// Four floats in an SSE2 register: common to vector_baseline.h and vector_fma128.h, without the fused multiply-add.
 
 #include <emmintrin.h>
 #include <stddef.h>

@@ -3,8 +3,7 @@
 //
 // A process holds the file's lock (flock on the file itself) while it chooses: the others wait, and then see the
 // choice. The system releases the lock when its holder ends in any way. A line left unfinished by a crash counts as not
-// written. A process that has held the file for long pauses before taking it again, so that waiting processes get their
-// turn.
+// written. A process that held the file for long pauses before taking it again, to let others in.
 
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -1,10 +1,9 @@
 #pragma once
 // Chooses the algorithm of each operation once, among the deterministic ones, by measuring; then keeps it.
 //
-// Libraries choose by heuristics, which change with their version and the driver, or by measuring, which varies. Either
-// way the bits of a result change with the choice. So a choice is made once and recorded: by the first worker that
-// meets an operation, while it holds the run's file of choices. All other workers, and the same one after a restart,
-// find it there. A checkpoint carries the choices of its run.
+// Libraries choose by heuristics, which change with their version and the driver, or by measuring, which varies; the
+// bits change with the choice. So the first worker that meets an operation chooses, while it holds the run's file of
+// choices. All other workers, and the same one after a restart, find the choice there. Checkpoints carry it.
 //
 //   1. the run's own choice: its file, into which a resume puts the choices of its checkpoint before workers start; a
 //      lookup does not wait for processes that are choosing

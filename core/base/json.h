@@ -18,8 +18,7 @@ constexpr int kDeepestJson = 64;
 // Parses one document. Throws Fault::corrupt naming `source` and the offset.
 Json parse_json(std::string_view text, std::string_view source);
 
-// The same without throwing: invalid or too deep JSON gives a "discarded" value (Json::is_discarded), which is not an
-// object, array or number.
+// The same without throwing: invalid or too deep JSON gives a "discarded" value (Json::is_discarded), of no other type.
 Json parse_json_if_sound(std::string_view text);
 
 // Counts the depth of nesting and the number of values in a text, without parsing it. Meaningless for text that is not

@@ -23,8 +23,7 @@ namespace estrain::checkpoint {
 constexpr const char* temporary_suffix = ".tmp";
 
 // Writes one copy of the state (layout.bytes bytes, 4-byte aligned) under a temporary name beside `path`, syncs and
-// renames it, and syncs the folder. A reader of `path` sees a whole checkpoint or none. On failure nothing is left
-// behind.
+// renames it, and syncs the folder. A reader of `path` sees a whole checkpoint or none. A failure leaves nothing.
 void write_checkpoint(const std::string& path, const StateLayout& layout, const std::byte* state,
                       const CheckpointMeta& meta, Disk& disk = real_disk());
 

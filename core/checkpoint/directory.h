@@ -37,13 +37,11 @@ class CheckpointDirectory {
   // Published steps, ascending; the files may be damaged.
   std::vector<Step> steps() const;
 
-  // Writes the checkpoint of meta.step (replacing one of that step) and points `latest` at it. If that fails
-  // (Fault::io, for example a full disk), all other checkpoints and `latest` are unchanged, and no temporary file is
-  // left.
+  // Writes the checkpoint of meta.step (replacing one of that step) and points `latest` at it. On failure (Fault::io,
+  // for example a full disk), all other checkpoints and `latest` are unchanged, without temporary files.
   void publish(const StateLayout& layout, const std::byte* state, const CheckpointMeta& meta);
 
-  // The newest checkpoint that is valid in every byte, and the damaged ones skipped before it. Nothing if none is
-  // valid.
+  // The newest checkpoint that is valid in every byte, and the damaged ones skipped before it; nothing if none is.
   NewestCheckpoint newest_valid() const;
 
   // Removes the checkpoints up to `newest`, the run's current step, except the newest `keep` and step 0. Later ones are

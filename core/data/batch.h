@@ -77,8 +77,7 @@ class Batch {
   int64_t number() const { return request_.number; }
   int64_t size() const { return request_.size; }
 
-  // The shape of one sample. The input is {size, shape...}: float32 through floats(), or for tokens int64 through
-  // tokens().
+  // The shape of one sample. The input is {size, shape...}: float32 through floats(), tokens int64 through tokens().
   const SampleShape& shape() const { return shape_; }
   float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
   int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }

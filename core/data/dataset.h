@@ -36,7 +36,8 @@ class Dataset {
 
 struct DataPair {
   std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> test;  // null if the spec names none: text with holdout = 0, idx or hdf5 without test files
+  std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
+                                  // test files
   std::vector<DataFile> files{};  // the files of both, for identity.h
 };
 

@@ -6,8 +6,7 @@
 //           their paths, the files of one by their names. Bytes are compared. It is the order of torchvision's
 //           ImageFolder.
 //
-// Links are followed. It is an error if folders are nested more than 32 deep (for example a link to itself), or if
-// there are more than 10^9 files.
+// Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
 
 #include <cstdint>
 #include <span>

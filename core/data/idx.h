@@ -1,11 +1,10 @@
 #pragma once
-// IDX, the format of MNIST and its relatives. Big-endian:
+// IDX, the format of MNIST and its relatives: big-endian, with sizes of 32 bits. A name in ".gz" is decompressed.
+// 08 means unsigned bytes; the number of dimensions follows.
 //
-//   images   00 00 08 03 | count | rows | columns | one byte per pixel       or   00 00 08 04 | count | channels | rows
-//   | … labels   00 00 08 01 | count | one byte per label
-//
-// (08: unsigned bytes; then the number of dimensions; sizes have 32 bits each.) Files with names that end in ".gz" are
-// decompressed.
+//   images   00 00 08 03 | count | rows | columns | one byte per pixel
+//            00 00 08 04 | count | channels | rows | columns | one byte per value
+//   labels   00 00 08 01 | count | one byte per label
 
 #include <cstddef>
 #include <cstdint>

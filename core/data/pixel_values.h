@@ -1,6 +1,5 @@
 #pragma once
-// Shared by the transforms of all image formats: means and standard deviations per channel, the position of a centre
-// crop.
+// Shared by the transforms of all image formats: mean and standard deviation of channels, centre crops.
 
 #include <cstdint>
 #include <vector>

@@ -28,9 +28,8 @@
 
 namespace estrain::device {
 
-// Device memory that mirrors a region of host memory of the same size; tensors of the device are views of it. A tensor
-// has the same offset as in the region. Offsets are multiples of StateLayout's alignment, which suffices for any
-// device.
+// Device memory that mirrors a region of host memory of the same size; tensors of the device are views of it, at the
+// same offsets as in the region. Offsets are multiples of StateLayout's alignment, enough for any device.
 class Mirror {
  public:
   virtual ~Mirror() = default;

@@ -42,8 +42,7 @@ class Exchange {
   // Makes later work of the device wait for all transfers.
   virtual void join() = 0;
 
-  // Call it after Device::finish(): throws Fault::device if transfers failed and the stage was not aborted because of
-  // it.
+  // Call it after Device::finish(): throws Fault::device if transfers failed and this did not abort the stage.
   virtual void check() = 0;
 };
 

@@ -26,8 +26,7 @@ struct LibraryKernels {
   Tensor (*sum)(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType> dtype);
 };
 
-// The kernels of the namespace in which LibTorch declares a backend's kernels (ATen/ops/<name>_<backend>_dispatch.h),
-// such as at::cpu.
+// The kernels of LibTorch's namespace for a backend (ATen/ops/<name>_<backend>_dispatch.h), such as at::cpu.
 #define ESTRAIN_LIBRARY_KERNELS(backend)                                                                  \
   {                                                                                                       \
     .add = backend::add, .sub = backend::sub, .add_ = backend::add_, .sub_ = backend::sub_,               \

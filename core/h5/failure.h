@@ -8,8 +8,7 @@
 
 namespace estrain::h5 {
 
-// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function of this folder calls this
-// first.
+// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function here calls it first.
 void quiet();
 
 // "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and

@@ -25,8 +25,7 @@ class File {
   Group root() const;
   const std::string& path() const { return path_; }
 
-  // Writes everything and closes the file; all of its objects must be destroyed. Throws errors that a destructor could
-  // not.
+  // Writes everything and closes the file; all of its objects must be destroyed. Throws what a destructor cannot.
   void close();
 
  private:

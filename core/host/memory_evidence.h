@@ -1,6 +1,5 @@
 #pragma once
-// Evidence that the kernel's out-of-memory killer struck. Its victim only receives SIGKILL, which anybody may have
-// sent.
+// Evidence that the kernel's out-of-memory killer struck. Its victim sees only a SIGKILL, as anybody may send.
 //
 //   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Users often
 //      cannot read it, and in a container the process ids differ.
@@ -27,8 +26,8 @@ class MemoryEvidence {
  public:
   struct Finding {
     bool oom_kill = false;
-    // Used and allowed memory, with or without a kill, on one line: "memory.events: oom_kill 1 (was 0), memory.max 2.1
-    // GB, memory.peak 2.1 GB"
+    // Used and allowed memory, with or without a kill, on one line:
+    // "memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, memory.peak 2.1 GB"
     std::string text;
   };
 

@@ -27,8 +27,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-// Rows from top to bottom, pixels from left to right, with the channels of a pixel together: 1 (grey) or 3 (red, green,
-// blue).
+// Rows from top to bottom, pixels from left to right, a pixel's channels together: 1 (grey) or 3 (red, green, blue).
 struct Image {
   Size size;
   int64_t channels = 0;

@@ -7,8 +7,7 @@ namespace estrain::model {
 
 class Classifier : public Model {
  protected:
-  // Cross entropy with the target class, with the label smoothing of torch.nn.CrossEntropyLoss(label_smoothing), in [0,
-  // 1).
+  // Cross entropy with the target class, with label smoothing in [0, 1) as in torch.nn.CrossEntropyLoss.
   explicit Classifier(double label_smoothing) : label_smoothing_(label_smoothing) {}
 
  private:

@@ -51,8 +51,7 @@ struct BurstPlan {
   double amplification = 0;   // device-seconds over the seconds of an iteration on one device
 };
 
-// Time to move a layer's input between h and g devices: the smaller set's devices pass on the bytes, forward and
-// backward.
+// Time to move a layer's input between h and g devices: the smaller set passes on the bytes, forward and backward.
 double transfer_seconds(const BurstNetwork& network, double input_bytes, int64_t from, int64_t to);
 
 // Throws Fault::usage for a limit below 1. Throws Fault::spec if layers list different numbers of devices, none, or an

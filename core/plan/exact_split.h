@@ -23,8 +23,7 @@ class ExactSplit {
     int64_t workers = 0;  // limit on the number of workers
     int64_t excess = 0;   // limit on the partial sums beyond one per worker
   };
-  // `capacities` are largest first. Subtracts its steps from `budget`; returns false, without splits, if the budget is
-  // too small.
+  // `capacities` are largest first. Subtracts its steps from `budget`; false, without splits, if that is too small.
   bool run(const std::vector<Capacity>& capacities, Limits limits, int64_t& budget);
 
   // The last run's least excess with exactly this many workers; -1 if there is no such split within the limits.

@@ -4,14 +4,14 @@
 //
 // All workers wait for the slowest one to compute; then they exchange and update:
 //
-//   step = compute(W, L) + exchange(W, P) compute = L_1 + (crowding(W) - 1) / (W - 1) * (L_2 + ... + L_W)
+//   step = compute(W, L) + exchange(W, P)
+//   compute = L_1 + (crowding(W) - 1) / (W - 1) * (L_2 + ... + L_W)
 //
-// L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it
-// computes alone. W is the number of workers, P the number of partial sums in the exchange, which depends on
-// where the ranges are cut (partial_sums.h). Workers that share memory and cores slow each other down: by
-// the factor crowding(W) if all are equally busy. A worker that finishes early leaves more to the others, so
-// each of the W - 1 others adds to the slowest one's time in proportion to its own time. Pure: no clock, no
-// files.
+// L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it computes alone.
+// W is the number of workers, P the number of partial sums in the exchange, which depends on where the ranges are cut
+// (partial_sums.h). Workers that share memory and cores slow each other down, by the factor crowding(W) if all are
+// equally busy. A worker that finishes early leaves more to the others, so each of the W - 1 others adds to the slowest
+// one's time in proportion to its own time. Pure: no clock, no files.
 
 #include <cstdint>
 #include <limits>
@@ -26,8 +26,7 @@ struct DeviceGroup {
   int64_t count = 0;                                        // available devices
   double mini_batches_per_second = 0;                       // C_i: of one device, for this job, when it computes alone
   int64_t most_ests = std::numeric_limits<int64_t>::max();  // that fit into the memory of one device
-  std::string model = {};  // for kinds of one device each ("cuda:0"): devices with equal models are alike; empty: the
-                           // kind decides
+  std::string model = {};  // for kinds of one device each ("cuda:0"): equal models are alike; empty: the kind decides
 
   // Devices of one family give the same bits, and may work together below D2.
   const std::string& family() const { return model.empty() ? kind : model; }

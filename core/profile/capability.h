@@ -22,8 +22,7 @@ struct MiniBatchSample {
 
 struct ExchangeSample {
   int64_t workers = 1, partial_sums = 1;
-  Estimate estimate;  // seconds of a step in which not even the slowest worker computes a mini-batch; includes the
-                      // update
+  Estimate estimate;  // seconds of a step without the slowest worker's mini-batches; includes the update
 };
 
 // Bytes, as the probe reports them (core/train/probe.h).

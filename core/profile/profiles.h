@@ -25,15 +25,13 @@ class Profiles {
   const std::vector<Entry>& entries() const { return entries_; }
   const Capability* find(const Work& work) const;                  // null: nothing known
   Capability& at(const Work& work);                                // creates it if missing
-  Profiles of(const spec::JobSpec& spec, const Host& host) const;  // the measurements of this job, on all kinds of
-                                                                   // devices
+  Profiles of(const spec::JobSpec& spec, const Host& host) const;  // this job's measurements, on all kinds
 
   // Adds the measurements of a stage: for each of its kinds, the times of a mini-batch and of the exchange.
   void learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& stage, int64_t now);
 
   // Learns the update from two stages of a single worker with n and m ESTs: c(n) = t + u/n and c(m) = t + u/m give the
-  // time t of a mini-batch and u of the update within the last one. No effect if the update is not part of a
-  // mini-batch.
+  // time t of a mini-batch and u of the update within the last one. No effect if the update is separate.
   void learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
                     int64_t now);
 

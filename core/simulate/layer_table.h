@@ -7,8 +7,7 @@
 //
 // A layer's time on g devices is that of batch / g samples: interpolated linearly between measured batches,
 // proportional beyond the largest, and constant below the smallest. Numbers of devices are powers of two, at most the
-// number of samples. Activations and parameters have 4 bytes; only parameters of convolutions and linear layers are
-// counted, as in the published planner.
+// number of samples. Activations and parameters have 4 bytes; parameters of convolutions and linear layers count.
 
 #include <cstdint>
 #include <string>

@@ -41,9 +41,8 @@ class PolluxApplication {
   using Counts = std::vector<int32_t>;
   static Counts packed_counts(int64_t devices);
 
-  // For measured placements: interpolated linearly between batch sizes, and the nearest beyond them. Placements that
-  // differ by a rotation are equal. Other placements come from the table of interpolated ones. Nothing if neither has
-  // it.
+  // Measured placements: interpolated linearly between batch sizes, the nearest beyond them. Placements that differ by
+  // a rotation are equal. Other placements come from the table of interpolated ones; nothing if it lacks them.
   std::optional<StepTimes> times(const Counts& counts, int64_t local) const;
 
   // The given batch on this many devices.

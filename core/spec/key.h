@@ -33,8 +33,7 @@ struct Key {
   std::string when_not_set;  // meaning of an optional key that is absent
   std::vector<Condition> conditions;
   bool required = false;
-  bool defines_bits = true;                     // whether a change of it changes the bits or the meaning of a
-                                                // checkpoint
+  bool defines_bits = true;                     // whether it changes the bits or a checkpoint's meaning
   std::optional<Condition> defines_bits_where;  // if set: it defines bits only under this condition
 
   // Set by make_key from the type of the field. `read` returns whether the value was valid.

@@ -19,8 +19,7 @@
 namespace estrain::kernels::cuda {
 
 static constexpr unsigned kThreads = 256;      // per block, for independent threads
-static constexpr unsigned kChainThreads = 64;  // per block, for few long-running threads: spreads them over the
-                                               // processors
+static constexpr unsigned kChainThreads = 64;  // per block, for few long threads: spread over processors
 static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
 // `blocks` blocks of threads.x by threads.y threads; no blocks: nothing is launched.

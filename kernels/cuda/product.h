@@ -115,8 +115,7 @@ __device__ void put_quad(const Output& out, int64_t row, int64_t place, const Fo
   *reinterpret_cast<Four*>(out.at(row, place)) = results;
 }
 
-// Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c): the value of its r-th row and
-// c-th column.
+// Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c) is that of row r and column c.
 template <int row_groups, int column_groups, typename Output, typename Value>
 __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const Sizes& sizes, Value value) {
 #pragma unroll

@@ -17,8 +17,7 @@ struct Way {
   int64_t parts = 1;
 };
 
-static constexpr int64_t kFewRows = 16;                     // with at most this many output rows, tiles would be mostly
-                                                            // empty
+static constexpr int64_t kFewRows = 16;                     // output rows up to which tiles are mostly empty
 static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: fits into a large GPU's cache
 
 // Rough cycles of the whole device, estimated from sm_90 machine code, not measured. A processor does 128 multiply-adds

@@ -62,8 +62,7 @@ __device__ inline float constant(const float* at) {
 
 __host__ __device__ inline int lesser_of(int a, int b) { return a < b ? a : b; }
 
-// Whether quads from `data` on can be read with one access: all strides except the one along the quad are multiples of
-// a quad.
+// Whether one access can read a quad from `data` on: all strides except the one along it are multiples of a quad.
 static inline bool in_quads(const float* data, int64_t along, int64_t stride, int64_t other = 0, int64_t another = 0) {
   return along == 1 && are_aligned(data) && stride % kQuad == 0 && other % kQuad == 0 && another % kQuad == 0;
 }

@@ -1,6 +1,5 @@
 #pragma once
-// Converts a cuBLASLt algorithm to text and back: its configuration and, if that does not determine it, its opaque
-// words.
+// Converts a cuBLASLt algorithm to text and back: its configuration and, if that is not enough, its opaque words.
 
 #include <array>
 #include <compare>
@@ -13,8 +12,7 @@ namespace estrain::kernels::pinned {
 struct ProductAlgorithm {
   // Ids of tiles, stages and shapes are cublasLt.h's.
   int64_t id{}, tile{}, stages{}, split_k{}, reduction{}, swizzle{}, custom{}, inner{}, cluster{};
-  // The content of cublasLtMatmulAlgo_t, valid only for that version of the library; all 0: the configuration is
-  // enough.
+  // The content of cublasLtMatmulAlgo_t, valid only for that library version; all 0: the configuration suffices.
   uint64_t version{};
   std::array<uint64_t, 8> words{};
 

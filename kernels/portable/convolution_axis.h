@@ -18,8 +18,7 @@ struct ConvolutionAxis {
 
   // The taps that read the image for some output: output o reads element (o + shift) * stride + phase of it.
   Taps forward_taps() const;
-  // The taps that read element i * stride + phase of the image, for some i: that element takes from element i + shift
-  // of the output.
+  // The taps that read element i * stride + phase of the image, for some i: it takes from output element i + shift.
   Taps backward_taps(int64_t phase) const;
   // The number of the image's elements in a phase.
   int64_t phase_size(int64_t phase) const;

@@ -11,8 +11,8 @@
 // A sum without terms is +0. Padding is a zero term: fma(+0, factor, chain), so an infinite or NaN factor shows. A row
 // r of taps that reads padding for every output (which depends only on the sizes) gives no terms; likewise a column s.
 //
-// Forward: terms x * filter in order (r, s); bias[o], if there is one, is added to the total. Backward data: dx[h, w]
-// takes terms dy * filter in order (j, r, s), j < multiplier, o = c * multiplier + j, over the
+// Forward: terms x * filter in order (r, s); bias[o], if there is one, is added to the total.
+// Backward data: dx[h, w] takes terms dy * filter in order (j, r, s), j < multiplier, o = c * multiplier + j, over the
 //   taps (r, s) that some output reading this residue of (h + padding_height) mod stride_height could use: those where
 //   h + padding_height - r * dilation_height is a multiple of stride_height, likewise for width. If the quotient lies
 //   outside dy, the term is a zero term. A row r for which it lies outside for every h of the same residue gives no

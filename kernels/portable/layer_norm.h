@@ -25,8 +25,7 @@
 //
 // NaN and infinities propagate as this arithmetic implies. Without rows, dgamma and dbeta are +0.
 //
-// Sources: J. Ba, J. Kiros, G. Hinton, "Layer Normalization"; PyTorch's native_layer_norm (for the meaning of the
-// numbers).
+// Sources: J. Ba, J. Kiros, G. Hinton, "Layer Normalization"; PyTorch's native_layer_norm (the numbers' meaning).
 
 #include <stdint.h>
 

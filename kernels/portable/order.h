@@ -20,8 +20,7 @@ static constexpr int64_t kChainBlock = 256;
 // layer_norm.h: rows per chain of dgamma and dbeta.
 static constexpr int64_t kLayerNormRowBlock = 64;
 
-// attention.h: number of consecutive rows with the same terms under a causal mask; number of keys that dropout draws
-// for at a time.
+// attention.h: consecutive rows with the same terms under a causal mask; keys per draw of dropout.
 static constexpr int64_t kCausalRows = 16;
 static constexpr int64_t kDrawnKeys = 64;
 

@@ -7,8 +7,7 @@
 // its slope is cumulative(x) + x * density(x), with density = bell / sqrt(2 pi).
 //
 // erf(x): x + x q(x^2) up to 1.04; above, 1 - 2 e^(-x^2) R(...) for a = sqrt 2 |x|, with the sign of x. The rounding
-// errors of x^2, of 2 e^(-x^2) R and of its difference from 1 are compensated. At most 0.77 ulp off (measured by the
-// tests).
+// errors of x^2, of 2 e^(-x^2) R and of its difference from 1 are compensated. At most 0.77 ulp off (by the tests).
 
 #include "kernels/portable/arithmetic/exp.h"
 

@@ -84,8 +84,7 @@ ESTRAIN_FUNCTION Floats power_of_two(Floats k, int32_t shift) {
   return floats_of((integers_of(k + 12582912.0f) - (0x4B400000 - 127 - shift)) << 23);
 }
 
-// e^x - 1 = 2 ((t - 1/2) + t high + t low) with t = 2^(k - 1); the rounding errors of the first two sums are
-// compensated.
+// e^x - 1 = 2 ((t - 1/2) + t high + t low) with t = 2^(k - 1); the first two sums keep their rounding errors.
 ESTRAIN_FUNCTION Floats exponential_minus_one(Floats x) {
   const Floats bounded = greater(broadcast(-16.98f), lesser(broadcast(89.0f), x));
   const Growth g = growth(bounded);

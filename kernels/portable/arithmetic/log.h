@@ -2,8 +2,7 @@
 // Natural logarithms, at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f in [2/3,
 // 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. ln 2 is split so that its first
 // part has 15 bits, and e times that part is exact. Sums of large terms keep their rounding errors; only the last
-// addition rounds noticeably. log(+-0) = -infinity, log of a negative number is NaN, denormals are treated like other
-// numbers.
+// addition rounds noticeably. log(+-0) = -infinity, log of a negative number is NaN, denormals are exact too.
 
 #include "kernels/portable/arithmetic/value.h"
 

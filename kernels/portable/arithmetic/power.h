@@ -3,8 +3,7 @@
 // = 1, even with NaN; NaN for finite x < 0 unless y is an integer; the sign of x if y is an odd integer.
 //
 // |x| = 2^e m, m in [sqrt(1/2), sqrt 2); with s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + s^5 c(s^2). The logarithm
-// and its product with y are each a float and a remainder, with an error of about 2^-35; then follows the exponential
-// of exp.h.
+// and its product with y are each a float and a remainder, with an error of about 2^-35; then e^ as in exp.h.
 
 #include "kernels/portable/arithmetic/exp.h"
 #include "kernels/portable/arithmetic/log.h"

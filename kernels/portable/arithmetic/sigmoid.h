@@ -1,7 +1,6 @@
 #pragma once
 // sigmoid(x) = n / d with n = c and d = c (1 + e^-x). The factor c keeps d finite: 1, or 2^-64 for x < -64; below -110,
-// n is 0. With e^-x = 2^k (1 + w) (exp.h), d = c 2^k w + (c 2^k + c), where the last operation is fused. Underflow is
-// gradual.
+// n is 0. With e^-x = 2^k (1 + w) (exp.h), d = c 2^k w + (c 2^k + c), the last operation fused. Gradual underflow.
 
 #include "kernels/portable/arithmetic/exp.h"
 

@@ -3,8 +3,7 @@
 // low the rounding error of r; then minimax polynomials in r^2. The rounding error of 1 - r^2 / 2 is kept.
 //
 // Up to |x| = 2^17, pi / 2 is subtracted in three parts, with exact sums in two floats. Above, x times 2 / pi is
-// computed modulo 4 in integers (M. Payne, R. Hanek, "Radian reduction for trigonometric functions"). NaN for
-// infinities.
+// computed modulo 4 in integers (M. Payne, R. Hanek, "Radian reduction for trigonometric functions"). Infinity: NaN.
 
 #include "kernels/portable/arithmetic/value.h"
 

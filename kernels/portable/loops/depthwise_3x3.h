@@ -1,7 +1,6 @@
 #pragma once
 // The 3x3 depthwise convolution with one pixel of padding and stride 1 or 2: reads the rows of an image directly, with
-// the filter in registers and padding never in memory. Lanes run over the columns of a row; for the filter's gradient,
-// over channels.
+// the filter in registers and padding never in memory. Lanes run over columns (filter's gradient: channels).
 
 #include "kernels/portable/loops/depthwise.h"
 #include "kernels/portable/loops/planes.h"
@@ -67,8 +66,7 @@ struct RowPart {
   }
 };
 
-// The inputs of the taps for outputs [first, first + width) of a row, with taps from left to right or from right to
-// left.
+// The taps' inputs for outputs [first, first + width) of a row, with taps from left to right or right to left.
 template <bool masked>
 struct Columns1 {
   RowPart<masked> taps[3];
