@@ -1,5 +1,5 @@
-// Prints where the words that chaos runs watch lie in the shared memory of a job (core/comm/job_memory.h), as JSON:
-// {"committed": [offset, bytes], …}. With them a test knows from outside in which phase a run is.
+// Prints, as JSON, the positions of the words that chaos runs watch in a job's shared memory (core/comm/job_memory.h):
+// {"committed": [offset, bytes], …}. From these words a test sees the phase of a run.
 
 #include <cstddef>
 #include <cstdio>

@@ -49,7 +49,7 @@ Json Job::status() {
   try {
     return launch::ask_launcher(run_, {{"do", "status"}}, kPatienceMs);
   } catch (const Error&) {
-    return Json::object();  // not listening yet, or in the middle of a re-exec
+    return Json::object();  // not listening yet, or within a re-exec
   }
 }
 

@@ -1,4 +1,4 @@
-// A step whose update is left out (train.nonfinite = "skip") and whose stage is given up before it is committed.
+// A skipped update (train.nonfinite = "skip") in a stage that is aborted before its commit.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@
 namespace estrain::testing {
 namespace {
 
-// The worker that has left out the update of a step, and waits for room for its record; nothing: nobody yet.
+// The worker that skipped the update of a step and waits for space for its record; nothing if none yet.
 std::optional<int64_t> committing(comm::JobMemory& memory) {
   const bool is_full =
       memory.header().published.load() - memory.header().drained.load() + 1 == memory.header().ring_records;
@@ -41,7 +41,7 @@ TEST_CASE("a worker that comes late from the meeting over a step that is left ou
     const StoppedThread scribe(job.scribe());
     wait_until("a full ring", [&] { return committing(*memory).has_value(); });
     const int64_t last_to_arrive = committing(*memory).value();
-    if (last_to_arrive == 0) continue;  // EST 0, whose loss is the first that is not finite, is to be another's
+    if (last_to_arrive == 0) continue;  // EST 0, with the first non-finite loss, must belong to another worker
     const uint32_t meeting = memory->header().finished.generation.load();
     {
       const StoppedThread late(workers.at(0));

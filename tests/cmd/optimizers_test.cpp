@@ -1,5 +1,5 @@
-// Optimizers and schedules with a state of their own leave no trace of where a job ran, or of where it was stopped; and
-// weights go out of a run and into another one.
+// Optimizers and schedules with their own state give the same bits on every placement and after a stop; weights can be
+// exported from a run and imported into another.
 
 #include <doctest/doctest.h>
 
@@ -43,14 +43,14 @@ std::set<double> rates_of(const std::string& run) {
   return rates;
 }
 
-// Placements, and a stop in the middle, before and after a step that is evaluated.
+// Placements, and a stop in the middle, before and after an evaluated step.
 void check_no_trace_of(const std::string& tables, const ScratchFolder& folder) {
   const std::string spec = folder.write("job.toml", job_with(tables));
   const std::string alone = train_on(folder, spec, "1");
   REQUIRE(metric_steps(alone) == first_steps(24));
   CHECK(difference(alone, train_on(folder, spec, "3")).text == "");
   CHECK(difference(alone, resumed_at(folder, spec, "10")).text == "");
-  // The first half is evaluated after its last step, which is none of those that the whole run evaluates.
+  // The first half also evaluates after its last step, which the whole run does not.
   const std::string odd = resumed_at(folder, spec, "9");
   CHECK(checkpoint_difference(latest_checkpoint(alone), latest_checkpoint(odd)) == "");
   CHECK(rates_of(odd) == rates_of(alone));
@@ -110,7 +110,7 @@ TEST_CASE("a cycle that ends before the job, and a rate by evaluations that nobo
 TEST_CASE("exported weights start another run with the bits of the checkpoint, in both formats") {
   const ScratchFolder folder;
   const std::string text = folder.write("book.txt", some_text(1600));
-  const std::string spec = folder.write("job.toml", gpt_job(text));  // its output shares the embedding
+  const std::string spec = folder.write("job.toml", gpt_job(text));  // its output shares the embedding's weights
   const std::string run = train_on(folder, spec, "2");
   const auto started_from = [&](const std::string& file) {
     return train_on(folder, spec, "1", {"--set", "model.init=" + file, "--set", "train.steps=2"});

@@ -1,4 +1,4 @@
-// Hosts that share a job's run directory, but not its control socket.
+// Hosts that share a job's run directory but not its control socket.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace estrain::testing {
 namespace {
 
-// What makes a command one of a host of another name.
+// Makes a command believe that its host has another name.
 const Command::Options kElsewhere = {.before =
                                          R"(exec unshare --uts /bin/sh -c 'hostname elsewhere; exec "$@"' sh "$@")"};
 

@@ -1,5 +1,5 @@
-// model.name = "program": users' own modules, exported from PyTorch. Their bits know nothing of the placement; what
-// cannot be trained is refused with its reason before anything is written.
+// model.name = "program": users' own modules, exported from PyTorch. Their bits do not depend on the placement;
+// untrainable programs are refused with a reason before anything is written.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ struct Files {
   std::string spec = folder.write("job.toml", job_of(program, kVectors));
 };
 
-// Ends with the error, and with nothing left behind.
+// Fails with the error and leaves nothing behind.
 Ended refused(const ScratchFolder& folder, const std::string& spec, int code) {
   const Ended ended = estrain({"train", spec, "--run", folder / "refused"});
   INFO(ended.shown());
@@ -55,7 +55,7 @@ TEST_CASE("a program trains without a trace of the placement") {
 
 TEST_CASE("at D2 it gives the same bits on every kind of CPU") {
   const Files files;
-  ProgramParts parts = small_program();  // with a number in the place of a tensor, as Python's x + 1.5 has it
+  ProgramParts parts = small_program();  // with a number in place of a tensor, as in Python's x + 1.5
   parts.nodes().back() = call_of("torch.ops.aten.add.Tensor",
                                  {{"self", tensor_argument("mul")}, {"other", object_of("as_float", 1.5)}}, "more");
   parts.nodes().push_back(call_of("torch.ops.aten.mean.default", {{"self", tensor_argument("more")}}, "mean"));

@@ -1,8 +1,8 @@
-// The control protocol: what clients send to a launcher, whole and in parts, to the server and to the handler behind
+// The control protocol: clients' requests to a launcher, whole and in parts, to the server and to the handler behind
 // it.
 //
-// The first byte says in how many parts the rest is sent and whether the client then closes its half. A client must get
-// exactly one line, a JSON object, or be waiting for the rest of its request.
+// The first byte determines the number of parts in which the rest is sent, and whether the client then closes its half.
+// The client must receive exactly one line, a JSON object, or the server waits for the rest of the request.
 #include <sys/socket.h>
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace {
 using launch::ClientId;
 using launch::ControlServer;
 
-// What a launcher makes of a request (core/launch/launcher.cpp), without a job behind it.
+// A launcher's handling of a request (core/launch/launcher.cpp), without a job.
 Json carry_out(const Json& request) {
   try {
     const std::string verb = request.value("do", "");
@@ -49,7 +49,7 @@ class OneClient {
   void send(std::string_view part) {
     while (!part.empty()) {
       const ssize_t sent = ::send(ours_.get(), part.data(), part.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // hung up on, or the socket is full
+      if (sent <= 0) return;  // the connection is closed, or the socket is full
       part.remove_prefix(static_cast<size_t>(sent));
       serve();
     }

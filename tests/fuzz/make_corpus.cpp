@@ -1,5 +1,5 @@
-// Writes what fuzzing starts from and nobody would write by hand: make_corpus FOLDER. What it writes is the same every
-// time.
+// Writes the seed inputs for fuzzing that are too tedious to write by hand: make_corpus FOLDER. Its output is the same
+// every time.
 #include <zlib.h>
 
 #include <filesystem>

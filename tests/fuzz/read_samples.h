@@ -1,5 +1,5 @@
 #pragma once
-// Takes samples from an opened data set, as a worker's readers do.
+// Reads samples from an opened data set, as a worker's readers do.
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace estrain::fuzz {
 
-// The first, the last and one in the middle, into buffers of just the size that the data set announces.
+// The first, the last and one in the middle, into buffers of exactly the size that the data set announces.
 inline void read_samples(const data::Dataset& samples) {
   constexpr size_t most_bytes = 16 << 20;
   const data::SampleShape shape = samples.shape();

@@ -1,4 +1,4 @@
-// Disturbances of a job: faults, and people with requests.
+// Disturbances of a job: faults and users' requests.
 
 #include <algorithm>
 
@@ -68,7 +68,7 @@ std::vector<conduct::Device> World::some_devices(int64_t most) {
 
 void World::request() {
   disturbed_until_ = std::max(disturbed_until_, now_);
-  if (job_.phase == conduct::Phase::over) return;  // the launcher listens no more
+  if (job_.phase == conduct::Phase::over) return;  // the launcher no longer listens
   ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
   const int64_t kind = random_.between(1, 100);
   if (kind <= 40) return ask_change();
@@ -101,7 +101,7 @@ void World::ask_change() {
   decide(conduct::ChangeAsked{std::move(change), {}});
 }
 
-// The planner moves ESTs between the workers that are there.
+// The planner moves ESTs between the existing workers.
 void World::ask_shares() {
   if (!is_settled(job_)) return;
   conduct::PendingChange change;

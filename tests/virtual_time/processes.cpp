@@ -1,4 +1,4 @@
-// Workers, their stage, the state that they write and the scribe that saves it.
+// Workers, their stage, the state they write, and the scribe that saves it.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ void World::start_process(WorkerId id, const std::string& kind) {
   later(random_.between(5, 200) * kMs, What::worker_ready, id.value);
 }
 
-// A worker that hangs says nothing; what a dead one said last is lost.
+// A hung worker sends nothing; a dead worker's last message is lost.
 void World::on_ready(WorkerId id) {
   const auto at = processes_.find(id);
   if (at == processes_.end() || !at->second.alive || at->second.hung) return;
@@ -57,7 +57,7 @@ void World::abort_stage() {
   leave_all(false);
 }
 
-// Whoever hangs, does not. After an abort nobody is told that the run is finished.
+// A hung worker does not leave. After an abort, no worker learns that the run is finished.
 void World::leave_all(bool finished) {
   for (const auto& [id, process] : processes_) {
     if (process.alive && process.in_loop && !process.hung)
@@ -77,7 +77,7 @@ void World::on_word(WorkerId id, bool finished) {
   if (at != processes_.end() && at->second.alive) decide(conduct::WorkerLeft{id, finished});
 }
 
-// One step of all, if all are there: else the stage stands until it is aborted.
+// One step of all workers if all are present; otherwise the stage waits until it is aborted.
 void World::on_step(int64_t stage) {
   if (stage != stage_.number || !stage_.open || stage_.aborted || stage_.stalled) return;
   for (const conduct::Member& member : job_.workers) {
@@ -85,7 +85,7 @@ void World::on_step(int64_t stage) {
     if (at == processes_.end() || !at->second.alive || at->second.hung || !at->second.begun) return;
   }
   const bool done = trained_ == total_;
-  if (!done && held_ >= 0 && (held_ & 1) == ((trained_ + 1) & 1)) {  // the scribe has yet to read that copy
+  if (!done && held_ >= 0 && (held_ & 1) == ((trained_ + 1) & 1)) {  // the scribe has not read that copy yet
     waits_for_hold_ = true;
     return;
   }
@@ -126,7 +126,7 @@ bool World::reap(WorkerId id) {
   return true;
 }
 
-// As the launcher tells of a process that ended.
+// Reports an ended process as the launcher does.
 void World::lose(WorkerId id) {
   if (!processes_.contains(id)) return;
   const bool lingers = !reap(id);
@@ -157,7 +157,7 @@ conduct::Verdict World::verdict() {
           .less_memory = random_.chance(5)};
 }
 
-// Also of one that is leaving.
+// Also for a leaving worker.
 void World::on_hang_noticed(WorkerId id) {
   const auto at = processes_.find(id);
   if (at == processes_.end() || !at->second.alive || !at->second.hung) return;

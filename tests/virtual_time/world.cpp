@@ -12,7 +12,7 @@ using conduct::Phase;
 
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kLongestTick = 6400 * kMs;
-constexpr int64_t kPatience = 3000 * 1000 * kMs;  // after the last disturbance, for the run to end
+constexpr int64_t kPatience = 3000 * 1000 * kMs;  // for the run to end after the last disturbance
 constexpr int64_t kStopSlack = 300 * kMs;
 constexpr int64_t kMostEvents = 200'000;
 
@@ -94,7 +94,7 @@ struct World::Hands {
   void operator()(const conduct::ReleaseSlots&) const {}
   void operator()(const conduct::AdoptPlan&) const {}
   void operator()(const conduct::HandOver&) const {
-    const bool exec_fails = world.random_.chance(5);  // then the launcher goes on as it is
+    const bool exec_fails = world.random_.chance(5);  // then the launcher continues unchanged
     if (world.events_.empty() && !exec_fails) world.job_ = after_handover(world.job_);
   }
   void operator()(const conduct::RepairState&) const { mend(); }
@@ -204,7 +204,7 @@ int64_t World::tick_interval() const {
   return std::min(kTick << std::min<int64_t>(idle_ticks_, 10), kLongestTick);
 }
 
-// While a run closes, its launcher sees the scribe alone.
+// While a run closes, its launcher watches only the scribe.
 void World::handle(const Happening& happening) {
   const WorkerId worker(happening.id);
   switch (happening.what) {
@@ -263,7 +263,7 @@ void World::tick() {
   while (is_settled(job_) && !job_.waiting.empty() && outcome_.violations.empty()) decide(conduct::Tick{});
 }
 
-// Answers of actions come before anything else that happens.
+// Answers to actions come before all other events.
 void World::decide(conduct::Event event) {
   events_.push_back(std::move(event));
   if (std::exchange(deciding_, true)) return;
@@ -329,7 +329,7 @@ void World::spring_ambushes() {
   }
 }
 
-// What the launcher does when its loop is over.
+// The launcher's actions after its loop.
 void World::end_run() {
   stop_by_ = 0;
   disturbed_until_ = std::max(disturbed_until_, now_);
@@ -349,7 +349,7 @@ void World::check_lists() {
   }
 }
 
-// Whether it is a fault that counts, as the job stands before it is decided on.
+// Whether the fault counts, by the job's state before the decision.
 bool World::counts(const conduct::Event& event) const {
   if (std::holds_alternative<conduct::ScribeLost>(event)) return true;
   if (std::holds_alternative<conduct::CannotStartScribe>(event)) return true;

@@ -1,10 +1,9 @@
 #pragma once
-// A made-up machine in virtual time: processes that start, train, die, hang and leave, a scribe with a disk, clients
-// with requests. It takes the launcher's place: what happens becomes events for decide(), and the actions are carried
-// out here. A schedule is a function of its seed; the laws (laws.h) are checked on the way.
+// A simulated machine in virtual time: processes that start, train, die, hang and leave, a scribe with a disk, clients
+// with requests. It replaces the launcher: it turns occurrences into events for decide() and executes the actions. A
+// schedule is a function of its seed; the laws (laws.h) are checked on the way.
 //
-// Made up, and so not shown by it: how fast anything is, what processes write to shared memory, which diagnosis a fault
-// gets.
+// Not tested by it, since simulated: speeds, the processes' writes to shared memory, the diagnosis of faults.
 
 #include <array>
 #include <cstdint>
@@ -23,7 +22,7 @@
 namespace estrain::virtual_time {
 
 using conduct::WorkerId;
-inline constexpr int64_t kMs = 1'000'000;  // nanoseconds of a millisecond
+inline constexpr int64_t kMs = 1'000'000;  // nanoseconds per millisecond
 using Decide =
     std::function<std::vector<conduct::Action>(conduct::State&, const conduct::Event&, const conduct::Moment&)>;
 
@@ -32,8 +31,7 @@ struct Violation {
   std::string what;
 };
 
-// How often each kind of event was told, each kind of action carried out, and a fault or a request struck in each
-// phase.
+// Counts of each kind of event and action, and of faults and requests in each phase.
 struct Coverage {
   std::array<int64_t, std::variant_size_v<conduct::Event>> events{};
   std::array<int64_t, std::variant_size_v<conduct::Deed>> deeds{};
@@ -43,14 +41,14 @@ struct Coverage {
 };
 
 struct Outcome {
-  int64_t events = 0;  // that decide() was told
+  int64_t events = 0;  // given to decide()
   std::vector<Violation> violations;
   Coverage coverage;
 };
 
 class World {
  public:
-  // `trace`: where each event and action is told; null: nowhere.
+  // `trace`: receives each event and action; null: none.
   World(uint64_t seed, Decide decide, std::FILE* trace = nullptr);
 
   // Runs the schedule to its end, or to the first violation.
@@ -63,8 +61,8 @@ class World {
     fault,
     request,
     worker_ready,
-    worker_begun,   // its first mini-batch of the stage
-    worker_out,     // of its loop; its word is on the way
+    worker_begun,   // began its first mini-batch of the stage
+    worker_out,     // left its loop; its message is on the way
     word_of_leave,  // arrives
     step,
     end_noticed,  // of a worker's process
@@ -95,14 +93,14 @@ class World {
   };
   struct FakeScribe {
     int64_t number = 0;
-    bool alive = true, noticed = false;  // that it is dead
+    bool alive = true, noticed = false;  // that the launcher noticed its death
     int64_t busy_until = 0;
   };
   struct Client {
     bool gone = false;
     int answers = 0;
   };
-  // Something that happens a while after a phase was first entered.
+  // A disturbance some time after the first entry into a phase.
   struct Ambush {
     conduct::Phase phase;
     int64_t delay_ns;
@@ -139,7 +137,7 @@ class World {
   void open_stage();
   void abort_stage();
   void die(WorkerId id);
-  bool reap(WorkerId id);  // false: the kernel holds it
+  bool reap(WorkerId id);  // false if the kernel still holds it
   void lose(WorkerId id);
   void release_hold();
   void start_saving(int64_t step);
@@ -177,14 +175,14 @@ class World {
   FakeScribe scribe_;
   bool attached_ = false, mended_ = true, waits_for_hold_ = false;
   int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;
-  int64_t commits_each_ = 1;  // steps; more than one: the state lies in GPUs' memory between
+  int64_t commits_each_ = 1;  // steps; more than one: the state stays in GPU memory in between
   int64_t step_ns_ = 0;
   bool disk_full_ = false, scribe_says_no_ = false;
   int64_t starts_fail_until_ = 0;
   std::map<conduct::ClientId, Client> clients_;
-  int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop was asked for
+  int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop requested
   int64_t tally_step_ = -1, tally_ = 0;
-  bool hopeless_ = false;  // a fault that may not be survived
+  bool hopeless_ = false;  // after a fault that need not be survived
   bool failed_ = false;
 };
 

@@ -16,10 +16,10 @@ TEST_CASE("what is no text becomes a sign that says so") {
   CHECK(html_escaped("a\x1B[31mb") == "a" + unknown + "[31mb");
   CHECK(html_escaped("caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80") == "caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
   CHECK(html_escaped("\xC3") == unknown);                // cut off
-  CHECK(html_escaped("\xC3<") == unknown + "&lt;");      // and does not take what is behind it along
+  CHECK(html_escaped("\xC3<") == unknown + "&lt;");      // and does not swallow the next character
   CHECK(html_escaped("\xC0\xBC") == unknown + unknown);  // a "<" in two bytes
   CHECK(html_escaped("\xE2\x80\xAE"
-                     "gnp.exe") == unknown + "gnp.exe");  // would be shown backwards
+                     "gnp.exe") == unknown + "gnp.exe");  // would be displayed backwards
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST_CASE("a file that is larger than it may be is not read into memory") {
   CHECK(read_whole(fd.get(), path, 10) == "0123456789");
   CHECK(error_of([&] { read_whole(open_input(path).get(), path, 9); }).message() ==
         "cannot read " + path + ": larger than the limit of 9 bytes");
-  std::filesystem::resize_file(path, uint64_t{1} << 40);  // of which nothing is on the disk
+  std::filesystem::resize_file(path, uint64_t{1} << 40);  // a sparse file without data
   CHECK(error_of([&] { read_file(path); }).fault() == Fault::io);
 }
 

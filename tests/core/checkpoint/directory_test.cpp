@@ -144,7 +144,7 @@ TEST_CASE("prune reads a checkpoint once at most, and none that was published he
   const auto reads = [&](CheckpointDirectory& directory, int64_t keep) {
     const int64_t before = bytes_read();
     directory.prune(Step(40), keep);
-    return bytes_read() - before > 2000;  // the counter itself is read, too
+    return bytes_read() - before > 2000;  // including the reads of the counter
   };
   CHECK_FALSE(reads(writer, 3));
   CHECK(writer.steps() == steps({20, 30, 40}));
@@ -168,7 +168,7 @@ TEST_CASE("what is no checkpoint in the folder is left alone, temporary files ar
   CHECK_FALSE(std::filesystem::exists(folder / "step-000000020.h5.tmp"));
 }
 
-// In a child, for the limit on file sizes is a property of the process.
+// In a child, since the limit on file sizes holds for the whole process.
 TEST_CASE("a save that the disk refuses keeps everything as it was") {
   const ScratchFolder folder;
   CheckpointDirectory directory(folder.path());

@@ -28,7 +28,7 @@ MemoryPlan small_plan() {
   return plan;
 }
 
-// A memory that is laid out and ready, with the mapping of the process that did it.
+// A complete memory, with the mapping of the process that created it.
 struct Built {
   UniqueFd fd = JobMemory::create();
   JobMemory memory{fd.get()};
@@ -220,7 +220,7 @@ TEST_CASE("whoever came to a meeting of an aborted stage does not count in the n
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
     const auto arrive = [&] { return barrier.meet([&] { return ++met > 0; }); };
-    built.memory.abort_stage();  // so that who comes first does not wait
+    built.memory.abort_stage();  // so that the first to arrive does not wait
     CHECK_FALSE(arrive());
     built.memory.open_stage();
     built.memory.abort_stage();
@@ -245,11 +245,11 @@ TEST_CASE("released gradient slots give their memory back and read as zero; thos
   CHECK(built.memory.gradient_slot(0)[1024] == 1.0f);
   CHECK(built.memory.gradient_slot(1)[0] == 0.0f);
   CHECK(built.memory.gradient_slot(2)[1024] == 0.0f);
-  built.memory.release_gradient_slots(3);  // nothing stands there
+  built.memory.release_gradient_slots(3);  // they are empty
   CHECK(built.memory.gradient_slot(0)[0] == 1.0f);
 }
 
-// What is left of a stage that was cut off: the record of `step` out, `whole` as its last word says.
+// The state after an interrupted stage: the record of `step` is published, `whole` has its last value.
 void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
   pending_record(memory).head->step = step;
   REQUIRE(publish_record(memory));
@@ -267,15 +267,15 @@ TEST_CASE("repair commits a step whose record is out where its copy is whole, an
   CHECK(memory.header().committed.load() == 4);
   CHECK(memory.header().trained.load() == 4);
   CHECK(memory.repair() ==
-        0);  // done again in shared memory, cut off before the copy was whole: the record is the old one
+        0);  // repeated in shared memory, interrupted before the copy was complete: the record is the old one
   CHECK(memory.header().committed.load() == 4);
   cut_off(memory, 5, 5);
   CHECK(memory.repair() == 0);
   CHECK(memory.header().committed.load() == 5);
-  memory.header().whole.store(6);  // whole, but its record is not out
+  memory.header().whole.store(6);  // complete, but its record is not published
   CHECK(memory.repair() == 0);
   CHECK(memory.header().committed.load() == 5);
-  cut_off(memory, 6, 0);  // and the word is forgotten: another stage's record does not make it count
+  cut_off(memory, 6, 0);  // and the word is reset: another stage's record does not validate it
   CHECK(memory.repair() == 1);
   CHECK(memory.header().committed.load() == 5);
 }
@@ -299,7 +299,7 @@ TEST_CASE("repair takes an evaluation whose record is out as made, and one whose
   CHECK(pending_record(memory).head->step == 0);
   write_evaluation(memory, 4);
   REQUIRE(publish_record(memory));
-  memory.repair();  // and here behind it
+  memory.repair();  // and here after it
   CHECK(memory.header().evaluated.load() == 4);
   CHECK(memory.header().committed.load() == 4);
   CHECK(memory.header().published.load() == 1);

@@ -47,7 +47,7 @@ TEST_CASE("a record of zeros is one of a step whose numbers are all finite; the 
   CHECK(pending_record(memory).head->left_out.where == Nonfinite::Where::nowhere);
   CHECK(view_record(memory, 0).head->left_out.where == Nonfinite::Where::gradient);
   mark_suspect(*pending_record(memory).head, Nonfinite::Where::norm);
-  memory.repair();  // the step is done again
+  memory.repair();  // the step is repeated
   CHECK(pending_record(memory).head->suspect == Nonfinite::Where::nowhere);
 }
 

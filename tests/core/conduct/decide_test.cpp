@@ -331,7 +331,7 @@ TEST_CASE("a scribe that ends again and again is given up") {
   job(Tick{});
   const ScribeLost lost{may_be_retried(), false, "SIGKILL (signal 9)", "its log"};
   job(lost);
-  CHECK(job.find<StartScribe>() != nullptr);  // brought back once, to save
+  CHECK(job.find<StartScribe>() != nullptr);  // restarted once, to save
   job(lost);
   CHECK(job.find<StartScribe>() == nullptr);
   CHECK(job.state.closing == Closing::closed);

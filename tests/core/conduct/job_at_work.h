@@ -1,5 +1,5 @@
 #pragma once
-// A job of four ESTs on two workers, 0 and 1, that trains; and what decide() does with it.
+// A training job of four ESTs on two workers, 0 and 1, and decide()'s actions on it.
 
 #include <algorithm>
 #include <vector>
@@ -18,7 +18,7 @@ inline Verdict may_be_retried() {
 struct JobAtWork {
   State state;
   Moment now;
-  std::vector<Action> actions;  // of the last event
+  std::vector<Action> actions;  // for the last event
 
   explicit JobAtWork(int64_t retries = 2) {
     state.ests = 4;

@@ -1,4 +1,4 @@
-// The CPU kinds are really different devices: LibTorch gives other bits on them.
+// The CPU kinds are truly different devices: LibTorch gives different bits on them.
 
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using torch::Tensor;
 
-// What the launcher puts into a worker's environment (core/launch/devices.cpp, and its test).
+// The launcher's settings in a worker's environment (core/launch/devices.cpp and its test).
 const std::map<std::string, std::string> kEnvironments = {
     {"avx512", "ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE"},
     {"avx2", "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2"},
@@ -29,7 +29,7 @@ uint64_t digest_of(const Tensor& x) {
   return kernels::digest(values.const_data_ptr(), values.nbytes());
 }
 
-// One rounding each: the same inputs on every kind, with sums that round.
+// The same inputs on every kind, with one rounding each, for sums that round.
 Tensor numbers(at::IntArrayRef sizes, int64_t seed) {
   const int64_t n = c10::multiply_integers(sizes);
   const Tensor whole = (torch::arange(n) * 7919 + seed * 104729).remainder(2003);

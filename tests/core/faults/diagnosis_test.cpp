@@ -64,7 +64,7 @@ TEST_CASE("a line of a log leads to its cause") {
 TEST_CASE("no pattern of the table is dead: each fits a line of its cause") {
   for (const FaultCause& cause : table().causes()) {
     for (const Signature& signature : cause.signatures) {
-      if (!signature.faults.empty()) continue;  // looks at reports alone; see the samples
+      if (!signature.faults.empty()) continue;  // matches only reports; see the samples
       for (const LinePattern& pattern : signature.text) {
         CAPTURE(cause.id);
         CAPTURE(pattern.text());
@@ -204,7 +204,7 @@ TEST_CASE("a reported error of the user's is the last word") {
     CHECK(found.exit_code == exit_code(fault));
   }
   for (const Fault fault : {Fault::usage, Fault::spec, Fault::corrupt, Fault::mismatch}) {
-    CAPTURE(fault_name(fault));  // words of the user's own may stand in the message
+    CAPTURE(fault_name(fault));  // a message may contain the user's own words
     const Diagnosis found = table().diagnose(reported(fault, "job \"No space left on device\" is wrong", log));
     CHECK_FALSE(found.retry);
     CHECK(found.exit_code == exit_code(fault));
@@ -315,7 +315,7 @@ TEST_CASE("a diagnosis as JSON") {
         "data.readers or data.prefetch\"}");
 }
 
-// --- rules of users ---
+// --- users' rules ---
 
 FaultTable with_rules(const std::string& rules) {
   const ScratchFolder folder;
@@ -372,7 +372,7 @@ TEST_CASE("a user's rules may change what is done about a built-in cause, and ho
     CHECK(found.advice == cause_called(table(), "disk_full").advice);
   }
   CHECK(users.diagnose(ended_by(SIGKILL)).advice == "ask Kim");
-  Evidence for_memory = ended_by(SIGKILL);  // the order of asking is as before
+  Evidence for_memory = ended_by(SIGKILL);  // the order of rules is unchanged
   for_memory.job_wide_oom = true;
   CHECK(users.diagnose(for_memory).cause == "cpu_out_of_memory");
 }
@@ -396,9 +396,9 @@ TEST_CASE("a signature holds where all of its conditions do") {
   CHECK(cause(ended_by(SIGKILL, "carrier\n")) == "killed");
   CHECK(cause(ended_by(SIGTERM, "no carrier\n")) == "job_preempted");
   CHECK(cause(reported(Fault::io, "/mnt/usb/a: gone")) == "unplugged");
-  CHECK(cause(reported(Fault::corrupt, "/mnt/usb/a: truncated")) == "unplugged");  // asked for by its kind
+  CHECK(cause(reported(Fault::corrupt, "/mnt/usb/a: truncated")) == "unplugged");  // matched by its kind
   CHECK(cause(reported(Fault::mismatch, "/mnt/usb/a: gone")) == "incorrect_inputs");
-  CHECK(cause(reported(Fault::io, "/mnt/disk/a: gone", "/mnt/usb\n")) == "storage_error");  // the report alone counts
+  CHECK(cause(reported(Fault::io, "/mnt/disk/a: gone", "/mnt/usb\n")) == "storage_error");  // only the report counts
   CHECK(cause(ended_with(1, "eth0 down\n")) == "no_signature");
   Evidence hung;
   hung.hung = true;
@@ -413,7 +413,7 @@ TEST_CASE("without a rule file the built-in rules stand alone; one that is not t
   CHECK(contains(error.message(), "/nowhere/rules.toml"));
 }
 
-// A new cause with all that it needs, and `lines` (from line 7 on).
+// A new cause with all required keys, and `lines` (from line 7 on).
 std::string rule_with(const std::string& lines) {
   return "[[cause]]\nid = \"x\"\nclass = \"engine\"\ndescription = \"d\"\nretry = true\nadvice = \"a\"\n" + lines;
 }

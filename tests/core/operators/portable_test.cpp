@@ -39,7 +39,7 @@ std::vector<Tensor> draw(const Case& each) {
   return inputs;
 }
 
-// The result and the gradients of all inputs, of a loss that weighs every element of the result differently.
+// The result, and the gradients of all inputs for a loss that weighs every element of the result differently.
 std::vector<Tensor> results(const Case& each, const std::vector<Tensor>& values, torch::Dtype type) {
   std::vector<Tensor> inputs;
   for (const Tensor& value : values) inputs.push_back(value.to(type).detach().clone().requires_grad_(true));

@@ -72,7 +72,7 @@ TEST_CASE("a replaced operator on another type is not covered") {
   CHECK(use->type == "Double");
 }
 
-// Stands for an operator that only a GPU has, as cudnn_batch_norm.
+// Represents an operator that exists only on GPUs, like cudnn_batch_norm.
 Tensor made_of_exact_parts(const Tensor& x) { return at::empty_like(x); }
 TORCH_LIBRARY(estrain_scan_test, library) { library.def("fused(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(estrain_scan_test, Meta, library) { library.impl("fused", made_of_exact_parts); }

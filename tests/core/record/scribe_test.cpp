@@ -55,8 +55,8 @@ std::string small_manifest(const checkpoint::StateLayout& layout) {
   return manifest.to_json();
 }
 
-// A job whose steps are only said to be done, and its scribe, a process, whose files may not grow beyond a limit: a
-// disk that is full for it alone.
+// A job whose steps are only reported, not computed, and its scribe process, whose files have a size limit: a full disk
+// for the scribe alone.
 class FakeJob {
  public:
   FakeJob() {
@@ -182,7 +182,7 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
 
 TEST_CASE(
     "told to finish without room, the scribe waits for records that a checkpoint is ahead of, and for no others") {
-  constexpr int64_t kMany = 400, kAll = 410;  // the records of so many steps are larger than a checkpoint
+  constexpr int64_t kMany = 400, kAll = 410;  // the records of this many steps are larger than a checkpoint
   FakeJob job;
   job.train_until(kMany);
   job.wait_for_records();

@@ -14,7 +14,7 @@ TEST_CASE("tiresias in time: a job that had its share of 16 device-hours makes w
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kHeader + "a,x,0,64,3000\nb,x,100,64,600\n");
   const auto world = open_world({folder.path(), trace, "8x8"});
-  // a starts at 60 and reaches 57,600 device-seconds at 960; b runs from there to 1,560, then a the 2,100 s it lacks.
+  // a starts at 60 and reaches 57,600 device-seconds at 960; b runs from 960 to 1,560, then a its remaining 2,100 s.
   const Result result = run_once(*world, "1", "tiresias");
   CHECK(jcts(result) == std::map<std::string, double>{{"a", 3660}, {"b", 1460}});
   CHECK(figures_of(result).resizes_per_job == 0.5);

@@ -11,7 +11,7 @@
 namespace estrain::spec {
 namespace {
 
-// Becomes the value of any field.
+// Converts to any type.
 struct Anything {
   template <typename T>
   operator T() const;
@@ -20,7 +20,7 @@ template <typename T, size_t... i>
 constexpr bool takes(std::index_sequence<i...>) {
   return requires { T{(static_cast<void>(i), Anything{})...}; };
 }
-// How many fields an aggregate has: the most values that it can be made of.
+// The number of fields of an aggregate: the most values that can initialise it.
 template <typename T, size_t n = 64>
 constexpr size_t fields_of() {
   if constexpr (takes<T>(std::make_index_sequence<n>())) {

@@ -1,5 +1,5 @@
 #pragma once
-// A worker that the test itself is, or one of its threads: what train::Stage and its parts need, without launcher and
+// A worker inside the test's process or thread: everything that train::Stage and its parts need, without launcher and
 // scribe.
 
 #include <optional>
@@ -13,7 +13,8 @@ namespace estrain::train {
 
 class WorkerInProcess {
  public:
-  // `plan`: builds the state of step 0 in memory of that plan; without one, the memory is another worker's or a copy.
+  // `plan`: builds the state of step 0 in a memory with this plan; without one, the memory is another worker's or a
+  // copy.
   WorkerInProcess(const spec::JobSpec& spec, int memory, std::optional<comm::MemoryPlan> plan = {})
       : spec_(spec),
         data_(data::open(spec_.data, spec_.model.context, 0, spec_.model.classes)),
