@@ -160,6 +160,9 @@ class JobMemory {
   // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
   // done again: 0 unless their state lay in a GPU's memory.
   int64_t repair();
+  // Whether a step that was not finite is being trained again, or the ones behind it: in shared memory, whatever the
+  // devices.
+  bool looks_closely() const { return header().trained.load() < header().shared_until.load(); }
   // Of the workers of a stage, one sets what the others wait for. False on abort.
   void set_exchange_id(const std::array<std::byte, 128>& id);
   bool wait_exchange_id(std::array<std::byte, 128>* id);

@@ -61,10 +61,10 @@ Nonfinite find_est(Workplace& place, int64_t step, comm::WorkerPulse& pulse) {
   return {};
 }
 
-Nonfinite find_in_update(SharedUpdate& update, Nonfinite::Where suspect) {
+Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
   Nonfinite found;
-  if (suspect == Nonfinite::Where::update) found = update.first_nonfinite_result();
-  if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = update.total_norm()};
+  if (suspect == Nonfinite::Where::update) found = updater.first_nonfinite_result();
+  if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = updater.total_norm()};
   if (found.where == Nonfinite::Where::nowhere) found.where = Nonfinite::Where::unknown;
   return found;
 }
@@ -79,10 +79,10 @@ std::string samples_of(const Job& job, int64_t step, VirtualRank rank) {
 
 }  // namespace
 
-Nonfinite find_nonfinite(Workplace& place, SharedUpdate& update, int64_t step, comm::WorkerPulse& pulse) {
+Nonfinite find_nonfinite(Workplace& place, const Updater& updater, int64_t step, comm::WorkerPulse& pulse) {
   const Nonfinite::Where suspect = comm::pending_record(place.memory).head->suspect;
   const Nonfinite found = find_est(place, step, pulse);
-  return found.where != Nonfinite::Where::nowhere ? found : find_in_update(update, suspect);
+  return found.where != Nonfinite::Where::nowhere ? found : find_in_update(updater, suspect);
 }
 
 Error nonfinite_error(const Job& job, int64_t step, const Nonfinite& found) {
