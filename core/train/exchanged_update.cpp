@@ -22,8 +22,8 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       keeper_(worker_of_est_0(order)),
       tree_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
       shares_(job_.parameters_bytes() / sizeof(float), workers_),
-      pulse_(place.memory.pulse(order.worker.value)),
-      gathered_(place.memory.header().gathered, place.memory, order) {
+      pulse_(place.memory.pulse(order.worker)),
+      gathered_(place.memory.meetings().gathered(), place.memory, order) {
   lay_out_sources(order);
   cut_pieces();
   if (clips_) whole_ = new_floats(job_.parameters_bytes() / sizeof(float), place.device);
@@ -91,7 +91,7 @@ void ExchangedUpdate::show_presence(size_t parameter) {
   for (const Source& source : sources_) {
     if (source.worker != worker_) continue;
     const bool present = sums_.present(own_slot, parameter);
-    place_.memory.presence(source.slot)[parameter] = present ? 1 : 0;
+    place_.memory.gradient_slot(source.slot).presence[parameter] = present ? 1 : 0;
     if (!present) sums_.clear(own_slot, parameter);
     ++own_slot;
   }
@@ -99,7 +99,7 @@ void ExchangedUpdate::show_presence(size_t parameter) {
 
 bool ExchangedUpdate::reached(size_t parameter) const {
   return std::ranges::any_of(sources_,
-                             [&](const Source& source) { return place_.memory.presence(source.slot)[parameter] != 0; });
+                             [&](const Source& source) { return place_.memory.gradient_slot(source.slot).presence[parameter] != 0; });
 }
 
 // Where this worker's share of a bucket begins.
@@ -180,7 +180,7 @@ void ExchangedUpdate::share_buffers() {
   if (bytes == 0) return;
   sends_.clear();
   receives_.clear();
-  std::byte* const buffers = job_.buffers(place_.resident->copy(step_.next().value));
+  std::byte* const buffers = job_.buffers(place_.resident->copy(step_.next()));
   if (worker_ != keeper_) receives_.push_back({keeper_, buffers, bytes});
   for (uint32_t peer = 0; peer < workers_ && worker_ == keeper_; ++peer) {
     if (peer != worker_) sends_.push_back({peer, buffers, bytes});
@@ -190,7 +190,7 @@ void ExchangedUpdate::share_buffers() {
 
 SavedPart ExchangedUpdate::saved_part() const {
   SavedPart part{.ests = own_, .counts = worker_ == keeper_, .of_workers = workers_};
-  std::byte* const base = place_.resident->copy(0);
+  std::byte* const base = place_.resident->copy(Step(0));
   const auto add = [&](const float* begin, size_t floats) {
     const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(begin) - base);
     part.regions.push_back({offset, floats * sizeof(float)});
@@ -218,7 +218,7 @@ int64_t ExchangedUpdate::pass() {
   for (size_t b = 0; b < shares_.buckets(); ++b) finish_sums(b);
   const float* const factor = clips_ ? clip_factor() : nullptr;
   for (size_t i = 0; i < job_.parameters().size(); ++i) optimizer_.count(i, reached(i));
-  float* const parameters = job_.parameters_at(place_.resident->copy(step_.next().value));
+  float* const parameters = job_.parameters_at(place_.resident->copy(step_.next()));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     for (const Piece& piece : pieces_[b])
       optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr);
@@ -237,7 +237,7 @@ bool ExchangedUpdate::finish() {
   return waiting(pulse_, comm::Activity::meeting, [this] {
     place_.device.finish_reads();
     place_.exchange->check();
-    return place_.memory.header().abort.load() == 0;
+    return !place_.memory.gate().aborted();
   });
 }
 

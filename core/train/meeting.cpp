@@ -11,8 +11,8 @@ int spins(const StageOrder& order) { return order.workers() <= std::thread::hard
 }  // namespace
 
 Meeting::Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order)
-    : pulse_(memory.pulse(order.worker.value)),
-      abort_(memory.header().abort),
+    : pulse_(memory.pulse(order.worker)),
+      abort_(memory.gate().abort_word()),
       barrier_(words, abort_, order.workers(), spins(order)) {}
 
 }  // namespace estrain::train

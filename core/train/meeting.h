@@ -1,6 +1,7 @@
 #pragma once
 // A meeting of the stage's workers in shared memory. While a worker waits there, the launcher sees that it does.
 
+#include <atomic>
 #include <utility>
 
 #include "core/comm/barrier.h"

@@ -22,22 +22,22 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
 std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
   const auto worker = static_cast<uint32_t>(order.worker.value);
-  comm::WorkerPulse& pulse = memory.pulse(order.worker.value);
+  comm::WorkerPulse& pulse = memory.pulse(order.worker);
   const int64_t begun = monotonic_ns();
   const auto beat = [&pulse, begun] {
     const int64_t now = monotonic_ns();
     if (now - begun < kLongestMeetingNs) pulse.beat(comm::Activity::meeting, now);
   };
   device::ExchangeId id;
-  if (worker == 0) memory.set_exchange_id(place.device.new_exchange());
-  if (!memory.wait_exchange_id(&id)) return nullptr;
-  return place.device.open_exchange(id, {worker, order.workers(), memory.header().abort, beat});
+  if (worker == 0) memory.meetings().set_exchange_id(place.device.new_exchange());
+  if (!memory.meetings().wait_exchange_id(&id)) return nullptr;
+  return place.device.open_exchange(id, {worker, order.workers(), memory.gate().abort_word(), beat});
 }
 
 // False on abort.
 bool open_exchange(Workplace& place, const StageOrder& order) {
   if (order.workers() == 1 || place.exchange) return true;
-  return waiting(place.memory.pulse(order.worker.value), comm::Activity::meeting, [&] {
+  return waiting(place.memory.pulse(order.worker), comm::Activity::meeting, [&] {
     place.exchange = meet_workers(place, order);
     return place.exchange != nullptr;
   });
@@ -47,7 +47,7 @@ bool open_exchange(Workplace& place, const StageOrder& order) {
 
 std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order) {
   place.resident.reset();
-  const bool can = can_be_resident(place, order), resident = can && !place.memory.looks_closely();
+  const bool can = can_be_resident(place, order), resident = can && !place.memory.commit().looks_closely();
   if (resident) {
     if (!open_exchange(place, order)) return nullptr;
     place.resident = std::make_unique<ResidentState>(place.job, place.memory, place.device);

@@ -16,15 +16,15 @@ ResidentCarrier::ResidentCarrier(Workplace& place, const StageOrder& order)
       sums_(job_, place.device, order.own()),
       optimizer_(place),
       commit_(place, order),
-      finished_(place.memory.header().finished, place.memory, order),
+      finished_(place.memory.meetings().finished(), place.memory, order),
       saving_(place, order) {}
 
-bool ResidentCarrier::carries_on() const { return !place_.memory.looks_closely(); }
+bool ResidentCarrier::carries_on() const { return !place_.memory.commit().looks_closely(); }
 
 bool ResidentCarrier::begin_step(Step step) {
   step_ = step;
   sums_.forget();
-  optimizer_.begin_step(step.value);
+  optimizer_.begin_step(step);
   return true;
 }
 
@@ -40,26 +40,26 @@ void ResidentCarrier::take(size_t arrival, const std::vector<torch::Tensor>& gra
 }
 
 void ResidentCarrier::keep_buffers() {
-  place_.model.put_buffers(*place_.resident, step_.next().value);
+  place_.model.put_buffers(*place_.resident, step_.next());
   optimizer_.digest_buffers();
 }
 
 bool ResidentCarrier::commit() {
   const Step next = step_.next();
-  keep_schedule(job_, place_.memory, step_.value, place_.host_state(step_.value), place_.host_state(next.value));
+  keep_schedule(job_, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
   return finished_.meet([this] { commit_for_all(); }) && (!saving_.wants(next) || saving_.save(next, saved_part()));
 }
 
 void ResidentCarrier::commit_for_all() {
   comm::JobMemory& memory = place_.memory;
   if (!commit_.is_finite()) {
-    memory.header().shared_until.store(step_.value + kStepsInSharedMemory);
+    memory.commit().look_closely_until(Step(step_.value + kStepsInSharedMemory));
     memory.repair();
     return;
   }
   commit_.complete(step_);
   if (!commit_.publish()) return;
-  memory.header().trained.store(step_.next().value);
+  memory.commit().note_trained(step_.next());
   saving_.settle_or_save(step_.next());
 }
 

@@ -6,9 +6,9 @@ namespace estrain::train {
 
 ResidentSaving::ResidentSaving(Workplace& place, const StageOrder& order)
     : place_(place),
-      pulse_(place.memory.pulse(order.worker.value)),
+      pulse_(place.memory.pulse(order.worker)),
       commit_(place, order),
-      saved_(place.memory.header().saved, place.memory, order),
+      saved_(place.memory.meetings().saved(), place.memory, order),
       saved_ns_(monotonic_ns()) {}
 
 void ResidentSaving::settle_or_save(Step step) {
@@ -20,41 +20,35 @@ void ResidentSaving::settle_or_save(Step step) {
 // step that must be saved the one before it is, where that frees its copy. Returns whether everybody waits for the
 // save, and settles the step then.
 bool ResidentSaving::decide(Step step) {
-  comm::MemoryHeader& header = place_.memory.header();
   const ResidentState& state = *place_.resident;
-  const bool now = header.pause_request.load() != 0 || must_be_saved(step);
-  const bool clears = must_be_saved(step.next()) && !state.can_save(step.next().value);
+  const bool now = place_.memory.gate().pause_asked() || must_be_saved(step);
+  const bool clears = must_be_saved(step.next()) && !state.can_save(step.next());
   const bool due = monotonic_ns() - saved_ns_ > ns_between_saves(state.last_save_ns());
-  if (!(now || clears || due) || !state.can_save(step.value)) return false;
-  header.saved_parts.store(0);
-  header.save_waits.store(now ? 1 : 0);
-  header.save_step.store(step.value);
+  if (!(now || clears || due) || !state.can_save(step)) return false;
+  place_.memory.save_request().ask(step, now);
   return now;
 }
 
 bool ResidentSaving::must_be_saved(Step step) const {
-  return place_.job.saves_after(step.value) || step.value == place_.job.manifest().total_steps;
+  return place_.job.saves_after(step) || step.value == place_.job.manifest().total_steps;
 }
 
 // Of the update that made `step`.
 double ResidentSaving::lr_before(Step step) {
-  return place_.job.follows_metric() ? place_.job.plateau(place_.host_state(step.value))[3]
-                                     : place_.job.learning_rates(step.value - 1)[0];
+  return place_.job.follows_metric() ? place_.job.plateau(place_.host_state(step))[3]
+                                     : place_.job.learning_rates(Step(step.value - 1))[0];
 }
 
-bool ResidentSaving::wants(Step step) const {
-  const comm::MemoryHeader& header = place_.memory.header();
-  return header.save_step.load() == step.value && header.trained.load() == step.value;
-}
+bool ResidentSaving::wants(Step step) const { return place_.memory.save_request().wants(step); }
 
 bool ResidentSaving::save(Step step, const SavedPart& part) {
-  comm::JobMemory& memory = place_.memory;
+  comm::StateHold hold = place_.memory.hold();
   saved_ns_ = monotonic_ns();
-  if (!memory.is_writable(step.value) && !waiting(pulse_, comm::Activity::waiting_for_scribe,
-                                                  [&] { return memory.wait_writable(step.value); }))
+  if (!hold.is_writable(step) &&
+      !waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return hold.wait_writable(step); }))
     return false;
-  if (!place_.resident->save(step.value, lr_before(step), part)) return false;
-  if (memory.header().save_waits.load() == 0) return true;
+  if (!place_.resident->save(step, lr_before(step), part)) return false;
+  if (!place_.memory.save_request().waits()) return true;
   place_.device.finish();
   return saved_.meet([&] { commit_.settle(step); });
 }

@@ -19,26 +19,26 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       gradients_(place.job, place.memory, order),
       updater_(place.job, place.memory, gradients_, order),
       commit_(place, order),
-      pulse_(place.memory.pulse(order.worker.value)),
-      gathered_(place.memory.header().gathered, place.memory, order),
-      summed_(place.memory.header().summed, place.memory, order),
-      finished_(place.memory.header().finished, place.memory, order) {}
+      pulse_(place.memory.pulse(order.worker)),
+      gathered_(place.memory.meetings().gathered(), place.memory, order),
+      summed_(place.memory.meetings().summed(), place.memory, order),
+      finished_(place.memory.meetings().finished(), place.memory, order) {}
 
-bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.looks_closely(); }
+bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
 
 bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
-  updater_.begin_step(step.value);
+  updater_.begin_step(step);
   return true;
 }
 
 bool SharedCarrier::wait_writable() {
-  comm::JobMemory& memory = place_.memory;
-  const int64_t next = step_.next().value;
-  if (memory.is_writable(next)) return true;
-  if (!waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return memory.wait_writable(next); })) return false;
-  memory.header().progress_ns.store(monotonic_ns());
+  comm::StateHold hold = place_.memory.hold();
+  const Step next = step_.next();
+  if (hold.is_writable(next)) return true;
+  if (!waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return hold.wait_writable(next); })) return false;
+  place_.memory.clock().note_progress(monotonic_ns());
   return true;
 }
 
@@ -55,13 +55,13 @@ void SharedCarrier::take(size_t arrival, const std::vector<torch::Tensor>& gradi
 }
 
 void SharedCarrier::keep_buffers() {
-  std::byte* state = place_.host_state(step_.next().value);
+  std::byte* state = place_.host_state(step_.next());
   place_.model.store_buffers(state, [this, state] { record_buffers(state); });
 }
 
 void SharedCarrier::record_buffers(std::byte* state) {
   const Job& job = place_.job;
-  comm::RecordView record = comm::pending_record(place_.memory);
+  comm::RecordView record = place_.memory.ring().pending();
   for (size_t i = 0; i < job.buffers().size(); ++i) {
     const std::byte* values = job.buffers(state) + job.buffer_offset(i);
     record.digests[job.parameters().size() + i].store(kernels::digest(values, job.buffers()[i].nbytes()));
@@ -83,24 +83,22 @@ bool SharedCarrier::commit() {
 }
 
 void SharedCarrier::commit_for_all() {
-  comm::MemoryHeader& header = place_.memory.header();
+  comm::CommitWord word = place_.memory.commit();
   const Step next = step_.next();
   if (!commit_.is_finite() && !pass_over_nonfinite()) return;
   const double lr = commit_.complete(step_);
-  keep_schedule(place_.job, place_.memory, step_.value, place_.host_state(step_.value), place_.host_state(next.value));
-  header.lr[next.value & 1].store(lr);  // before the record, with which the step may be committed (repair())
-  header.whole.store(next.value);
+  keep_schedule(place_.job, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
+  word.note_whole(next, lr);  // before the record, with which the step may be committed (repair())
   if (!commit_.publish()) return;
-  header.committed.store(next.value);
-  header.trained.store(next.value);
+  word.commit(next);
   commit_.settle(next);
 }
 
 // Instead of the step's update, by the last worker to arrive. False: the step is not to be committed.
 bool SharedCarrier::pass_over_nonfinite() {
-  comm::RecordHead& head = *comm::pending_record(place_.memory).head;
-  const comm::Nonfinite found = find_nonfinite(place_, updater_, step_.value, pulse_);
-  if (place_.memory.header().abort.load() != 0) return false;
+  comm::RecordHead& head = *place_.memory.ring().pending().head;
+  const comm::Nonfinite found = find_nonfinite(place_, updater_, step_, pulse_);
+  if (place_.memory.gate().aborted()) return false;
   head.left_out = found;
   if (place_.job.spec().train.nonfinite == spec::NonfinitePolicy::stop) return false;
   leave_out();
@@ -111,18 +109,18 @@ bool SharedCarrier::pass_over_nonfinite() {
 // step whose update is left out is not: where it is not committed the stage was aborted first, and it is done again.
 bool SharedCarrier::was_refused() {
   if (place_.job.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
-  if (place_.memory.header().trained.load() != step_.value) return false;
-  const comm::Nonfinite found = comm::pending_record(place_.memory).head->left_out;
+  if (place_.memory.commit().trained() != step_) return false;
+  const comm::Nonfinite found = place_.memory.ring().pending().head->left_out;
   if (found.where == comm::Nonfinite::Where::nowhere) return false;
   const VirtualRank rank(std::max<int64_t>(found.rank, 0));
-  if (own_.contains(rank)) throw nonfinite_error(place_.job, step_.value, found);
+  if (own_.contains(rank)) throw nonfinite_error(place_.job, step_, found);
   return true;
 }
 
 // Parameters, slots, update counts and buffers of the new state become those of the old one, digests included.
 void SharedCarrier::leave_out() {
-  std::byte* old_state = place_.host_state(step_.value);
-  std::byte* new_state = place_.host_state(step_.next().value);
+  std::byte* old_state = place_.host_state(step_);
+  std::byte* new_state = place_.host_state(step_.next());
   updater_.leave_out();
   std::memcpy(place_.job.buffers(new_state), place_.job.buffers(old_state), place_.job.buffers_bytes());
   record_buffers(new_state);

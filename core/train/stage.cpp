@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostReaders = 16;  // where their number is to be found
 
-data::LoaderOptions loader_options(const Job& job, const device::Device& device, int64_t from_step) {
+data::LoaderOptions loader_options(const Job& job, const device::Device& device, Step from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cpus_of_affinity());
@@ -24,7 +24,7 @@ data::LoaderOptions loader_options(const Job& job, const device::Device& device,
   options.prefetch = spec::first_prefetch(job.spec().data);
   options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
-  options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step);
+  options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step.value);
   options.memory = device.host_memory();
   return options;
 }
@@ -36,16 +36,16 @@ Stage::Stage(Workplace& place, StageOrder order)
       job_(place.job),
       memory_(place.memory),
       order_(std::move(order)),
-      pulse_(memory_.pulse(order_.worker.value)),
+      pulse_(memory_.pulse(order_.worker)),
       loader_(*job_.data().train, job_.sampler(), order_.own(),
-              job_.sampler().cursor_at(Step(memory_.header().committed.load())),
-              loader_options(job_, place_.device, memory_.header().committed.load())),
+              job_.sampler().cursor_at(memory_.commit().committed()),
+              loader_options(job_, place_.device, memory_.commit().committed())),
       feed_(loader_, place_.device),
-      evaluated_(memory_.header().evaluated_by_all, memory_, order_),
+      evaluated_(memory_.meetings().evaluated(), memory_, order_),
       begun_(order_.again) {
   if (!order_.again) {
     const bool seeds = order_.restarted && job_.spec().job.determinism == spec::Determinism::d0;
-    place_.seeded_step = seeds ? std::optional(memory_.header().committed.load()) : std::nullopt;
+    place_.seeded_step = seeds ? std::optional(memory_.commit().committed()) : std::nullopt;
   }
   carrier_ = open_carrier(place_, order_);
 }
@@ -62,30 +62,29 @@ Stage::Left Stage::run() {
 }
 
 Stage::Left Stage::train() {
-  comm::MemoryHeader& header = memory_.header();
   if (!carrier_) return Left::aborted;
   const device::FinishAtEnd finish(place_.device);
   for (;;) {
     if (!carrier_->carries_on()) return Left::again;
-    const Step now(header.trained.load());
+    const Step now = memory_.commit().trained();
     // Also where a stage before this one was cut off between a step and its evaluation.
-    if (needs_evaluation(job_, memory_, now.value) && !evaluate(now)) return Left::aborted;
+    if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now.value >= job_.manifest().total_steps) return Left::finished;
-    if (now.value == header.stage_end.load()) return Left::paused;
+    if (memory_.gate().ends_after(now)) return Left::paused;
     if (!traced_step(now)) return Left::aborted;
   }
 }
 
 bool Stage::traced_step(Step step) {
   if (place_.trace == nullptr) return this->step(step);
-  place_.trace->begin_step(step.next().value, order_.worker);
+  place_.trace->begin_step(step.next(), order_.worker);
   const bool done = this->step(step);
-  if (place_.trace->end_step(step.next().value)) memory_.header().progress_ns.store(monotonic_ns());
+  if (place_.trace->end_step(step.next())) memory_.clock().note_progress(monotonic_ns());
   return done;
 }
 
 bool Stage::step(Step step) {
-  place_.model.read_parameters_of(step.value);
+  place_.model.read_parameters_of(step);
   return carrier_->begin_step(step) && run_ests(step) && finish(step) && carrier_->commit();
 }
 
@@ -94,12 +93,12 @@ bool Stage::run_ests(Step step) {
   int64_t begin = monotonic_ns();
   const auto ests = static_cast<size_t>(order_.own().size());
   for (size_t arrival = 0; arrival < ests; ++arrival) {
-    if (memory_.header().abort.load() != 0) return false;
+    if (memory_.gate().aborted()) return false;
     run_est(arrival, step);
     const int64_t waited = arrival + 1 == ests ? carrier_->pass() : 0;
     const int64_t end = monotonic_ns();
-    pulse_.computing_ns.fetch_add(end - begin - waited, std::memory_order_relaxed);
-    pulse_.mini_batches.fetch_add(1, std::memory_order_relaxed);
+    pulse_.computed(end - begin - waited);
+    pulse_.count_mini_batch();
     pulse_.beat(comm::Activity::computing, end);
     begin = end;
   }
@@ -119,7 +118,7 @@ bool Stage::finish(Step step) {
   const int64_t begin = monotonic_ns();
   begin_ahead(step.next());
   const bool done = finish();
-  pulse_.computing_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+  pulse_.computed(monotonic_ns() - begin);
   return done;
 }
 
@@ -132,18 +131,16 @@ Stage::BegunEst Stage::begin_est(Step step) {
   const DeviceBatch batch = feed_.next();
   if (!begun_) {
     begun_ = true;
-    memory_.header().stage_started_ns.store(monotonic_ns());
-    memory_.header().stage_started.fetch_add(1);
+    memory_.gate().note_started(monotonic_ns());
   }
-  return {step, begin_pass(place_, batch, step.value)};
+  return {step, begin_pass(place_, batch, step)};
 }
 
 void Stage::begin_ahead(Step step) {
-  const comm::MemoryHeader& header = memory_.header();
-  const bool goes_on = step.value < job_.manifest().total_steps && !job_.evaluates_after(step.value) &&
-                       header.pause_request.load() == 0 && header.abort.load() == 0;
+  const bool goes_on = step.value < job_.manifest().total_steps && !job_.evaluates_after(step) &&
+                       !memory_.gate().pause_asked() && !memory_.gate().aborted();
   if (!goes_on || !feed_.look_ahead()) return;
-  place_.model.read_parameters_of(step.value);
+  place_.model.read_parameters_of(step);
   ahead_ = begin_est(step);
   feed_.look_ahead();
 }
@@ -159,9 +156,9 @@ void Stage::run_est(size_t arrival, Step step) {
                            [this, arrival](const Gradients& gradients) { carrier_->take(arrival, gradients); }});
   est.reset();
   store_streams(rank, step);
-  std::byte* new_state = place_.host_state(step.next().value);
+  std::byte* new_state = place_.host_state(step.next());
   place_.device.read(loss, [this, new_state, rank](const float* value) {
-    comm::pending_record(memory_).est_losses[rank.value] = *job_.last_loss(new_state, rank.value) = one_nan(*value);
+    memory_.ring().pending().est_losses[rank.value] = *job_.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
   if (rank == VirtualRank(0)) carrier_->keep_buffers();  // everyone's at the next step
@@ -170,23 +167,23 @@ void Stage::run_est(size_t arrival, Step step) {
 
 void Stage::store_streams(VirtualRank rank, Step step) {
   const size_t tensors = job_.parameters().size() + job_.buffers().size();
-  std::atomic<uint64_t>& digest = comm::pending_record(memory_).digests[tensors + static_cast<size_t>(rank.value)];
-  digest.store(save_streams(place_, step.value, rank.value));
+  std::atomic<uint64_t>& digest = memory_.ring().pending().digests[tensors + static_cast<size_t>(rank.value)];
+  digest.store(save_streams(place_, step, rank));
 }
 
 bool Stage::evaluate(Step step) {
-  place_.model.read_parameters_of(step.value);
-  place_.model.load_buffers(step.value);
-  if (!evaluate_share(place_, order_, step.value)) return false;
+  place_.model.read_parameters_of(step);
+  place_.model.load_buffers(step);
+  if (!evaluate_share(place_, order_, step)) return false;
   return evaluated_.meet([&] {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
-    if (publish_evaluation(place_, step.value)) ring_doorbell(place_);
+    if (publish_evaluation(place_, step)) ring_doorbell(place_);
   });
 }
 
 void warm_up(Workplace& place) {
-  place.model.read_parameters_of(place.memory.header().committed.load());
-  place.model.load_buffers(place.memory.header().committed.load());
+  place.model.read_parameters_of(place.memory.commit().committed());
+  place.model.load_buffers(place.memory.commit().committed());
   Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
 }
 

@@ -25,53 +25,48 @@ float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
 float one_nan(float value) { return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value; }
 
 StepCommit::StepCommit(Workplace& place, const StageOrder& order)
-    : place_(place), pulse_(place.memory.pulse(order.worker.value)) {}
+    : place_(place), pulse_(place.memory.pulse(order.worker)) {}
 
 bool StepCommit::is_finite() const {
-  const comm::RecordView record = comm::pending_record(place_.memory);
+  const comm::RecordView record = place_.memory.ring().pending();
   return record.head->suspect == comm::Nonfinite::Where::nowhere &&
-         std::all_of(record.est_losses, record.est_losses + place_.memory.header().ests,
+         std::all_of(record.est_losses, record.est_losses + place_.memory.ests(),
                      [](float loss) { return std::isfinite(loss); });
 }
 
 double StepCommit::complete(Step step) {
-  comm::MemoryHeader& header = place_.memory.header();
-  const comm::RecordView record = comm::pending_record(place_.memory);
+  comm::JobMemory& memory = place_.memory;
+  const comm::RecordView record = memory.ring().pending();
   comm::RecordHead& head = *record.head;
-  const int64_t ests = header.ests;
+  const int64_t ests = memory.ests();
   head.kind = comm::RecordKind::step;
-  head.step = step.next().value;
-  head.epoch = place_.job.manifest().epoch_at(step.value);
+  head.step = step.next();
+  head.epoch = place_.job.manifest().epoch_at(step);
   head.time_ns = monotonic_ns();
-  const int64_t took = head.time_ns - header.progress_ns.exchange(head.time_ns);
-  if (took > header.longest_step_ns.load()) header.longest_step_ns.store(took);
-  head.lr = learning_rates(place_.job, place_.memory, step.value, place_.host_state(step.value))[0];
+  memory.clock().note_step(head.time_ns);
+  head.lr = learning_rates(place_.job, memory, step, place_.host_state(step))[0];
   head.loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
-  header.next_sum.store(0);
-  header.next_update.store(0);
+  memory.meetings().clear_claims();
   return head.lr;
 }
 
 bool StepCommit::publish() {
   pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full
-  if (!comm::publish_record(place_.memory)) return false;
-  place_.memory.header().progress_ns.store(monotonic_ns());
+  if (!place_.memory.ring().publish()) return false;
+  place_.memory.clock().note_progress(monotonic_ns());
   return true;
 }
 
 void StepCommit::settle(Step step) {
-  comm::MemoryHeader& header = place_.memory.header();
-  const bool stands = header.committed.load() == step.value, saves = place_.job.saves_after(step.value);
+  comm::JobMemory& memory = place_.memory;
+  const bool stands = memory.commit().committed() == step, saves = place_.job.saves_after(step);
   if (stands && saves) {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where an earlier hold still stands
-    place_.memory.hold(step.value);
-    header.progress_ns.store(monotonic_ns());
+    memory.hold().hold(step);
+    memory.clock().note_progress(monotonic_ns());
   }
-  if (saves || header.published.load() - header.drained.load() > header.ring_records / 2) ring_doorbell(place_);
-  if (stands && header.pause_request.load() != 0) {
-    header.stopped_ns.store(monotonic_ns());
-    header.stage_end.store(step.value);
-  }
+  if (saves || memory.ring().waiting() > memory.ring().capacity() / 2) ring_doorbell(place_);
+  if (stands && memory.gate().pause_asked()) memory.gate().end_after(step, monotonic_ns());
 }
 
 void ring_doorbell(const Workplace& place) {

@@ -27,7 +27,7 @@ class Updater {
   // (update_all).
   bool in_hooks() const { return in_hooks_; }
 
-  void begin_step(int64_t step);
+  void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
   // After all workers' partial sums are in. `meet_when_summed` waits for all workers and returns false on abort, as
   // this does.

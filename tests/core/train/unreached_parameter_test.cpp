@@ -78,7 +78,7 @@ class Training {
     std::vector<std::thread> threads;
     for (size_t w = 0; w < workers_.size(); ++w) threads.emplace_back([this, w, &reaches] { train(w, reaches); });
     for (std::thread& thread : threads) thread.join();
-    REQUIRE(workers_[0]->memory().header().committed.load() == (++step_).value);
+    REQUIRE(workers_[0]->memory().commit().committed() == ++step_);
   }
 
   int64_t updates(size_t parameter) { return *job().updates(state(), parameter); }
@@ -97,7 +97,7 @@ class Training {
     Workplace& place = workers_[w]->place();
     const StageOrder order{WorkerRank(static_cast<int64_t>(w)), ranges_};
     SharedCarrier carrier(place, order, false);
-    place.model.read_parameters_of(step_.value);
+    place.model.read_parameters_of(step_);
     CHECK(carrier.begin_step(step_));
     for (int64_t rank = order.own().begin.value; rank < order.own().end.value; ++rank) {
       const auto arrival = static_cast<size_t>(rank - order.own().begin.value);
@@ -109,7 +109,7 @@ class Training {
   }
 
   Job& job() { return workers_[0]->job(); }
-  std::byte* state() { return workers_[0]->memory().committed_state(); }
+  std::byte* state() { return workers_[0]->memory().state_of(step_); }
 
   const std::vector<EstRange> ranges_;
   UniqueFd fd_ = comm::JobMemory::create();
