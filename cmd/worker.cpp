@@ -31,7 +31,7 @@ using RunWorker = void (*)(train::WorkerSetup*);
 int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
-  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
     if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
@@ -51,14 +51,11 @@ int work(const WorkerArguments& arguments) {
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
-    setup.launcher.send({{"say", "error"},
-                         {"fault", static_cast<int>(error.fault())},
-                         {"message", error.message()},
-                         {"advice", error.advice()}});
+    setup.launcher.send(comm::Failed(error));
     leave(exit_code(error.fault()));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
-    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(Fault::bug)}, {"message", error.what()}});
+    setup.launcher.send(comm::Failed(Error(Fault::bug, error.what())));
     leave(exit_code(Fault::bug));
   }
   leave(0);

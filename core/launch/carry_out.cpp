@@ -64,7 +64,7 @@ struct Launcher::Hands {
     launcher.decide(conduct::WorkerEnded{kill.worker});
   }
   void operator()(const conduct::TellLeave& leave) const {
-    if (WorkerProcess* worker = launcher.process_of(leave.worker)) worker->socket.send({{"do", "leave"}});
+    if (WorkerProcess* worker = launcher.process_of(leave.worker)) worker->socket.send(comm::Leave{});
   }
   void operator()(const conduct::KillAll&) const { launcher.kill_workers(); }
   void operator()(const conduct::DismissAll&) const { launcher.dismiss_workers(); }
@@ -89,7 +89,7 @@ struct Launcher::Hands {
     launcher.adviser_.forget_trends();
   }
   void operator()(const conduct::SaveState& save) const {
-    launcher.state_.scribe.socket.send({{"do", "checkpoint"}, {"step", save.step.value}});
+    launcher.state_.scribe.socket.send(record::SaveState{save.step});
   }
   void operator()(const conduct::ReleaseSlots&) const { launcher.release_unused_slots(); }
   void operator()(const conduct::AdoptPlan& plan) const {
@@ -133,16 +133,16 @@ struct Launcher::Hands {
   }
   void operator()(const conduct::SaveLastState& save) const {
     if (!launcher.state_.scribe.socket || !launcher.memory_->hold().try_hold(save.step)) return;
-    launcher.state_.scribe.socket.send({{"do", "checkpoint"}, {"step", save.step.value}});
+    launcher.state_.scribe.socket.send(record::SaveState{save.step});
     launcher.decide(conduct::SaveBegun{});
   }
-  void operator()(const conduct::FinishFiles&) const { launcher.state_.scribe.socket.send({{"do", "finish"}}); }
+  void operator()(const conduct::FinishFiles&) const { launcher.state_.scribe.socket.send(record::FinishFiles{}); }
 };
 
 void Launcher::carry_out(const conduct::Action& action) { std::visit(Hands{*this}, action.deed); }
 
 void Launcher::dismiss_workers() {
-  for (auto& [id, worker] : state_.workers) worker.socket.send({{"do", "leave"}});
+  for (auto& [id, worker] : state_.workers) worker.socket.send(comm::Leave{});
   for (auto& [id, worker] : state_.workers) {
     if (!worker.process.running() || worker.process.wait_for(kPatienceWithWorkersMs)) continue;
     worker.process.signal(SIGKILL);

@@ -32,7 +32,7 @@ Member member_from_json(const Json& json) {
 WorkerProcess process_from_json(const Json& json) {
   WorkerProcess worker;
   worker.process = ChildProcess::adopt(json.at("pid"));
-  worker.socket = comm::MessageSocket(UniqueFd(json.at("socket")));
+  worker.socket = comm::WorkerChannel(comm::MessageSocket(UniqueFd(json.at("socket"))));
   worker.log_begin = json.at("log_begin");
   worker.started_ns = monotonic_ns();
   return worker;
@@ -267,7 +267,7 @@ Handover take_handover(int fd) {
   handover.start_seconds = json.at("start_seconds");
   if (json.contains("accuracy")) handover.accuracy = json.at("accuracy").get<double>();
   handover.scribe = {ChildProcess::adopt(json.at("scribe_pid")),
-                     comm::MessageSocket(UniqueFd(json.at("scribe_socket"))), monotonic_ns(), 0,
+                     record::ScribeChannel(comm::MessageSocket(UniqueFd(json.at("scribe_socket")))), monotonic_ns(), 0,
                      json.at("scribe_log_begin")};
   handover.listener = json.at("listener");
   for (const auto& [id, client] : json.at("clients").items()) handover.clients[std::stoll(id)] = client;

@@ -215,47 +215,45 @@ void Launcher::on_signal() {
 void Launcher::on_worker_message(WorkerId id) {
   WorkerProcess* worker = process_of(id);
   if (worker == nullptr) return;
-  Json message;
-  switch (worker->socket.receive(&message, 0)) {
-    case comm::MessageSocket::Received::nothing:
+  comm::WorkerReport report;
+  switch (worker->socket.receive(&report, 0)) {
+    case comm::Received::nothing:
       return;
-    case comm::MessageSocket::Received::closed:
+    case comm::Received::closed:
       return on_worker_end(id);
-    case comm::MessageSocket::Received::message:
+    case comm::Received::message:
       break;
   }
-  const std::string say = message.value("say", "");
-  if (say == "ready") {
+  if (const auto* left = std::get_if<comm::LeftStage>(&report)) {
+    decide(conduct::WorkerLeft{id, left->finished});
+  } else if (const auto* failed = std::get_if<comm::Failed>(&report)) {
+    on_worker_error(id, *failed);
+  } else {
     decide(conduct::WorkerReady{id});
-  } else if (say == "left") {
-    decide(conduct::WorkerLeft{id, message.value("finished", false)});
-  } else if (say == "error") {
-    on_worker_error(id, message);
   }
 }
 
-void Launcher::on_worker_error(WorkerId id, const Json& message) {
-  const Fault fault = static_cast<Fault>(message.value("fault", static_cast<int>(Fault::bug)));
+void Launcher::on_worker_error(WorkerId id, const comm::Failed& failed) {
   faults::Evidence evidence;
-  evidence.said = Error(fault, message.value("message", "")).advise(message.value("advice", ""));
+  evidence.said = failed.error();
   lose(id, std::move(evidence));
 }
 
 void Launcher::on_worker_end(WorkerId id) {
   WorkerProcess* worker = process_of(id);
   if (worker == nullptr) return;
-  Json last_words;
-  while (worker->socket && worker->socket.receive(&last_words, 0) == comm::MessageSocket::Received::message) {
-    if (last_words.value("say", "") == "error") return on_worker_error(id, last_words);
+  comm::WorkerReport last_words;
+  while (worker->socket && worker->socket.receive(&last_words, 0) == comm::Received::message) {
+    if (const auto* failed = std::get_if<comm::Failed>(&last_words)) return on_worker_error(id, *failed);
   }
   lose(id, faults::Evidence{});
 }
 
 void Launcher::on_scribe_message(int milliseconds) {
-  Json message;
-  const auto received = state_.scribe.socket.receive(&message, milliseconds);
-  if (received == comm::MessageSocket::Received::nothing) return;
-  if (received == comm::MessageSocket::Received::closed) {
+  record::ScribeReport report;
+  const comm::Received received = state_.scribe.socket.receive(&report, milliseconds);
+  if (received == comm::Received::nothing) return;
+  if (received == comm::Received::closed) {
     ChildEnd ended;
     state_.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
     state_.scribe.socket.close();
@@ -263,39 +261,43 @@ void Launcher::on_scribe_message(int milliseconds) {
     if (done && (ended.code == 0 || job_.failure)) return decide(conduct::ScribeDone{});  // or it said why not
     return lose_scribe(ended, false);
   }
-  const std::string say = message.value("say", "");
-  message.erase("say");
-  if (say == "saved") {
-    directory_.log_event("checkpoint", message);
-    decide(conduct::Saved{Step(message.value("step", INT64_C(-1)))});
-  } else if (say == "save_failed") {
-    const Step step(message.value("step", INT64_C(-1)));
-    const std::string error = message.value("error", "");
-    directory_.log_event("checkpoint_failed", message);
-    printer_.note(fmt::format("warning: no checkpoint at step {}: {}", step, error));
-    decide(conduct::NotSaved{step, error});
-  } else if (say == "evaluated") {
-    const Json accuracy = message.value("accuracy", Json());  // null where the model has none
-    const Json loss = message.value("loss", Json());          // null where it is NaN or infinite
-    state_.accuracy = accuracy.is_number() ? std::optional(accuracy.get<double>()) : std::nullopt;
-    printer_.note(fmt::format("step {}: {}test loss {}", message.value("step", INT64_C(0)),
-                              state_.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *state_.accuracy) : "",
-                              loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : "not finite"));
-  } else if (say == "skipped") {
-    directory_.log_event("skipped", message);
-    printer_.note(fmt::format("step {}: no update: {}", message.value("step", INT64_C(0)), message.value("why", "")));
-  } else if (say == "write_failed") {
-    directory_.log_event("write_failed", message);
-    write_error_ = message.value("error", "");
-    written_before_error_ = memory_ ? memory_->ring().drained() : 0;
-    printer_.note(
-        fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
-    decide(conduct::NotWritten{write_error_});
-  } else if (say == "error") {
-    decide(conduct::ScribeFailed{Error(static_cast<Fault>(message.value("fault", 0)), message.value("message", ""))
-                                     .advise(message.value("advice", ""))});
-  }
+  std::visit([this](const auto& said) { on_scribe_report(said); }, report);
 }
+
+void Launcher::on_scribe_report(const record::Saved& saved) {
+  directory_.log_event("checkpoint", comm::fields_of(saved));
+  decide(conduct::Saved{saved.step});
+}
+
+void Launcher::on_scribe_report(const record::SaveFailed& failed) {
+  directory_.log_event("checkpoint_failed", comm::fields_of(failed));
+  printer_.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
+  decide(conduct::NotSaved{failed.step, failed.error});
+}
+
+void Launcher::on_scribe_report(const record::Evaluated& evaluated) {
+  state_.accuracy = evaluated.accuracy;
+  printer_.note(
+      fmt::format("step {}: {}test loss {}", evaluated.step,
+                  evaluated.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *evaluated.accuracy) : "",
+                  evaluated.loss ? fmt::format("{:.4f}", *evaluated.loss) : "not finite"));
+}
+
+void Launcher::on_scribe_report(const record::Skipped& skipped) {
+  directory_.log_event("skipped", comm::fields_of(skipped));
+  printer_.note(fmt::format("step {}: no update: {}", skipped.step, skipped.why));
+}
+
+void Launcher::on_scribe_report(const record::WriteFailed& failed) {
+  directory_.log_event("write_failed", comm::fields_of(failed));
+  write_error_ = failed.error;
+  written_before_error_ = memory_ ? memory_->ring().drained() : 0;
+  printer_.note(
+      fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
+  decide(conduct::NotWritten{write_error_});
+}
+
+void Launcher::on_scribe_report(const comm::Failed& failed) { decide(conduct::ScribeFailed{failed.error()}); }
 
 void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_ns) {
   try {

@@ -77,9 +77,15 @@ class Launcher {
   void wait_for_events();
   void on_signal();
   void on_worker_message(conduct::WorkerId id);
-  void on_worker_error(conduct::WorkerId id, const Json& message);
+  void on_worker_error(conduct::WorkerId id, const comm::Failed& failed);
   void on_worker_end(conduct::WorkerId id);
   void on_scribe_message(int milliseconds);  // waits for one at most so long; -1: no limit
+  void on_scribe_report(const record::Saved& saved);
+  void on_scribe_report(const record::SaveFailed& failed);
+  void on_scribe_report(const record::Evaluated& evaluated);
+  void on_scribe_report(const record::Skipped& skipped);
+  void on_scribe_report(const record::WriteFailed& failed);
+  void on_scribe_report(const comm::Failed& failed);
   void on_request(ClientId client, const Json& request, int64_t arrived_ns);
   void decide(conduct::Event event);  // and carries out what follows
   conduct::Moment moment() const;

@@ -48,7 +48,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
   WorkerProcess worker;
   worker.log_begin = size_of_file(options.output);
   worker.process = ChildProcess::start(options);
-  worker.socket = std::move(ours);
+  worker.socket = comm::WorkerChannel(std::move(ours));
   worker.started_ns = monotonic_ns();
   return worker;
 }
@@ -69,7 +69,7 @@ ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& sha
   options.ignored_signals = kStopSignals;
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
   const uint64_t log_begin = size_of_file(options.output);
-  return {ChildProcess::start(options), std::move(ours), monotonic_ns(), 0, log_begin};
+  return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
 }
 
 }  // namespace estrain::launch

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "core/base/child_process.h"
-#include "core/comm/message_socket.h"
+#include "core/comm/worker_messages.h"
 #include "core/launch/devices.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/work_sign.h"
+#include "core/record/scribe_messages.h"
 
 namespace estrain::launch {
 
@@ -29,7 +30,7 @@ inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was se
 
 struct WorkerProcess {
   ChildProcess process;
-  comm::MessageSocket socket;
+  comm::WorkerChannel socket;
   uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
@@ -53,7 +54,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
 
 struct ScribeProcess {
   ChildProcess process;
-  comm::MessageSocket socket;
+  record::ScribeChannel socket;
   int64_t started_ns = 0;
   int64_t not_running_since_ns = 0;
   uint64_t log_begin = 0;  // as a worker's

@@ -56,7 +56,7 @@ void Launcher::begin_training() {
   adviser_.past().stage_began = step;
   if (step == 0) {
     memory_->hold().hold(Step(0));
-    state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
+    state_.scribe.socket.send(record::SaveState{Step(0)});
   }
   printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
                             spec_.job.name, spec_.model.name, manifest_->parameter_count, spec_.job.ests,
@@ -86,25 +86,26 @@ void Launcher::start_stage() {
   memory_->open_stage();
   sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, true);
   adviser_.begin_stage(job_, Step(trained()));
-  Json ranges = Json::array(), devices = Json::array();
+  comm::RunStage order;
+  Json devices = Json::array();
   for (const Member& worker : job_.workers) {
-    ranges.push_back({worker.ests.begin.value, worker.ests.end.value});
+    order.ranges.push_back(worker.ests);
     devices.push_back(worker.device.kind);
   }
-  const bool exchanges = workers_exchange();
-  const bool restarted = job_.stage > 0 || !checkpoint_.empty();
+  order.exchanges = workers_exchange();
+  order.restarted = job_.stage > 0 || !checkpoint_.empty();
   for (size_t index = 0; index < job_.workers.size(); ++index) {
     WorkerProcess* worker = process_of(job_.workers[index].id);
     if (worker == nullptr) continue;
-    worker->socket.send(
-        {{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", restarted}, {"exchanges", exchanges}});
+    order.worker = WorkerRank(static_cast<int64_t>(index));
+    worker->socket.send(order);
   }
   directory_.log_event("stage", {{"stage", job_.stage},
                                  {"step", trained()},
                                  {"workers", job_.workers.size()},
                                  {"devices", devices},
-                                 {"exchange", exchanges ? "GPUs" : "host"},
-                                 {"ranges", ranges}});
+                                 {"exchange", order.exchanges ? "GPUs" : "host"},
+                                 {"ranges", comm::to_field(order.ranges)}});
 }
 
 // Gradient slots beyond those that the stage's workers fold into give their memory back.

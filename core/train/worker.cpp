@@ -71,16 +71,6 @@ void require_data_of_run(const std::vector<data::DataFile>& files, const comm::J
   data::require_same(data::DataIdentity::from_json(known), files);
 }
 
-StageOrder parse_order(const Json& message) {
-  StageOrder order;
-  order.worker = WorkerRank(message.at("index").get<int64_t>());
-  order.restarted = message.at("restarted");
-  order.exchanges = message.at("exchanges");
-  for (const Json& range : message.at("ranges"))
-    order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
-  return order;
-}
-
 // At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
 void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
   const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
@@ -147,13 +137,13 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
-void obey(Workplace& place, comm::MessageSocket& launcher) {
-  Json message;
-  while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
-    if (message.value("do", "") == "leave") return;
-    const Stage::Left left = run_stage(place, parse_order(message));
-    launcher.send(
-        {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
+void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
+  comm::WorkerOrder order;
+  while (launcher.receive(&order, -1) == comm::Received::message) {
+    const auto* run = std::get_if<comm::RunStage>(&order);
+    if (run == nullptr) return;
+    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->restarted, run->exchanges});
+    launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
   }
 }
 
@@ -196,7 +186,7 @@ void run_worker(WorkerSetup& setup) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
   if (setup.builds) refuse_short_batches(place, setup.checkpoint);
-  setup.launcher.send({{"say", "ready"}});
+  setup.launcher.send(comm::Ready{});
   obey(place, setup.launcher);
 }
 

@@ -1,18 +1,13 @@
 #pragma once
 // A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
-// stages.
-//
-//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool, "exchanges": bool}
-//                       | {"do": "leave"}
-//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool, "aborted": bool}
-//                       | {"say": "error", "fault": …, "message": …}
+// stages (comm/worker_messages.h).
 //
 // A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
 
 #include <future>
 #include <string>
 
-#include "core/comm/message_socket.h"
+#include "core/comm/worker_messages.h"
 #include "core/data/dataset.h"
 #include "core/spec/job_spec.h"
 
@@ -23,7 +18,7 @@ struct WorkerSetup {
   std::future<data::DataPair> data;  // being opened while this library was loaded
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
-  comm::MessageSocket launcher;
+  comm::WorkersOwnChannel launcher;
   bool builds = false;          // lays out the shared memory and fills in the state
   std::string checkpoint;       // the builder starts from it; empty: from the seed
   bool accepts_data = false;    // the builder: data files that are others than the checkpoint's

@@ -1,0 +1,60 @@
+#pragma once
+// What the launcher and a worker say to each other.
+
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/comm/channel.h"
+#include "core/comm/failed.h"
+
+namespace estrain::comm {
+
+// Train a stage.
+struct RunStage {
+  static constexpr std::string_view name = "run";
+  WorkerRank worker;             // which of the ranges is this worker's
+  std::vector<EstRange> ranges;  // of all workers of the stage
+  bool restarted = false;        // not the first stage of a fresh run: D0 seeds its generators anew
+  bool exchanges = false;        // each worker has a GPU of its own, which passes data to the others'
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("worker", self.worker);
+    visit("ranges", self.ranges);
+    visit("restarted", self.restarted);
+    visit("exchanges", self.exchanges);
+  }
+};
+
+// End.
+struct Leave {
+  static constexpr std::string_view name = "leave";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// It has a model and data, and waits for its first stage.
+struct Ready {
+  static constexpr std::string_view name = "ready";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// It has left its loop.
+struct LeftStage {
+  static constexpr std::string_view name = "left";
+  bool finished = false;  // the job is done
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("finished", self.finished);
+  }
+};
+
+using WorkerOrder = std::variant<RunStage, Leave>;
+using WorkerReport = std::variant<Ready, LeftStage, Failed>;
+using WorkerChannel = Channel<WorkerOrder, WorkerReport>;       // the launcher's end
+using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;   // the worker's
+
+}  // namespace estrain::comm
