@@ -3,12 +3,6 @@
 #include "core/comm/futex.h"
 
 namespace estrain::comm {
-namespace {
-
-constexpr int kGlanceMs = 100;  // at `abort`
-
-}  // namespace
-
 std::array<BarrierWords*, 5> MeetingPlaces::all() {
   return {&words_.gathered, &words_.summed, &words_.finished, &words_.evaluated_by_all, &words_.saved};
 }
@@ -38,7 +32,7 @@ void MeetingPlaces::set_exchange_id(const ExchangeId& id) {
 bool MeetingPlaces::wait_exchange_id(ExchangeId* id) {
   while (words_.exchange_ready.load() == 0) {
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.exchange_ready, 0, kGlanceMs);
+    futex_wait(words_.exchange_ready, 0, glance_ms);
   }
   *id = words_.exchange_id;
   return true;

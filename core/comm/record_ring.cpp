@@ -5,12 +5,6 @@
 #include "core/comm/futex.h"
 
 namespace estrain::comm {
-namespace {
-
-constexpr int kGlanceMs = 100;  // at `abort`
-
-}  // namespace
-
 // The header stands at the start of the mapping.
 std::byte* RecordRing::start_of(uint32_t sequence) {
   return reinterpret_cast<std::byte*>(&words_) + words_.ring + (sequence % words_.ring_records) * words_.record_bytes;
@@ -29,7 +23,7 @@ bool RecordRing::publish() {
     const uint32_t drained = this->drained();
     if (next - drained < words_.ring_records) break;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.drained, drained, kGlanceMs);
+    futex_wait(words_.drained, drained, glance_ms);
   }
   std::memset(start_of(next), 0, words_.record_bytes);
   words_.published.store(next);

@@ -3,12 +3,6 @@
 #include "core/comm/futex.h"
 
 namespace estrain::comm {
-namespace {
-
-constexpr int kGlanceMs = 100;  // at `abort`
-
-}  // namespace
-
 std::optional<Step> StateHold::held() const {
   const int64_t held = words_.held_step.load();
   return held < 0 ? std::nullopt : std::optional(Step(held));
@@ -25,7 +19,7 @@ bool StateHold::wait(Ready&& ready) {
     const uint32_t releases = words_.releases.load();
     if (ready()) return true;
     if (words_.abort.load() != 0) return false;
-    futex_wait(words_.releases, releases, kGlanceMs);
+    futex_wait(words_.releases, releases, glance_ms);
   }
 }
 
