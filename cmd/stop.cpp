@@ -14,7 +14,7 @@ struct StopArguments {
 };
 
 int stop(const StopArguments& arguments) {
-  const Json answer = launch::ask_launcher(arguments.run, {{"do", "stop"}}, -1);
+  const Json answer = launch::ask_launcher(arguments.run, conduct::StopRequest{}, -1);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {

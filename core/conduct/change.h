@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/conduct/member.h"
+#include "core/conduct/request.h"
 
 namespace estrain::conduct {
 
@@ -53,7 +54,7 @@ struct ResizeUnderWay {
 // A request that could not be served at once: its client waits.
 struct WaitingRequest {
   ClientId client = 0;
-  Json request;
+  Request request;
   int64_t arrived_ns = 0;  // monotonic
 };
 

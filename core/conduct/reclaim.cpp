@@ -14,13 +14,13 @@ namespace {
 constexpr double kHurryAt = 0.5;  // of the time within which devices are to be given back: the step is given up
 constexpr double kKillAt = 0.8;   // and whoever still holds one is killed
 
-void wait_for_turn(Turn& turn, ClientId client, const Json& request, int64_t arrived_ns) {
-  turn.state.waiting.push_back({client, request, arrived_ns});
+void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
+  turn.state.waiting.push_back({client, std::move(request), arrived_ns});
 }
 
 void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
   turn.state.stop_clients.push_back(event.client);
-  turn.state.grace_seconds = std::min(turn.state.grace_seconds, event.within_seconds * kHurryAt);
+  turn.state.grace_seconds = std::min(turn.state.grace_seconds, event.request.within * kHurryAt);
   request_stop(turn, "all its devices were reclaimed");
 }
 
@@ -47,9 +47,8 @@ void give_back_idle(Turn& turn, const ReclaimAsked& event, std::vector<std::stri
 void hurry_waiting_reclaims(Turn& turn) {
   if (turn.state.phase != Phase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {
-    if (waiting.request.value("do", "") != "reclaim") continue;
-    const int64_t within = nanoseconds(waiting.request.value("within", 0.0) * kHurryAt);
-    if (turn.now.ns - waiting.arrived_ns > within)
+    const auto* reclaim = std::get_if<ReclaimRequest>(&waiting.request);
+    if (reclaim != nullptr && turn.now.ns - waiting.arrived_ns > nanoseconds(reclaim->within * kHurryAt))
       return request_stop(turn, "devices were reclaimed while the job was starting");
   }
 }
@@ -95,7 +94,7 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
   if (state.ending != Ending::none || state.phase == Phase::over)
     return refuse(Error(Fault::usage, "the job is ending"));
   if (rest->empty()) return stop_for_reclaim(turn, event);
-  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.within_seconds);
+  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.request.within);
   const bool another_first = state.pending && state.pending->give_back_ns;
   if (state.phase == Phase::starting || state.resize || another_first) {
     if (another_first)  // which has to leave this one the time it needs
@@ -107,7 +106,7 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
     give_up_change(turn, Error::make(Fault::usage, "{} {} reclaimed", list_of(event.wanted),
                                      event.wanted.size() > 1 ? "are" : "is"));
   turn.act(NoteDecision{"reclaim of " + list_of(event.wanted),
-                        fmt::format("to be given back within {:.1f} s", event.within_seconds)});
+                        fmt::format("to be given back within {:.1f} s", event.request.within)});
   const size_t staying = common(kinds_of(devices_in_force(state)), *rest).size();
   if (staying == state.workers.size() && state.phase == Phase::training) return give_back_idle(turn, event, *rest);
   PendingChange change = event.shrunk;

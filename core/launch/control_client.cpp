@@ -11,6 +11,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/json_text.h"
+#include "core/comm/codec.h"
+#include "core/launch/control_request.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/run_directory.h"
 
@@ -118,11 +120,27 @@ Fault fault_from_name(std::string_view name) {
   return Fault::peer;
 }
 
-// The answer itself, or the refusal that it is as an Error.
-Json accept_answer(Json answer) {
-  if (answer.value("ok", false)) return answer;
-  throw Error(fault_from_name(answer.value("fault", "peer")), answer.value("error", "refused"))
-      .advise(answer.value("advice", ""));
+// What every answer says.
+struct Verdict {
+  bool ok = false;
+  std::string fault = "peer", error = "refused", advice;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("ok", self.ok);
+    visit("fault", self.fault);
+    visit("error", self.error);
+    visit("advice", self.advice);
+  }
+};
+
+Verdict verdict_of(const Json& answer, const std::string& run) {
+  Verdict verdict;
+  try {
+    comm::from_field(answer, verdict);
+  } catch (const Error& error) {
+    throw Error::make(Fault::peer, "{}: the launcher's answer makes no sense: {}", run, error.message());
+  }
+  return verdict;
 }
 
 }  // namespace
@@ -132,19 +150,17 @@ bool launcher_answers(const std::string& run) {
   return try_to_connect(run, &fd) != Connected::nobody;
 }
 
-Json ask_launcher(const std::string& run, const Json& request, int milliseconds) {
+Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds) {
   const Deadline deadline(milliseconds);
   const UniqueFd fd = connect_to(run, deadline, milliseconds);
-  const std::string line = json_text(request) + "\n";
+  const std::string line = json_text(encode_request(request)) + "\n";
   // A new connection has room for a request. A launcher that has hung up already has said why.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);
   Json answer = parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher");
-  try {
-    return accept_answer(std::move(answer));
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::peer, "{}: the launcher's answer makes no sense: {}", run, error.what());
-  }
+  const Verdict verdict = verdict_of(answer, run);
+  if (!verdict.ok) throw Error(fault_from_name(verdict.fault), verdict.error).advise(verdict.advice);
+  return answer;
 }
 
 }  // namespace estrain::launch

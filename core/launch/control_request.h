@@ -1,15 +1,20 @@
 #pragma once
-// A request as it came over the control socket: text that somebody else wrote.
+// Requests on the control socket: {"do": "resize", "devices": "cpu,cpu"}, on a line. Text that somebody else wrote.
 
 #include <string_view>
 
 #include "core/base/json.h"
+#include "core/conduct/request.h"
 
 namespace estrain::launch {
 
-// One line of a client, as a JSON object. Throws Fault::usage saying what is wrong with it: no JSON, no object, nested
-// more than 8 deep, or of more than 256 values. The two limits keep the work that a request makes small: objects find
-// their keys by going through them, and copies and texts of nested values are made by recursion.
-Json parse_request(std::string_view line);
+Json encode_request(const conduct::Request& request);
+
+// Throws Fault::usage where it is none, or a field is not of its type.
+conduct::Request decode_request(const Json& json);
+
+// One line of a client. Throws Fault::usage saying what is wrong with it: no JSON, nested more than 8 deep or of more
+// than 256 values, which keep the work that a request makes small, or as decode_request().
+conduct::Request parse_request(std::string_view line);
 
 }  // namespace estrain::launch

@@ -39,11 +39,11 @@ void Launcher::resize_as_planned(ClientId client) {
 }
 
 // Refuses at once what the job cannot have.
-void Launcher::ask_offer(ClientId client, const Json& request) {
+void Launcher::ask_offer(ClientId client, const conduct::OfferRequest& request) {
   if (spec_.elastic.mode != spec::ElasticMode::automatic)
     throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
         .advise("use `estrain resize`, or start it with elastic.mode = \"auto\"");
-  std::vector<Device> together = parse_devices(request.value("devices", ""));
+  std::vector<Device> together = parse_devices(request.devices);
   for (const std::string& kind : job_.held) together.push_back({kind, {}});
   check_wanted({together});
   decide(conduct::OfferAsked{client, request});
@@ -75,11 +75,11 @@ WorkerRoom Launcher::room_for_workers() const {
 }
 
 // Gives devices back, whatever it costs, within the time that was set.
-void Launcher::reclaim(ClientId client, const Json& request, int64_t arrived_ns) {
-  conduct::ReclaimAsked asked{client, request, {}, request.value("within", 0.0), arrived_ns, {}};
-  if (!(asked.within_seconds > 0))
+void Launcher::reclaim(ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns) {
+  conduct::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
+  if (!(request.within > 0))
     throw Error(Fault::usage, "a reclaim needs a time within which the devices are to be free");
-  asked.wanted = kinds_of(parse_devices(request.value("devices", "")));
+  asked.wanted = kinds_of(parse_devices(request.devices));
   const auto rest = conduct::without(job_.held, asked.wanted);
   if (memory_ && rest && !rest->empty()) {
     asked.shrunk = adviser_.shrunk_to(job_, conduct::common(kinds_of(devices_in_force(job_)), *rest), *rest);

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/base/clock.h"
+#include "core/launch/control_request.h"
 
 namespace estrain::launch {
 namespace {
@@ -174,7 +175,7 @@ Json to_json(const conduct::State& job, const Handover& handover) {
   for (const SurvivedFault& fault : job.faults) json["faults"].push_back(to_json(fault));
   for (const conduct::WaitingRequest& waiting : job.waiting)
     json["waiting"].push_back(
-        {{"client", waiting.client}, {"request", waiting.request}, {"arrived_ns", waiting.arrived_ns}});
+        {{"client", waiting.client}, {"request", encode_request(waiting.request)}, {"arrived_ns", waiting.arrived_ns}});
   if (job.recovery) json["recovery"] = to_json(*job.recovery);
   if (job.resize) json["resize"] = to_json(*job.resize);
   return json;
@@ -194,7 +195,7 @@ conduct::State job_from_json(const Json& json) {
   job.held = json.at("held");
   for (const Json& fault : json.at("faults")) job.faults.push_back(fault_from_json(fault));
   for (const Json& waiting : json.at("waiting"))
-    job.waiting.push_back({waiting.at("client"), waiting.at("request"), waiting.at("arrived_ns")});
+    job.waiting.push_back({waiting.at("client"), decode_request(waiting.at("request")), waiting.at("arrived_ns")});
   for (const Json& member : json.at("workers")) job.workers.push_back(member_from_json(member));
   for (const Json& member : json.at("leaving")) job.leaving.push_back(member_from_json(member));
   if (json.contains("recovery")) job.recovery = loss_from_json(json.at("recovery"));

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -150,7 +152,7 @@ void Launcher::block_signals() {
 // anew and handles one worker's event at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {state_.scribe.socket.descriptor(), POLLIN, 0}};
-  for (int fd : control_->descriptors()) polled.push_back({fd, POLLIN, 0});
+  std::ranges::copy(control_->polled(monotonic_ns()), std::back_inserter(polled));
   const size_t first_worker = polled.size();
   std::vector<WorkerId> workers;
   for (const auto& [id, worker] : state_.workers) {
@@ -172,11 +174,10 @@ void Launcher::wait_for_events() {
       break;
     }
   }
-  for (size_t i = 2; i < first_worker; ++i) {
-    if (polled[i].revents == 0) continue;
-    control_->serve(polled[i].fd,
-                    [this](ClientId client, const Json& request) { on_request(client, request, monotonic_ns()); });
-  }
+  control_->serve(
+      std::span(polled).subspan(2, first_worker - 2),
+      [this](ClientId client, const conduct::Request& request) { on_request(client, request, monotonic_ns()); },
+      monotonic_ns());
   tick();
 }
 
@@ -299,26 +300,26 @@ void Launcher::on_scribe_report(const record::WriteFailed& failed) {
 
 void Launcher::on_scribe_report(const comm::Failed& failed) { decide(conduct::ScribeFailed{failed.error()}); }
 
-void Launcher::on_request(ClientId client, const Json& request, int64_t arrived_ns) {
+// What a request asks, done.
+struct Launcher::Servant {
+  Launcher& launcher;
+  const ClientId client;
+  const int64_t arrived_ns;
+
+  void operator()(const conduct::StatusRequest&) const { launcher.control_->reply(client, launcher.status()); }
+  void operator()(const conduct::StopRequest&) const {
+    launcher.decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
+  }
+  void operator()(const conduct::ResizeRequest& resize) const { launcher.begin_resize(client, resize); }
+  void operator()(const conduct::OfferRequest& offer) const { launcher.ask_offer(client, offer); }
+  void operator()(const conduct::ReclaimRequest& reclaim) const { launcher.reclaim(client, reclaim, arrived_ns); }
+};
+
+void Launcher::on_request(ClientId client, const conduct::Request& request, int64_t arrived_ns) {
   try {
-    const std::string verb = request.value("do", "");
-    if (verb == "status") {
-      control_->reply(client, status());
-    } else if (verb == "resize") {
-      begin_resize(client, request);
-    } else if (verb == "offer") {
-      ask_offer(client, request);
-    } else if (verb == "reclaim") {
-      reclaim(client, request, arrived_ns);
-    } else if (verb == "stop") {
-      decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
-    } else {
-      throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
-    }
+    std::visit(Servant{*this, client, arrived_ns}, request);
   } catch (const Error& error) {
     control_->reply(client, error_answer(error));
-  } catch (const nlohmann::json::exception& error) {
-    control_->reply(client, error_answer(Error::make(Fault::usage, "not a request: {}", error.what())));
   }
 }
 

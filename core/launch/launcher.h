@@ -69,7 +69,8 @@ class Launcher {
   int run();
 
  private:
-  struct Hands;  // carry_out.cpp: one function for each action
+  struct Hands;    // carry_out.cpp: one function for each action
+  struct Servant;  // launcher.cpp: one function for each request
   void carry_out(const conduct::Action& action);
 
   // launcher.cpp: the loop and what it sees
@@ -86,7 +87,7 @@ class Launcher {
   void on_scribe_report(const record::Skipped& skipped);
   void on_scribe_report(const record::WriteFailed& failed);
   void on_scribe_report(const comm::Failed& failed);
-  void on_request(ClientId client, const Json& request, int64_t arrived_ns);
+  void on_request(ClientId client, const conduct::Request& request, int64_t arrived_ns);
   void decide(conduct::Event event);  // and carries out what follows
   conduct::Moment moment() const;
   void tick();
@@ -96,7 +97,7 @@ class Launcher {
   WorkerProcess* process_of(conduct::WorkerId id);  // null: it is gone
 
   // resize.cpp
-  void begin_resize(ClientId client, const Json& request);
+  void begin_resize(ClientId client, const conduct::ResizeRequest& request);
   struct Wanted {
     std::vector<Device> devices;
     bool oversubscribe = false, mixed = false;  // accepted for them
@@ -110,10 +111,10 @@ class Launcher {
 
   // elastic.cpp
   void resize_as_planned(ClientId client);
-  void ask_offer(ClientId client, const Json& request);
+  void ask_offer(ClientId client, const conduct::OfferRequest& request);
   void take_or_decline(ClientId client, const std::vector<std::string>& offered);
   WorkerRoom room_for_workers() const;
-  void reclaim(ClientId client, const Json& request, int64_t arrived_ns);
+  void reclaim(ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void follow_advice();
   void note_decision(std::string what, std::string reason);
   Course course() const;

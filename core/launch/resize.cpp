@@ -30,19 +30,17 @@ void Launcher::check_wanted(const Wanted& wanted) const {
   }
 }
 
-void Launcher::begin_resize(ClientId client, const Json& request) {
+void Launcher::begin_resize(ClientId client, const conduct::ResizeRequest& request) {
   if (const auto no = why_not_now(job_, moment())) throw Error(*no);
-  const std::string list = request.value("devices", "");
-  if (list == automatic_devices) return resize_as_planned(client);
+  if (request.devices == automatic_devices) return resize_as_planned(client);
   conduct::PendingChange resize;
   resize.client = client;
-  resize.devices = parse_devices(list);
-  const bool mixed = request.value("allow_mixed", false);
-  check_wanted({resize.devices, request.value("oversubscribe", false), mixed});
+  resize.devices = parse_devices(request.devices);
+  check_wanted({resize.devices, request.oversubscribe, request.allow_mixed});
   place_ests(resize.devices, spec_.job.ests);
   resize.held = kinds_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
-  state_.allow_mixed |= mixed;
+  state_.allow_mixed |= request.allow_mixed;
   adviser_.past().trial.reset();
   decide(conduct::ChangeAsked{std::move(resize), {}});
 }

@@ -162,7 +162,7 @@ Json run_status(const std::string& run) {
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
   if (!launcher_answers(run)) return recorded_status(directory);
-  return ask_launcher(run, {{"do", "status"}}, kPatienceMs);
+  return ask_launcher(run, conduct::StatusRequest{}, kPatienceMs);
 }
 
 std::vector<std::string> find_runs(const std::string& folder) {

@@ -1,6 +1,7 @@
 // Disturbances of a job: faults, and people with requests.
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/virtual_time/world.h"
 
@@ -8,6 +9,13 @@ namespace estrain::virtual_time {
 namespace {
 
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
+
+std::vector<std::string> kinds_in(const std::string& list) {
+  std::vector<std::string> kinds;
+  std::istringstream parts(list);
+  for (std::string kind; std::getline(parts, kind, ',');) kinds.push_back(kind);
+  return kinds;
+}
 
 }  // namespace
 
@@ -74,8 +82,7 @@ void World::request() {
   if (kind <= 40) return ask_change();
   if (kind <= 52) return ask_shares();
   if (kind <= 65) {
-    const Json request = {{"do", "offer"}, {"devices", conduct::kinds_of(some_devices(2))}};
-    return decide(conduct::OfferAsked{new_client(), request});
+    return decide(conduct::OfferAsked{new_client(), {conduct::format_devices(some_devices(2))}});
   }
   if (kind <= 88) {
     std::vector<std::string> wanted = job_.held;
@@ -83,7 +90,7 @@ void World::request() {
       wanted.erase(wanted.begin() + random_.between(0, std::ssize(wanted) - 1));
     if (random_.chance(10)) wanted.push_back("cpu:sse");
     const double within = static_cast<double>(random_.between(50, 5000)) / 1000;
-    return ask_reclaim(new_client(), {{"do", "reclaim"}, {"within", within}, {"devices", wanted}}, now_);
+    return ask_reclaim(new_client(), {conduct::list_of(wanted), within}, now_);
   }
   const bool signal = random_.chance(50);
   decide(conduct::StopAsked{
@@ -119,8 +126,8 @@ void World::ask_shares() {
   decide(conduct::ChangeAsked{std::move(change), {}});
 }
 
-void World::ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns) {
-  conduct::ReclaimAsked asked{client, request, request.at("devices"), request.at("within"), arrived_ns, {}};
+void World::ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns) {
+  conduct::ReclaimAsked asked{client, request, kinds_in(request.devices), arrived_ns, {}};
   const auto rest = conduct::without(job_.held, asked.wanted);
   if (attached_ && rest && !rest->empty()) {
     const std::vector<std::string> staying = conduct::common(kinds_of(devices_in_force(job_)), *rest);
@@ -133,13 +140,14 @@ void World::ask_reclaim(conduct::ClientId client, const Json& request, int64_t a
 }
 
 void World::take_up(const conduct::WaitingRequest& waiting) {
-  if (waiting.request.at("do") == "offer") return decide(conduct::OfferAsked{waiting.client, waiting.request});
-  ask_reclaim(waiting.client, waiting.request, waiting.arrived_ns);
+  if (const auto* offer = std::get_if<conduct::OfferRequest>(&waiting.request))
+    return decide(conduct::OfferAsked{waiting.client, *offer});
+  ask_reclaim(waiting.client, std::get<conduct::ReclaimRequest>(waiting.request), waiting.arrived_ns);
 }
 
-void World::weigh(conduct::ClientId client, const Json& request) {
+void World::weigh(conduct::ClientId client, const conduct::OfferRequest& request) {
   if (random_.chance(40)) return answer(client);  // declined
-  const std::vector<std::string> offered = request.at("devices");
+  const std::vector<std::string> offered = kinds_in(request.devices);
   conduct::PendingChange change;
   change.client = client;
   change.held = job_.held;

@@ -152,9 +152,9 @@ class World {
   void request();
   void ask_change();
   void ask_shares();
-  void ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns);
+  void ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void take_up(const conduct::WaitingRequest& waiting);
-  void weigh(conduct::ClientId client, const Json& request);
+  void weigh(conduct::ClientId client, const conduct::OfferRequest& request);
   void answer(conduct::ClientId client);
   conduct::ClientId new_client();
   std::vector<conduct::Device> some_devices(int64_t most);

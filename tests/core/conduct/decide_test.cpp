@@ -218,7 +218,7 @@ TEST_CASE("a stop waits for the step under way, until the grace is over or someb
 ReclaimAsked reclaim(const std::vector<std::string>& wanted, double within, int64_t arrived_ns) {
   PendingChange shrunk;
   shrunk.devices = {{"cpu", {}}};
-  return {9, {{"do", "reclaim"}, {"within", within}}, wanted, within, arrived_ns, shrunk};
+  return {9, {list_of(wanted), within}, wanted, arrived_ns, shrunk};
 }
 
 TEST_CASE("devices on which nobody works are given back at once") {
@@ -268,7 +268,7 @@ TEST_CASE("what cannot be reclaimed is refused") {
 TEST_CASE("an offer waits until the job has settled") {
   JobAtWork job;
   job.ask({"cpu:avx2"});
-  job(OfferAsked{4, {{"do", "offer"}}});
+  job(OfferAsked{4, {"cpu:avx2"}});
   CHECK(job.actions.empty());
   job.lose(2);
   job(Tick{});

@@ -174,7 +174,7 @@ Json describe(const Handover& handover) {
   handover.start_seconds = 1.5;
   handover.elasticity = {{"decisions", {"one"}}};
   handover.profiles = {{"format", "estrain profiles 1"}};
-  job.waiting = {{5, {{"do", "offer"}}, 123}};
+  job.waiting = {{5, conduct::OfferRequest{"cpu"}, 123}};
   write_file_atomically(folder / "before", describe(handover).dump());
   reexec(handover);
   ::_exit(99);
