@@ -94,7 +94,7 @@ struct OfferAsked {
 struct ReclaimAsked {
   ClientId client = 0;
   ReclaimRequest request;
-  std::vector<std::string> wanted;  // kinds
+  Devices wanted;
   int64_t arrived_ns = 0;
   PendingChange shrunk;  // the shares after it: devices, workers, figures of the plan
 };

@@ -36,7 +36,7 @@ void replace_pending(Turn& turn, PendingChange change, int64_t arrived_ns) {
   change_if_ready(turn);
 }
 
-void give_back_idle(Turn& turn, const ReclaimAsked& event, std::vector<std::string> rest) {
+void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
   turn.state.held = std::move(rest);
   turn.log("reclaimed", {{"step", turn.now.trained.value}, {"seconds", seconds(turn.now.ns - event.arrived_ns)}});
   turn.act(Answer{event.client, {{"ok", true}, {"step", turn.now.trained.value}, {"message", "they were idle"}}},
@@ -107,13 +107,13 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
                                      event.wanted.size() > 1 ? "are" : "is"));
   turn.act(NoteDecision{"reclaim of " + list_of(event.wanted),
                         fmt::format("to be given back within {:.1f} s", event.request.within)});
-  const size_t staying = common(kinds_of(devices_in_force(state)), *rest).size();
+  const size_t staying = common(devices_of(devices_in_force(state)), *rest).size();
   if (staying == state.workers.size() && state.phase == Phase::training) return give_back_idle(turn, event, *rest);
   PendingChange change = event.shrunk;
   change.held = *rest;
   change.client = event.client;
   change.give_back_ns = deadline_ns;
-  change.answer = Json{{"reclaimed", event.wanted}, {"held", *rest}};
+  change.answer = Json{{"reclaimed", texts_of(event.wanted)}, {"held", texts_of(*rest)}};
   if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived_ns);
   replace_pending(turn, std::move(change), event.arrived_ns);
 }

@@ -28,7 +28,7 @@ std::string shares_key(const conduct::State& job) {
   return key;
 }
 
-conduct::PendingChange change_to(const Placement& placement, std::vector<std::string> held, std::string why) {
+conduct::PendingChange change_to(const Placement& placement, Devices held, std::string why) {
   conduct::PendingChange change;
   change.devices = placement.devices;
   for (const int64_t id : placement.workers) change.workers.emplace_back(id);
@@ -51,7 +51,7 @@ void Adviser::begin_stage(const conduct::State& job, Step step) {
   devices_in_force_.clear();
   for (const conduct::Member& worker : job.workers)
     devices_in_force_ +=
-        fmt::format("{}{}={}", devices_in_force_.empty() ? "" : ",", worker.device.kind, worker.ests.size());
+        fmt::format("{}{}={}", devices_in_force_.empty() ? "" : ",", worker.device.text(), worker.ests.size());
 }
 
 void Adviser::end_stage(Step step, int64_t now_ns) {
@@ -97,8 +97,9 @@ std::optional<Advice> Adviser::advise(const conduct::State& job, const Course& c
   const plan::Plan now = companion_->current(latest);
   const Placement best = companion_->best(latest, job.held);
   // The best plan for the workers that are there may leave one out; then moving ESTs comes first, as it costs little.
-  Placement moved =
-      job.held.size() == job.workers.size() ? best : companion_->best(latest, kinds_of(conduct::devices_in_force(job)));
+  Placement moved = job.held.size() == job.workers.size()
+                        ? best
+                        : companion_->best(latest, devices_of(conduct::devices_in_force(job)));
   if (moved.workers.size() != job.workers.size()) moved = companion_->balanced(latest);
   const bool soon = move_watch_.observe(now.step_seconds, moved.plan.step_seconds);
   const bool late = return_watch_.observe(now.step_seconds, moved.plan.step_seconds);
@@ -145,7 +146,7 @@ std::optional<Advice> Adviser::judge_trial(const Course& course) {
   past_.trial.reset();
   fall_back_.reset();
   if (!decision || !decision->fall_back) return std::nullopt;
-  Advice advice{"back to " + conduct::list_of(trial.held_before), decision->reason, {}};
+  Advice advice{"back to " + list_of(trial.held_before), decision->reason, {}};
   advice.change.devices = trial.devices_before;
   advice.change.held = trial.held_before;
   advice.change.why = decision->reason;
@@ -161,12 +162,12 @@ std::optional<conduct::PendingChange> Adviser::best_change(const conduct::State&
   return change_to(best, job.held, "best plan for the devices held");
 }
 
-OfferWeighed Adviser::weigh(const conduct::State& job, const std::vector<std::string>& offered, const WorkerRoom& room,
+OfferWeighed Adviser::weigh(const conduct::State& job, const Devices& offered, const WorkerRoom& room,
                             const Course& course) {
   const SpeedMeter::Span span = require_speeds();
-  std::vector<std::string> usable = offered;
+  Devices usable = offered;
   const auto plan_for = [&] {
-    std::vector<std::string> together = job.held;
+    Devices together = job.held;
     together.insert(together.end(), usable.begin(), usable.end());
     return companion_->best(span, together);
   };
@@ -175,23 +176,23 @@ OfferWeighed Adviser::weigh(const conduct::State& job, const std::vector<std::st
     usable.pop_back();
     best = plan_for();
   }
-  const std::vector<std::string> taken = conduct::beyond(kinds_of(best.devices), job.held);
+  const Devices taken = beyond(devices_of(best.devices), job.held);
   const plan::Verdict verdict = plan::weigh(
       {companion_->current(span).step_seconds, best.plan.step_seconds, course.steps_left, resize_seconds(course)});
   const bool no_memory = usable.empty() && !offered.empty();
   const bool takes = !taken.empty() && verdict.worth;
   OfferWeighed weighed;
   weighed.reason = no_memory ? room.reason : taken.empty() ? best.plan.reason : verdict.reason;
-  weighed.what = takes ? fmt::format("offer of {}: {} taken", conduct::list_of(offered), conduct::list_of(taken))
-                       : fmt::format("offer of {} declined", conduct::list_of(offered));
-  weighed.answer = {{"offered", offered},
-                    {"taken", takes ? taken : std::vector<std::string>()},
+  weighed.what = takes ? fmt::format("offer of {}: {} taken", list_of(offered), list_of(taken))
+                       : fmt::format("offer of {} declined", list_of(offered));
+  weighed.answer = {{"offered", texts_of(offered)},
+                    {"taken", texts_of(takes ? taken : Devices())},
                     {"step_seconds_now", span.step_seconds()},
                     {"step_seconds_estimated", best.plan.step_seconds},
                     {"reason", weighed.reason},
                     {"message", weighed.what + ": " + weighed.reason}};
   if (!takes) return weighed;
-  std::vector<std::string> held = job.held;
+  Devices held = job.held;
   held.insert(held.end(), taken.begin(), taken.end());
   weighed.change = change_to(best, std::move(held), weighed.what);
   weighed.change->answer = weighed.answer;
@@ -199,17 +200,16 @@ OfferWeighed Adviser::weigh(const conduct::State& job, const std::vector<std::st
   return weighed;
 }
 
-conduct::PendingChange Adviser::shrunk_to(const conduct::State& job, const std::vector<std::string>& staying,
-                                          const std::vector<std::string>& held) const {
+conduct::PendingChange Adviser::shrunk_to(const conduct::State& job, const Devices& staying,
+                                          const Devices& held) const {
   const std::string why = "devices were reclaimed";
   const SpeedMeter::Span span = meter_.recent();
-  const std::vector<std::string>& use = staying.empty() ? held : staying;
+  const Devices& use = staying.empty() ? held : staying;
   if (span.steps > 0 && span.workers.size() == job.workers.size())
     return change_to(companion_->best(span, use), held, why);
   conduct::PendingChange change;
-  for (const std::string& kind : use) {
-    if (static_cast<int64_t>(change.devices.size()) < spec_->job.ests) change.devices.push_back({kind, {}});
-  }
+  change.devices = place::evenly(use);
+  if (std::ssize(use) > spec_->job.ests) change.devices.resize(static_cast<size_t>(spec_->job.ests));
   change.held = held;
   change.why = why;
   return change;

@@ -82,11 +82,9 @@ class Adviser {
   // where the stage has not gone on for long enough to be judged.
   std::optional<conduct::PendingChange> best_change(const conduct::State& job, std::string* reason) const;
   // Takes what of the offer makes the job enough faster. Throws as best_change.
-  OfferWeighed weigh(const conduct::State& job, const std::vector<std::string>& offered, const WorkerRoom& room,
-                     const Course& course);
+  OfferWeighed weigh(const conduct::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
   // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones.
-  conduct::PendingChange shrunk_to(const conduct::State& job, const std::vector<std::string>& staying,
-                                   const std::vector<std::string>& held) const;
+  conduct::PendingChange shrunk_to(const conduct::State& job, const Devices& staying, const Devices& held) const;
 
  private:
   // How long steps took with shares that were in force not long ago.

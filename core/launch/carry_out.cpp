@@ -114,7 +114,7 @@ struct Launcher::Hands {
   }
   void operator()(const conduct::WeighOffer& offer) const {
     try {
-      launcher.take_or_decline(offer.client, kinds_of(parse_devices(offer.request.devices)));
+      launcher.take_or_decline(offer.client, devices_of(parse_devices(offer.request.devices)));
     } catch (const Error& error) {
       launcher.control_->reply(offer.client, error_answer(error));
     }

@@ -67,13 +67,13 @@ double Companion::computing_seconds(const SpeedMeter::Span& span, size_t worker)
   return std::max(seconds / 2, seconds - known->update->seconds / static_cast<double>(one.ests));
 }
 
-profile::PlanInputs Companion::inputs(const std::vector<std::string>& kinds) const {
+profile::PlanInputs Companion::inputs(const Devices& devices) const {
   std::vector<profile::KindCount> counts;
-  for (const auto& [kind, count] : count_kinds(kinds)) counts.push_back({kind, count});
+  for (const auto& [kind, count] : count_devices(devices)) counts.push_back({kind, count});
   return profile::plan_job(profiles, *spec_, host_, counts, 0, allow_mixed_);
 }
 
-std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, const std::vector<std::string>& held,
+std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, const Devices& held,
                                                 const profile::PlanInputs& inputs) const {
   std::vector<Group> groups;
   const auto put = [&](const std::string& kind, double seconds, int64_t worker) {
@@ -81,7 +81,7 @@ std::vector<Companion::Group> Companion::groups(const SpeedMeter::Span& span, co
     if (group != groups.end()) return group->add(seconds, worker);
     groups.push_back({kind, host_.model_of(kind), seconds, {worker}});
   };
-  std::map<std::string, int64_t> idle = count_kinds(held);
+  std::map<std::string, int64_t> idle = count_devices(held);
   const std::vector<double> always = profile::crowded_all_the_time(as_stage_speed(span), inputs.job.crowding);
   const double crowding = inputs.job.crowding_of(std::ssize(span.workers));
   for (size_t i = 0; i < span.workers.size(); ++i) {
@@ -108,8 +108,9 @@ plan::Plan Companion::current(const SpeedMeter::Span& span) const { return evalu
 plan::Plan Companion::evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const {
   std::vector<std::string> kinds;
   for (const SpeedMeter::Worker& worker : span.workers) kinds.push_back(worker.kind);
-  const profile::PlanInputs in = inputs(kinds);
-  const std::vector<Group> present = groups(span, kinds, in);
+  const Devices devices = place::devices_from(kinds);
+  const profile::PlanInputs in = inputs(devices);
+  const std::vector<Group> present = groups(span, devices, in);
   std::vector<plan::Share> shares;
   for (const SpeedMeter::Worker& worker : moved.workers) {
     const auto group = std::ranges::find_if(
@@ -136,20 +137,20 @@ Placement Companion::balanced(const SpeedMeter::Span& span) const {
   Placement placement;
   placement.plan = evaluated(span, moved);
   for (const SpeedMeter::Worker& worker : moved.workers) {
-    placement.devices.push_back({worker.kind, worker.ests});
+    placement.devices.push_back({place::parse_device(worker.kind).value(), worker.ests});
     placement.workers.push_back(worker.id);
   }
   return placement;
 }
 
-Placement Companion::best(const SpeedMeter::Span& span, const std::vector<std::string>& held) const {
+Placement Companion::best(const SpeedMeter::Span& span, const Devices& held) const {
   const profile::PlanInputs in = inputs(held);
   std::vector<Group> all = groups(span, held, in);
   Placement placement;
   placement.plan = plan::best_plan(in.job, as_devices(all));
   for (const plan::Share& share : placement.plan.workers) {
     Group& group = all[static_cast<size_t>(share.group)];
-    placement.devices.push_back({group.kind, share.ests});
+    placement.devices.push_back({place::parse_device(group.kind).value(), share.ests});
     placement.workers.push_back(group.workers.front());
     group.workers.erase(group.workers.begin());
   }

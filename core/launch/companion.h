@@ -15,7 +15,7 @@ namespace estrain::launch {
 
 // Which worker hosts how many ESTs, in worker order.
 struct Placement {
-  std::vector<Device> devices;   // each with its number of ESTs
+  Assignment devices;            // each with its number of ESTs
   std::vector<int64_t> workers;  // ids of workers that are there; -1: one to be started
   plan::Plan plan;
 };
@@ -42,16 +42,15 @@ class Companion {
   // The best shares over the devices of `held` (kinds; those of the workers of `span` among them). A worker that is
   // slower or faster than others of its kind counts as what it is; a kind that was never measured as fast as the mean
   // of those that are. Throws Fault::infeasible where no device is held.
-  Placement best(const SpeedMeter::Span& span, const std::vector<std::string>& held) const;
+  Placement best(const SpeedMeter::Span& span, const Devices& held) const;
 
  private:
   struct Group;
   static std::vector<plan::DeviceGroup> as_devices(const std::vector<Group>& groups);
   plan::Plan evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const;
   double computing_seconds(const SpeedMeter::Span& span, size_t worker) const;
-  profile::PlanInputs inputs(const std::vector<std::string>& kinds) const;
-  std::vector<Group> groups(const SpeedMeter::Span& span, const std::vector<std::string>& held,
-                            const profile::PlanInputs& inputs) const;
+  profile::PlanInputs inputs(const Devices& devices) const;
+  std::vector<Group> groups(const SpeedMeter::Span& span, const Devices& held, const profile::PlanInputs& inputs) const;
 
   const spec::JobSpec* spec_;
   profile::Host host_;

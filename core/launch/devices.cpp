@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "core/base/error.h"
@@ -44,27 +45,15 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-constexpr std::string_view any_gpu = "cuda";
-
-// N of "cuda:N".
-std::optional<int64_t> gpu_number(std::string_view kind) {
-  if (!kind.starts_with("cuda:")) return std::nullopt;
-  kind.remove_prefix(5);
-  if (kind == "0") return 0;
-  return kind.starts_with('0') ? std::nullopt : parse_count(kind);
-}
-
-// Gives each "cuda" without a number the lowest one that the list does not hold.
-void number_gpus(std::vector<Device>& devices) {
-  std::set<int64_t> taken;
-  for (const Device& device : devices) {
-    if (const auto number = gpu_number(device.kind)) taken.insert(*number);
-  }
-  int64_t next = 0;
-  for (Device& device : devices) {
-    if (device.kind != any_gpu) continue;
-    while (taken.contains(next)) ++next;
-    device.kind = fmt::format("cuda:{}", next++);
+// Gives each "cuda" without a number the lowest one that the list does not hold on that host.
+void number_gpus(Assignment& list) {
+  const Devices named = devices_of(list);
+  std::map<std::string, int64_t> next;  // by host
+  for (auto& [device, ests] : list) {
+    if (!device.is_gpu() || device.index) continue;
+    do {
+      device.index = next[device.host]++;
+    } while (std::ranges::find(named, device) != named.end());
   }
 }
 
@@ -88,10 +77,8 @@ bool reaches_arithmetic(std::string_view variable) {
          std::ranges::none_of(split(kWithoutBits, ' '), begins);
 }
 
-std::string_view arithmetic_of(const Device& device) { return is_gpu(device) ? any_gpu : device.kind; }
-
-void append_item(std::vector<Device>& devices, std::string_view list, std::string_view item) {
-  Device device;
+void append_item(Assignment& shares, std::string_view list, std::string_view item) {
+  Share share;
   int64_t repeats = 1;
   if (const size_t star = item.find('*'); star != item.npos) {
     const auto count = parse_count(item.substr(star + 1));
@@ -100,27 +87,27 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
     item = item.substr(0, star);
   }
   if (const size_t equals = item.find('='); equals != item.npos) {
-    device.ests = parse_count(item.substr(equals + 1));
-    if (!device.ests) throw bad_list(list, fmt::format("\"{}\" does not name a number of ESTs", item));
+    share.ests = parse_count(item.substr(equals + 1));
+    if (!share.ests) throw bad_list(list, fmt::format("\"{}\" does not name a number of ESTs", item));
     item = item.substr(0, equals);
   }
-  static constexpr std::string_view kinds[] = {"cpu", "cpu:avx512", "cpu:avx2", "cpu:sse", any_gpu};
-  if (std::ranges::find(kinds, item) == std::end(kinds) && !gpu_number(item)) {
-    throw bad_list(list, item.empty() ? std::string("an empty name")
-                                      : fmt::format("\"{}\" is no known device; known are {}, cuda:N", item,
-                                                    fmt::join(kinds, ", ")));
+  const std::optional<Device> device = place::parse_device(item);
+  if (!device) {
+    throw bad_list(list, item.empty()
+                             ? std::string("an empty name")
+                             : fmt::format("\"{}\" is no known device; known are {}", item, place::known_kinds()));
   }
-  if (static_cast<int64_t>(devices.size()) + repeats > kMostDevices)
+  if (std::ssize(shares) + repeats > kMostDevices)
     throw bad_list(list.substr(0, 80), fmt::format("more than {} devices", kMostDevices));
-  device.kind = item;
-  devices.insert(devices.end(), static_cast<size_t>(repeats), device);
+  share.device = *device;
+  shares.insert(shares.end(), static_cast<size_t>(repeats), share);
 }
 
-void refuse_shared_gpus(const std::vector<Device>& devices) {
-  std::set<std::string> gpus;
+void refuse_shared_gpus(const Devices& devices) {
+  std::set<Device> gpus;
   for (const Device& device : devices) {
-    if (!is_gpu(device) || gpus.insert(device.kind).second) continue;
-    throw Error::make(Fault::infeasible, "{} stands in the device list more than once", device.kind)
+    if (!device.is_gpu() || gpus.insert(device).second) continue;
+    throw Error::make(Fault::infeasible, "{} stands in the device list more than once", device.text())
         .advise(
             "a worker has a GPU of its own, and hosts many ESTs on it: cuda:0=8. Several workers on one GPU are for "
             "tests: --oversubscribe");
@@ -135,52 +122,53 @@ bool machine_has(std::string_view kind) {
 
 }  // namespace
 
-std::vector<Device> parse_devices(std::string_view list) {
-  if (const auto count = parse_count(list)) return std::vector<Device>(static_cast<size_t>(*count), Device{"cpu", {}});
-  std::vector<Device> devices;
-  for (std::string_view item : split(list, ',')) append_item(devices, list, item);
-  number_gpus(devices);
-  return devices;
+Assignment parse_devices(std::string_view list) {
+  if (const auto count = parse_count(list)) return Assignment(static_cast<size_t>(*count));
+  Assignment shares;
+  for (std::string_view item : split(list, ',')) append_item(shares, list, item);
+  number_gpus(shares);
+  return shares;
 }
 
-std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
+Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
   if (list != automatic_devices) return parse_devices(list);
   const int64_t most = std::min(job.ests, kMostDevices);
   const int64_t workers = std::clamp<int64_t>(cores / job.threads, 1, most);
-  return std::vector<Device>(static_cast<size_t>(workers), Device{"cpu", {}});
+  return Assignment(static_cast<size_t>(workers));
 }
 
-std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds) {
+std::map<std::string, int64_t> count_devices(const Devices& devices) {
   std::map<std::string, int64_t> counts;
-  for (const std::string& kind : kinds) counts[kind] += 1;
+  for (const Device& device : devices) counts[device.text()] += 1;
   return counts;
 }
 
-std::string counted_devices(const std::vector<Device>& devices) {
-  if (devices.size() == 1) return devices[0].kind;
+std::string counted_devices(const Devices& devices) {
+  if (devices.size() == 1) return devices[0].text();
   std::vector<std::string> parts;
-  for (const auto& [kind, count] : count_kinds(kinds_of(devices))) parts.push_back(fmt::format("{} x {}", count, kind));
+  for (const auto& [device, count] : count_devices(devices)) parts.push_back(fmt::format("{} x {}", count, device));
   return fmt::format("{}", fmt::join(parts, " + "));
 }
 
-bool is_gpu(const Device& device) { return gpu_number(device.kind).has_value(); }
-
-bool are_of_one_kind(const std::vector<Device>& devices) {
-  return std::ranges::all_of(
-      devices, [&](const Device& device) { return arithmetic_of(device) == arithmetic_of(devices.front()); });
+bool are_of_one_kind(const Devices& devices) {
+  return std::ranges::all_of(devices, [&](const Device& device) { return device.kind == devices.front().kind; });
 }
 
-void check_devices(const std::vector<Device>& devices, const Permissions& permissions) {
+void check_devices(const Devices& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    if (is_gpu(device)) host::require_gpu_support(host::GpuSupport::here(), device.kind);
+    if (!device.host.empty()) {
+      throw Error::make(Fault::usage, "device \"{}\": a job has the launcher's host alone", device.text())
+          .advise("leave the host out: " + Device{device.kind, device.index}.text());
+    }
+    if (device.is_gpu()) host::require_gpu_support(host::GpuSupport::here(), device.text());
     if (!machine_has(device.kind)) {
-      throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
+      throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.text())
           .advise("use cpu, or a kind that this processor has");
     }
-    if (!permissions.mixed && arithmetic_of(device) != arithmetic_of(devices.front())) {
+    if (!permissions.mixed && device.kind != devices.front().kind) {
       throw Error::make(Fault::infeasible, "devices of different kinds ({} and {}) give different bits below D2",
-                        devices.front().kind, device.kind)
+                        devices.front().text(), device.text())
           .advise("use one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
     }
   }
@@ -191,7 +179,7 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
   const std::string count = std::to_string(job.threads);
   std::vector<std::pair<std::string, std::string>> environment = {
       {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", kMallocSettings}};
-  if (is_gpu(device)) {
+  if (device.is_gpu()) {
     // The order of nvidia-smi; cuBLAS's workspace in fixed pieces, without which its sums may differ from run to run;
     // NVIDIA's libraries without TF32 whatever a caller asks for. Without that order where the job wants TF32, and
     // where LibTorch's flags, which forbid it too, are to lead to the same algorithms as in a script of PyTorch.

@@ -1,6 +1,6 @@
 #pragma once
 // Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5",
-// "cuda:0,cuda:1", "cuda*2", "auto".
+// "cuda:0,cuda:1", "cuda*2", "nodeB/cpu*2,nodeB/cuda:0", "auto".
 
 #include <cstdint>
 #include <map>
@@ -10,34 +10,32 @@
 #include <utility>
 #include <vector>
 
-#include "core/conduct/device.h"
 #include "core/host/allocation.h"
+#include "core/place/assignment.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
 
-using conduct::Device;
-using conduct::format_devices;
-using conduct::kinds_of;
-using conduct::place_ests;
+using place::Assignment;
+using place::Device;
+using place::Devices;
+using place::Share;
 
-// A number N means N plain CPU workers; "cuda" without a number the first GPU that the list does not name yet, so that
-// "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
-std::vector<Device> parse_devices(std::string_view list);
+// A number N means N plain CPU workers; "cuda" without a number the first GPU of its host that the list does not name
+// yet, so that "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
+Assignment parse_devices(std::string_view list);
 
 // As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
 // at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
-std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
+Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
 constexpr std::string_view automatic_devices = "auto";
 // For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
-std::string counted_devices(const std::vector<Device>& devices);
-std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds);
-
-bool is_gpu(const Device& device);
+std::string counted_devices(const Devices& devices);
+std::map<std::string, int64_t> count_devices(const Devices& devices);  // by text
 
 // Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; that they are of one
 // model, workers find out.
-bool are_of_one_kind(const std::vector<Device>& devices);
+bool are_of_one_kind(const Devices& devices);
 
 // What is refused unless a user asks for it.
 struct Permissions {
@@ -46,7 +44,7 @@ struct Permissions {
 };
 
 // Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
-void check_devices(const std::vector<Device>& devices, const Permissions& permissions);
+void check_devices(const Devices& devices, const Permissions& permissions);
 
 // What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
 // threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of

@@ -48,7 +48,7 @@ int64_t gradient_slots(const CheckedJob& job) {
   const comm::SumOrder order =
       job.spec.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
   int64_t slots = 0;
-  for (const EstRange& range : place_ests(job.devices, job.spec.job.ests))
+  for (const EstRange& range : place::place_ests(job.devices, job.spec.job.ests))
     slots += comm::plan_fold(order, job.spec.job.ests, range).buffers;
   return slots;
 }
@@ -103,9 +103,9 @@ bool any_error(const std::vector<Finding>& findings) {
   return std::ranges::any_of(findings, [](const Finding& finding) { return finding.severity == Severity::error; });
 }
 
-Finding check_mixture(const spec::JobSpec& spec, const std::vector<Device>& devices) {
-  const std::string list = format_devices(devices);
-  const bool mixed = !are_of_one_kind(devices);
+Finding check_mixture(const spec::JobSpec& spec, const Assignment& devices) {
+  const std::string list = place::format_devices(devices);
+  const bool mixed = !are_of_one_kind(devices_of(devices));
   const bool below_d2 = spec.job.determinism == spec::Determinism::d0 || spec.job.determinism == spec::Determinism::d1;
   if (mixed && below_d2) {
     return Finding::warn("devices", list + ": devices of different kinds give different bits below D2",
@@ -153,16 +153,16 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
 uint64_t checkpoint_bytes(const JobSize& size) { return size.state + unsigned_of(size.tensors) * 1024 + 64 * 1024; }
 
 std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::string& list, int64_t cores,
-                                       std::vector<Device>& devices) {
+                                       Assignment& devices) {
   std::vector<Finding> findings;
   note_errors(findings, "devices", [&] { devices = choose_devices(list, spec.job, cores); });
-  std::set<std::string> seen;
-  for (const Device& device : devices) {
-    if (seen.insert(device.kind).second)
-      note_errors(findings, "devices", [&] { check_devices({device}, {.mixed = true}); });
+  std::set<Device> seen;
+  for (const Device& device : devices_of(devices)) {
+    if (seen.insert(device).second) note_errors(findings, "devices", [&] { check_devices({device}, {.mixed = true}); });
   }
-  if (!any_error(findings)) note_errors(findings, "devices", [&] { check_devices(devices, {.mixed = true}); });
-  if (!devices.empty()) note_errors(findings, "devices", [&] { place_ests(devices, spec.job.ests); });
+  if (!any_error(findings))
+    note_errors(findings, "devices", [&] { check_devices(devices_of(devices), {.mixed = true}); });
+  if (!devices.empty()) note_errors(findings, "devices", [&] { place::place_ests(devices, spec.job.ests); });
   if (!any_error(findings)) findings.push_back(check_mixture(spec, devices));
   return findings;
 }
@@ -306,7 +306,7 @@ Finding check_readers(const CheckedJob& job, const Machine& machine) {
 // Not refused: TF32 is a permission, as in PyTorch, and such a job is to be tried on a machine without a GPU.
 Finding check_precision(const CheckedJob& job) {
   const std::string precision(spec::to_string(job.spec.job.precision));
-  const bool without_tf32 = !std::ranges::all_of(job.devices, is_gpu);
+  const bool without_tf32 = !std::ranges::all_of(devices_of(job.devices), &Device::is_gpu);
   if (job.spec.job.precision == spec::Precision::tf32 && without_tf32) {
     return Finding::warn("precision", "job.precision = \"tf32\": a cpu has no TF32, its workers compute in fp32",
                          "nothing, if this is a trial; a run on GPUs will give other bits");

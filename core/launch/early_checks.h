@@ -41,7 +41,7 @@ JobSize job_size(const Json& report);
 
 struct CheckedJob {
   spec::JobSpec spec;
-  std::vector<Device> devices;
+  Assignment devices;
   std::optional<JobSize> size;  // nothing: no mini-batch has been tried
 };
 
@@ -64,7 +64,7 @@ uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
 // The device list, and whether this machine has its kinds and the job enough ESTs. Fills in `devices` as far as the
 // list makes sense. `cores`: for "auto".
 std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::string& list, int64_t cores,
-                                       std::vector<Device>& devices);
+                                       Assignment& devices);
 
 // Whether the devices have the arithmetic that job.precision asks for.
 Finding check_precision(const CheckedJob& job);

@@ -43,14 +43,14 @@ void Launcher::ask_offer(ClientId client, const conduct::OfferRequest& request) 
   if (spec_.elastic.mode != spec::ElasticMode::automatic)
     throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
         .advise("use `estrain resize`, or start it with elastic.mode = \"auto\"");
-  std::vector<Device> together = parse_devices(request.devices);
-  for (const std::string& kind : job_.held) together.push_back({kind, {}});
+  Devices together = devices_of(parse_devices(request.devices));
+  together.insert(together.end(), job_.held.begin(), job_.held.end());
   check_wanted({together});
   decide(conduct::OfferAsked{client, request});
 }
 
 // And says what and why.
-void Launcher::take_or_decline(ClientId client, const std::vector<std::string>& offered) {
+void Launcher::take_or_decline(ClientId client, const Devices& offered) {
   OfferWeighed weighed = adviser_.weigh(job_, offered, room_for_workers(), course());
   note_decision(weighed.what, weighed.reason);
   if (!weighed.change) {
@@ -79,10 +79,10 @@ void Launcher::reclaim(ClientId client, const conduct::ReclaimRequest& request, 
   conduct::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
   if (!(request.within > 0))
     throw Error(Fault::usage, "a reclaim needs a time within which the devices are to be free");
-  asked.wanted = kinds_of(parse_devices(request.devices));
-  const auto rest = conduct::without(job_.held, asked.wanted);
+  asked.wanted = devices_of(parse_devices(request.devices));
+  const auto rest = without(job_.held, asked.wanted);
   if (memory_ && rest && !rest->empty()) {
-    asked.shrunk = adviser_.shrunk_to(job_, conduct::common(kinds_of(devices_in_force(job_)), *rest), *rest);
+    asked.shrunk = adviser_.shrunk_to(job_, common(devices_of(devices_in_force(job_)), *rest), *rest);
     adviser_.past().trial.reset();
   }
   decide(std::move(asked));

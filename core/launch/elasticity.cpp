@@ -39,9 +39,9 @@ Json Elasticity::to_json() const {
     json["decisions"].push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
   if (!trial) return json;
   json["trial"] = {
-      {"held", trial->held_before}, {"devices", Json::array()}, {"step_seconds", trial->step_seconds_before}};
-  for (const Device& device : trial->devices_before)
-    json["trial"]["devices"].push_back({device.kind, device.ests.value_or(0)});
+      {"held", texts_of(trial->held_before)}, {"devices", Json::array()}, {"step_seconds", trial->step_seconds_before}};
+  for (const auto& [device, ests] : trial->devices_before)
+    json["trial"]["devices"].push_back({device.text(), ests.value_or(0)});
   return json;
 }
 
@@ -58,9 +58,10 @@ Elasticity Elasticity::from_json(const Json& json) {
     elasticity.stages_.push_back({stage.at(0), stage.at(1), stage.at(2), stage.at(3)});
   if (!json.contains("trial")) return elasticity;
   const Json& trial = json.at("trial");
-  elasticity.trial = Trial{trial.at("held"), {}, trial.at("step_seconds")};
+  elasticity.trial = Trial{place::devices_from(trial.at("held")), {}, trial.at("step_seconds")};
   for (const Json& device : trial.at("devices"))
-    elasticity.trial->devices_before.push_back({device.at(0), device.at(1).get<int64_t>()});
+    elasticity.trial->devices_before.push_back(
+        {place::devices_from({device.at(0)}).front(), device.at(1).get<int64_t>()});
   return elasticity;
 }
 

@@ -21,9 +21,9 @@ struct Decision {
 
 // More devices than before, which must prove themselves.
 struct Trial {
-  std::vector<std::string> held_before;  // kinds
-  std::vector<Device> devices_before;    // each with its number of ESTs
-  double step_seconds_before = 0;        // as measured
+  Devices held_before;
+  Assignment devices_before;       // each with its number of ESTs
+  double step_seconds_before = 0;  // as measured
 };
 
 // A stretch of the run on one set of devices.

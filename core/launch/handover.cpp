@@ -19,14 +19,14 @@ using conduct::SurvivedFault;
 using conduct::WorkerId;
 
 Json to_json(const Member& member, const WorkerProcess& worker) {
-  return {{"id", member.id.value},        {"kind", member.device.kind},  {"begin", member.ests.begin.value},
-          {"end", member.ests.end.value}, {"pid", worker.process.pid()}, {"socket", worker.socket.descriptor()},
+  return {{"id", member.id.value},        {"kind", member.device.text()}, {"begin", member.ests.begin.value},
+          {"end", member.ests.end.value}, {"pid", worker.process.pid()},  {"socket", worker.socket.descriptor()},
           {"log_begin", worker.log_begin}};
 }
 
 Member member_from_json(const Json& json) {
   return {.id = WorkerId(json.at("id")),
-          .device = {json.at("kind"), {}},
+          .device = place::devices_from({json.at("kind")}).front(),
           .ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))}};
 }
 
@@ -74,7 +74,7 @@ ResizeUnderWay resize_from_json(const Json& json) {
 
 Json to_json(const Loss& loss) {
   return {{"worker", loss.worker.value},
-          {"kind", loss.device.kind},
+          {"kind", loss.device.text()},
           {"begin", loss.ests.begin.value},
           {"end", loss.ests.end.value},
           {"cause", loss.cause},
@@ -88,7 +88,7 @@ Json to_json(const Loss& loss) {
 Loss loss_from_json(const Json& json) {
   Loss loss;
   loss.worker = WorkerId(json.at("worker"));
-  loss.device.kind = json.at("kind");
+  loss.device = place::devices_from({json.at("kind")}).front();
   loss.ests = {VirtualRank(json.at("begin")), VirtualRank(json.at("end"))};
   loss.cause = json.at("cause");
   loss.what = json.at("what");
@@ -167,7 +167,7 @@ Json to_json(const conduct::State& job, const Handover& handover) {
                {"workers_started", job.workers_started},
                {"stage", job.stage},
                {"last_saved_step", job.scribe.last_saved_step},
-               {"held", job.held},
+               {"held", texts_of(job.held)},
                {"faults", Json::array()},
                {"waiting", Json::array()},
                {"workers", members_to_json(job.workers, handover)},
@@ -192,7 +192,7 @@ conduct::State job_from_json(const Json& json) {
   job.workers_started = json.at("workers_started");
   job.stage = json.at("stage");
   job.scribe.last_saved_step = json.at("last_saved_step");
-  job.held = json.at("held");
+  job.held = place::devices_from(json.at("held"));
   for (const Json& fault : json.at("faults")) job.faults.push_back(fault_from_json(fault));
   for (const Json& waiting : json.at("waiting"))
     job.waiting.push_back({waiting.at("client"), decode_request(waiting.at("request")), waiting.at("arrived_ns")});

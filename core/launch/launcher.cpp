@@ -72,21 +72,22 @@ Launcher::Launcher(LaunchPlan plan)
   state_.cores = allocation.cores;
   state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get(), spec_fd_.get(), library_.get()};
   state_.started_ns = monotonic_ns();
-  job_.held = kinds_of(plan.devices);
-  const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
+  job_.held = devices_of(plan.devices);
+  const std::vector<EstRange> ranges = place::place_ests(plan.devices, spec_.job.ests);
   for (size_t i = 0; i < plan.devices.size(); ++i) {
-    WorkerStart start = worker_start(plan.devices[i]);
+    WorkerStart start = worker_start(plan.devices[i].device);
     start.id = job_.workers_started++;
     start.builds = i == 0;
     if (start.builds) start.checkpoint = checkpoint_;
     start.accepts_data = start.builds && accepts_data_;
     const WorkerId id(start.id);
     state_.workers.emplace(id, start_worker(directory_, state_.shared, start));
-    job_.workers.push_back({.id = id, .device = plan.devices[i], .ests = ranges[i]});
+    job_.workers.push_back({.id = id, .device = plan.devices[i].device, .ests = ranges[i]});
   }
   state_.scribe = start_scribe(directory_, state_.shared, from_step_);
   control_ = std::make_unique<ControlServer>(directory_.path());
-  directory_.log_event("start", {{"step", from_step_}, {"devices", format_devices(plan.devices)}, {"pid", ::getpid()}});
+  directory_.log_event("start",
+                       {{"step", from_step_}, {"devices", place::format_devices(plan.devices)}, {"pid", ::getpid()}});
 }
 
 Launcher::Launcher(Handover handover)
@@ -107,7 +108,7 @@ Launcher::Launcher(Handover handover)
   control_ = std::make_unique<ControlServer>(state_.listener, state_.clients);
   attach_memory();
   adviser_.companion().profiles = profile::Profiles::from_json(state_.profiles);
-  sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, false);
+  sentry_.measure_on(devices_of(devices_in_force(job_)), *memory_, false);
   adviser_.begin_stage(job_, Step(trained()));
 }
 
@@ -340,7 +341,8 @@ void Launcher::note_first_step() {
   first_step_seen_ = true;
   if (published >= memory_->ring().capacity()) return;  // its record has been overwritten
   const comm::RecordHead& first = *memory_->ring().at(0).head;
-  directory_.log_event("first_step", {{"step", first.step.value}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
+  directory_.log_event("first_step",
+                       {{"step", first.step.value}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
 }
 
 void Launcher::attach_memory() {

@@ -38,7 +38,7 @@ inline constexpr int kTickMilliseconds = 100;  // the launcher's loop turns at l
 struct LaunchPlan {
   std::string run;
   spec::JobSpec spec;
-  std::vector<Device> devices;
+  Assignment devices;
   bool allow_mixed = false;
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
@@ -99,7 +99,7 @@ class Launcher {
   // resize.cpp
   void begin_resize(ClientId client, const conduct::ResizeRequest& request);
   struct Wanted {
-    std::vector<Device> devices;
+    Devices devices;
     bool oversubscribe = false, mixed = false;  // accepted for them
   };
   void check_wanted(const Wanted& wanted) const;
@@ -112,7 +112,7 @@ class Launcher {
   // elastic.cpp
   void resize_as_planned(ClientId client);
   void ask_offer(ClientId client, const conduct::OfferRequest& request);
-  void take_or_decline(ClientId client, const std::vector<std::string>& offered);
+  void take_or_decline(ClientId client, const Devices& offered);
   WorkerRoom room_for_workers() const;
   void reclaim(ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void follow_advice();

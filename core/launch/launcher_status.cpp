@@ -32,7 +32,7 @@ Progress Launcher::progress() {
   now.total_steps = manifest_->total_steps;
   now.epoch = manifest_->epoch_at(Step(now.step > 0 ? now.step - 1 : 0)).value;
   now.accuracy = state_.accuracy;
-  const std::vector<Device> devices = devices_in_force(job_);
+  const Devices devices = devices_of(devices_in_force(job_));
   if (devices.empty()) {
     now.devices = "no worker";  // the only one is being replaced
   } else {
@@ -82,7 +82,7 @@ Json Launcher::status() {
     const auto process = state_.workers.find(worker.id);
     json["workers"].push_back({{"id", worker.id.value},
                                {"pid", process == state_.workers.end() ? -1 : process->second.process.pid()},
-                               {"device", worker.device.kind},
+                               {"device", worker.device.text()},
                                {"ests", {worker.ests.begin.value, worker.ests.end.value}},
                                {"log", directory_.worker_log(worker.id.value)}});
     if (const SpeedWatch::Speed* speed = adviser_.speed_of(worker.id)) {
@@ -103,7 +103,7 @@ Json Launcher::elastic_status() {
   Json decisions = Json::array();
   for (const Decision& decision : adviser_.past().decisions())
     decisions.push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
-  return {{"held", job_.held}, {"plan", plan}, {"decisions", decisions}};
+  return {{"held", texts_of(job_.held)}, {"plan", plan}, {"decisions", decisions}};
 }
 
 // Whether the scribe has written nothing since it could not, though there is something to write.

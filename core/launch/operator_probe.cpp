@@ -28,13 +28,14 @@ Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measu
   options.inherited = {theirs.descriptor()};
   ChildProcess process = ChildProcess::start(options);
   theirs.close();
-  ours.send({{"spec", spec::to_toml(spec)}, {"measures", measures}, {"device", device.kind}});
+  ours.send({{"spec", spec::to_toml(spec)}, {"measures", measures}, {"device", device.text()}});
   Json report;
   const auto received = ours.receive(&report, -1);
   const ChildEnd ended = process.wait();
   if (received != comm::MessageSocket::Received::message) {
     const bool killed = ended.signaled && ended.code == SIGKILL;
-    throw Error::make(Fault::peer, "the process that tried a mini-batch on {} ended with {}", device.kind, ended.text())
+    throw Error::make(Fault::peer, "the process that tried a mini-batch on {} ended with {}", device.text(),
+                      ended.text())
         .advise(killed ? "SIGKILL is what a machine does that is out of memory: lower data.batch, or free memory" : "");
   }
   if (report.value("say", "") == "error") {

@@ -29,7 +29,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
-                       "--device",       start.device.kind};
+                       "--device",       start.device.text()};
   options.same_program = true;
   if (start.builds) options.arguments.emplace_back("--builds");
   if (start.accepts_data) options.arguments.emplace_back("--accept-data");

@@ -281,12 +281,12 @@ void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& s
 }
 
 KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, const ProfilingOptions& options) {
-  check_devices({Device{kind.kind, {}}}, {});
   KindProfile found;
   found.kind = kind.kind;
-  const Device device{kind.kind, {}};
+  const Device device = place::devices_from({kind.kind}).front();
+  check_devices({device}, {});
   found.memory = memory_of(job_size(probe_operators(spec, device, false)));
-  const int64_t at_hand = is_gpu(device) ? 1 + std::ssize(options.alike) : kind.count;
+  const int64_t at_hand = device.is_gpu() ? 1 + std::ssize(options.alike) : kind.count;
   const std::set<int64_t> numbers = numbers_of_workers(spec, at_hand, options.most_cores);
   const spec::JobSpec job = with_full_batches(spec, most_ests(spec, numbers), device);
   for (const int64_t workers : numbers) {

@@ -29,9 +29,9 @@ std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& 
 Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
   const auto ended = [&] {
     if (!evidence.ended)
-      return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.kind, in_words(evidence, diagnosis));
+      return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.text(), in_words(evidence, diagnosis));
     return Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
-                       worker.device.kind, evidence.ended->text(),
+                       worker.device.text(), evidence.ended->text(),
                        static_cast<double>(evidence.ended->peak_memory_bytes) / 1e6);
   };
   Error error = evidence.said ? *evidence.said : ended();
@@ -97,7 +97,7 @@ void Launcher::lose(WorkerId id, faults::Evidence evidence) {
   const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
   const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   Json details = {{"worker", id.value},
-                  {"device", member.device.kind},
+                  {"device", member.device.text()},
                   {"ests", {member.ests.begin.value, member.ests.end.value}},
                   {"step", trained()},
                   {"pid", pid},

@@ -18,13 +18,14 @@ using conduct::Member;
 // Refuses devices that the job cannot have, or cannot have while it runs. Those that are there give their bits: others
 // must be of their kind.
 void Launcher::check_wanted(const Wanted& wanted) const {
-  const std::vector<Device>& devices = wanted.devices;
+  const Devices& devices = wanted.devices;
   const bool mixed = state_.allow_mixed || wanted.mixed || spec_.job.determinism == spec::Determinism::d2;
   check_devices(devices, {.mixed = mixed, .oversubscribed = state_.oversubscribe || wanted.oversubscribe});
-  std::vector<Device> all = devices_in_force(job_);
+  Devices all = devices_of(devices_in_force(job_));
   all.insert(all.end(), devices.begin(), devices.end());
   check_devices(all, {.mixed = mixed, .oversubscribed = true});
-  if (!state_.cuda_streams && spec_.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices, is_gpu)) {
+  if (!state_.cuda_streams && spec_.job.kernels == spec::Kernels::torch &&
+      std::ranges::any_of(devices, &Device::is_gpu)) {
     throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
         .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
   }
@@ -36,9 +37,9 @@ void Launcher::begin_resize(ClientId client, const conduct::ResizeRequest& reque
   conduct::PendingChange resize;
   resize.client = client;
   resize.devices = parse_devices(request.devices);
-  check_wanted({resize.devices, request.oversubscribe, request.allow_mixed});
-  place_ests(resize.devices, spec_.job.ests);
-  resize.held = kinds_of(resize.devices);
+  check_wanted({devices_of(resize.devices), request.oversubscribe, request.allow_mixed});
+  place::place_ests(resize.devices, spec_.job.ests);
+  resize.held = devices_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
   state_.allow_mixed |= request.allow_mixed;
   adviser_.past().trial.reset();
@@ -71,24 +72,24 @@ void Launcher::begin_training() {
 
 // Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
 bool Launcher::workers_exchange() const {
-  std::set<std::string> kinds;
+  std::set<Device> gpus;
   for (const Member& worker : job_.workers) {
-    if (!is_gpu(worker.device)) return false;
-    kinds.insert(worker.device.kind);
+    if (!worker.device.is_gpu()) return false;
+    gpus.insert(worker.device);
   }
-  return spec_.job.exchange == spec::Exchange::automatic && kinds.size() > 1 && kinds.size() == job_.workers.size();
+  return spec_.job.exchange == spec::Exchange::automatic && gpus.size() > 1 && gpus.size() == job_.workers.size();
 }
 
 // Hands the ranges to the workers; they start at once.
 void Launcher::start_stage() {
   memory_->open_stage();
-  sentry_.measure_on(kinds_of(devices_in_force(job_)), *memory_, true);
+  sentry_.measure_on(devices_of(devices_in_force(job_)), *memory_, true);
   adviser_.begin_stage(job_, Step(trained()));
   comm::RunStage order;
   Json devices = Json::array();
   for (const Member& worker : job_.workers) {
     order.ranges.push_back(worker.ests);
-    devices.push_back(worker.device.kind);
+    devices.push_back(worker.device.text());
   }
   order.exchanges = workers_exchange();
   order.restarted = job_.stage > 0 || !checkpoint_.empty();

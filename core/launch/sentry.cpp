@@ -59,9 +59,9 @@ void Sentry::note_own_pause(comm::JobMemory* memory, int64_t now) {
   memory->clock().set_longest({pace_.step_ns, pace_.evaluation_ns});
 }
 
-void Sentry::measure_on(std::vector<std::string> kinds, comm::JobMemory& memory, bool anew) {
-  const bool others = kinds != measured_on_;
-  measured_on_ = std::move(kinds);
+void Sentry::measure_on(Devices devices, comm::JobMemory& memory, bool anew) {
+  const bool others = devices != measured_on_;
+  measured_on_ = std::move(devices);
   if (others && anew) memory.clock().set_longest({});
   pace_ = pace_of(memory);
 }

@@ -31,7 +31,7 @@ class Sentry {
   void begin_round(comm::JobMemory* memory, int64_t now);
   // The stage runs on these kinds of devices: how long work takes on some says nothing of others. `anew`: what was
   // measured is forgotten if they are others than before.
-  void measure_on(std::vector<std::string> kinds, comm::JobMemory& memory, bool anew);
+  void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
   // One at a time: what is decided changes the lists of workers.
   std::optional<conduct::Event> find_stopped(const conduct::State& job, Workers& workers, comm::JobMemory* memory,
@@ -47,9 +47,9 @@ class Sentry {
 
   int64_t limit_ns_;
   int64_t last_round_ns_ = 0;
-  int64_t from_ns_ = 0;                   // silence before this is not held against anybody
-  Pace pace_;                             // as of the last round
-  std::vector<std::string> measured_on_;  // the devices of that pace
+  int64_t from_ns_ = 0;  // silence before this is not held against anybody
+  Pace pace_;            // as of the last round
+  Devices measured_on_;  // the devices of that pace
 };
 
 }  // namespace estrain::launch

@@ -69,13 +69,13 @@ struct Begun {
   std::string source;
 };
 
-std::vector<Device> read_devices(const StartRequest& request, const spec::JobSpec& spec,
-                                 const host::Allocation& allocation) {
+Assignment read_devices(const StartRequest& request, const spec::JobSpec& spec, const host::Allocation& allocation) {
   const std::string& list = request.devices.empty() ? spec.resources.devices : request.devices;
-  std::vector<Device> devices = choose_devices(list, spec.job, allocation.cores);
+  Assignment devices = choose_devices(list, spec.job, allocation.cores);
   if (list == automatic_devices) {
     fmt::print(stderr, "devices \"auto\" are {} here: cores {} ({}), threads of a worker {}, ESTs {}\n",
-               format_devices(devices), allocation.cores, allocation.cores_from, spec.job.threads, spec.job.ests);
+               place::format_devices(devices), allocation.cores, allocation.cores_from, spec.job.threads,
+               spec.job.ests);
   }
   return devices;
 }
@@ -155,7 +155,7 @@ void decide_determinism(const RunDirectory& directory, const Begun& begun, Launc
     job.kernels = begun.spec->job.kernels;
   }
   if (job.determinism != spec::Determinism::automatic) return;
-  const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front(), true));
+  const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front().device, true));
   job.determinism = verdict.determinism;
   job.kernels = verdict.kernels;
   const std::string chosen(spec::to_string(verdict.determinism));
@@ -234,9 +234,9 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
   plan.devices = read_devices(request, plan.spec, allocation);
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
-  check_devices(plan.devices,
+  check_devices(devices_of(plan.devices),
                 {.mixed = plan.allow_mixed || any_kind || undecided, .oversubscribed = plan.oversubscribe});
-  place_ests(plan.devices, plan.spec.job.ests);
+  place::place_ests(plan.devices, plan.spec.job.ests);
   check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
 }
 
@@ -278,9 +278,11 @@ LaunchPlan plan_launch(const StartRequest& request) {
   }
   if (allocation.slurm_job) directory.log_event("allocation", describe(allocation));
   decide_determinism(directory, begun, plan);
-  check_devices(plan.devices, {.mixed = plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
-                               .oversubscribed = plan.oversubscribe});
-  plan.cuda_streams = plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(plan.devices, is_gpu);
+  check_devices(devices_of(plan.devices),
+                {.mixed = plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
+                 .oversubscribed = plan.oversubscribe});
+  plan.cuda_streams =
+      plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices_of(plan.devices), &Device::is_gpu);
   if (continues) {
     refuse_changed_spec(directory, begun, plan.spec);
     choose_checkpoint(directory, begun, plan);

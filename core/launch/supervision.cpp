@@ -59,7 +59,7 @@ std::vector<SpeedMeter::Worker> Launcher::work_done() {
   for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
     const Member& worker = job_.workers[rank];
     const comm::WorkerPulse& pulse = memory_->pulse(WorkerRank(static_cast<int64_t>(rank)));
-    done.push_back({worker.id.value, worker.device.kind, worker.ests.size(), pulse.computing_ns.load(),
+    done.push_back({worker.id.value, worker.device.text(), worker.ests.size(), pulse.computing_ns.load(),
                     pulse.mini_batches.load()});
   }
   return done;

@@ -25,9 +25,9 @@ Json carry_out(const conduct::Request& request) {
     const auto* resize = std::get_if<conduct::ResizeRequest>(&request);
     if (resize == nullptr) return {{"ok", true}, {"step", 7}};
     const auto devices = launch::parse_devices(resize->devices);
-    launch::check_devices(devices, {});
-    launch::place_ests(devices, 8);
-    return {{"ok", true}, {"devices", launch::format_devices(devices)}};
+    launch::check_devices(devices_of(devices), {});
+    place::place_ests(devices, 8);
+    return {{"ok", true}, {"devices", place::format_devices(devices)}};
   } catch (const Error& error) {
     return launch::error_answer(error);
   }
@@ -75,8 +75,8 @@ class OneClient {
     std::vector<pollfd> polled = server_->polled(now);
     ::poll(polled.data(), polled.size(), 0);
     server_->serve(
-        polled, [this](ClientId client, const conduct::Request& request) { server_->reply(client, carry_out(request)); },
-        now);
+        polled,
+        [this](ClientId client, const conduct::Request& request) { server_->reply(client, carry_out(request)); }, now);
   }
 
   UniqueFd ours_;

@@ -36,7 +36,7 @@ SpeedMeter::Span stage(const std::vector<Part>& parts) {
 
 std::vector<int64_t> ests_of(const Placement& placement) {
   std::vector<int64_t> ests;
-  for (const Device& device : placement.devices) ests.push_back(device.ests.value_or(0));
+  for (const Share& share : placement.devices) ests.push_back(share.ests.value_or(0));
   return ests;
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("equal workers keep equal shares, and the estimate is what was measure
   const SpeedMeter::Span span = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}});
   companion.learn(span, 1000);
   CHECK(companion.current(span).step_seconds == doctest::Approx(span.step_seconds()).epsilon(0.02));
-  const Placement best = companion.best(span, {"cpu", "cpu"});
+  const Placement best = companion.best(span, place::devices_from({"cpu", "cpu"}));
   CHECK(ests_of(best) == std::vector<int64_t>{4, 4});
   CHECK(best.workers == std::vector<int64_t>{0, 1});
 }
@@ -58,9 +58,9 @@ TEST_CASE("GPUs of one model work together at D1, and one that was never measure
     CAPTURE(alike);
     Companion companion(spec, {"a CPU", 8, "1", {"NVIDIA A100", alike ? "NVIDIA A100" : "NVIDIA L4"}}, false);
     companion.learn(span, 1000);
-    const Placement best = companion.best(span, {"cuda:0", "cuda:1"});
+    const Placement best = companion.best(span, place::devices_from({"cuda:0", "cuda:1"}));
     CHECK(ests_of(best) == (alike ? std::vector<int64_t>{4, 4} : std::vector<int64_t>{8}));
-    if (alike) CHECK(kinds_of(best.devices) == std::vector<std::string>{"cuda:0", "cuda:1"});
+    if (alike) CHECK(devices_of(best.devices) == place::devices_from({"cuda:0", "cuda:1"}));
   }
 }
 
@@ -71,7 +71,7 @@ TEST_CASE(
   companion.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
   for (const bool first : {true, false}) {
     const SpeedMeter::Span slow = stage({{0, "cpu", 4, first ? 30 : 10}, {1, "cpu", 4, first ? 10 : 30}});
-    const Placement best = companion.best(slow, {"cpu", "cpu"});
+    const Placement best = companion.best(slow, place::devices_from({"cpu", "cpu"}));
     REQUIRE(best.workers.size() == 2);
     for (size_t i = 0; i < 2; ++i) {
       const bool is_slow = best.workers[i] == (first ? 0 : 1);
@@ -80,7 +80,7 @@ TEST_CASE(
     CHECK(best.plan.step_seconds < 0.6 * companion.current(slow).step_seconds);
   }
   const SpeedMeter::Span over = stage({{0, "cpu", 6, 10}, {1, "cpu", 2, 10}});
-  CHECK(ests_of(companion.best(over, {"cpu", "cpu"})) == std::vector<int64_t>{4, 4});
+  CHECK(ests_of(companion.best(over, place::devices_from({"cpu", "cpu"}))) == std::vector<int64_t>{4, 4});
 }
 
 TEST_CASE("balanced shares leave nobody out, however slow") {
@@ -88,7 +88,7 @@ TEST_CASE("balanced shares leave nobody out, however slow") {
   Companion companion(spec, {"a CPU", 8, "1"}, false);
   const SpeedMeter::Span slow = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 200}});
   companion.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
-  CHECK(companion.best(slow, {"cpu", "cpu"}).workers == std::vector<int64_t>{0});
+  CHECK(companion.best(slow, place::devices_from({"cpu", "cpu"})).workers == std::vector<int64_t>{0});
   const Placement balanced = companion.balanced(slow);
   CHECK(ests_of(balanced) == std::vector<int64_t>{7, 1});
   CHECK(balanced.workers == std::vector<int64_t>{0, 1});
@@ -101,7 +101,7 @@ TEST_CASE("idle devices are started where that helps, and are as fast as their k
   Companion companion(spec, {"a CPU", 8, "1"}, false);
   const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
   companion.learn(alone, 1000);
-  const Placement best = companion.best(alone, {"cpu", "cpu", "cpu", "cpu"});
+  const Placement best = companion.best(alone, place::devices_from({"cpu", "cpu", "cpu", "cpu"}));
   CHECK(ests_of(best) == std::vector<int64_t>{2, 2, 2, 2});
   CHECK(best.workers == std::vector<int64_t>{3, -1, -1, -1});
   CHECK(best.plan.step_seconds < 0.4 * companion.current(alone).step_seconds);
@@ -113,7 +113,7 @@ TEST_CASE("more workers than cores are not taken for faster") {
   const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
   companion.learn(alone, 1000);
   // What is not known yet is how much of the exchange two would share.
-  CHECK(companion.best(alone, {"cpu", "cpu"}).plan.step_seconds > 0.95 * alone.step_seconds());
+  CHECK(companion.best(alone, place::devices_from({"cpu", "cpu"})).plan.step_seconds > 0.95 * alone.step_seconds());
 }
 
 TEST_CASE("kinds are mixed at D2 in proportion to their speeds, and not below") {
@@ -123,13 +123,13 @@ TEST_CASE("kinds are mixed at D2 in proportion to their speeds, and not below") 
     companion.learn(stage({{0, "cpu:sse", 8, 30}}), 1000);
     const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
     companion.learn(alone, 1000);
-    const Placement best = companion.best(alone, {"cpu:avx512", "cpu:sse"});
+    const Placement best = companion.best(alone, place::devices_from({"cpu:avx512", "cpu:sse"}));
     if (!mixed) {
       CHECK(best.workers == std::vector<int64_t>{1});
       continue;
     }
     REQUIRE(best.workers.size() == 2);
-    for (size_t i = 0; i < 2; ++i) CHECK(best.devices[i].ests == (best.devices[i].kind == "cpu:sse" ? 2 : 6));
+    for (size_t i = 0; i < 2; ++i) CHECK(best.devices[i].ests == (best.devices[i].device.kind == "cpu:sse" ? 2 : 6));
   }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a kind that was never seen is tried as if it were as fast as the othe
   Companion companion(spec, {"a CPU", 8, "1"}, false);
   const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
   companion.learn(alone, 1000);
-  CHECK(ests_of(companion.best(alone, {"cpu:avx512", "cpu:sse"})) == std::vector<int64_t>{4, 4});
+  CHECK(ests_of(companion.best(alone, place::devices_from({"cpu:avx512", "cpu:sse"}))) == std::vector<int64_t>{4, 4});
 }
 
 TEST_CASE("a device that is not held any more gets nothing") {
@@ -146,7 +146,7 @@ TEST_CASE("a device that is not held any more gets nothing") {
   Companion companion(spec, {"a CPU", 8, "1"}, false);
   const SpeedMeter::Span span = stage({{0, "cpu", 3, 10}, {1, "cpu", 3, 10}, {2, "cpu", 2, 10}});
   companion.learn(span, 1000);
-  const Placement best = companion.best(span, {"cpu", "cpu"});
+  const Placement best = companion.best(span, place::devices_from({"cpu", "cpu"}));
   CHECK(ests_of(best) == std::vector<int64_t>{4, 4});
   CHECK(best.workers == std::vector<int64_t>{0, 1});
   CHECK_THROWS_AS(companion.best(span, {}), Error);

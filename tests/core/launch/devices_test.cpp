@@ -9,20 +9,24 @@
 namespace estrain::launch {
 namespace {
 
-using Devices = std::vector<Device>;
+Share share(std::string_view device, std::optional<int64_t> ests = {}) {
+  return {place::parse_device(device).value(), ests};
+}
+
+Devices devices_in(std::string_view list) { return devices_of(parse_devices(list)); }
 
 TEST_CASE("a number means so many plain CPU workers") {
-  CHECK(parse_devices("1") == Devices{{"cpu", {}}});
-  CHECK(parse_devices("3") == Devices{{"cpu", {}}, {"cpu", {}}, {"cpu", {}}});
+  CHECK(parse_devices("1") == Assignment{share("cpu")});
+  CHECK(parse_devices("3") == Assignment{share("cpu"), share("cpu"), share("cpu")});
   CHECK(parse_devices("4096").size() == 4096);
 }
 
 TEST_CASE("lists name kinds, repeat them and say how many ESTs each hosts") {
-  CHECK(parse_devices("cpu") == Devices{{"cpu", {}}});
-  CHECK(parse_devices("cpu,cpu:avx2") == Devices{{"cpu", {}}, {"cpu:avx2", {}}});
-  CHECK(parse_devices("cpu*2,cpu:sse") == Devices{{"cpu", {}}, {"cpu", {}}, {"cpu:sse", {}}});
-  CHECK(parse_devices("cpu=3,cpu=5") == Devices{{"cpu", 3}, {"cpu", 5}});
-  CHECK(parse_devices("cpu:avx512=3*2") == Devices{{"cpu:avx512", 3}, {"cpu:avx512", 3}});
+  CHECK(parse_devices("cpu") == Assignment{share("cpu")});
+  CHECK(parse_devices("cpu,cpu:avx2") == Assignment{share("cpu"), share("cpu:avx2")});
+  CHECK(parse_devices("cpu*2,cpu:sse") == Assignment{share("cpu"), share("cpu"), share("cpu:sse")});
+  CHECK(parse_devices("cpu=3,cpu=5") == Assignment{share("cpu", 3), share("cpu", 5)});
+  CHECK(parse_devices("cpu:avx512=3*2") == Assignment{share("cpu:avx512", 3), share("cpu:avx512", 3)});
 }
 
 TEST_CASE("a list of any length names at most 4096 devices in all") {
@@ -78,8 +82,8 @@ TEST_CASE("auto: a worker for each core, or for as many cores as it has threads;
     spec::JobSection job;
     job.threads = threads;
     job.ests = ests;
-    const Devices devices = choose_devices("auto", job, cores);
-    for (const Device& device : devices) CHECK(device == Device{"cpu", {}});
+    const Assignment devices = choose_devices("auto", job, cores);
+    for (const Share& one : devices) CHECK(one == Share{});
     return devices.size();
   };
   CHECK(workers(6, 1, 8) == 6);
@@ -99,40 +103,39 @@ TEST_CASE("auto stands alone: in a list it is no device, and other lists do not 
 }
 
 TEST_CASE("GPUs are named one by one; without a number, the first that the list does not hold") {
-  const auto named = [](std::string_view list) { return format_devices(parse_devices(list)); };
+  const auto named = [](std::string_view list) { return place::format_devices(parse_devices(list)); };
   CHECK(named("cuda:0,cuda:1") == "cuda:0,cuda:1");
   CHECK(named("cuda") == "cuda:0");
   CHECK(named("cuda*3") == "cuda:0,cuda:1,cuda:2");
   CHECK(named("cuda,cuda:0,cuda:2,cuda,cuda") == "cuda:1,cuda:0,cuda:2,cuda:3,cuda:4");
   CHECK(named("cuda:7*2,cpu") == "cuda:7,cuda:7,cpu");
-  CHECK(parse_devices("cuda=3,cuda:4=5") == Devices{{"cuda:0", 3}, {"cuda:4", 5}});
-  CHECK(is_gpu({"cuda:12", {}}));
-  CHECK_FALSE(is_gpu({"cpu:avx2", {}}));
+  CHECK(parse_devices("cuda=3,cuda:4=5") == Assignment{share("cuda:0", 3), share("cuda:4", 5)});
+  CHECK(named("nodeB/cuda*2,cuda,nodeB/cuda:1") == "nodeB/cuda:0,nodeB/cuda:2,cuda:0,nodeB/cuda:1");
 }
 
 TEST_CASE("a GPU has one worker unless asked otherwise") {
-  const Error error = error_of([] { check_devices(parse_devices("cuda:1,cuda:0,cuda:1"), {}); });
+  const Error error = error_of([] { check_devices(devices_in("cuda:1,cuda:0,cuda:1"), {}); });
   CHECK(error.fault() == Fault::infeasible);
   CHECK(error.message() == "cuda:1 stands in the device list more than once");
   CHECK(error.advice().find("--oversubscribe") != std::string::npos);
 }
 
 TEST_CASE("GPUs are one kind whatever their numbers, and no kind of CPU") {
-  CHECK(are_of_one_kind(parse_devices("cuda:0,cuda:3")));
-  CHECK_FALSE(are_of_one_kind(parse_devices("cuda:0,cpu")));
-  CHECK_FALSE(are_of_one_kind(parse_devices("cpu,cpu:sse")));
+  CHECK(are_of_one_kind(devices_in("cuda:0,cuda:3")));
+  CHECK_FALSE(are_of_one_kind(devices_in("cuda:0,cpu")));
+  CHECK_FALSE(are_of_one_kind(devices_in("cpu,cpu:sse")));
   CHECK(are_of_one_kind({}));
 }
 
 TEST_CASE("a list is printed by its kinds") {
-  CHECK(format_devices(parse_devices("2")) == "cpu,cpu");
-  CHECK(format_devices(parse_devices("cpu:avx2*2,cpu")) == "cpu:avx2,cpu:avx2,cpu");
-  CHECK(format_devices({}).empty());
+  CHECK(place::format_devices(parse_devices("2")) == "cpu,cpu");
+  CHECK(place::format_devices(parse_devices("cpu:avx2*2,cpu")) == "cpu:avx2,cpu:avx2,cpu");
+  CHECK(place::format_devices({}).empty());
 }
 
 std::vector<std::pair<int64_t, int64_t>> placed(std::string_view list, int64_t ests) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
-  for (const EstRange& range : place_ests(parse_devices(list), ests))
+  for (const EstRange& range : place::place_ests(parse_devices(list), ests))
     ranges.emplace_back(range.begin.value, range.end.value);
   return ranges;
 }
@@ -155,16 +158,22 @@ TEST_CASE("placements that do not work out are refused") {
 }
 
 TEST_CASE("kinds are not mixed unless asked to") {
-  check_devices(parse_devices("cpu,cpu"), {});
-  check_devices(parse_devices("cpu,cpu:sse"), {.mixed = true});
-  const Error error = error_of([] { check_devices(parse_devices("cpu,cpu:sse"), {}); });
+  check_devices(devices_in("cpu,cpu"), {});
+  check_devices(devices_in("cpu,cpu:sse"), {.mixed = true});
+  const Error error = error_of([] { check_devices(devices_in("cpu,cpu:sse"), {}); });
   CHECK(error.fault() == Fault::infeasible);
   CHECK(error.message() == "devices of different kinds (cpu and cpu:sse) give different bits below D2");
 }
 
+TEST_CASE("a device of another host is refused by name") {
+  const Error error = error_of([] { check_devices(devices_in("cpu,nodeB/cpu"), {}); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message().find("nodeB/cpu") != std::string::npos);
+}
+
 TEST_CASE("a kind that the processor cannot be is refused, and only that") {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  const auto check = [] { check_devices(parse_devices("cpu:avx512"), {}); };
+  const auto check = [] { check_devices(devices_in("cpu:avx512"), {}); };
   if (avx512) {
     CHECK_NOTHROW(check());
   } else {
@@ -173,9 +182,9 @@ TEST_CASE("a kind that the processor cannot be is refused, and only that") {
 }
 
 TEST_CASE("devices are counted by kind for a reader") {
-  CHECK(counted_devices({{"cpu", {}}}) == "cpu");
-  CHECK(counted_devices({{"cpu", {}}, {"cpu", 3}}) == "2 x cpu");
-  CHECK(counted_devices({{"cpu:sse", {}}, {"cuda:0", {}}, {"cpu:sse", {}}}) == "2 x cpu:sse + 1 x cuda:0");
+  CHECK(counted_devices(place::devices_from({"cpu"})) == "cpu");
+  CHECK(counted_devices(place::devices_from({"cpu", "cpu"})) == "2 x cpu");
+  CHECK(counted_devices(place::devices_from({"cpu:sse", "cuda:0", "cpu:sse"})) == "2 x cpu:sse + 1 x cuda:0");
 }
 
 TEST_CASE("the environment makes a worker behave as its kind, with the job's number of threads") {

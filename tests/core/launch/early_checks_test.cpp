@@ -18,7 +18,7 @@ CheckedJob sample_job() {
   job.spec.job.ests = 4;
   job.spec.data.prefetch = 4;
   job.spec.checkpoint.keep = 3;
-  job.devices = {{"cpu", {}}, {"cpu", {}}};
+  job.devices = place::evenly(place::devices_from({"cpu", "cpu"}));
   job.size = JobSize{};
   job.size->state = 100 * kMiB;
   job.size->gradients = 40 * kMiB;
@@ -142,7 +142,7 @@ TEST_CASE("what a job holds in memory, part by part") {
   CHECK(two.shared < (2 * 100 + 2 * 40 + 1) * kMiB);
   CHECK(two.mapped >= (2 * 100 + 4 * 40) * kMiB);
   CHECK(two.total() == two.workers + two.shared + two.saving + two.programs);
-  job.devices = {{"cpu", {}}};
+  job.devices = place::evenly(place::devices_from({"cpu"}));
   const MemoryNeeds one = memory_needs(job);
   CHECK(one.workers == two.workers / 2);
   CHECK(one.slots == 2);            // of the first pair, and of the third EST
@@ -276,7 +276,7 @@ TEST_CASE("address space: a worker's own and the shared memory") {
 
 TEST_CASE("open files: an error where the launcher would run out, a warning where a change of devices would") {
   CheckedJob job = sample_job();
-  job.devices.assign(100, {"cpu", {}});
+  job.devices.assign(100, {});
   Machine machine = sample_machine();
   machine.limits.open_files = 5 + 13 + 200 - 1;
   CHECK(check_open_files(job, machine).severity == Severity::error);
@@ -325,11 +325,11 @@ TEST_CASE("precision: TF32 on a device that has none is a warning") {
   job.spec.job.precision = spec::Precision::tf32;
   CHECK(check_precision(job).severity == Severity::warning);
   CHECK(says(check_precision(job), "compute in fp32"));
-  job.devices = {{"cuda:0", {}}, {"cpu", {}}};
+  job.devices = place::evenly(place::devices_from({"cuda:0", "cpu"}));
   CHECK(check_precision(job).severity == Severity::warning);
-  job.devices = {{"cuda:0", {}}, {"cuda:1", {}}};
+  job.devices = place::evenly(place::devices_from({"cuda:0", "cuda:1"}));
   CHECK(check_precision(job).severity == Severity::ok);
-  job.devices = {{"cpu", {}}};
+  job.devices = place::evenly(place::devices_from({"cpu"}));
   job.spec.job.precision = spec::Precision::bf16;
   CHECK(check_precision(job).severity == Severity::ok);
 }

@@ -39,7 +39,7 @@ TEST_CASE("all of it survives being handed over") {
   before.end_stage(7, "cpu:avx2=3,cpu=5", 0.125);
   before.estimated_step_seconds = 0.75;
   before.plan_reason = "cpu sets the pace";
-  before.trial = Trial{{"cpu", "cpu:avx2"}, {{"cpu", 5}, {"cpu:avx2", 3}}, 0.5};
+  before.trial = Trial{place::devices_from({"cpu", "cpu:avx2"}), {{Device{"cpu"}, 5}, {Device{"cpu:avx2"}, 3}}, 0.5};
   const Elasticity after = Elasticity::from_json(before.to_json());
   CHECK(after.to_json() == before.to_json());
   REQUIRE(after.decisions().size() == Elasticity::kDecisionsKept);

@@ -37,14 +37,16 @@ void add_worker(Handover& handover, std::vector<Member>& list, int64_t id, const
   made.socket = std::move(socket);
   made.log_begin = 100 + static_cast<uint64_t>(id);
   handover.workers.emplace(WorkerId(id), std::move(made));
-  list.push_back({.id = WorkerId(id), .device = {kind, {}}, .ests = {VirtualRank(begin), VirtualRank(end)}});
+  list.push_back({.id = WorkerId(id),
+                  .device = place::devices_from({kind}).front(),
+                  .ests = {VirtualRank(begin), VirtualRank(end)}});
 }
 
 Json describe(const Handover& handover, const std::vector<Member>& members) {
   Json all = Json::array();
   for (const Member& one : members) {
     const WorkerProcess& process = handover.workers.at(one.id);
-    all.push_back({one.id.value, one.device.kind, one.ests.begin.value, one.ests.end.value, process.process.pid(),
+    all.push_back({one.id.value, one.device.text(), one.ests.begin.value, one.ests.end.value, process.process.pid(),
                    process.log_begin});
   }
   return all;
@@ -78,7 +80,7 @@ Json describe(const Handover& handover) {
                {"leaving", describe(handover, handover.job.leaving)},
                {"listener", handover.listener},
                {"clients", clients},
-               {"held", handover.job.held},
+               {"held", texts_of(handover.job.held)},
                {"cores", handover.cores},
                {"start_seconds", handover.start_seconds},
                {"elasticity", handover.elasticity},
@@ -89,8 +91,8 @@ Json describe(const Handover& handover) {
     json["faults"].push_back({fault.worker.value, fault.step.value, fault.cause, fault.fault_class,
                               fault.seconds_lost.value_or(-1), fault.steps_redone});
   if (const auto& loss = handover.job.recovery)
-    json["recovery"] = {loss->worker.value, loss->device.kind, loss->ests.begin.value, loss->ests.end.value,
-                        loss->cause,        loss->what,        loss->step.value,       loss->steps_redone,
+    json["recovery"] = {loss->worker.value, loss->device.text(), loss->ests.begin.value, loss->ests.end.value,
+                        loss->cause,        loss->what,          loss->step.value,       loss->steps_redone,
                         loss->last_beat_ns, loss->noticed_ns};
   for (const conduct::WaitingRequest& waiting : handover.job.waiting)
     json["waiting"].push_back({waiting.client, waiting.request, waiting.arrived_ns});
@@ -164,12 +166,12 @@ Json describe(const Handover& handover) {
   if (with_resize) job.scribe.last_saved_step = 70;
   if (with_resize)
     job.recovery = conduct::Loss{
-        WorkerId(3), {"cpu", {}}, {VirtualRank(0), VirtualRank(3)}, "killed", "by SIGKILL", Step(75), 1, 123, 456};
+        WorkerId(3), {"cpu"}, {VirtualRank(0), VirtualRank(3)}, "killed", "by SIGKILL", Step(75), 1, 123, 456};
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
     job.resize = conduct::ResizeUnderWay{
         5, "cpu", "cpu,cpu", Step(77), 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
-  job.held = {"cpu", "cpu:avx2"};
+  job.held = place::devices_from({"cpu", "cpu:avx2"});
   handover.cores = 7;
   handover.start_seconds = 1.5;
   handover.elasticity = {{"decisions", {"one"}}};
