@@ -42,9 +42,7 @@ struct Launcher::Hands {
   void start_one(const conduct::WorkerOrder& order, bool to_be_built) const {
     WorkerStart start = launcher.worker_start(order.device);
     start.id = order.id.value;
-    start.builds = to_be_built && order.first;
-    if (start.builds) start.checkpoint = launcher.checkpoint_;
-    start.accepts_data = start.builds && launcher.accepts_data_;
+    if (to_be_built && order.first) launcher.make_builder(start);
     launcher.state_.workers.emplace(order.id, start_worker(launcher.directory_, launcher.state_.shared, start));
   }
   void operator()(const conduct::EndHungWorker& end) const {

@@ -206,9 +206,7 @@ conduct::State job_from_json(const Json& json) {
 Json to_json(const Handover& handover) {
   Json json = {{"run", handover.run},
                {"fault_rules", handover.fault_rules},
-               {"allow_mixed", handover.allow_mixed},
-               {"oversubscribe", handover.oversubscribe},
-               {"cuda_streams", handover.cuda_streams},
+               {"options", comm::fields_of(handover.options)},
                {"cores", handover.cores},
                {"memory", handover.shared.memory},
                {"doorbell", handover.shared.doorbell},
@@ -257,9 +255,7 @@ Handover take_handover(int fd) {
   Handover handover;
   handover.run = json.at("run");
   handover.fault_rules = json.at("fault_rules");
-  handover.allow_mixed = json.at("allow_mixed");
-  handover.oversubscribe = json.at("oversubscribe");
-  handover.cuda_streams = json.at("cuda_streams");
+  comm::from_field(json.at("options"), handover.options);
   handover.cores = json.at("cores");
   handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("spec"), json.at("library")};
   handover.started_ns = json.at("started_ns");

@@ -10,15 +10,14 @@
 #include "core/conduct/state.h"
 #include "core/launch/control_socket.h"
 #include "core/launch/processes.h"
+#include "core/launch/run_options.h"
 
 namespace estrain::launch {
 
 struct Handover {
   std::string run;
   std::string fault_rules;  // text of the user's own
-  bool allow_mixed = false;
-  bool oversubscribe = false;      // several workers on one GPU
-  bool cuda_streams = false;       // the state has a place for the ESTs' CUDA generators
+  RunOptions options;
   std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
   int64_t cores = 1;               // that the run may use
   SharedDescriptors shared{};

@@ -61,9 +61,7 @@ Launcher::Launcher(LaunchPlan plan)
   block_signals();
   state_.run = plan.run;
   state_.fault_rules = std::move(plan.fault_rules);
-  state_.allow_mixed = plan.allow_mixed;
-  state_.oversubscribe = plan.oversubscribe;
-  state_.cuda_streams = plan.cuda_streams;
+  state_.options = plan.options;
   job_.ests = spec_.job.ests;
   job_.retries = spec_.recovery.retries;
   job_.grace_seconds = plan.grace_seconds;
@@ -77,9 +75,7 @@ Launcher::Launcher(LaunchPlan plan)
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     WorkerStart start = worker_start(plan.devices[i].device);
     start.id = job_.workers_started++;
-    start.builds = i == 0;
-    if (start.builds) start.checkpoint = checkpoint_;
-    start.accepts_data = start.builds && accepts_data_;
+    if (i == 0) make_builder(start);
     const WorkerId id(start.id);
     state_.workers.emplace(id, start_worker(directory_, state_.shared, start));
     job_.workers.push_back({.id = id, .device = plan.devices[i].device, .ests = ranges[i]});
@@ -117,10 +113,17 @@ WorkerStart Launcher::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
   start.job = spec_.job;
-  start.less_memory = job_.less_memory;
-  start.allow_mixed = state_.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
-  start.cuda_streams = state_.cuda_streams;
+  start.options.device = device.text();
+  start.options.less_memory = job_.less_memory;
+  start.options.allow_mixed = state_.options.allow_mixed || spec_.job.determinism == spec::Determinism::d2;
+  start.options.cuda_streams = state_.options.cuda_streams;
   return start;
+}
+
+void Launcher::make_builder(WorkerStart& start) const {
+  start.options.builds = true;
+  start.options.checkpoint = checkpoint_;
+  start.options.accepts_data = accepts_data_;
 }
 
 WorkerProcess* Launcher::process_of(WorkerId id) {
@@ -351,7 +354,7 @@ void Launcher::attach_memory() {
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = trained();
-  adviser_.settle(profile_host(state_.cores), state_.allow_mixed);
+  adviser_.settle(profile_host(state_.cores), state_.options.allow_mixed);
 }
 
 }  // namespace estrain::launch

@@ -39,9 +39,7 @@ struct LaunchPlan {
   std::string run;
   spec::JobSpec spec;
   Assignment devices;
-  bool allow_mixed = false;
-  bool oversubscribe = false;  // several workers on one GPU
-  bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
+  RunOptions options;
   double grace_seconds = 0;    // from a signal to the checkpoint; the step under way is given up after that
   std::string checkpoint;      // to go on from; empty: from the seed
   std::string checkpoint_cpu;  // the processor it was made on
@@ -94,6 +92,7 @@ class Launcher {
   void attach_memory();
   void note_first_step();
   WorkerStart worker_start(const Device& device) const;
+  void make_builder(WorkerStart& start) const;
   WorkerProcess* process_of(conduct::WorkerId id);  // null: it is gone
 
   // resize.cpp

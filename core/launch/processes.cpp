@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/clock.h"
+#include "core/base/json_text.h"
 #include "core/base/long_files.h"
 
 namespace estrain::launch {
@@ -29,14 +30,8 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
-                       "--device",       start.device.text()};
+                       "--options",      json_text(comm::fields_of(start.options))};
   options.same_program = true;
-  if (start.builds) options.arguments.emplace_back("--builds");
-  if (start.accepts_data) options.arguments.emplace_back("--accept-data");
-  if (start.less_memory) options.arguments.emplace_back("--less-memory");
-  if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");
-  if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");
-  if (!start.checkpoint.empty()) options.arguments.insert(options.arguments.end(), {"--checkpoint", start.checkpoint});
   options.environment = device_environment(start.device, start.job, own_environment());
   options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
   if (shared.library >= 0) {

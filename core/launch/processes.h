@@ -7,6 +7,7 @@
 
 #include "core/base/child_process.h"
 #include "core/comm/worker_messages.h"
+#include "core/comm/worker_options.h"
 #include "core/launch/devices.h"
 #include "core/launch/run_directory.h"
 #include "core/launch/work_sign.h"
@@ -42,12 +43,7 @@ struct WorkerStart {
   int64_t id = 0;
   Device device;
   spec::JobSection job;
-  bool builds = false;        // lays out the shared memory and fills in the state
-  std::string checkpoint;     // the builder starts from it; empty: from the job's seed
-  bool accepts_data = false;  // the builder: data files that are others than the checkpoint's
-  bool less_memory = false;   // one reader thread, one mini-batch ahead, whatever the spec says
-  bool allow_mixed = false;   // whatever the GPU is beside those of the run
-  bool cuda_streams = false;  // the state has a place for the ESTs' CUDA generators
+  comm::WorkerOptions options = {};
 };
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);

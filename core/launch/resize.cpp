@@ -19,12 +19,12 @@ using conduct::Member;
 // must be of their kind.
 void Launcher::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
-  const bool mixed = state_.allow_mixed || wanted.mixed || spec_.job.determinism == spec::Determinism::d2;
-  check_devices(devices, {.mixed = mixed, .oversubscribed = state_.oversubscribe || wanted.oversubscribe});
+  const bool mixed = state_.options.allow_mixed || wanted.mixed || spec_.job.determinism == spec::Determinism::d2;
+  check_devices(devices, {.mixed = mixed, .oversubscribed = state_.options.oversubscribe || wanted.oversubscribe});
   Devices all = devices_of(devices_in_force(job_));
   all.insert(all.end(), devices.begin(), devices.end());
   check_devices(all, {.mixed = mixed, .oversubscribed = true});
-  if (!state_.cuda_streams && spec_.job.kernels == spec::Kernels::torch &&
+  if (!state_.options.cuda_streams && spec_.job.kernels == spec::Kernels::torch &&
       std::ranges::any_of(devices, &Device::is_gpu)) {
     throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
         .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
@@ -41,7 +41,7 @@ void Launcher::begin_resize(ClientId client, const conduct::ResizeRequest& reque
   place::place_ests(resize.devices, spec_.job.ests);
   resize.held = devices_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
-  state_.allow_mixed |= request.allow_mixed;
+  state_.options.allow_mixed |= request.allow_mixed;
   adviser_.past().trial.reset();
   decide(conduct::ChangeAsked{std::move(resize), {}});
 }

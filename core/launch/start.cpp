@@ -205,9 +205,9 @@ void choose_checkpoint(const RunDirectory& directory, const Begun& begun, Launch
     fmt::print(stderr, "{}: step {} is done, train.steps is {}: nothing is left to train\n", directory.path(),
                plan.from_step, *plan.spec.train.steps);
   algorithms::adopt(directory.algorithms(), newest.file->meta().algorithms, plan.checkpoint);
-  plan.cuda_streams |= std::ranges::any_of(newest.file->layout().tensors, [](const checkpoint::StateTensor& tensor) {
-    return tensor.slot == checkpoint::cuda_generator_slot;
-  });
+  plan.options.cuda_streams |= std::ranges::any_of(
+      newest.file->layout().tensors,
+      [](const checkpoint::StateTensor& tensor) { return tensor.slot == checkpoint::cuda_generator_slot; });
 }
 
 // Records that a power cut or a disk has damaged: told, and kept beside what is sound of them.
@@ -234,8 +234,8 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
   plan.devices = read_devices(request, plan.spec, allocation);
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
-  check_devices(devices_of(plan.devices),
-                {.mixed = plan.allow_mixed || any_kind || undecided, .oversubscribed = plan.oversubscribe});
+  check_devices(devices_of(plan.devices), {.mixed = plan.options.allow_mixed || any_kind || undecided,
+                                           .oversubscribed = plan.options.oversubscribe});
   place::place_ests(plan.devices, plan.spec.job.ests);
   check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
 }
@@ -247,8 +247,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
     throw Error(Fault::usage, "--accept-data belongs to --resume: a new run takes its data as they are");
   LaunchPlan plan;
   plan.accepts_data = request.accept_data;
-  plan.allow_mixed = request.allow_mixed;
-  plan.oversubscribe = request.oversubscribe;
+  plan.options.allow_mixed = request.allow_mixed;
+  plan.options.oversubscribe = request.oversubscribe;
   plan.grace_seconds = request.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
   const bool given = !request.spec_path.empty();
@@ -279,9 +279,9 @@ LaunchPlan plan_launch(const StartRequest& request) {
   if (allocation.slurm_job) directory.log_event("allocation", describe(allocation));
   decide_determinism(directory, begun, plan);
   check_devices(devices_of(plan.devices),
-                {.mixed = plan.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
-                 .oversubscribed = plan.oversubscribe});
-  plan.cuda_streams =
+                {.mixed = plan.options.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
+                 .oversubscribed = plan.options.oversubscribe});
+  plan.options.cuda_streams =
       plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices_of(plan.devices), &Device::is_gpu);
   if (continues) {
     refuse_changed_spec(directory, begun, plan.spec);

@@ -40,8 +40,7 @@ void require_same_builds(comm::BuildWords run) {
   };
   const uint64_t program =
       build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});
-  const uint64_t cuda =
-      build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
+  const uint64_t cuda = build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
   if (!run.admits_program(program)) refuse("estrain or LibTorch");
   if (!run.admits_cuda(cuda)) refuse("estrain's or LibTorch's part for CUDA");
 }
@@ -56,8 +55,8 @@ data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const C
 
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   Checkpoint file;
-  if (!setup.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.checkpoint);
-  job.set_data(data_of_run(job.data().files, file, setup.accepts_data).to_json());
+  if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
+  job.set_data(data_of_run(job.data().files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) return write_first_state(job, memory.state_of(Step(0)));
   const Step step = file->meta().step;
@@ -118,7 +117,7 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
   algorithms::Pinning pinning;
   pinning.run = setup.algorithms;
   pinning.store = setup.algorithm_store;
-  pinning.may_replace = setup.allow_mixed;
+  pinning.may_replace = setup.options.allow_mixed;
   pinning.beat = beat;
   pinning.warn = [](const std::string& warning) { fmt::print(stderr, "warning: {}\n", warning); };
   pinning.chosen = [](const algorithms::Choice& choice, size_t among) {
@@ -151,7 +150,7 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
 
 void run_worker(WorkerSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
+  const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) {
@@ -162,10 +161,10 @@ void run_worker(WorkerSetup& setup) {
   comm::JobMemory memory(setup.memory);
   require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
-  const bool draws = setup.builds && setup.checkpoint.empty();
-  Job job(setup.spec, data, draws, setup.cuda_streams);
+  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
+  Job job(setup.spec, data, draws, setup.options.cuda_streams);
   job.set_processor(device->describe());
-  if (setup.builds) {
+  if (setup.options.builds) {
     build_state(job, memory, setup);
     memory.set_ready();
   } else {
@@ -174,18 +173,18 @@ void run_worker(WorkerSetup& setup) {
     require_data_of_run(data.files, memory);
   }
   data.files.clear();  // the data sets keep what they need of them
-  if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
+  if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   job.model().train();
-  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
   } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
-  if (setup.builds) refuse_short_batches(place, setup.checkpoint);
+  if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   setup.launcher.send(comm::Ready{});
   obey(place, setup.launcher);
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/comm/worker_messages.h"
+#include "core/comm/worker_options.h"
 #include "core/data/dataset.h"
 #include "core/spec/job_spec.h"
 
@@ -19,13 +20,8 @@ struct WorkerSetup {
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
   comm::WorkersOwnChannel launcher;
-  bool builds = false;          // lays out the shared memory and fills in the state
-  std::string checkpoint;       // the builder starts from it; empty: from the seed
-  bool accepts_data = false;    // the builder: data files that are others than the checkpoint's
-  std::string device;           // "cpu", "cpu:avx2", "cuda:0"
+  comm::WorkerOptions options;
   std::string libraries;        // folder of the libraries that devices need
-  bool allow_mixed = false;     // a GPU may be of another model than the one that the state was laid out on
-  bool cuda_streams = false;    // the state has a place for the ESTs' CUDA generators
   std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
   std::string algorithm_store;  // and of this user's; may be empty
   std::string traces;           // folder for logging.trace

@@ -56,9 +56,7 @@ Json describe(const Handover& handover) {
   Json clients = Json::array();
   for (const auto& [id, fd] : handover.clients) clients.push_back({id, fd});
   Json json = {{"run", std::vector<unsigned char>(handover.run.begin(), handover.run.end())},
-               {"allow_mixed", handover.allow_mixed},
-               {"oversubscribe", handover.oversubscribe},
-               {"cuda_streams", handover.cuda_streams},
+               {"options", comm::fields_of(handover.options)},
                {"fault_rules", handover.fault_rules},
                {"shared",
                 {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec,
@@ -134,9 +132,7 @@ Json describe(const Handover& handover) {
 [[noreturn]] void be_the_launcher(const ScratchFolder& folder, comm::MessageSocket report_to, bool with_resize) {
   Handover handover;
   handover.run = folder.path() + "/not UTF-8: \xff";
-  handover.allow_mixed = with_resize;
-  handover.oversubscribe = with_resize;
-  handover.cuda_streams = !with_resize;
+  handover.options = {.allow_mixed = with_resize, .oversubscribe = with_resize, .cuda_streams = !with_resize};
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
                  lock = open_file(folder / "lock", O_RDWR | O_CREAT), spec = pass_spec({}),
                  library = open_file("/proc/self/exe", O_RDONLY);
