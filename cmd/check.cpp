@@ -11,8 +11,8 @@
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
-#include "core/launch/early_checks.h"
-#include "core/launch/operator_probe.h"
+#include "core/launch/preflight/early_checks.h"
+#include "core/launch/preflight/operator_probe.h"
 #include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 

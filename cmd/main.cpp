@@ -13,7 +13,7 @@
 #include "cmd/commands.h"
 #include "core/base/error.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 #include "core/spec/closest.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include "cmd/validators.h"
 #include "core/base/json_fields.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -54,9 +54,7 @@ void add_reclaim(CLI::App& app, Action& chosen) {
                                         CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
       ->check(seconds_from(0.001));
   verb->callback([arguments, &chosen] {
-    chosen = [arguments] {
-      return ask(*arguments, conduct::ReclaimRequest{arguments->devices, arguments->within});
-    };
+    chosen = [arguments] { return ask(*arguments, conduct::ReclaimRequest{arguments->devices, arguments->within}); };
   });
 }
 

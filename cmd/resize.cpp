@@ -4,8 +4,8 @@
 #include "cmd/commands.h"
 #include "core/base/json_fields.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {

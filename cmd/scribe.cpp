@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/launch/passed_spec.h"
+#include "core/launch/directory/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {

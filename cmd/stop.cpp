@@ -3,7 +3,7 @@
 
 #include "cmd/commands.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 
 namespace estrain::cmd {
 namespace {

@@ -13,8 +13,8 @@
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
 #include "core/data/job_data.h"
-#include "core/launch/passed_spec.h"
-#include "core/launch/run_directory.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/run_directory.h"
 #include "core/profile/profile_store.h"
 
 namespace estrain::cmd {

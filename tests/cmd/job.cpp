@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 
 namespace estrain::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {
