@@ -15,13 +15,13 @@ using conduct::Phase;
 
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kSecondNs = 1'000'000'000;
 // The launcher itself, or the whole machine, stood still for so long: nobody is to blame for silence in that time.
-constexpr int64_t kOwnPause = kSecond;
-constexpr int64_t kSilentNs = kSecond / 2;   // before /proc is asked
-constexpr int64_t kStoppedNs = kSecond;      // in the state "stopped"
-constexpr int64_t kStartNs = 600 * kSecond;  // without processor time, until a new worker is ready
-constexpr int64_t kScribeNs = 60 * kSecond;  // a disk may be that slow
+constexpr int64_t kOwnPause = kSecondNs;
+constexpr int64_t kSilentNs = kSecondNs / 2;   // before /proc is asked
+constexpr int64_t kStoppedNs = kSecondNs;      // in the state "stopped"
+constexpr int64_t kStartNs = 600 * kSecondNs;  // without processor time, until a new worker is ready
+constexpr int64_t kScribeNs = 60 * kSecondNs;  // a disk may be that slow
 
 // Whether the process has been seen stopped for long enough.
 bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
@@ -84,7 +84,7 @@ std::optional<Event> Sentry::find_stopped(const conduct::State& job, Workers& wo
     if (member->id != builder.id && !builder.ready) worker.work.mark(now);
     if (!member->ready && age_ns(std::max(worker.started_ns, worker.work.at_ns()), now) > kStartNs)
       return conduct::WorkerHangs{
-          member->id, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecond)};
+          member->id, fmt::format("was not ready, and took no processor time for {} s", kStartNs / kSecondNs)};
   }
   return std::nullopt;
 }

@@ -349,7 +349,7 @@ TEST_CASE("clock: before 2024, or behind the files") {
 TEST_CASE("devices: every fault of the list, by its word") {
   spec::JobSpec spec;
   spec.job.ests = 4;
-  std::vector<Device> devices;
+  Assignment devices;
   const auto check = [&](const std::string& list) {
     devices.clear();
     return check_device_list(spec, list, 3, devices);

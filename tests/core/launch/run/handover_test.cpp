@@ -11,6 +11,7 @@
 
 #include "core/base/files.h"
 #include "core/comm/job_memory.h"
+#include "core/launch/control/control_request.h"
 #include "core/launch/directory/passed_spec.h"
 #include "tests/scratch_folder.h"
 
@@ -34,7 +35,7 @@ void add_worker(Handover& handover, std::vector<Member>& list, int64_t id, const
                 comm::MessageSocket socket) {
   WorkerProcess made;
   made.process = sleeper();
-  made.socket = std::move(socket);
+  made.socket = comm::WorkerChannel(std::move(socket));
   made.log_begin = 100 + static_cast<uint64_t>(id);
   handover.workers.emplace(WorkerId(id), std::move(made));
   list.push_back({.id = WorkerId(id),
@@ -93,7 +94,7 @@ Json describe(const Handover& handover) {
                         loss->cause,        loss->what,          loss->step.value,       loss->steps_redone,
                         loss->last_beat_ns, loss->noticed_ns};
   for (const conduct::WaitingRequest& waiting : handover.job.waiting)
-    json["waiting"].push_back({waiting.client, waiting.request, waiting.arrived_ns});
+    json["waiting"].push_back({waiting.client, encode_request(waiting.request), waiting.arrived_ns});
   if (handover.job.resize) {
     const conduct::ResizeUnderWay& resize = *handover.job.resize;
     json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step.value,
@@ -120,7 +121,8 @@ Json describe(const Handover& handover) {
   report["ends"] = Json::array();
   for (auto& [id, one] : handover.workers) report["ends"].push_back(one.process.wait().text());
   report["ends"].push_back(handover.scribe.process.wait().text());
-  ::_exit(handover.workers.at(WorkerId(0)).socket.send(report) ? 0 : 1);
+  comm::MessageSocket to_test(UniqueFd(::dup(handover.workers.at(WorkerId(0)).socket.descriptor())));
+  ::_exit(to_test.send(report) ? 0 : 1);
 }
 
 // glibc hands main's arguments to constructors too.
@@ -155,7 +157,7 @@ Json describe(const Handover& handover) {
   add_worker(handover, job.workers, 0, "cpu", 0, 3, std::move(report_to));
   add_worker(handover, job.workers, 2, "cpu:avx2", 3, 8, std::move(other_end.first));
   add_worker(handover, job.leaving, 1, "cpu", 3, 8, std::move(third.first));
-  handover.scribe = {sleeper(), std::move(scribe.first), 0, 0, 77};
+  handover.scribe = {sleeper(), record::ScribeChannel(std::move(scribe.first)), 0, 0, 77};
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
