@@ -40,8 +40,7 @@ void require_same_builds(comm::BuildWords run) {
   };
   const uint64_t program =
       build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});
-  const uint64_t cuda =
-      build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
+  const uint64_t cuda = build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
   if (!run.admits_program(program)) refuse("estrain or LibTorch");
   if (!run.admits_cuda(cuda)) refuse("estrain's or LibTorch's part for CUDA");
 }

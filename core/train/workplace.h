@@ -25,9 +25,7 @@ struct Workplace {
   std::optional<Step> seeded_step = std::nullopt;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
-  std::byte* host_state(Step step) const {
-    return resident ? resident->host(step) : memory.state_of(step);
-  }
+  std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
 };
 
 // The loss of an EST's mini-batch in the step that follows `step`: the EST's random stream and the buffers of `step`
