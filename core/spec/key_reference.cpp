@@ -4,6 +4,7 @@
 #include "core/spec/parse.h"
 
 namespace estrain::spec {
+namespace {
 
 std::string only_for(const std::vector<Condition>& conditions) {
   std::string text;
@@ -16,8 +17,6 @@ std::string only_for(const std::vector<Condition>& conditions) {
   }
   return text;
 }
-
-namespace {
 
 template <typename Owner>
 std::string row(const Key<Owner>& key, std::string_view prefix) {
