@@ -1,5 +1,5 @@
 #pragma once
-// What users ask of a running job. How a request travels: core/launch/control_socket.h.
+// What users ask of a running job. How a request travels: core/launch/control/control_socket.h.
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ struct StopRequest {
   static void fields(Self&, Visit&&) {}
 };
 
-// Device lists are as users write them (core/launch/devices.h).
+// Device lists are as users write them (core/launch/preflight/devices.h).
 struct ResizeRequest {
   static constexpr std::string_view name = "resize";
   std::string devices;

@@ -1,5 +1,6 @@
 #pragma once
-// A device of a job, and lists of devices: pure values. Whether a machine has what they name: core/launch/devices.h.
+// A device of a job, and lists of devices: pure values. Whether a machine has what they name:
+// core/launch/preflight/devices.h.
 
 #include <compare>
 #include <cstdint>

@@ -70,8 +70,12 @@ class Job {
   size_t plateau_bytes() const { return (3 + optimizer_->groups().groups.size()) * sizeof(double); }
   void write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const;
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
-  uint64_t seed_of(VirtualRank rank) const { return static_cast<uint64_t>(spec_.job.seed + rank.value); }  // of its generators
-  std::byte* generator(std::byte* base, VirtualRank rank) const { return base + generators_at_[static_cast<size_t>(rank.value)]; }
+  uint64_t seed_of(VirtualRank rank) const {
+    return static_cast<uint64_t>(spec_.job.seed + rank.value);
+  }  // of its generators
+  std::byte* generator(std::byte* base, VirtualRank rank) const {
+    return base + generators_at_[static_cast<size_t>(rank.value)];
+  }
   bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
   std::byte* cuda_generator(std::byte* base, VirtualRank rank) const {
     return base + cuda_generators_at_[static_cast<size_t>(rank.value)];

@@ -14,7 +14,8 @@ namespace estrain::train {
 
 class SharedCarrier : public Carrier {
  public:
-  // `stands_in`: GPUs' carrier takes over again when the steps that are looked into are past (comm::CommitWord::looks_closely).
+  // `stands_in`: GPUs' carrier takes over again when the steps that are looked into are past
+  // (comm::CommitWord::looks_closely).
   SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in);
 
   bool carries_on() const override;

@@ -37,8 +37,7 @@ Stage::Stage(Workplace& place, StageOrder order)
       memory_(place.memory),
       order_(std::move(order)),
       pulse_(memory_.pulse(order_.worker)),
-      loader_(*job_.data().train, job_.sampler(), order_.own(),
-              job_.sampler().cursor_at(memory_.commit().committed()),
+      loader_(*job_.data().train, job_.sampler(), order_.own(), job_.sampler().cursor_at(memory_.commit().committed()),
               loader_options(job_, place_.device, memory_.commit().committed())),
       feed_(loader_, place_.device),
       evaluated_(memory_.meetings().evaluated(), memory_, order_),
@@ -85,7 +84,9 @@ bool Stage::traced_step(Step step) {
 
 bool Stage::step(Step step) {
   place_.model.read_parameters_of(step);
-  return carrier_->begin_step(step) && run_ests(step) && finish(step) && carrier_->commit();
+  if (!carrier_->begin_step(step) || !run_ests(step) || !finish(step)) return false;
+  place_.require_memory();
+  return carrier_->commit();
 }
 
 // False: the stage was aborted; what was done is done again.
@@ -151,9 +152,9 @@ void Stage::run_est(size_t arrival, Step step) {
   if (!est) est = begin_est(step);
   if (est->step != step) throw Error::make(Fault::bug, "step {} was begun in place of {}", est->step, step);
   const VirtualRank rank = est->pass.rank;
-  const torch::Tensor loss =
-      end_pass(est->pass, {[this, arrival](const torch::Tensor& with_graph) { carrier_->backward(arrival, with_graph); },
-                           [this, arrival](const Gradients& gradients) { carrier_->take(arrival, gradients); }});
+  const torch::Tensor loss = end_pass(
+      est->pass, {[this, arrival](const torch::Tensor& with_graph) { carrier_->backward(arrival, with_graph); },
+                  [this, arrival](const Gradients& gradients) { carrier_->take(arrival, gradients); }});
   est.reset();
   store_streams(rank, step);
   std::byte* new_state = place_.host_state(step.next());
@@ -175,6 +176,7 @@ bool Stage::evaluate(Step step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
+  place_.require_memory();
   return evaluated_.meet([&] {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     if (publish_evaluation(place_, step)) ring_doorbell(place_);
