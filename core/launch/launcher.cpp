@@ -337,7 +337,8 @@ void Launcher::note_first_step() {
   first_step_seen_ = true;
   if (published >= memory_->ring().capacity()) return;  // its record has been overwritten
   const comm::RecordHead& first = *memory_->ring().at(0).head;
-  directory_.log_event("first_step", {{"step", first.step.value}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
+  directory_.log_event("first_step",
+                       {{"step", first.step.value}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
 }
 
 void Launcher::attach_memory() {
