@@ -33,12 +33,6 @@ struct Workplace {
   // have computed other bits.
   void require_memory() const;
 
-  const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
-
-  // Throws Fault::io where memory was refused to this process at any time. A library may have worked around that, and
-  // have computed other bits.
-  void require_memory() const;
-
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
 };
