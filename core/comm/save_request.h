@@ -21,9 +21,7 @@ class SaveRequest {
     words_.save_waits.store(waits ? 1 : 0);
     words_.save_step.store(step.value);
   }
-  bool wants(Step step) const {
-    return words_.save_step.load() == step.value && words_.trained.load() == step.value;
-  }
+  bool wants(Step step) const { return words_.save_step.load() == step.value && words_.trained.load() == step.value; }
   bool waits() const { return words_.save_waits.load() != 0; }
   // A part is there. Whether it was the last one.
   bool add_part(uint32_t of_parts) { return words_.saved_parts.fetch_add(1) + 1 == of_parts; }

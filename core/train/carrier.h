@@ -62,7 +62,8 @@ class Carrier {
   virtual bool commit() = 0;
 };
 
-// For the stage's next steps. Sets place.resident, and place.exchange where GPUs pass data to each other. Null on abort.
+// For the stage's next steps. Sets place.resident, and place.exchange where GPUs pass data to each other. Null on
+// abort.
 std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order);
 
 }  // namespace estrain::train

@@ -98,8 +98,9 @@ void ExchangedUpdate::show_presence(size_t parameter) {
 }
 
 bool ExchangedUpdate::reached(size_t parameter) const {
-  return std::ranges::any_of(sources_,
-                             [&](const Source& source) { return place_.memory.gradient_slot(source.slot).presence[parameter] != 0; });
+  return std::ranges::any_of(sources_, [&](const Source& source) {
+    return place_.memory.gradient_slot(source.slot).presence[parameter] != 0;
+  });
 }
 
 // Where this worker's share of a bucket begins.

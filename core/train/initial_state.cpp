@@ -19,7 +19,8 @@ void write_first_state(Job& job, std::byte* state) {
     std::memcpy(job.buffers(state) + job.buffer_offset(i), buffer.const_data_ptr(), buffer.nbytes());
   }
   if (!job.spec().model.init.empty()) checkpoint::read_model(job.spec().model.init, job.layout(), state);
-  if (job.follows_metric()) job.write_plateau(state, optim::plateau_start(job.spec().schedule), job.learning_rates(Step(0)));
+  if (job.follows_metric())
+    job.write_plateau(state, optim::plateau_start(job.spec().schedule), job.learning_rates(Step(0)));
   for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) {
     est::seeded_generator_state(job.seed_of(rank), job.generator(state, rank));
     if (job.has_cuda_streams()) est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
