@@ -27,8 +27,7 @@ void switch_streams_in(Workplace& place, int64_t rank, int64_t step) {
 
 void switch_in(Workplace& place, int64_t rank, int64_t step) {
   switch_streams_in(place, rank, step);
-  operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
-                                 static_cast<uint64_t>(step));
+  operators::begin_est_stream(static_cast<uint32_t>(rank), static_cast<uint64_t>(step));
   place.model.load_buffers(step);
 }
 
