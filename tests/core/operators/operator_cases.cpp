@@ -230,9 +230,10 @@ std::vector<Case> differentiable_cases() {
       {"huber_loss", {{4, 9}, {4, 9}}, [](In x) { return at::huber_loss(x[0], x[1], 2, 0.7); }},
       {"l1_loss", {{4, 9}, {4, 9}}, [](In x) { return at::l1_loss(x[0], x[1]); }},
       {"binary_cross_entropy",
-       {{4, 9}, {9}},
+       {{4, 9}},
        [](In x) {
-         return at::binary_cross_entropy(x[0].sigmoid(), truths({4, 9}).to(x[0].dtype()), x[1].abs().detach());
+         const Tensor weight = torch::arange(1, 10, x[0].dtype());
+         return at::binary_cross_entropy(x[0].sigmoid(), truths({4, 9}).to(x[0].dtype()), weight);
        }},
       {"binary_cross_entropy_with_logits",
        {{4, 9}, {4, 9}},
