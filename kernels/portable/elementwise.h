@@ -34,7 +34,7 @@ enum class Unary {
   log_sigmoid,     // min(x, 0) - log1p(exp(-|x|))
   hardsigmoid,     // m / 6, m = min(max(x + 3, 0), 6)
   hardswish,       // x * m / 6
-  mish,            // x * n / (n + 2) with n = e * (e + 2), e = exp(min(x, 20)): x tanh(log(1 + e^x))
+  mish,            // x * (n / (n + 2)), n = e * (e + 2), e = exp(min(x, 20)): x tanh(log(1 + e^x))
 };
 void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution);
 

@@ -10,7 +10,7 @@ ESTRAIN_FUNCTION Floats mish_exponential(Floats x) { return exponential_to_89(le
 
 ESTRAIN_FUNCTION Floats mish(Floats x) {
   const Floats e = mish_exponential(x), n = e * (e + 2.0f);
-  return x * n / (n + 2.0f);
+  return x * (n / (n + 2.0f));
 }
 
 ESTRAIN_FUNCTION Floats mish_slope(Floats x) {

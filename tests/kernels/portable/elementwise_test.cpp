@@ -109,7 +109,7 @@ const Function functions[] = {
     {"cube", Unary::cube, [](float x) { return x * x * x; }, [](double x) { return x * x * x; }, 1.5, 1e10f},
     {"inverse_square", Unary::inverse_square, [](float x) { return 1 / (x * x); }, [](double x) { return 1 / (x * x); },
      1.5, 1e15f},
-    {"log2", Unary::log2, scalar::logarithm_base_two, std::log2, 0.6, 1e38f},
+    {"log2", Unary::log2, scalar::logarithm_base_two, std::log2, 0.62, 1e38f},
     {"log_sigmoid", Unary::log_sigmoid, scalar::log_sigmoid, [](double x) { return exact_log_sigmoid(x); }, 1.6, 1e38f},
     {"hardsigmoid", Unary::hardsigmoid, [](float x) { return ramp(x) / 6; },
      [](double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }, 1e7, 1e38f},
