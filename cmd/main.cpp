@@ -59,7 +59,7 @@ int run(int argc, char** argv, bool as_json) {
   app.footer(kFooter);
   cmd::Action chosen;
   for (auto add : {cmd::add_train, cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_verify, cmd::add_status,
-                   cmd::add_report, cmd::add_stop, cmd::add_check, cmd::add_plan, cmd::add_simulate, cmd::add_export,
+                   cmd::add_report, cmd::add_stop, cmd::add_check, cmd::add_plan, cmd::add_pool, cmd::add_simulate, cmd::add_export,
                    cmd::add_init, cmd::add_probe, cmd::add_worker, cmd::add_scribe}) {
     add(app, chosen);
   }

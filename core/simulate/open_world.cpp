@@ -4,6 +4,7 @@
 #include "core/simulate/durations_world.h"
 #include "core/simulate/easyscale_world.h"
 #include "core/simulate/pollux_world.h"
+#include "core/simulate/pool_world.h"
 #include "core/simulate/world.h"
 
 namespace estrain::simulate {
@@ -18,7 +19,7 @@ bool has_table(const std::string& folder, const std::string& name) {
 }  // namespace
 
 std::unique_ptr<World> open_world(const WorldFiles& files) {
-  if (files.folder.empty()) return open_durations_world(files);
+  if (files.folder.empty()) return is_pool_trace(files.trace) ? open_pool_world(files) : open_durations_world(files);
   std::error_code none;
   if (!std::filesystem::is_directory(files.folder, none)) {
     throw Error::make(Fault::usage, "{} is no folder", files.folder)
