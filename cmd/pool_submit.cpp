@@ -42,8 +42,7 @@ int submit(const SubmitArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {
-    fmt::print("job {}, run directory {}\n", whole_in(answer, "job").value_or(0),
-               text_in(answer, "run").value_or(""));
+    fmt::print("job {}, run directory {}\n", whole_in(answer, "job").value_or(0), text_in(answer, "run").value_or(""));
   }
   return 0;
 }

@@ -29,8 +29,8 @@ void Dispatcher::bring_about(double now) {
 }
 
 bool Dispatcher::must_let_go(JobId id) const {
-  return std::ranges::any_of(
-      state_.slots, [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
+  return std::ranges::any_of(state_.slots,
+                             [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
 }
 
 // Of those who wait for a device that it holds, whom there is least time for; null: nobody, or none who is in a hurry.
@@ -59,8 +59,8 @@ void Dispatcher::bring_about(Job& job, double now) {
   const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
   if ((is_late || is_deaf) && killed_.insert(job.id).second) {
     actions_.emplace_back(KillJob{job.id});
-    return note(job.id, "killed", is_late ? "its devices must be free now, and it has not let go of them"
-                                          : "it does not answer");
+    return note(job.id, "killed",
+                is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
   }
   const bool is_hurried = owed != nullptr;
   const bool is_to_end = job.is_unwanted || job.targeted() == 0;
@@ -74,7 +74,8 @@ void Dispatcher::bring_about(Job& job, double now) {
     case Phase::running:
       if (is_to_end) return stop(job, now);
       if (const bool too_many = std::ranges::any_of(
-              slots_of(job.id), [&](const Slot* slot) { return held(job.id, slot->type()) > wanted(job, slot->type()); });
+              slots_of(job.id),
+              [&](const Slot* slot) { return held(job.id, slot->type()) > wanted(job, slot->type()); });
           too_many || must_let_go(job.id))
         return shrink(job, now);
       if (now >= job.no_growth_before) grow(job);
@@ -218,9 +219,9 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     owed.slots.push_back(best->id);
   }
   owed_.push_back(std::move(owed));
-  actions_.emplace_back(Note{0, withdrawal.for_good ? "remove" : "take", static_cast<int64_t>(withdrawal.names.size()),
-                             withdrawal.within == kNoHurry ? "without haste"
-                                                           : fmt::format("within {:.3g} s", withdrawal.within)});
+  actions_.emplace_back(
+      Note{0, withdrawal.for_good ? "remove" : "take", static_cast<int64_t>(withdrawal.names.size()),
+           withdrawal.within == kNoHurry ? "without haste" : fmt::format("within {:.3g} s", withdrawal.within)});
   make_fit();
   // Before the policy is asked: nobody waits for what it would rather do.
   bring_about(now);

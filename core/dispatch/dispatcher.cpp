@@ -44,7 +44,8 @@ std::vector<Action> Dispatcher::take_actions() { return std::exchange(actions_, 
 
 Job& Dispatcher::job(JobId id) {
   const auto at = state_.jobs.find(id);
-  if (at == state_.jobs.end()) throw Error::make(Fault::usage, "there is no job {}", id).advise("see `estrain pool list`");
+  if (at == state_.jobs.end())
+    throw Error::make(Fault::usage, "there is no job {}", id).advise("see `estrain pool list`");
   return at->second;
 }
 
@@ -87,8 +88,8 @@ void Dispatcher::free_slots_of(JobId id) {
   for (Slot* slot : slots_of(id)) slot->holder = 0;
 }
 
-// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else, is
-// not the pool's: it is asked back.
+// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
+// is not the pool's: it is asked back.
 void Dispatcher::hold(JobId id, const std::vector<std::string>& names) {
   std::vector<SlotId> before;
   for (const Slot* slot : slots_of(id)) before.push_back(slot->id);
@@ -189,8 +190,7 @@ void Dispatcher::forget(JobId id) {
 
 void Dispatcher::cancel(JobId id, double now) {
   Job& one = job(id);
-  if (is_over(one.phase))
-    throw Error::make(Fault::usage, "job {} is over already: {}", id, phase_name(one.phase));
+  if (is_over(one.phase)) throw Error::make(Fault::usage, "job {} is over already: {}", id, phase_name(one.phase));
   if (is_up(one.phase)) {
     one.is_unwanted = true;
     one.target.clear();
@@ -238,8 +238,8 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   one.step = std::max(one.step, progress.step);
   if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
   const std::vector<Slot*> slots = slots_of(id);
-  const bool settled = one.phase == Phase::running && !slots.empty() &&
-                       progress.devices_at_work == static_cast<int64_t>(slots.size());
+  const bool settled =
+      one.phase == Phase::running && !slots.empty() && progress.devices_at_work == static_cast<int64_t>(slots.size());
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (settled && alike) one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
   tick(now);

@@ -26,11 +26,11 @@
 namespace estrain::dispatch {
 
 struct Settings {
-  double round = 10;         // s between decisions at the most
-  double within = 30;        // s that a job gets to let go of devices where nobody waits for them
-  int64_t retries = 3;       // failures in a row without a step in between
-  double first_charge = 3;   // s that a change of devices costs, until one was seen
-  double patience = 120;     // s that a launcher gets to answer when it is asked to let go of devices; it is killed then
+  double round = 10;        // s between decisions at the most
+  double within = 30;       // s that a job gets to let go of devices where nobody waits for them
+  int64_t retries = 3;      // failures in a row without a step in between
+  double first_charge = 3;  // s that a change of devices costs, until one was seen
+  double patience = 120;    // s that a launcher gets to answer when it is asked to let go of devices; it is killed then
   double growth_pause = 60;  // s during which a job that declined devices is not offered any
 };
 
@@ -38,10 +38,10 @@ struct Settings {
 struct Ended {
   enum class How {
     done,
-    stopped,   // with a checkpoint
-    failed,    // by a fault that trying again does not mend
-    faulty,    // by one that it may
-    vanished,  // it was killed, or the host went down
+    stopped,      // with a checkpoint
+    failed,       // by a fault that trying again does not mend
+    faulty,       // by one that it may
+    vanished,     // it was killed, or the host went down
     never_began,  // somebody else is at work on its run directory, or no process could be started
   } how;
   std::string reason;
@@ -84,15 +84,15 @@ class Dispatcher {
   void trains(JobId job, double now);
   struct Progress {
     int64_t step, total_steps;
-    double step_seconds;             // lately; 0: not known
-    int64_t devices_at_work;         // on which that was measured
+    double step_seconds;      // lately; 0: not known
+    int64_t devices_at_work;  // on which that was measured
   };
   void progressed(JobId job, const Progress& progress, double now);
   // A request to grow or shrink was answered: what the job holds now. `lost`: seconds that it cost.
   void changed(JobId job, const std::vector<std::string>& held, double lost, double now);
   void ended(JobId job, const Ended& ended, double now);
-  // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request: until
-  // then it is told of all jobs whose launchers were up, by this or by ended().
+  // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request:
+  // until then it is told of all jobs whose launchers were up, by this or by ended().
   void found(JobId job, const std::vector<std::string>& held, double now);
 
   // Time has passed. Decides where it is time, and sees to what is late.
@@ -154,7 +154,7 @@ class Dispatcher {
   Settings settings_;
   pool::PolicyChoice policy_;
   std::vector<Owed> owed_;
-  std::set<JobId> killed_;  // for not letting go of devices
+  std::set<JobId> killed_;                   // for not letting go of devices
   std::map<JobId, double> asked_to_let_go_;  // and have not answered
   std::vector<Action> actions_;
   double decided_ = 0;

@@ -19,8 +19,7 @@ class RealOutlook : public pool::Outlook {
     double steps_in_a_second = 0;
     for (size_t type = 0; type < cluster_.types().size(); ++type) {
       if (shape.devices[type] == 0) continue;
-      steps_in_a_second +=
-          1 / job_.speeds.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
+      steps_in_a_second += 1 / job_.speeds.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
     }
     if (steps_in_a_second <= 0) return std::numeric_limits<double>::infinity();
     return steps_left() / steps_in_a_second;
@@ -122,9 +121,10 @@ bool Dispatcher::shrink_somebody(const std::string& type) {
     const auto at = job.target.find(type);
     if (at == job.target.end() || at->second == 0) continue;
     const int64_t has = at->second;
-    const int rank = has > held(id, type) ? 3 : has > std::max<int64_t>(1, job.request.least) ? 2
-                     : has > job.request.least                                                ? 1
-                                                                                              : 0;
+    const int rank = has > held(id, type)                            ? 3
+                     : has > std::max<int64_t>(1, job.request.least) ? 2
+                     : has > job.request.least                       ? 1
+                                                                     : 0;
     const std::tuple<int, int64_t, JobId> worth{rank, rank == 3 ? 0 : has, id};
     if (victim == nullptr || worth > best) victim = &job, best = worth;
   }

@@ -13,8 +13,7 @@ int64_t most_ests(int64_t ests, int64_t devices) { return (ests + devices - 1) /
 void Speeds::observe(const std::string& type, int64_t devices, double step_seconds) {
   if (!(step_seconds > 0) || !std::isfinite(step_seconds) || devices < 1) return;
   Measured& measured = measured_[{type, devices}];
-  measured.seconds =
-      measured.times == 0 ? step_seconds : (1 - kNewest) * measured.seconds + kNewest * step_seconds;
+  measured.seconds = measured.times == 0 ? step_seconds : (1 - kNewest) * measured.seconds + kNewest * step_seconds;
   ++measured.times;
 }
 

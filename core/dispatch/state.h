@@ -26,10 +26,10 @@ struct Slot {
     away,     // with somebody of higher right, until it is lent again
   };
   SlotId id = 0;
-  std::string name;           // "cpu:avx2", "cuda:1"
+  std::string name;  // "cpu:avx2", "cuda:1"
   State state = State::present;
-  bool for_good = false;      // of `leaving`: it is removed, not taken for a while
-  JobId holder = 0;           // 0: free
+  bool for_good = false;  // of `leaving`: it is removed, not taken for a while
+  JobId holder = 0;       // 0: free
 
   std::string type() const { return name.starts_with("cuda:") ? "cuda" : name; }  // devices of a type are alike
   bool operator==(const Slot&) const = default;
@@ -55,16 +55,16 @@ constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= 
 // What its owner asked for.
 struct Request {
   std::string name, user;
-  int64_t priority = 0;             // higher ones first
+  int64_t priority = 0;  // higher ones first
   int64_t ests = 1;
-  int64_t devices = 1;              // the size of its gang
-  int64_t least = 0;                // once it runs, it keeps so many
-  int64_t most = 1;                 // devices it can make use of
-  std::optional<double> deadline;   // a moment
-  std::string type;                 // of device; empty: the pool's first
-  bool mixes_types = false;         // at D2
-  bool weighs_offers = false;       // elastic.mode = "auto": it may decline devices
-  int64_t total_steps = 0;          // 0: not known yet
+  int64_t devices = 1;             // the size of its gang
+  int64_t least = 0;               // once it runs, it keeps so many
+  int64_t most = 1;                // devices it can make use of
+  std::optional<double> deadline;  // a moment
+  std::string type;                // of device; empty: the pool's first
+  bool mixes_types = false;        // at D2
+  bool weighs_offers = false;      // elastic.mode = "auto": it may decline devices
+  int64_t total_steps = 0;         // 0: not known yet
   bool operator==(const Request&) const = default;
 };
 
@@ -73,19 +73,19 @@ struct Job {
   Request request;
   double submitted = 0;
   Phase phase = Phase::checking;
-  std::string reason;               // why it is where it is
-  bool is_unwanted = false;         // cancelled by its owner, and still up
+  std::string reason;                     // why it is where it is
+  bool is_unwanted = false;               // cancelled by its owner, and still up
   std::map<std::string, int64_t> target;  // devices by type that it is to have
-  int64_t owed = 0;                 // devices taken from it for somebody of higher right
-  int64_t step = 0;                 // committed
-  double not_before = 0;            // it is not started, before this moment
-  double no_growth_before = 0;      // it declined devices, or could not take them
-  int64_t failures = 0;             // in a row without a step in between
-  int64_t failed_at = -1;           // step
-  double attained = 0;              // device-seconds held
-  double held = 0;                  // seconds with devices
-  double lost = 0;                  // seconds that changes of devices have cost, as the job says
-  int64_t starts = 0;               // times it was given other devices
+  int64_t owed = 0;                       // devices taken from it for somebody of higher right
+  int64_t step = 0;                       // committed
+  double not_before = 0;                  // it is not started, before this moment
+  double no_growth_before = 0;            // it declined devices, or could not take them
+  int64_t failures = 0;                   // in a row without a step in between
+  int64_t failed_at = -1;                 // step
+  double attained = 0;                    // device-seconds held
+  double held = 0;                        // seconds with devices
+  double lost = 0;                        // seconds that changes of devices have cost, as the job says
+  int64_t starts = 0;                     // times it was given other devices
   std::optional<double> started, finished;
   Speeds speeds;
 
@@ -108,13 +108,13 @@ struct Usage {
 struct State {
   std::string policy;  // as typed
   uint64_t seed = 1;
-  double charge = 0;   // seconds that a change of devices has cost lately; 0: none was seen
+  double charge = 0;  // seconds that a change of devices has cost lately; 0: none was seen
   std::vector<Slot> slots;
   std::map<JobId, Job> jobs;
   std::map<std::string, Usage> usage;  // by user
   JobId last_job = 0;
   SlotId last_slot = 0;
-  double seen = 0;     // the last moment
+  double seen = 0;  // the last moment
 };
 
 }  // namespace estrain::dispatch

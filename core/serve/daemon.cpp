@@ -190,7 +190,8 @@ void Daemon::save() {
     if (is_behind_) fmt::print("pool: the queue is written again\n");
     is_behind_ = false;
   } catch (const Error& error) {
-    if (!is_behind_) fmt::print(stderr, "warning: the queue cannot be written: {}; it is tried again\n", error.message());
+    if (!is_behind_)
+      fmt::print(stderr, "warning: the queue cannot be written: {}; it is tried again\n", error.message());
     is_behind_ = true;
   }
 }
@@ -198,9 +199,8 @@ void Daemon::save() {
 void Daemon::carry_out(const dispatch::Note& note) {
   lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
   const auto job = dispatcher_->state().jobs.find(note.job);
-  const std::string who = job == dispatcher_->state().jobs.end()
-                              ? "pool"
-                              : fmt::format("job {} ({})", note.job, job->second.request.name);
+  const std::string who =
+      job == dispatcher_->state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
   fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), who, note.what, note.devices, note.reason);
   std::fflush(stdout);
 }

@@ -1,9 +1,10 @@
 #pragma once
-// The daemon of a pool: tells the dispatcher (core/dispatch) what happens, and does what it says. It starts, watches and
-// asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim. So it never
-// waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in their run
+// The daemon of a pool: tells the dispatcher (core/dispatch) what happens, and does what it says. It starts, watches
+// and asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim. So it
+// never waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in their run
 // directories.
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,7 @@ class Daemon {
   void carry_out(const dispatch::Released& action);
   void carry_out(const dispatch::Note& action);
   void ask(JobId id, std::vector<std::string> words, bool stops);
+  void start_checks();
   void on_check_ended(JobId id);
   void on_launcher_ended(JobId id);
   void on_answer(JobId id);
@@ -86,12 +88,13 @@ class Daemon {
   std::optional<dispatch::Dispatcher> dispatcher_;
   std::optional<launch::ControlServer> server_;
   UniqueFd signals_;
+  std::deque<JobId> to_check_;
   std::map<JobId, Helper> checks_, launchers_;
   std::map<JobId, Asked> asked_;
   std::map<JobId, double> looked_;  // when a job was last asked how far it is; later where it did not answer
   std::vector<Line> lines_;         // of the history, not written yet
   double saved_ = 0;
-  bool is_behind_ = false;          // the ledger could not be written
+  bool is_behind_ = false;  // the ledger could not be written
 };
 
 double wall_seconds();  // since 1970

@@ -15,6 +15,7 @@
 namespace estrain::serve {
 namespace {
 
+constexpr size_t kChecksAtOnce = 2;
 constexpr int kPatienceMs = 200;      // with a launcher that is asked how far it is
 constexpr double kLookEvery = 1;      // s
 constexpr double kLookAtStart = 0.2;  // s, while it is not known to train
@@ -31,8 +32,17 @@ Json answer_in(const std::string& log) {
 
 }  // namespace
 
+// Few at a time: each loads LibTorch and tries a mini-batch.
 void Daemon::carry_out(const dispatch::CheckJob& action) {
-  const JobId id = action.job;
+  to_check_.push_back(action.job);
+  start_checks();
+}
+
+void Daemon::start_checks() {
+  if (to_check_.empty() || checks_.size() >= kChecksAtOnce) return;
+  const JobId id = to_check_.front();
+  to_check_.pop_front();
+  if (dispatcher_->state().jobs.at(id).phase != dispatch::Phase::checking) return start_checks();
   std::filesystem::remove(directory_.check_log(id));
   ChildOptions options;
   options.same_program = true;
@@ -42,6 +52,7 @@ void Daemon::carry_out(const dispatch::CheckJob& action) {
     checks_[id] = {ChildProcess::start(options), true};
   } catch (const Error& error) {
     dispatcher_->checked(id, {false, error.message()}, wall_seconds());
+    start_checks();
   }
 }
 
@@ -63,6 +74,7 @@ void Daemon::on_check_ended(JobId id) {
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   dispatcher_->checked(id, result, wall_seconds());
+  start_checks();
 }
 
 void Daemon::carry_out(const dispatch::StartJob& action) {
@@ -116,16 +128,18 @@ void Daemon::carry_out(const dispatch::GrowJob& action) {
 }
 
 void Daemon::carry_out(const dispatch::ShrinkJob& action) {
-  ask(action.job, {"reclaim", directory_.run(action.job), list_of(action.given_back), "--within",
-                   fmt::format("{:.3f}", action.within)},
+  ask(action.job,
+      {"reclaim", directory_.run(action.job), list_of(action.given_back), "--within",
+       fmt::format("{:.3f}", action.within)},
       false);
 }
 
 // A launcher that has not begun to train stops at once when it is told to by a signal; it may not listen yet.
 void Daemon::carry_out(const dispatch::StopJob& action) {
   if (!launch::launcher_answers(directory_.run(action.job))) return signal_launcher(action.job, SIGTERM);
-  ask(action.job, {"reclaim", directory_.run(action.job), list_of(action.devices), "--within",
-                   fmt::format("{:.3f}", action.within)},
+  ask(action.job,
+      {"reclaim", directory_.run(action.job), list_of(action.devices), "--within",
+       fmt::format("{:.3f}", action.within)},
       true);
 }
 

@@ -114,7 +114,8 @@ std::string format_status(const Json& status) {
                         device.at("job").is_null() ? "" : fmt::format(", job {}", device.at("job").get<int64_t>()));
   }
   text += "jobs        ";
-  for (const auto& [phase, count] : status.at("jobs").items()) text += fmt::format(" {} {}", count.get<int64_t>(), phase);
+  for (const auto& [phase, count] : status.at("jobs").items())
+    text += fmt::format(" {} {}", count.get<int64_t>(), phase);
   text += fmt::format("\nutilisation  {:.0f} % of the device-seconds since the first submission\n",
                       100 * status.at("utilisation").get<double>());
   for (const auto& [user, seconds] : status.at("users").items())

@@ -20,8 +20,8 @@ std::string format_jobs(const dispatch::State& state, double now);
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
-// The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/pool_world.h): on numbers
-// of devices that were not measured, as reckoned from the nearest.
+// The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/pool_world.h): on
+// numbers of devices that were not measured, as reckoned from the nearest.
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history);
 
 std::string format_history(const std::vector<Line>& lines);

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/simulate/durations_world.h"
 #include "core/simulate/easyscale_world.h"
+#include "core/simulate/elasticflow_world.h"
 #include "core/simulate/pollux_world.h"
 #include "core/simulate/pool_world.h"
 #include "core/simulate/world.h"
@@ -30,6 +31,8 @@ std::unique_ptr<World> open_world(const WorldFiles& files) {
     return open_pollux_world(files.folder, files.trace);
   }
   if (has_table(files.folder, "step_times.csv")) return open_easyscale_world(files);
+  if (has_table(files.folder, "elasticflow_throughputs.csv") && is_elasticflow_trace(files.trace))
+    return open_elasticflow_world(files);
   return open_durations_world(files);
 }
 

@@ -37,7 +37,9 @@ class TimedJob : public SimulatedJob {
     devices_ = static_cast<double>(pool::devices_of(placement));
     if (placement.empty()) return;
     pace_ = speed_(pool::shape_of(cluster_, placement));
-    countdown_ = facts.starts == 0 ? charges_.first : held_none ? charges_.again.value_or(charges_.every) : charges_.every;
+    countdown_ = facts.starts == 0 ? charges_.first
+                 : held_none       ? charges_.again.value_or(charges_.every)
+                                   : charges_.every;
   }
 
   void run(double from, double seconds) override {

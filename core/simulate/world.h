@@ -38,11 +38,11 @@ struct Workload {
   std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their place in the trace
   double begin = 0;                                 // when the clock starts
   double round = 60;
-  double charge = 0;          // s, as printed with the results
-  double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
-  bool at_events = false;     // policies may decide between rounds
+  double charge = 0;                 // s, as printed with the results
+  double lookahead = 0;              // a round sees jobs submitted up to so many seconds after its beginning
+  bool at_events = false;            // policies may decide between rounds
   bool whatever_the_policy = false;  // of at_events: all decide then, and at rounds, too
-  bool whole_rounds = false;  // the makespan ends with the last round, not in it
+  bool whole_rounds = false;         // the makespan ends with the last round, not in it
 };
 
 class World {

@@ -16,7 +16,8 @@ Error failure(sqlite3* db, int result, const std::string& path) {
   switch (result & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return Error::make(Fault::corrupt, "{}: {}", path, words).advise("`sqlite3 FILE .recover` may save what is in it");
+      return Error::make(Fault::corrupt, "{}: {}", path, words)
+          .advise("`sqlite3 FILE .recover` may save what is in it");
     case SQLITE_FULL:
       return Error::make(Fault::io, "{}: {}", path, words).advise("make room on the disk");
     case SQLITE_BUSY:

@@ -209,8 +209,8 @@ TEST_CASE("what cannot be taken or lent is refused by name") {
 
 // Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
-  for (const char* policy : {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias",
-                             "optimus", "estrain"}) {
+  for (const char* policy :
+       {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias", "optimus", "estrain"}) {
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       CAPTURE(policy);
       CAPTURE(seed);

@@ -17,9 +17,9 @@ namespace estrain::dispatch {
 
 struct FakeOptions {
   uint64_t seed = 1;
-  double failing = 0;    // part of the starts that end in a fault
-  double refusing = 0;   // part of the growths that are declined
-  double hanging = 0;    // part of the requests to let go that are not heard: a kill is needed
+  double failing = 0;   // part of the starts that end in a fault
+  double refusing = 0;  // part of the growths that are declined
+  double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
   double start_seconds = 2, change_seconds = 1;
 };
 
@@ -38,7 +38,7 @@ class FakeWorld {
   Dispatcher& pool() { return *dispatcher_; }
   const State& state() const { return dispatcher_->state(); }
   const Job& job(JobId id) const { return state().jobs.at(id); }
-  std::map<JobId, double> killed;                 // how often
+  std::map<JobId, double> killed;                     // how often
   std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
   std::vector<Note> notes;
 
@@ -158,8 +158,7 @@ class FakeWorld {
       return;
     }
     if (launcher.trains_at > now) return;
-    if (truth_[id].step >= static_cast<double>(job(id).request.total_steps))
-      return end(id, {Ended::How::done, "done"});
+    if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
     if (job(id).phase == Phase::starting) dispatcher_->trains(id, now);
     if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
       launcher.held = request->second.held;
@@ -169,12 +168,11 @@ class FakeWorld {
       dispatcher_->changed(id, launcher.held, 0, now);  // the answer was lost
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
-    dispatcher_->progressed(id,
-                            {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-                             truth_[id].mini_batch *
-                                 static_cast<double>((job(id).request.ests + devices - 1) / devices),
-                             devices},
-                            now);
+    dispatcher_->progressed(
+        id,
+        {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
+         truth_[id].mini_batch * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices},
+        now);
   }
 
   void end(JobId id, const Ended& ended) {
@@ -218,7 +216,9 @@ class FakeWorld {
     ++killed[action.job];
     if (launchers_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
   }
-  void carry_out(const Released& action) { released.emplace_back(action.client, action.seconds), check_promise(action); }
+  void carry_out(const Released& action) {
+    released.emplace_back(action.client, action.seconds), check_promise(action);
+  }
   void carry_out(const Note& action) { notes.push_back(action); }
 
   void check_promise(const Released& action) {

@@ -23,7 +23,8 @@ TEST_CASE("what was measured counts, then what is nearest, then what was expecte
 
 TEST_CASE("what cannot be a time is passed over") {
   Speeds speeds;
-  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     speeds.observe("cpu", 1, bad);
   speeds.observe("cpu", 0, 1);
   CHECK(speeds.measured().empty());

@@ -40,8 +40,9 @@ TEST_CASE("a transaction that throws leaves no trace") {
             throw Error(Fault::interrupted, "enough");
           });
         }).fault() == Fault::interrupted);
-  CHECK(error_of([&] { db.transact([&] { db.execute("INSERT INTO t VALUES (2); INSERT INTO t VALUES (2)"); }); })
-            .fault() == Fault::bug);
+  CHECK(error_of([&] {
+          db.transact([&] { db.execute("INSERT INTO t VALUES (2); INSERT INTO t VALUES (2)"); });
+        }).fault() == Fault::bug);
   Statement count = db.prepare("SELECT count(*) FROM t");
   REQUIRE(count.step());
   CHECK(count.whole(0) == 0);
