@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of a record file that a power cut or a disk has damaged, when a run goes on (FORMAT.md, "Going on").
+// How a resumed run handles a record file that a power cut or the disk has damaged (FORMAT.md, "Resuming").
 
 #include <cstdint>
 #include <string>

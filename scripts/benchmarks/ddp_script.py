@@ -1,9 +1,11 @@
 """What torchrun runs: a model of examples/ or torchvision under DistributedDataParallel, on batches made in advance,
-which lie on its device (the CPU, if `--device` names no other). Rank by rank it takes orders from the socket
-`--control`; without one it makes a step, says so and ends."""
+which lie on its device (the CPU, if `--device` names no other). A case that has a job's "spec" is that job: its model,
+optimizer and clipping, on the first mini-batches of its data. Rank by rank it takes orders from the socket `--control`;
+without one it makes a step, says so and ends."""
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -15,8 +17,11 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import run_data  # noqa: E402
+import training  # noqa: E402
 import twins  # noqa: E402
 
 DISTINCT_BATCHES = 8
@@ -41,11 +46,13 @@ class Loop:
         self.next = 0
 
     def mini_batch(self):
-        inputs, targets = self.batches[self.next % DISTINCT_BATCHES]
+        loss = self.loss_of(self.batches[self.next % len(self.batches)])
         self.next += 1
-        output = self.model(inputs)
-        loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
         (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+
+    def loss_of(self, batch):
+        inputs, targets = batch
+        return F.cross_entropy(self.model(inputs).flatten(0, -2), targets.flatten())
 
     def step(self):
         self.optimizer.zero_grad()
@@ -53,6 +60,9 @@ class Loop:
             last = i + 1 == self.accumulate
             with contextlib.nullcontext() if last else self.model.no_sync():
                 self.mini_batch()
+        self.update()
+
+    def update(self):
         self.optimizer.step()
 
     def settle(self):
@@ -67,6 +77,28 @@ class Loop:
         self.model.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.next = state["next"]
+
+
+class JobLoop(Loop):
+    """On the CPU."""
+
+    def __init__(self, case):
+        torch.manual_seed(0)
+        self.accumulate, self.device, self.next = case["accumulate"], torch.device("cpu"), 0
+        spec = case["spec"]
+        data = run_data.open_data(spec)[0]
+        self.batches = list(itertools.islice(DataLoader(data, spec["data"]["batch"]), DISTINCT_BATCHES))
+        self.loss, self.longest = training.Loss(spec), spec["train"]["clip_grad_norm"]
+        self.model = DistributedDataParallel(training.make_model(spec, data))
+        self.optimizer = training.make_optimizer(spec, self.model.module)
+
+    def loss_of(self, batch):
+        return self.loss(self.model, batch)
+
+    def update(self):
+        if self.longest:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.longest)
+        self.optimizer.step()
 
 
 def timed(loop, warm, steps):
@@ -113,7 +145,8 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    loop = Loop(json.loads(arguments.case), arguments.device)
+    case = json.loads(arguments.case)
+    loop = JobLoop(case) if "spec" in case else Loop(case, arguments.device)
     if arguments.load:
         loop.load(arguments.load)
     if arguments.control:

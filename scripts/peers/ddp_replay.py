@@ -10,7 +10,6 @@ REPORT: for every entry {"ranks", "steps", "compared": number of tensors and num
 """
 
 import functools
-import inspect
 import json
 import pathlib
 import sys
@@ -22,10 +21,9 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-import programs
 import run_data
 from run_record import Run
-from training import epochs, make_model, make_optimizer, make_scheduler
+from training import Loss, epochs, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
@@ -95,7 +93,7 @@ class Replay:
         self.differences = Differences()
         torch.set_num_threads(1 if mistake == "threads" else self.spec["job"]["threads"])
         self.train, self.test = run_data.open_data(self.spec)
-        self.dtypes = self.dtypes_of_program()
+        self.loss = Loss(self.spec)
         model = self.first_model()
         reached = all(parameter.requires_grad for parameter in model.parameters())
         self.model = DistributedDataParallel(model, process_group=group, find_unused_parameters=not reached)
@@ -150,29 +148,6 @@ class Replay:
     def autocast(self):
         enabled = self.spec["job"]["precision"] == "bf16" and self.mistake != "precision"
         return torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled)
-
-    def loss(self, model, batch):
-        """An exported program takes named arrays by name, other data's samples and labels in that order."""
-        if self.spec["model"].get("loss") == "output":
-            return model(**self.arguments(batch)) if isinstance(batch, dict) else model(*batch)
-        return self.loss_of(model(batch[0]), batch[1])
-
-    def arguments(self, batch):
-        """What the file has is widened to what the module was exported for."""
-        return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
-
-    def dtypes_of_program(self):
-        """Of forward's arguments, by name."""
-        if self.spec["model"]["name"] != "program":
-            return {}
-        module, example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)
-        if not isinstance(example, dict):
-            example = dict(zip(inspect.signature(module.forward).parameters, example))
-        return {name: value.dtype for name, value in example.items()}
-
-    def loss_of(self, logits, target):
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
-                               label_smoothing=self.spec["train"]["label_smoothing"])
 
     def compare_step(self, step, loss, lr):
         state = evaluation = None
@@ -236,7 +211,7 @@ class Replay:
         total, correct, predictions = 0.0, 0, 0
         with torch.no_grad():
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
-                if self.spec["model"].get("loss") == "output":
+                if self.loss.is_output:
                     samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                     with self.autocast():
                         value = self.loss(module, batch).item()

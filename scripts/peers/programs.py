@@ -3,8 +3,11 @@ real ones do. Each is made by a function that returns the module and an example 
 returns first, but for "resnet", which returns logits.
 
     python scripts/peers/programs.py FOLDER [NAME...]     writes NAME.pt2 and NAME-eval.pt2
+
+NAME may also be a folder of examples/workloads: what small() there makes.
 """
 
+import importlib.util
 import pathlib
 import sys
 
@@ -12,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "export"))
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES / "export"))
 import export  # noqa: E402
 
 SEED = 17
@@ -155,9 +159,19 @@ ALL = {"resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unus
 
 def build(name):
     """The module as it is exported, and an example mini-batch."""
+    make = ALL.get(name) or workload(name)
     torch.manual_seed(SEED)
-    module, batch = ALL[name]()
+    module, batch = make()
     return module.train(), batch
+
+
+def workload(name):
+    file = EXAMPLES / "workloads" / name / "model.py"
+    specification = importlib.util.spec_from_file_location(f"workload_{name}", file)
+    loaded = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = loaded
+    specification.loader.exec_module(loaded)
+    return loaded.small
 
 
 def write(folder, names=ALL):

@@ -43,12 +43,35 @@ class Images(Dataset):
         return image, self.labels[i]
 
 
+class Photos(Dataset):
+    """A folder for each class; items are (image, label). Decoded when they are asked for."""
+
+    def __init__(self, path, section):
+        import torchvision  # not needed for the other formats
+        if section["scale"] or section["flip"]:
+            raise SystemExit("data.scale and data.flip cannot be repeated in Python")
+        steps = torchvision.transforms
+        resize = section["resize"]
+        self.files = torchvision.datasets.ImageFolder(path, steps.Compose(
+            ([steps.Resize(resize[0] if len(resize) == 1 else resize)] if resize else [])
+            + ([steps.CenterCrop(section["crop"])] if section["crop"] else []) + [steps.ToTensor()]
+            + ([steps.Normalize(section["mean"], section["std"])] if section["mean"] else [])))
+        self.classes = len(self.files.classes)
+        self.shape = list(self[0][0].shape)
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, i):
+        return self.files[i]
+
+
 class Text(Dataset):
     """Items are (tokens, next tokens)."""
     classes, shape = 256, []
 
-    def __init__(self, data, context):
-        self.data = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(torch.int64)
+    def __init__(self, data, context, dtype=torch.uint8):
+        self.data = torch.frombuffer(bytearray(data), dtype=dtype).to(torch.int64)
         self.context = context
 
     def __len__(self):
@@ -86,6 +109,10 @@ def open_data(spec):
     section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")
     if section["format"] == "text":
         return open_text(section, context)
+    if section["format"] == "tokens":
+        return open_text(section, context, {"uint16": torch.uint16, "uint32": torch.uint32}[section["token_type"]])
+    if section["format"] == "images":
+        return [Photos(section[key], section) if section.get(key) else None for key in ("path", "test_path")]
     readers = {"idx": read_idx_pair, "hdf5": read_hdf5_pair}
     if section["format"] not in readers:
         raise SystemExit(f"data.format = \"{section['format']}\" cannot be repeated in Python")
@@ -100,10 +127,12 @@ def is_of_arrays(path):
         return not {"images", "labels"} <= set(file)
 
 
-def open_text(section, context):
+def open_text(section, context, dtype=torch.uint8):
     data = pathlib.Path(section["path"]).read_bytes()
     if section.get("test_path"):
-        return Text(data, context), Text(pathlib.Path(section["test_path"]).read_bytes(), context)
+        return Text(data, context, dtype), Text(pathlib.Path(section["test_path"]).read_bytes(), context, dtype)
+    if dtype != torch.uint8:
+        raise SystemExit("data.holdout of tokens is not repeated here: give data.test_path")
     split = len(data) - int(len(data) * section["holdout"])
     return Text(data[:split], context), Text(data[split:], context) if split < len(data) else None
 

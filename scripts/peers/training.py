@@ -1,10 +1,12 @@
 """What a resolved spec says of model, optimizer, schedule and the order of samples, in PyTorch."""
 
 import fnmatch
+import inspect
 import itertools
 import pathlib
 
 import torch
+import torch.nn.functional as F
 from torch.utils.data import DataLoader, DistributedSampler
 
 import programs
@@ -23,6 +25,38 @@ def make_model(spec, data):
     keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
     options = {key: spec["model"][key] for key in keys if key in spec["model"]}
     return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)
+
+
+class Loss:
+    """Of a mini-batch of the data: Loss(spec)(model, batch). An exported program takes named arrays by name, other data's
+    samples and labels in that order."""
+
+    def __init__(self, spec):
+        self.spec = spec
+        self.is_output = spec["model"].get("loss") == "output"
+        self.dtypes = self.dtypes_of_program()
+
+    def __call__(self, model, batch):
+        if self.is_output:
+            return model(**self.arguments(batch)) if isinstance(batch, dict) else model(*batch)
+        return self.of_logits(model(batch[0]), batch[1])
+
+    def arguments(self, batch):
+        """What the file has is widened to what the module was exported for."""
+        return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
+
+    def dtypes_of_program(self):
+        """Of forward's arguments, by name."""
+        if self.spec["model"]["name"] != "program":
+            return {}
+        module, example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)
+        if not isinstance(example, dict):
+            example = dict(zip(inspect.signature(module.forward).parameters, example))
+        return {name: value.dtype for name, value in example.items()}
+
+    def of_logits(self, logits, target):
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
+                               label_smoothing=self.spec["train"]["label_smoothing"])
 
 
 def make_optimizer(spec, model, **more):

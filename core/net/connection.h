@@ -1,0 +1,85 @@
+#pragma once
+// Connections between the hosts of a job: TCP, with TLS 1.3 by the run's key (OpenSSL, pre-shared key with an ephemeral
+// exchange, AES-128-GCM; no certificates). Without the key no byte of a peer's is looked at. A recorded handshake is of
+// no use: it proves nothing to a server that draws its own half anew, and early data is off.
+//
+// All of this runs in the thread of the loop.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/net/frame.h"
+#include "core/net/greeting.h"
+#include "core/net/key.h"
+#include "core/net/loop.h"
+
+namespace estrain::net {
+
+struct Address {
+  std::string host;  // an IPv4 or IPv6 address
+  uint16_t port = 0;
+
+  std::string text() const;  // "10.0.0.1:7000", "[::1]:7000"
+};
+
+// Throws Fault::usage where the text is none. A name is looked up.
+Address parse_address(const std::string& text);
+
+// Until TLS stands and both have greeted; for a connection that is made, from the first packet on.
+inline constexpr int handshake_milliseconds = 5000;
+// Connections of a listener that have not greeted yet; more are closed at once.
+inline constexpr size_t most_strangers = 64;
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  virtual const Greeting& peer() const = 0;
+  virtual const std::string& peer_address() const = 0;
+
+  // Frames go to the sink from now on. `closed` is called once, with the reason, unless close() was called first: the
+  // peer went away, fell silent for two seconds with data on the way to it, or sent what it may not.
+  virtual void start(FrameSink& sink, std::function<void(const Error& why)> closed) = 0;
+  // The sink has room for the frame that waits.
+  virtual void retry() = 0;
+  // Sent in order. The first keeps the payload, the second reads it where it lies, until it is sent.
+  virtual void send(const FrameHead& head, std::string payload) = 0;
+  virtual void send_from(const FrameHead& head, std::span<const std::byte> payload) = 0;
+  virtual size_t bytes_waiting() const = 0;  // to be sent
+  virtual void close() = 0;
+};
+
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+class Listener {
+ public:
+  struct Options {
+    Address at;  // port 0: any free one
+    Greeting own;
+    int patience_ms = handshake_milliseconds;
+    std::function<void(ConnectionPtr)> accepted;
+    // A peer that got nowhere: no key, another version, no handshake at all. Strangers cost the job nothing else.
+    std::function<void(const std::string& address, const Error& why)> refused;
+  };
+  // Throws Fault::io where it cannot listen there.
+  Listener(Loop& loop, const Key& key, Options options);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  const Address& address() const;
+
+ private:
+  struct Ears;
+  std::shared_ptr<Ears> ears_;
+};
+
+// Calls back once: with a connection, or with why there is none.
+void connect(Loop& loop, const Key& key, const Address& to, const Greeting& own,
+             std::function<void(ConnectionPtr, const Error* why)> done);
+
+}  // namespace estrain::net

@@ -1,0 +1,69 @@
+#pragma once
+// Frames: what two hosts send each other, over a connection that keeps order and loses nothing (connection.h).
+//
+//   bytes 0-3  kind | 4-7  bytes of payload | 8-15  number | 16-23  offset, then the payload; all little-endian
+//
+// A frame is at most 1 MiB: what is larger goes in pieces, each with its offset. What `number` counts is the kind's
+// affair. Nothing from the wire is a size of memory that is taken: whoever receives says where a payload may go, and
+// has made that place before.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace estrain::net {
+
+inline constexpr size_t frame_head_bytes = 24;
+inline constexpr uint32_t most_frame_bytes = 1 << 20;
+inline constexpr uint32_t most_kinds = 64;
+
+struct FrameHead {
+  uint32_t kind = 0;   // 1 to most_kinds; 0 is no kind
+  uint32_t bytes = 0;  // of the payload
+  uint64_t number = 0;
+  uint64_t offset = 0;
+
+  bool operator==(const FrameHead&) const = default;
+};
+
+using EncodedHead = std::array<std::byte, frame_head_bytes>;
+EncodedHead encode(const FrameHead& head);
+// Throws Fault::corrupt where the kind is none or the payload too long.
+FrameHead decode(const EncodedHead& bytes);
+
+// Who receives frames. Both functions may throw Error: the connection is closed then, and the error is why.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // Where the payload goes: head.bytes of memory, which stays until received(). Nothing: not yet; the frame waits until
+  // FrameDecoder::retry().
+  virtual std::optional<std::span<std::byte>> room_for(const FrameHead& head) = 0;
+  virtual void received(const FrameHead& head) = 0;
+};
+
+// From a stream of bytes, cut anywhere, to frames. Payloads are read to where the sink wants them, without a copy.
+class FrameDecoder {
+ public:
+  explicit FrameDecoder(FrameSink& sink) : sink_(sink) {}
+
+  // Where the next bytes of the stream go; empty: the sink has no room yet.
+  std::span<std::byte> room();
+  // So many bytes have been written there.
+  void advance(size_t bytes);
+  // Asks the sink again.
+  void retry();
+
+ private:
+  void ask();
+
+  FrameSink& sink_;
+  EncodedHead encoded_{};
+  FrameHead head_;
+  std::span<std::byte> payload_;
+  size_t have_ = 0;  // of the head, or of the payload
+  enum class At { head, waiting, payload } at_ = At::head;
+};
+
+}  // namespace estrain::net

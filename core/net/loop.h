@@ -1,0 +1,38 @@
+#pragma once
+// The loop of a process that talks to other hosts: sockets, descriptors and timers of one thread (asio's io_context).
+// All callbacks run in run(). One that throws ends run() by that.
+
+#include <functional>
+#include <memory>
+
+namespace estrain::net {
+
+class Loop {
+ public:
+  Loop();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void run();      // until stop()
+  void stop();     // from a callback
+  void restart();  // before another run()
+  // Soon, from this thread or another.
+  void post(std::function<void()> callback);
+  // Calls back as often as the descriptor has something to read, until the watch is dropped. The descriptor stays the
+  // caller's.
+  class Watch;
+  std::shared_ptr<Watch> watch(int fd, std::function<void()> readable);
+  // Calls back every so many milliseconds, until dropped.
+  class Timer;
+  std::shared_ptr<Timer> every(int milliseconds, std::function<void()> callback);
+  std::shared_ptr<Timer> once(int milliseconds, std::function<void()> callback);
+
+  struct Engine;  // asio's: for this folder
+  Engine& engine() { return *engine_; }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace estrain::net

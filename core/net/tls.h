@@ -1,0 +1,15 @@
+#pragma once
+// TLS 1.3 by a pre-shared key: OpenSSL's settings, for this folder alone.
+
+#include "core/net/engine.h"
+#include "core/net/key.h"
+
+namespace estrain::net {
+
+enum class Side { client, server };
+// The key lives in the context.
+asio::ssl::context tls_context(const Key& key, Side side);
+// After the handshake: whether both proved that they have the key.
+bool proved(SSL* session);
+
+}  // namespace estrain::net

@@ -1,0 +1,96 @@
+"""Trains the models of examples/workloads with estrain and with PyTorch, and says what is equal. See scripts/workloads."""
+
+import argparse
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+import ddp_bits
+import programs
+from workload_pace import Pace
+from workload_runs import KINDS, Workload
+
+sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
+import small_data  # noqa: E402
+
+EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "neumf", "bert", "electra", "swin")
+OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm")
+COLUMNS = {  # key of a row: heading
+    "plain": "2 ESTs = DDP", "elastic": "4 ESTs = DDP with tree, over resize, kill, resume", "kinds": "D2 over kinds",
+    "d2": "D2/D1 step", "ddp": "step over DDP's, 1 worker", "ddp2": "2 workers", "memory": "8 ESTs, MB"}
+DATA = {"yolov3": "boxes", "neumf": "ratings", "bert": "questions", "electra": "questions", "t5": "spans",
+        "gpt2": "words", "llama": "words", "lstm": "words"}  # others: pictures
+
+
+def compare(workload, cells, folder):
+    """With DDP, and over kinds. Fills in the cells; returns what differs."""
+    runs = {"plain": workload.plain(), "elastic": workload.elastic()}
+    cells["kinds"] = workload.kinds()
+    report = ddp_bits.replay([([run], None) for run in runs.values()], folder)
+    found = [f"{workload.name}: D2: {cells['kinds']}"] if cells["kinds"].startswith("DIFFERENT") else []
+    for key, result in zip(runs, report):
+        cells[key] = f"{'DIFFERENT' if result['differences'] else 'equal'}, {result['steps']} steps"
+        found += [f"{workload.name}, {key}: {text}" for text in result["differences"][:8]]
+    return found
+
+
+def measure(workload, cells):
+    pace = Pace(workload)
+    cells["d2"] = pace.d2() if cells["kinds"] == "equal" else "-"
+    cells["ddp"], cells["ddp2"] = pace.against_ddp(1), pace.against_ddp(2)
+    cells["memory"] = pace.memory()
+
+
+def row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(rows):
+    lines = [row(["model", *COLUMNS.values()]), row(["---"] * (1 + len(COLUMNS)))]
+    return lines + [row([name, *(cells.get(key, "-") for key in COLUMNS)]) for name, cells in rows.items()]
+
+
+def say(name, cells):
+    print(f"{name}: " + "; ".join(f"{COLUMNS[key]}: {cells[key]}" for key in COLUMNS if key in cells), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/workloads", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=EASYSCALE + OTHERS)
+    parser.add_argument("--others", action="store_true", help=f"{', '.join(OTHERS)}, instead")
+    parser.add_argument("--no-times", action="store_true", help="only bits")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    arguments = parser.parse_args()
+    names = arguments.only or (OTHERS if arguments.others else EASYSCALE)
+    folder = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="workloads-"))).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, wrong, begin = {}, [], time.monotonic()
+    try:
+        small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
+        for name in names:
+            workload = Workload(name, folder, arguments.build.resolve() / "estrain")
+            cells = {}
+            wrong += compare(workload, cells, folder)
+            if not arguments.no_times:
+                measure(workload, cells)
+            rows[name] = cells
+            say(name, cells)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    text = "\n".join(table(rows))
+    if arguments.markdown:
+        arguments.markdown.write_text(text + "\n")
+    print(text, *wrong, sep="\n")
+    refused = [name for name, cells in rows.items() if cells["kinds"] != "equal"]
+    print(f"{len(rows)} models in {time.monotonic() - begin:.0f} s: {len(wrong)} differences; D2 over {', '.join(KINDS)} "
+          f"{'equal for all' if not refused else 'not for ' + ', '.join(refused)}")
+    return 1 if wrong or refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+// Two ends in one loop, over 127.0.0.1; strangers as plain sockets in a thread of their own.
+#include "core/net/connection.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/unique_fd.h"
+
+namespace estrain::net {
+namespace {
+
+Key key_of(char fill) {
+  std::array<std::byte, key_bytes> bytes;
+  bytes.fill(static_cast<std::byte>(fill));
+  return Key(bytes);
+}
+
+Greeting greeting(const std::string& host) {
+  Greeting own;
+  own.version = "1.2.3";
+  own.build = 77;
+  own.host = host;
+  own.purpose = "test";
+  return own;
+}
+
+// Takes frames of up to 1 MiB and keeps their payloads.
+class Inbox : public FrameSink {
+ public:
+  std::optional<std::span<std::byte>> room_for(const FrameHead& head) override {
+    place.resize(head.bytes);
+    return std::span(place);
+  }
+  void received(const FrameHead& head) override {
+    heads.push_back(head);
+    bytes.append(reinterpret_cast<const char*>(place.data()), place.size());
+    if (on_frame) on_frame();
+  }
+
+  std::vector<std::byte> place;
+  std::vector<FrameHead> heads;
+  std::string bytes;
+  std::function<void()> on_frame;
+};
+
+// A listener with the key 'k' on a free port of 127.0.0.1, and what became of those who came.
+struct Server {
+  explicit Server(Loop& on, int patience_ms = handshake_milliseconds) : loop(on) {
+    Listener::Options options;
+    options.at = {"127.0.0.1", 0};
+    options.own = greeting("server");
+    options.patience_ms = patience_ms;
+    options.accepted = [this](ConnectionPtr connection) {
+      accepted.push_back(connection);
+      connection->start(inbox, [this](const Error& why) {
+        lost.push_back(why.message());
+        changed();
+      });
+      changed();
+    };
+    options.refused = [this](const std::string&, const Error& why) {
+      refused.push_back(why.message());
+      changed();
+    };
+    listener.emplace(loop, key_of('k'), std::move(options));
+  }
+
+  // Runs the loop until `done` holds, for five seconds at most.
+  bool run_until(std::function<bool()> holds) {
+    done = std::move(holds);
+    if (done()) return true;
+    bool late = false;
+    const auto timer = loop.once(5000, [&] {
+      late = true;
+      loop.stop();
+    });
+    loop.run();
+    loop.restart();
+    return !late;
+  }
+  void changed() {
+    if (done && done()) loop.stop();
+  }
+
+  Loop& loop;
+  std::optional<Listener> listener;
+  Inbox inbox;
+  std::vector<ConnectionPtr> accepted;
+  std::vector<std::string> refused, lost;
+  std::function<bool()> done;
+};
+
+struct Client {
+  Client(Server& to, const Key& key, const Greeting& own) {
+    connect(to.loop, key, to.listener->address(), own, [this, &to](ConnectionPtr made, const Error* error) {
+      connection = std::move(made);
+      if (error != nullptr) why = error->message();
+      to.changed();
+    });
+  }
+  bool settled() const { return connection || why; }
+
+  ConnectionPtr connection;
+  std::optional<std::string> why;
+};
+
+UniqueFd plain_socket(uint16_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  return fd;
+}
+
+// Says `bytes` to the listener and hangs up.
+void say(Server& server, const std::string& bytes) {
+  const UniqueFd fd = plain_socket(server.listener->address().port);
+  CHECK(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+// Stands between a client and the server and keeps what the client said.
+class Eavesdropper {
+ public:
+  explicit Eavesdropper(uint16_t server) : ears_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    REQUIRE(::bind(ears_.get(), reinterpret_cast<const sockaddr*>(&at), size) == 0);
+    REQUIRE(::listen(ears_.get(), 1) == 0);
+    REQUIRE(::getsockname(ears_.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    port_ = ntohs(at.sin_port);
+    thread_ = std::thread([this, server] { pass(server); });
+  }
+  ~Eavesdropper() { thread_.join(); }
+
+  uint16_t port() const { return port_; }
+  const std::string& heard() {
+    thread_.join();
+    thread_ = std::thread([] {});
+    return heard_;
+  }
+
+ private:
+  void pass(uint16_t server) {
+    const UniqueFd client(::accept(ears_.get(), nullptr, nullptr));
+    const UniqueFd onwards = plain_socket(server);
+    std::thread back([&] {
+      std::array<char, 4096> buffer;
+      for (ssize_t n; (n = ::recv(onwards.get(), buffer.data(), buffer.size(), 0)) > 0;)
+        (void)::send(client.get(), buffer.data(), static_cast<size_t>(n), MSG_NOSIGNAL);
+      ::shutdown(client.get(), SHUT_WR);
+    });
+    std::array<char, 4096> buffer;
+    for (ssize_t n; (n = ::recv(client.get(), buffer.data(), buffer.size(), 0)) > 0;) {
+      heard_.append(buffer.data(), static_cast<size_t>(n));
+      (void)::send(onwards.get(), buffer.data(), static_cast<size_t>(n), MSG_NOSIGNAL);
+    }
+    ::shutdown(onwards.get(), SHUT_WR);
+    back.join();
+  }
+
+  UniqueFd ears_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+  std::string heard_;
+};
+
+TEST_CASE("frames arrive whole and in order, both ways") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  REQUIRE(client.connection);
+  CHECK(server.accepted[0]->peer().host == "client");
+  CHECK(client.connection->peer().host == "server");
+
+  std::vector<std::byte> large(most_frame_bytes);
+  std::mt19937 random(1);
+  for (std::byte& byte : large) byte = static_cast<std::byte>(random());
+  client.connection->send({5, 3, 1, 0}, "abc");
+  for (uint64_t i = 0; i < 3; ++i) client.connection->send_from({6, most_frame_bytes, 2, i}, large);
+  client.connection->send({7, 0, 3, 0}, "");
+  server.inbox.on_frame = [&] { server.changed(); };
+  REQUIRE(server.run_until([&] { return server.inbox.heads.size() == 5; }));
+  const std::string once(reinterpret_cast<const char*>(large.data()), large.size());
+  CHECK(server.inbox.bytes == "abc" + once + once + once);
+  CHECK(server.inbox.heads[3] == FrameHead{6, most_frame_bytes, 2, 2});
+  CHECK(server.inbox.heads[4].kind == 7);
+
+  Inbox inbox;
+  inbox.on_frame = [&] { server.changed(); };
+  client.connection->start(inbox, [](const Error&) {});
+  server.accepted[0]->send({9, 2, 0, 0}, "hi");
+  REQUIRE(server.run_until([&] { return !inbox.heads.empty(); }));
+  CHECK(inbox.bytes == "hi");
+
+  client.connection->close();
+  REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+}
+
+TEST_CASE("without the key nobody gets in") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('x'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+  CHECK(!client.connection);
+  CHECK(server.accepted.empty());
+  CHECK(server.refused[0].starts_with("no TLS by the run's key"));
+  CHECK(client.why->find("no TLS by the run's key") != std::string::npos);
+}
+
+TEST_CASE("hosts of a job run the same version and build") {
+  Loop loop;
+  Server server(loop);
+  Greeting other = greeting("client");
+  SUBCASE("version") { other.version = "1.2.4"; }
+  SUBCASE("protocol") { other.protocol = 2; }
+  SUBCASE("build") { other.build = 78; }
+  Client client(server, key_of('k'), other);
+  REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+  CHECK(server.accepted.empty());
+  CHECK(server.refused[0].starts_with("host client runs "));
+  REQUIRE(client.why);
+}
+
+TEST_CASE("random bytes, half a handshake and silence are refused, and the next one is served") {
+  Loop loop;
+  Server server(loop, 300);
+  std::string noise(4096, '\0');
+  std::mt19937 random(2);
+  for (char& byte : noise) byte = static_cast<char>(random());
+  SUBCASE("random bytes") { say(server, noise); }
+  SUBCASE("another protocol") { say(server, "GET / HTTP/1.1\r\n\r\n"); }
+  SUBCASE("hangs up") { say(server, ""); }
+  std::optional<UniqueFd> silent;
+  SUBCASE("silence") { silent = plain_socket(server.listener->address().port); }
+  REQUIRE(server.run_until([&] { return server.refused.size() == 1; }));
+  CHECK(server.accepted.empty());
+  if (silent) CHECK(server.refused[0] == "no greeting in time");
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && server.accepted.size() == 1; }));
+}
+
+TEST_CASE("a recorded handshake opens nothing, nor does a part of it") {
+  Loop loop;
+  Server server(loop, 300);
+  std::string recorded;
+  {
+    Eavesdropper between(server.listener->address().port);
+    std::optional<ConnectionPtr> made;
+    connect(loop, key_of('k'), {"127.0.0.1", between.port()}, greeting("client"),
+            [&](ConnectionPtr connection, const Error*) {
+              made = connection;
+              server.changed();
+            });
+    REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
+    REQUIRE(*made);
+    (*made)->send({5, 3, 0, 0}, "abc");
+    server.inbox.on_frame = [&] { server.changed(); };
+    REQUIRE(server.run_until([&] { return server.inbox.bytes == "abc"; }));
+    (*made)->close();
+    REQUIRE(server.run_until([&] { return server.lost.size() == 1; }));
+    recorded = between.heard();
+  }
+  REQUIRE(recorded.size() > 200);
+  size_t refused = 0;
+  for (size_t bytes = 1; bytes < recorded.size(); bytes += recorded.size() / 7) {
+    say(server, recorded.substr(0, bytes));
+    ++refused;
+    REQUIRE(server.run_until([&] { return server.refused.size() == refused; }));
+  }
+  say(server, recorded);
+  REQUIRE(server.run_until([&] { return server.refused.size() == refused + 1; }));
+  CHECK(server.accepted.size() == 1);
+  CHECK(server.inbox.bytes == "abc");
+}
+
+TEST_CASE("a frame that is too large, or of no kind, ends the connection before it is read") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  FrameHead head = {5, most_frame_bytes + 1, 0, 0};
+  SUBCASE("too large") {}
+  SUBCASE("no kind") { head = {most_kinds + 1, 0, 0, 0}; }
+  client.connection->send(head, "");
+  REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+  CHECK(server.inbox.heads.empty());
+  CHECK(server.lost[0].starts_with("a frame of "));
+}
+
+TEST_CASE("a crowd of strangers is turned away, and costs no memory") {
+  Loop loop;
+  Server server(loop, 2000);
+  std::vector<UniqueFd> crowd;
+  for (size_t i = 0; i < most_strangers + 8; ++i) crowd.push_back(plain_socket(server.listener->address().port));
+  // Those beyond the limit are closed at once, long before the patience with the others is over.
+  std::thread last([&] {
+    char byte;
+    (void)::recv(crowd.back().get(), &byte, 1, 0);
+    loop.post([&] { loop.stop(); });
+  });
+  const auto late = loop.once(1500, [&] { FAIL("the last stranger was not turned away"); });
+  loop.run();
+  loop.restart();
+  last.join();
+  CHECK(server.refused.empty());
+}
+
+TEST_CASE("addresses") {
+  CHECK(parse_address("127.0.0.1:80").text() == "127.0.0.1:80");
+  CHECK(parse_address("[::1]:80").text() == "[::1]:80");
+  CHECK_THROWS_AS(parse_address("127.0.0.1"), Error);
+  CHECK_THROWS_AS(parse_address("127.0.0.1:70000"), Error);
+  CHECK_THROWS_AS(parse_address(":80"), Error);
+}
+
+}  // namespace
+}  // namespace estrain::net
