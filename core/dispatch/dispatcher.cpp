@@ -12,18 +12,18 @@ namespace {
 constexpr std::array<std::string_view, 9> kPhaseNames = {"checking", "waiting", "starting", "running",  "changing",
                                                          "stopping", "done",    "failed",   "cancelled"};
 
+double decayed(const Usage& usage, double now) {
+  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+}
+
+}  // namespace
+
 pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed) {
   pool::PolicyChoice choice = pool::make_policy(text, seed);
   if (choice.knowledge == pool::Knowledge::given_batch) return choice;
   throw Error::make(Fault::usage, "policy {} changes the batches of jobs, and with them their bits", text)
       .advise("`estrain simulate` can try it; for real jobs take one that leaves batches alone, such as estrain");
 }
-
-double decayed(const Usage& usage, double now) {
-  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
-}
-
-}  // namespace
 
 std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 

@@ -48,9 +48,12 @@ struct Ended {
   double back_off = 1;  // s; of `faulty`: before the first further try
 };
 
+// As pool::make_policy; a policy that changes batches is refused, too: Fault::usage.
+pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed);
+
 class Dispatcher {
  public:
-  // Throws as pool::make_policy, and Fault::usage for a policy that wants to change batches.
+  // Throws as policy_for_real_jobs.
   Dispatcher(State state, const Settings& settings);
 
   const State& state() const { return state_; }

@@ -22,6 +22,12 @@ class Outlook {
   // One training step with the batch that the owner asked for, on so many devices of the first type, packed.
   virtual double step_seconds(int64_t devices) const = 0;
   virtual double steps_left() const = 0;
+
+  // Both 0 where the world does not know of epochs.
+  struct Epochs {
+    double done = 0, to_come = 0;
+  };
+  virtual Epochs epochs() const { return {}; }
 };
 
 struct Job {

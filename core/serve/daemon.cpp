@@ -32,6 +32,19 @@ UniqueFd watch_signals() {
   return fd;
 }
 
+// What is wrong with the options is told before anything is made.
+std::string checked_directory(const ServeOptions& options) {
+  std::string path = std::filesystem::absolute(options.directory).lexically_normal().string();
+  if (options.devices.empty() && !PoolDirectory(path).has_pool()) {
+    throw Error::make(Fault::usage, "{}: a new pool needs devices", options.directory)
+        .advise("estrain pool serve " + options.directory + " --devices cpu*4");
+  }
+  if (!options.devices.empty())
+    launch::check_devices(launch::parse_devices(options.devices), {.mixed = true, .oversubscribed = false});
+  if (!options.policy.empty()) dispatch::policy_for_real_jobs(options.policy, options.seed);
+  return path;
+}
+
 bool is_locked(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   return file && !take_lock(file.get(), path);
@@ -44,23 +57,11 @@ double wall_seconds() {
 }
 
 Daemon::Daemon(const ServeOptions& options)
-    : directory_(std::filesystem::absolute(options.directory).lexically_normal().string()),
-      lock_(directory_.lock()),
-      ledger_(Ledger::open(directory_.database())) {
+    : directory_(checked_directory(options)), lock_(directory_.lock()), ledger_(Ledger::open(directory_.database())) {
   dispatch::State state = ledger_.load();
-  const bool is_new = state.policy.empty();
-  if (is_new && options.devices.empty()) {
-    throw Error::make(Fault::usage, "{}: a new pool needs devices", options.directory)
-        .advise("estrain pool serve " + options.directory + " --devices cpu*4");
-  }
-  if (is_new) state.seed = options.seed;
+  if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
-  std::vector<launch::Device> devices;
-  if (!options.devices.empty()) {
-    devices = launch::parse_devices(options.devices);
-    launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
-  }
   dispatcher_.emplace(std::move(state), options.settings);
   signals_ = watch_signals();
   server_.emplace(directory_.path());

@@ -84,7 +84,7 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
     const std::string mlp = folder.write("mlp.toml", long_job()), image = folder.write("image.toml", long_image_job()),
                       lenet = folder.write("lenet.toml", lenet_job());
     Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "estrain", "--round", "1"});
-    const Words long_steps = {"--set", "train.steps=800"}, image_steps = {"--set", "train.steps=200"};
+    const Words long_steps = {"--set", "train.steps=500"}, image_steps = {"--set", "train.steps=100"};
     const int64_t first = pool.submit(mlp, long_steps);
     wait_until("growth of the first job", [&] { return pool.job(first).at("devices").size() == 2; });
     const int64_t second = pool.submit(lenet, {"--user", "bert"});
@@ -117,7 +117,7 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
 TEST_CASE("jobs that a restart of the host has ended go on from their checkpoints") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
-  const Words size = {"--set", "train.steps=600", "--set", "checkpoint.every=100"};
+  const Words size = {"--set", "train.steps=300", "--set", "checkpoint.every=50"};
   Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "fifo"});
   const int64_t job = pool.submit(spec, size);
   wait_until("a checkpoint", [&] { return checkpoint_steps(pool.run(job)).size() > 1; });
