@@ -234,14 +234,20 @@ void Dispatcher::trains(JobId id, double now) {
 void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   Job& one = job(id);
   if (is_over(one.phase)) return;
-  if (progress.step > one.failed_at && one.failures > 0 && progress.step > one.step) one.failures = 0;
   one.step = std::max(one.step, progress.step);
   if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
   const std::vector<Slot*> slots = slots_of(id);
   const bool settled =
       one.phase == Phase::running && !slots.empty() && progress.devices_at_work == static_cast<int64_t>(slots.size());
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
-  if (settled && alike) one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
+  if (!settled || !alike) {
+    one.seen_at = 0;
+    return tick(now);
+  }
+  one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
+  if (one.seen_at > 0)
+    one.speeds.took(slots[0]->type(), progress.devices_at_work, progress.step - one.seen_step, now - one.seen_at);
+  if (one.seen_at == 0 || progress.step > one.seen_step) one.seen_at = now, one.seen_step = progress.step;
   tick(now);
 }
 
@@ -250,6 +256,7 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   Job& one = job(id);
   if (!is_up(one.phase)) return;
   hold(id, names);
+  one.seen_at = 0;
   one.lost += lost;
   if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
   if (one.phase != Phase::changing) return tick(now);
@@ -281,6 +288,12 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   account(now);
   Job& one = job(id);
   const bool was_killed = killed_.erase(id) > 0;
+  const std::vector<Slot*> slots = slots_of(id);
+  if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty()) {
+    one.speeds.took(slots[0]->type(), static_cast<int64_t>(slots.size()), one.request.total_steps - one.seen_step,
+                    now - one.seen_at);
+  }
+  one.seen_at = 0;
   asked_to_let_go_.erase(id);
   free_slots_of(id);
   if (is_over(one.phase)) return wake(now);

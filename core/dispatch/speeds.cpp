@@ -17,18 +17,36 @@ void Speeds::observe(const std::string& type, int64_t devices, double step_secon
   ++measured.times;
 }
 
-double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
-  const Measured* nearest = nullptr;
-  double distance = 0;
+void Speeds::took(const std::string& type, int64_t devices, int64_t steps, double seconds) {
+  if (steps < 1 || !(seconds > 0) || devices < 1) return;
+  Measured& measured = measured_[{type, devices}];
+  measured.steps += steps;
+  measured.whole += seconds;
+}
+
+double Speeds::reckoned(const std::string& type, int64_t devices, int64_t ests, bool seen) const {
+  double nearest = 0, distance = 0;
   int64_t at = 0;
   for (const auto& [key, measured] : measured_) {
-    if (key.first != type) continue;
+    if (key.first != type || (seen ? measured.steps : measured.times) == 0) continue;
     const double away = std::abs(std::log(static_cast<double>(key.second) / static_cast<double>(devices)));
-    if (nearest == nullptr || away < distance) nearest = &measured, distance = away, at = key.second;
+    if (at != 0 && away >= distance) continue;
+    nearest = seen ? measured.whole / static_cast<double>(measured.steps) : measured.seconds;
+    distance = away;
+    at = key.second;
   }
   const auto turns = static_cast<double>(most_ests(ests, devices));
-  if (nearest == nullptr) return turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
-  return nearest->seconds * turns / static_cast<double>(most_ests(ests, at));
+  if (at == 0)
+    return seen ? reckoned(type, devices, ests, false) : turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
+  return nearest * turns / static_cast<double>(most_ests(ests, at));
+}
+
+double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
+  return reckoned(type, devices, ests, false);
+}
+
+double Speeds::seen_step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
+  return reckoned(type, devices, ests, true);
 }
 
 }  // namespace estrain::dispatch

@@ -88,6 +88,9 @@ struct Job {
   int64_t starts = 0;                     // times it was given other devices
   std::optional<double> started, finished;
   Speeds speeds;
+  // When it was last seen at work on the devices that it has, and how far it was; 0: not since they changed.
+  double seen_at = 0;
+  int64_t seen_step = 0;
 
   bool operator==(const Job&) const = default;
   int64_t targeted() const {

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "core/pool/linear_system.h"
+
 namespace estrain::pool {
 namespace {
 
@@ -23,23 +25,6 @@ double trigamma(double x) {
   for (; x < 8; ++x) above += 1 / (x * x);
   const double f = 1 / (x * x);
   return above + 1 / x + f / 2 + f / x * (1.0 / 6 - f * (1.0 / 30 - f / 42));
-}
-
-// a x = b of a symmetric positive matrix, by elimination.
-template <size_t N>
-std::array<double, N> solve(std::array<std::array<double, N>, N> a, std::array<double, N> b) {
-  for (size_t k = 0; k < N; ++k) {
-    for (size_t row = k + 1; row < N; ++row) {
-      const double factor = a[row][k] / a[k][k];
-      for (size_t column = k; column < N; ++column) a[row][column] -= factor * a[k][column];
-      b[row] -= factor * b[k];
-    }
-  }
-  for (size_t k = N; k-- > 0;) {
-    for (size_t column = k + 1; column < N; ++column) b[k] -= a[k][column] * b[column];
-    b[k] /= a[k][k];
-  }
-  return b;
 }
 
 double epochs_done(const ProgressModel::Signs& signs) { return std::max(1.0, signs.processed / signs.epoch_size); }
@@ -118,10 +103,11 @@ ProgressModel ProgressModel::fit_with(const std::vector<Logged>& logs, double co
         for (size_t l = 0; l < kFeatures; ++l) curvature[k][l] += bend * x[i][k] * x[i][l] / count;
       }
     }
-    const Vector direction = solve(curvature, slope), from = model.weights_;
+    const Vector from = model.weights_;
+    if (!solve(curvature, slope)) break;
     double length = 1, reached = best;
     for (; length > 1e-6; length /= 2) {
-      for (size_t k = 0; k < kFeatures; ++k) model.weights_[k] = from[k] + length * direction[k];
+      for (size_t k = 0; k < kFeatures; ++k) model.weights_[k] = from[k] + length * slope[k];
       reached = likelihood();
       if (reached > best) break;
     }
@@ -171,12 +157,12 @@ Beta constant_beta(const std::vector<ProgressModel::Logged>& logs) {
   Beta beta;
   for (int step = 0; step < 200; ++step) {
     const double all = digamma(beta.alpha + beta.beta), bend = trigamma(beta.alpha + beta.beta);
-    const std::array<std::array<double, 2>, 2> curvature = {
+    std::array<std::array<double, 2>, 2> curvature = {
         {{trigamma(beta.alpha) - bend, -bend}, {-bend, trigamma(beta.beta) - bend}}};
-    const std::array<double, 2> slope = {all - digamma(beta.alpha) + log_mean, all - digamma(beta.beta) + rest_mean};
-    const auto move = solve(curvature, slope);
-    beta.alpha = std::max(beta.alpha / 2, beta.alpha + move[0]);
-    beta.beta = std::max(beta.beta / 2, beta.beta + move[1]);
+    std::array<double, 2> slope = {all - digamma(beta.alpha) + log_mean, all - digamma(beta.beta) + rest_mean};
+    if (!solve(curvature, slope)) break;
+    beta.alpha = std::max(beta.alpha / 2, beta.alpha + slope[0]);
+    beta.beta = std::max(beta.beta / 2, beta.beta + slope[1]);
   }
   return beta;
 }

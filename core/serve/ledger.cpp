@@ -25,6 +25,7 @@ CREATE TABLE jobs (
   held REAL NOT NULL, lost REAL NOT NULL, starts INTEGER NOT NULL, mini_batch REAL NOT NULL);
 CREATE TABLE speeds (
   job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
+  steps INTEGER NOT NULL, whole REAL NOT NULL,
   PRIMARY KEY (job, type, devices));
 CREATE TABLE slots (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL);
@@ -109,9 +110,10 @@ void Ledger::write_job(const Job& job) {
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected());
   row.run();
-  sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
+  sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?,?,?)");
   for (const auto& [key, measured] : job.speeds.measured()) {
     speed.bind(job.id).bind(key.first).bind(key.second).bind(measured.seconds).bind(measured.times);
+    speed.bind(measured.steps).bind(measured.whole);
     speed.run();
   }
 }
@@ -219,11 +221,12 @@ State Ledger::load() const {
     job.starts = row.whole(++at);
     job.speeds.expect(row.number(++at));
   }
-  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
+  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times, steps, whole FROM speeds");
   while (speeds.step()) {
     const auto job = state.jobs.find(speeds.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.restore({speeds.text(1), speeds.whole(2)}, {speeds.number(3), speeds.whole(4)});
+    job->second.speeds.restore({speeds.text(1), speeds.whole(2)},
+                               {speeds.number(3), speeds.whole(4), speeds.whole(5), speeds.number(6)});
   }
   return state;
 }

@@ -147,16 +147,20 @@ std::string trace_of(const State& state, const std::vector<Line>& history) {
   std::string text = "name,submit_s,ests,devices,most,steps,start_s";
   for (int64_t on = 1; on <= most; ++on) text += fmt::format(",step_s_{}", on);
   text += "\n";
+  std::map<dispatch::JobId, double> admitted;
+  for (const Line& line : history) {
+    if (line.what == "admitted") admitted[line.job] = line.time;
+  }
   double first = 0;
+  for (const auto& [id, time] : admitted) first = first == 0 ? time : std::min(first, time);
   for (const auto& [id, job] : state.jobs) {
-    if (job.phase != Phase::done || job.request.total_steps < 1) continue;
-    if (first == 0) first = job.submitted;
+    if (job.phase != Phase::done || job.request.total_steps < 1 || !admitted.contains(id)) continue;
     const dispatch::Request& request = job.request;
-    text += fmt::format("{},{:.3f},{},{},{},{},{:.3f}", id, job.submitted - first, request.ests,
+    text += fmt::format("{},{:.3f},{},{},{},{},{:.3f}", id, admitted[id] - first, request.ests,
                         std::min(request.devices, request.most), std::min(request.most, request.ests),
                         request.total_steps, start_seconds(id, history));
     for (int64_t on = 1; on <= most; ++on)
-      text += fmt::format(",{:.6f}", job.speeds.step_seconds(request.type, on, request.ests));
+      text += fmt::format(",{:.6f}", job.speeds.seen_step_seconds(request.type, on, request.ests));
     text += "\n";
   }
   return text;

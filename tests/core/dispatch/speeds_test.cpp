@@ -21,6 +21,18 @@ TEST_CASE("what was measured counts, then what is nearest, then what was expecte
   CHECK(speeds.step_seconds("cpu", 4, 8) == doctest::Approx(1.3));
 }
 
+TEST_CASE("steps seen from outside are reckoned by themselves") {
+  Speeds speeds;
+  speeds.observe("cpu", 2, 1.0);
+  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 1.0);
+  speeds.took("cpu", 2, 10, 15);
+  speeds.took("cpu", 2, 10, 25);
+  speeds.took("cpu", 2, 0, 100);
+  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 2.0);
+  CHECK(speeds.seen_step_seconds("cpu", 4, 8) == 1.0);
+  CHECK(speeds.step_seconds("cpu", 2, 8) == 1.0);
+}
+
 TEST_CASE("what cannot be a time is passed over") {
   Speeds speeds;
   for (const double bad :

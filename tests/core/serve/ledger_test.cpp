@@ -47,6 +47,7 @@ dispatch::State some_state() {
   running.speeds.expect(0.125);
   running.speeds.observe("cpu", 2, 0.1);
   running.speeds.observe("cpu", 2, 0.3);
+  running.speeds.took("cpu", 2, 40, 8.5);
   state.jobs[2] = running;
   return state;
 }
