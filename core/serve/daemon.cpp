@@ -20,7 +20,8 @@ namespace estrain::serve {
 namespace {
 
 constexpr int kTickMs = 100;
-constexpr double kSaveEvery = 5;  // s, where nothing but figures has changed
+constexpr int kPatienceAtFirstMs = 5000;  // with a launcher that an earlier daemon left
+constexpr double kSaveEvery = 5;          // s, where nothing but figures has changed
 
 UniqueFd watch_signals() {
   sigset_t numbers;
@@ -112,7 +113,7 @@ void Daemon::take_up(JobId id) {
     return dispatcher_->ended(id, began ? run_end(run, std::nullopt, directory_.train_log(id)) : never, wall_seconds());
   }
   launchers_[id] = {ChildProcess::adopt(owner->pid), false};
-  if (const std::optional<Json> status = status_of(id); status && status->contains("held"))
+  if (const std::optional<Json> status = status_of(id, kPatienceAtFirstMs); status && status->contains("held"))
     dispatcher_->found(id, status->at("held").get<std::vector<std::string>>(), wall_seconds());
 }
 

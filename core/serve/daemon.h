@@ -75,7 +75,7 @@ class Daemon {
   void on_answer(JobId id);
   void look_at_jobs();
   void look_at(JobId id);
-  std::optional<Json> status_of(JobId id);
+  std::optional<Json> status_of(JobId id, int milliseconds);
   void signal_launcher(JobId id, int number);
 
   // daemon_requests.cpp

@@ -168,7 +168,7 @@ void Daemon::on_answer(JobId id) {
   if (asked.stops) return;  // its end is what counts
   const double lost = number_in(answer, "stood_still_seconds").value_or(0) +
                       number_in(answer, "lost_while_warming_seconds").value_or(0);
-  const std::optional<Json> status = status_of(id);
+  const std::optional<Json> status = status_of(id, kPatienceMs);
   if (status && status->contains("held")) {
     dispatcher_->changed(id, status->at("held").get<std::vector<std::string>>(), lost, wall_seconds());
   } else if (launchers_.contains(id)) {
@@ -185,9 +185,9 @@ void Daemon::on_launcher_ended(JobId id) {
   dispatcher_->ended(id, run_end(directory_.run(id), end, directory_.train_log(id)), wall_seconds());
 }
 
-std::optional<Json> Daemon::status_of(JobId id) {
+std::optional<Json> Daemon::status_of(JobId id, int milliseconds) {
   try {
-    return launch::ask_launcher(directory_.run(id), {{"do", "status"}}, kPatienceMs);
+    return launch::ask_launcher(directory_.run(id), {{"do", "status"}}, milliseconds);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -206,7 +206,7 @@ void Daemon::look_at_jobs() {
 }
 
 void Daemon::look_at(JobId id) {
-  const std::optional<Json> status = status_of(id);
+  const std::optional<Json> status = status_of(id, kPatienceMs);
   const dispatch::Phase phase = dispatcher_->state().jobs.at(id).phase;
   if (!status) {
     if (phase != dispatch::Phase::starting) looked_[id] += kLookAgain;
