@@ -52,7 +52,6 @@ ExecPlan plan_exec(const ChildOptions& options) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // the parent ended before the line above
   }
-  if (options.own_session) ::setsid();
   for (int number : options.ignored_signals) ::signal(number, SIG_IGN);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;

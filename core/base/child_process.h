@@ -26,7 +26,6 @@ struct ChildOptions {
   std::string output;                // file that stdout and stderr are appended to (own_file.h); empty: shared
   int output_descriptor = -1;        // where there is no `output`: an open file for both
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
-  bool own_session = false;          // out of reach of the parent's terminal and its signals
   std::vector<int> ignored_signals;  // from before its first instruction on
 };
 

@@ -143,13 +143,15 @@ const std::vector<Maker>& makers() {
       {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
       {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
-       "population=64, generations=4, rate=0.2, patience=1",
+       "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
          OnesOptions options;
          given.number("population", options.population, 2, 10'000);
          given.number("generations", options.generations, 1, 10'000);
          given.number("rate", options.rate, 0, 1);
          given.number("patience", options.patience, 0, 1000);
+         given.number("age", options.age, 0, 1000);
+         given.number("belief", options.belief, 0, 1);
          choice.knowledge = Knowledge::learnt_batch;
          choice.policy = make_ones(options, seed);
        }},

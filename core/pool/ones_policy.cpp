@@ -36,16 +36,27 @@ double draw_beta(double alpha, double beta, std::mt19937_64& random) {
   return one / (one + other);
 }
 
+// How many times longer a job takes than its outlook says, as drawn from what may be believed of its progress.
+double times_longer(const Outlook::Epochs& epochs, std::mt19937_64& random) {
+  if (epochs.to_come <= 0) return 1;
+  const double alpha = std::max(1.0, epochs.done), beta = std::max(1.0, epochs.to_come);
+  const double drawn = std::clamp(draw_beta(alpha, beta, random), 1e-3, 1 - 1e-3);
+  return (1 / drawn - 1) * alpha / beta;
+}
+
 struct Limit {
   int64_t devices = 1;
   double epochs = 0;  // done when it was raised last
   bool ran = false;
+  double longer = 1;     // how many times longer it takes than its outlook says, as drawn
+  double drawn_at = -1;  // epochs done
 };
 
 class OnesRound {
  public:
-  OnesRound(const View& view, const OnesOptions& options, const std::vector<int64_t>& limits, std::mt19937_64& random)
-      : view_(view), options_(options), random_(random), known_(view.jobs.size()) {
+  OnesRound(const View& view, const OnesOptions& options, std::vector<int64_t> limits, std::vector<double> longer,
+            std::mt19937_64& random)
+      : view_(view), options_(options), random_(random), longer_(std::move(longer)), known_(view.jobs.size()) {
     for (size_t i = 0; i < view.jobs.size(); ++i) {
       const Job& job = *view.jobs[i];
       most_.push_back(std::min(job.most, view.cluster.devices()));
@@ -53,7 +64,6 @@ class OnesRound {
       jobs_.limits.push_back(std::min(limits[i], most_.back()));
       jobs_.is_new.push_back(job.starts == 0);
       jobs_.held_seconds.push_back(job.held);
-      longer_.push_back(times_longer(job));
     }
     jobs_.added = [this](size_t job, int64_t devices) {
       return utilisation(job, devices + 1) - (devices == 0 ? 0 : utilisation(job, devices));
@@ -90,15 +100,6 @@ class OnesRound {
   }
 
  private:
-  // How many times longer a job takes than its outlook says, as drawn from what may be believed of its progress.
-  double times_longer(const Job& job) {
-    const Outlook::Epochs epochs = job.outlook->epochs();
-    if (epochs.to_come <= 0) return 1;
-    const double alpha = std::max(1.0, epochs.done), beta = std::max(1.0, epochs.to_come);
-    const double drawn = std::clamp(draw_beta(alpha, beta, random_), 1e-3, 1 - 1e-3);
-    return (1 / drawn - 1) * alpha / beta;
-  }
-
   double utilisation(size_t i, int64_t devices) {
     std::vector<double>& known = known_[i];
     if (known.empty()) known.assign(static_cast<size_t>(most_[i]) + 1, -1);
@@ -157,7 +158,9 @@ class Ones : public Policy {
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1)
       throw Error(Fault::infeasible, "policy ones knows clusters with devices of one type only");
-    OnesRound round(view, options_, limits(view), random_);
+    std::vector<double> longer;
+    const std::vector<int64_t> most = limits(view, longer);
+    OnesRound round(view, options_, most, std::move(longer), random_);
     std::vector<Schedule> population = round.run(adapted(view));
     const std::vector<int64_t> counts = round.counts_of(population.front());
     orders_.clear();
@@ -167,7 +170,7 @@ class Ones : public Policy {
   }
 
  private:
-  std::vector<int64_t> limits(const View& view) {
+  std::vector<int64_t> limits(const View& view, std::vector<double>& longer) {
     if (!first_) first_ = view.now;
     std::map<int64_t, Limit> kept;
     std::vector<int64_t> limits;
@@ -184,6 +187,12 @@ class Ones : public Policy {
         limit.devices = std::max<int64_t>(1, limit.devices / 2);  // it was not taken
       }
       limit.ran = runs;
+      // Drawn anew when an epoch has told more: a schedule is not to change for want of luck.
+      if (done != limit.drawn_at) {
+        limit.longer = times_longer(job->outlook->epochs(), random_);
+        limit.drawn_at = done;
+      }
+      longer.push_back(options_.belief == 0 ? 1 : limit.longer);
       limits.push_back(limited_by_age(*job, limit.devices, view.now));
       kept[job->order] = limit;
     }
@@ -194,7 +203,7 @@ class Ones : public Policy {
   // Convoys do not form behind jobs that run for long.
   int64_t limited_by_age(const Job& job, int64_t devices, double now) const {
     const double rate = static_cast<double>(arrived_) / std::max(now - *first_, 60.0);
-    const double parts = std::ceil(rate * job.held + 1);
+    const double parts = std::ceil(options_.age * rate * job.held + 1);
     return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(2 * static_cast<double>(devices) / parts)), 1, devices);
   }
 

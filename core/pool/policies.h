@@ -60,8 +60,10 @@ std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed)
 struct OnesOptions {
   double population = 64;
   double generations = 4;  // of a round
-  double rate = 0.2;       // of mutation
-  double patience = 1;     // a change counts with this many times its charge
+  double rate = 0.1;       // of mutation
+  double patience = 20;    // a change counts with this many times its charge
+  double age = 5;          // how much long runs lower limits: times the rate of arrivals (the paper: 1)
+  double belief = 1;       // 0: outlooks are believed, nothing is drawn
 };
 std::unique_ptr<Policy> make_ones(const OnesOptions& options, uint64_t seed);
 

@@ -82,7 +82,7 @@ void Daemon::carry_out(const dispatch::StartJob& action) {
   const std::string run = directory_.run(id);
   ChildOptions options;
   options.same_program = true;
-  options.arguments = {"estrain", "train"};
+  options.arguments = {"estrain", "train", "--own-session"};  // it goes on when the daemon's terminal is closed
   if (launch::RunDirectory(run).has_run()) {
     options.arguments.emplace_back("--resume");
   } else {
@@ -92,7 +92,6 @@ void Daemon::carry_out(const dispatch::StartJob& action) {
   options.arguments.push_back(list_of(action.devices));
   options.output = directory_.train_log(id);
   options.dies_with_parent = false;
-  options.own_session = true;
   try {
     launchers_[id] = {ChildProcess::start(options), true};
   } catch (const Error& error) {
@@ -109,7 +108,6 @@ void Daemon::ask(JobId id, std::vector<std::string> words, bool stops) {
   for (std::string& word : words) options.arguments.push_back(std::move(word));
   options.arguments.emplace_back("--json");
   options.output = directory_.request_log(id);
-  options.own_session = true;
   try {
     asked_[id] = {ChildProcess::start(options), stops};
   } catch (const Error& error) {
