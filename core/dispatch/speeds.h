@@ -16,8 +16,8 @@ class Speeds {
   struct Measured {
     double seconds = 0;  // of a step: a mean in which the newest counts kNewest
     int64_t times = 0;
-    int64_t steps = 0;    // seen from look to look,
-    double whole = 0;     // and the seconds that they took with all that came between
+    int64_t steps = 0;  // seen from look to look,
+    double whole = 0;   // and the seconds that they took with all that came between
     bool operator==(const Measured&) const = default;
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices

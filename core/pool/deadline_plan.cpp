@@ -27,6 +27,7 @@ std::optional<std::vector<int64_t>> DeadlinePlan::fill(size_t index, int64_t sha
   const double until = *job.deadline - view_.now;
   int64_t before = devices_of(job.placement), last = -1;
   double whole = 0;  // seconds for all of it on `last` devices
+  double owed = 0;   // of the charge of its last change
   for (size_t slot = 0; left > 0; ++slot) {
     const double begin = static_cast<double>(slot) * slot_, length = std::min(slot_, until - begin);
     if (length <= 0) return std::nullopt;
@@ -36,10 +37,12 @@ std::optional<std::vector<int64_t>> DeadlinePlan::fill(size_t index, int64_t sha
       before = 0;
       continue;
     }
-    const double charge = devices == before ? 0 : view_.charge;
+    if (devices != before) owed = view_.charge;
     before = devices;
     if (devices != last) whole = job.outlook->seconds_left(packed(cluster, job.type, devices)), last = devices;
-    left -= std::max(0.0, length - charge) / whole;
+    const double lost = std::min(owed, length);
+    owed -= lost;
+    left -= (length - lost) / whole;
     if (left <= 1e-12) return shares;
   }
   return shares;

@@ -17,8 +17,8 @@ class DeadlinePlan {
   // Of clusters of one type. `slot`: s.
   DeadlinePlan(const View& view, double slot);
 
-  // Takes the devices that the job needs in each slot; false, and nothing is taken, where that cannot be. A job that
-  // holds devices has that many at least in the first slot's worth of charge: changes cost view.charge.
+  // Takes the devices that the job needs in each slot; false, and nothing is taken, where that cannot be. Each change
+  // of its devices costs view.charge.
   bool add(size_t job);
   // Devices of the job in the first slot; 0: it is not in the plan, or begins later.
   int64_t now(size_t job) const { return now_[job]; }

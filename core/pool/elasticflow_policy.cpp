@@ -1,10 +1,10 @@
 // Deadlines first. Jobs that are to meet theirs get their smallest satisfying shares (deadline_plan.h); what is left
 // goes where a doubling brings most speed per device, to them and then to all others, the shortest first.
 //
-// ElasticFlow admits a job when it comes, if all those admitted before still meet their deadlines; one that it does not
-// admit it drops, here it runs on what is left. Ours reconsiders in every round: where not all can meet their
-// deadlines, the job that needs most device-seconds gives way (Moore and Hodgson's rule for one machine, with areas for
-// lengths), and is taken up again when it fits.
+// ElasticFlow decides in slots and admits a job when it comes, if all those admitted before still meet their deadlines;
+// one that it does not admit it drops, here it runs on what is left. Ours acts at once and reconsiders each time: where
+// not all can meet their deadlines, the job that needs most device-seconds gives way (Moore and Hodgson's rule for one
+// machine, with areas for lengths), and is taken up again when it fits.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -91,6 +91,8 @@ class Doublings {
 class Elasticflow : public Policy {
  public:
   explicit Elasticflow(const ElasticflowOptions& options) : options_(options) {}
+
+  bool at_events() const override { return options_.reconsiders; }
 
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1)

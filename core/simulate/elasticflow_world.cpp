@@ -48,6 +48,7 @@ class ElasticflowWorld : public World {
     workload.name = name;
     workload.cluster = &clusters_.at(name);
     workload.round = kSlot;
+    workload.at_events = workload.rounds_too = true;
     workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
     const std::vector<DeadlineJob>& jobs = jobs_.at(name);
     workload.begin = jobs.front().submitted;

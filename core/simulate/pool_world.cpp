@@ -46,7 +46,7 @@ class PoolWorld : public World {
     workload.name = name;
     workload.cluster = &cluster_;
     workload.round = round_;
-    workload.at_events = workload.whatever_the_policy = true;
+    workload.at_events = workload.whatever_the_policy = workload.rounds_too = true;
     workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
     workload.begin = jobs_.front().submitted;
     for (const PastJob& job : jobs_) {

@@ -49,7 +49,7 @@ class Simulation {
   double end_of_round() const {
     if (!at_events()) return clock_ + workload_.round;
     // Nobody is there to decide about before the next one comes.
-    const bool has_rounds = workload_.whatever_the_policy && !active_.empty();
+    const bool has_rounds = workload_.rounds_too && !active_.empty();
     double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
     if (next_ < workload_.jobs.size())
       until = std::min(until, std::max(clock_, workload_.jobs[next_]->facts.submitted));

@@ -41,7 +41,8 @@ struct Workload {
   double charge = 0;                 // s, as printed with the results
   double lookahead = 0;              // a round sees jobs submitted up to so many seconds after its beginning
   bool at_events = false;            // policies may decide between rounds
-  bool whatever_the_policy = false;  // of at_events: all decide then, and at rounds, too
+  bool whatever_the_policy = false;  // of at_events: all decide then
+  bool rounds_too = false;           // of at_events: and when a round is over
   bool whole_rounds = false;         // the makespan ends with the last round, not in it
 };
 
