@@ -74,6 +74,19 @@ std::map<ClientId, int> ControlServer::clients() const {
 }
 
 void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns) {
+  const auto decode = [&](ClientId client, const Json& object) {
+    std::optional<conduct::Request> request;
+    try {
+      request = decode_request(object);
+    } catch (const Error& error) {
+      return reply(client, error_answer(error));
+    }
+    on_request(client, *request);
+  };
+  serve_objects(polled, decode, now_ns);
+}
+
+void ControlServer::serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns) {
   for (const pollfd& ready : polled) {
     if (ready.revents == 0) continue;
     if (ready.fd == listener_.get()) {
@@ -81,7 +94,7 @@ void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_re
       continue;
     }
     const auto at = std::ranges::find_if(clients_, [&](const auto& one) { return one.second.fd.get() == ready.fd; });
-    if (at != clients_.end()) on_event(at->first, ready.revents, on_request);
+    if (at != clients_.end()) on_event(at->first, ready.revents, on_object);
   }
   std::erase_if(clients_, [now_ns](const auto& one) {
     return one.second.phase != Phase::waiting && one.second.deadline_ns <= now_ns;
@@ -100,14 +113,14 @@ void ControlServer::accept_client(int64_t now_ns) {
   if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), Phase::asking);
 }
 
-void ControlServer::on_event(ClientId id, short events, const OnRequest& on_request) {
+void ControlServer::on_event(ClientId id, short events, const OnObject& on_object) {
   const Phase phase = clients_.at(id).phase;
-  if (phase == Phase::asking) return hear(id, on_request);
+  if (phase == Phase::asking) return hear(id, on_object);
   if (phase == Phase::answered) return send_rest(id);
   if ((events & (POLLHUP | POLLERR)) != 0) clients_.erase(id);
 }
 
-void ControlServer::hear(ClientId id, const OnRequest& on_request) {
+void ControlServer::hear(ClientId id, const OnObject& on_object) {
   Client& client = clients_.at(id);
   const size_t had = client.text.size();
   client.text.resize(kLongestRequest + 1);
@@ -120,14 +133,14 @@ void ControlServer::hear(ClientId id, const OnRequest& on_request) {
   const size_t end = client.text.find('\n');
   if (end == std::string::npos && client.text.size() <= kLongestRequest) return;
   client.phase = Phase::waiting;
-  std::optional<conduct::Request> request;
+  Json request;
   try {
     if (end == std::string::npos) throw Error::make(Fault::usage, "a request of more than {} bytes", kLongestRequest);
     request = parse_request(std::string_view(client.text).substr(0, end));
   } catch (const Error& error) {
     return reply(id, error_answer(error));
   }
-  on_request(id, *request);
+  on_object(id, request);
 }
 
 void ControlServer::reply(ClientId id, const Json& answer) {

@@ -31,6 +31,7 @@ using ClientId = int64_t;  // from 1
 class ControlServer {
  public:
   using OnRequest = std::function<void(ClientId, const conduct::Request&)>;
+  using OnObject = std::function<void(ClientId, const Json&)>;
   static constexpr size_t kMostClients = 64;  // more wait to be accepted
   static constexpr size_t kLongestRequest = 64 * 1024;
   static constexpr int64_t kPatienceNs = INT64_C(10'000'000'000);
@@ -44,6 +45,8 @@ class ControlServer {
   std::vector<pollfd> polled(int64_t now_ns) const;
   // Takes what poll(2) made of them; calls `on_request` for each whole request, which may reply.
   void serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns);
+  // The same for a server with requests of its own: each is any JSON object.
+  void serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns);
   // Answers and hangs up; what the client does not take at once is sent as it does. No effect if the client is gone.
   void reply(ClientId client, const Json& answer);
 
@@ -64,8 +67,8 @@ class ControlServer {
 
   void add_client(ClientId id, UniqueFd fd, Phase phase);
   void accept_client(int64_t now_ns);
-  void on_event(ClientId id, short events, const OnRequest& on_request);
-  void hear(ClientId id, const OnRequest& on_request);
+  void on_event(ClientId id, short events, const OnObject& on_object);
+  void hear(ClientId id, const OnObject& on_object);
   void send_rest(ClientId id);
 
   UniqueFd listener_;
@@ -78,6 +81,8 @@ class ControlServer {
 // Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the launcher
 // does not answer in time or hangs up; an answer with "ok": false is thrown as the Error it describes.
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds);
+// The same for a server with requests of its own.
+Json ask_server(const std::string& directory, const Json& request, int milliseconds);
 // Whether a launcher listens there, be it that it is too busy to answer, or another user's.
 bool launcher_answers(const std::string& run);
 
