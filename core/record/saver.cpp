@@ -50,7 +50,9 @@ Json Saver::write(int64_t step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-    directory_.prune(Step(step), spec_.checkpoint.keep);
+    point_best();
+    const int64_t best = best_;
+    directory_.prune(Step(step), spec_.checkpoint.keep, best < 0 ? std::nullopt : std::optional(Step(best)));
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
   } catch (const std::exception& error) {  // no memory, say
@@ -61,6 +63,11 @@ Json Saver::write(int64_t step, double lr) {
           {"step", step},
           {"seconds", seconds(monotonic_ns() - begin)},
           {"bytes", manifest_.layout.bytes}};
+}
+
+void Saver::point_best() const {
+  const int64_t best = best_;
+  if (best >= 0) directory_.point_best_at(Step(best));
 }
 
 checkpoint::CheckpointMeta Saver::meta(int64_t step, double lr) {

@@ -62,6 +62,10 @@ void BoundModel::read_parameters_of(int64_t step) {
   shown_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(resident_->copy(step), device_.torch_device()));
 }
 
+void BoundModel::read_averages_of(int64_t step) {
+  parameters_->load(job_.averages(memory_.state(static_cast<int>(step & 1))));
+}
+
 void BoundModel::load_buffers(int64_t step) {
   if (resident_ == nullptr) return buffers_->load(job_.buffers(memory_.state(static_cast<int>(step & 1))));
   if (job_.buffers_bytes() > 0)

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/plateau.h"
+#include "core/train/early_stop.h"
 #include "core/train/evaluation.h"
 
 namespace estrain::train {
@@ -38,6 +39,7 @@ std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, int64_t st
 }
 
 void keep_schedule(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state, std::byte* new_state) {
+  keep_early_stop(job, memory, step, state, new_state);
   if (!job.follows_metric()) return;
   const Learnt learnt = learnt_after(job, memory, step, state);
   job.write_plateau(new_state, learnt.state, learnt.rates);
@@ -46,7 +48,7 @@ void keep_schedule(Job& job, comm::JobMemory& memory, int64_t step, std::byte* s
 bool needs_evaluation(const Job& job, const comm::JobMemory& memory, int64_t step) {
   if (!job.evaluates_after(step)) return false;
   const int64_t evaluated = memory.header().evaluated.load();
-  return job.follows_metric() ? evaluated != step : evaluated < step;
+  return job.follows_metric() || job.may_end_early() ? evaluated != step : evaluated < step;
 }
 
 }  // namespace estrain::train

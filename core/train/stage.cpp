@@ -11,6 +11,7 @@
 #include "core/base/cpu_affinity.h"
 #include "core/comm/tree_cut.h"
 #include "core/spec/defaults.h"
+#include "core/train/early_stop.h"
 #include "core/train/evaluation.h"
 #include "core/train/exchanged_update.h"
 #include "core/train/learning_rates.h"
@@ -148,6 +149,7 @@ Stage::Left Stage::train() {
     // Also where a stage before this one was cut off between a step and its evaluation.
     if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now >= job_.manifest().total_steps) return Left::finished;
+    if (ends_early(job_, memory_, now, place_.host_state(now))) return Left::finished;
     if (now == header.stage_end.load()) return Left::paused;
     if (!traced_step(now)) return Left::aborted;
   }
@@ -317,7 +319,10 @@ void Stage::settle(int64_t step) {
 bool Stage::decide_save(int64_t step) {
   comm::MemoryHeader& header = memory_.header();
   const ResidentState& state = *place_.resident;
-  const auto must_be_saved = [&](int64_t at) { return job_.saves_after(at) || at == job_.manifest().total_steps; };
+  const auto must_be_saved = [&](int64_t at) {
+    const bool may_be_last = at == job_.manifest().total_steps || (job_.may_end_early() && job_.evaluates_after(at));
+    return job_.saves_after(at) || may_be_last;
+  };
   const bool now = header.pause_request.load() != 0 || must_be_saved(step);
   const bool clears = must_be_saved(step + 1) && !state.can_save(step + 1);
   const bool due = monotonic_ns() - saved_ns_ > ns_between_saves(state.last_save_ns());
@@ -388,7 +393,11 @@ bool Stage::was_refused(int64_t step) {
 }
 
 bool Stage::evaluate(int64_t step) {
-  place_.model.read_parameters_of(step);
+  if (job_.evaluates_average()) {
+    place_.model.read_averages_of(step);
+  } else {
+    place_.model.read_parameters_of(step);
+  }
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
   const auto last_to_arrive = [&] {

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 
 import run_data
@@ -27,7 +28,7 @@ from training import Loss, epochs, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
-MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision")
+MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay")
 
 
 def tree_sum(parts):
@@ -104,7 +105,15 @@ class Replay:
         if mistake == "lr":
             self.optimizer.param_groups[0]["lr"] = float(numpy.nextafter(self.optimizer.param_groups[0]["lr"], 1))
         self.scheduler = make_scheduler(self.spec, self.optimizer)
+        self.average = self.make_average(model, mistake)
         torch.manual_seed(self.spec["job"]["seed"] + self.rank + (mistake == "seed"))
+
+    def make_average(self, model, mistake):
+        decay = self.spec["ema"]["decay"]
+        if not decay:
+            return None
+        decay = float(numpy.nextafter(numpy.float32(decay), numpy.float32(0))) if mistake == "decay" else decay
+        return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     def first_model(self):
         """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
@@ -139,6 +148,8 @@ class Replay:
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
         self.optimizer.step()
+        if self.average:
+            self.average.update_parameters(self.model.module)
         if self.spec["schedule"].get("unit") == "step":
             self.scheduler.step()
         self.compare_step(step, loss.item(), lr)
@@ -194,6 +205,8 @@ class Replay:
             slots = {"step": step} | slots
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
                        for slot, value in slots.items() if value is not None}
+        if self.average:
+            shared |= {f"ema/{name}": value.detach().numpy() for name, value in self.average.module.named_parameters()}
         if self.spec["schedule"]["name"] == "plateau":
             s = self.scheduler
             shared["schedule/plateau"] = numpy.array([s.best, s.num_bad_epochs, s.cooldown_counter,
@@ -206,7 +219,8 @@ class Replay:
                 if slot != "step" and value is not None}
 
     def evaluate(self):
-        module, generator = self.model.module, torch.get_rng_state()
+        averaged = self.average and self.spec["ema"]["evaluate"]
+        module, generator = self.average.module if averaged else self.model.module, torch.get_rng_state()
         module.eval()
         total, correct, predictions = 0.0, 0, 0
         with torch.no_grad():
