@@ -172,6 +172,7 @@ bool Stage::step(int64_t step) {
   place_.model.read_parameters_of(step);
   update_->begin_step(step);
   if (!run_ests(step) || !combine(step)) return false;
+  place_.require_memory();
   if (place_.resident) keep_schedule(job_, memory_, step, place_.host_state(step), place_.host_state(step + 1));
   const auto last_to_arrive = [&] {
     commit(step);
@@ -400,6 +401,7 @@ bool Stage::evaluate(int64_t step) {
   }
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
+  place_.require_memory();
   const auto last_to_arrive = [&] {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     if (!publish_evaluation(place_, step)) return false;

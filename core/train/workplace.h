@@ -1,6 +1,9 @@
 #pragma once
 // What a worker keeps across stages, and how it switches from EST to EST.
 
+#include <atomic>
+#include <cstdint>
+
 #include "core/comm/job_memory.h"
 #include "core/est/gradient_hooks.h"
 #include "core/train/batch_tensors.h"
@@ -23,6 +26,12 @@ struct Workplace {
   // The step in which ESTs' random streams begin from their seeds, as after a restart at D0. Those of the state stay as
   // they are: it may be the committed one, which the scribe may be copying.
   std::optional<int64_t> seeded_step = std::nullopt;
+
+  const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
+
+  // Throws Fault::io where memory was refused to this process at any time. A library may have worked around that, and
+  // have computed other bits.
+  void require_memory() const;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(int64_t step) const {
