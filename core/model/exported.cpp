@@ -419,10 +419,46 @@ torch::Tensor Exported::loss_of(const std::vector<torch::Tensor>& outputs, const
   throw Error(Fault::bug, "unknown loss");
 }
 
+namespace {
+
+// ": in this mini-batch ids are -3 to 1999, …"; whole numbers alone.
+std::string values_text(const std::vector<Exported::Source>& sources, const Batch& batch) {
+  std::vector<std::string> texts;
+  for (const Exported::Source& source : sources) {
+    const torch::Tensor& tensor = tensor_of(batch, source);
+    if (tensor.numel() == 0 || !at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) continue;
+    texts.push_back(
+        fmt::format("{} {} to {}", source.name, tensor.min().item<int64_t>(), tensor.max().item<int64_t>()));
+  }
+  return texts.empty() ? "" : fmt::format("; the mini-batch has {}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+template <typename Body>
+auto Exported::telling_values(const Batch& batch, Body&& body) const {
+  const auto with_values = [&](const Error& error) {
+    if (error.message().find(label_out_of_range) == std::string::npos) return error;
+    std::vector<Source> sources = training_.sources;
+    const auto is_target = [&](const Source& source) { return source.name == target_->name; };
+    if (target_ && std::ranges::none_of(sources, is_target)) sources.push_back(*target_);
+    return Error(error.fault(), error.message() + values_text(sources, batch))
+        .advise("correct the data, or export a model that has a class for each value");
+  };
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    throw with_values(from_torch(error));
+  } catch (const Error& error) {
+    throw with_values(error);
+  }
+}
+
 torch::Tensor Exported::compute_loss(const Batch& batch) {
-  const std::vector<torch::Tensor> given = outputs(training_, batch);
-  const torch::Tensor loss =
-      loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+  const torch::Tensor loss = telling_values(batch, [&] {
+    const std::vector<torch::Tensor> given = outputs(training_, batch);
+    return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+  });
   if (!loss.requires_grad() && at::GradMode::is_enabled())
     throw Error(Fault::spec, "the program's loss depends on no parameter that is trained")
         .advise("export a module whose forward returns its loss (or, with model.loss, its prediction) first");
@@ -454,6 +490,10 @@ void Exported::add_outputs(const std::vector<torch::Tensor>& outputs, int64_t sa
 }
 
 Evaluation Exported::compute_evaluation(const Batch& batch) {
+  return telling_values(batch, [&] { return evaluation_of(batch); });
+}
+
+Evaluation Exported::evaluation_of(const Batch& batch) {
   require_evaluation();
   const std::vector<torch::Tensor> given = outputs(evaluation_, batch);
   const int64_t samples = batch.size();

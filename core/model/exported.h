@@ -79,11 +79,15 @@ class Exported : public Model {
   std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
   torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
 
+  // Runs `body`; where a value of the mini-batch is out of range, the error tells the values.
+  template <typename Body>
+  auto telling_values(const Batch& batch, Body&& body) const;
   void add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
                    std::vector<torch::Tensor>& columns) const;
 
   torch::Tensor compute_loss(const Batch& batch) override;
   Evaluation compute_evaluation(const Batch& batch) override;
+  Evaluation evaluation_of(const Batch& batch);
 
   spec::Loss loss_;
   std::string loss_target_;

@@ -11,6 +11,7 @@ REPORT: for every entry {"ranks", "steps", "compared": number of tensors and num
 
 import functools
 import json
+import math
 import pathlib
 import sys
 
@@ -82,6 +83,36 @@ def different_elements(a, b):
     different = numpy.flatnonzero((raw[0] != raw[1]).any(axis=1))
     i = different[0]
     return f"{len(different)} of {a.size} differ, the first {a.ravel()[i]!r}, in PyTorch {b.ravel()[i]!r}"
+
+
+class Metrics:
+    """Of an evaluation, beside loss and accuracy, by the names that a record has."""
+
+    def __init__(self, section):
+        self.top_k, self.names = section.get("top_k", []), section.get("metrics", [])
+        self.per_class = section.get("per_class", False)
+        self.sums, self.predictions, self.by_class = {}, 0, {}
+
+    def add_scores(self, logits, target):
+        self.predictions += len(target)
+        for k in self.top_k:
+            hits = (logits.topk(k, 1).indices == target[:, None]).any(1)
+            self.sums[f"top{k}"] = self.sums.get(f"top{k}", 0) + int(hits.sum())
+        right = logits.argmax(1) == target
+        for c in range(logits.shape[1]) if self.per_class else ():
+            own = right[target == c]
+            hits, samples = self.by_class.get(c, (0, 0))
+            self.by_class[c] = hits + int(own.sum()), samples + len(own)
+
+    def add_outputs(self, outputs, samples):
+        for name, output in zip(self.names, outputs):
+            for value in output.reshape(-1).expand(samples).tolist():
+                self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def result(self, samples):
+        top = {f"top{k}": self.sums[f"top{k}"] / self.predictions for k in self.top_k}
+        classes = {f"class{c}": hits / count if count else float("nan") for c, (hits, count) in self.by_class.items()}
+        return top | classes | {name: self.sums[name] / samples for name in self.names}
 
 
 class Replay:
@@ -169,9 +200,11 @@ class Replay:
                 self.compare(run, "lr", step, float(run.steps[step]["lr"]), float(lr))  # JSON writes 0.0 as 0
             if self.rank == 0 and step in run.evaluations:
                 evaluation = evaluation or self.evaluate()
+                recorded = dict(run.evaluations[step])
+                recorded |= recorded.pop("metrics", {})
                 for key, value in evaluation.items():
-                    recorded = type(value)(run.evaluations[step][key])  # JSON writes 2.0 as 2
-                    self.compare(run, f"evaluation's {key}", step, recorded, value)
+                    ours = float("nan") if recorded[key] is None else type(value)(recorded[key])  # JSON writes 2.0 as 2
+                    self.compare(run, f"evaluation's {key}", step, ours, value)
             if step in run.checkpoints:
                 state = state or self.state(step)
                 self.compare_state(run, step, state, loss)
@@ -223,14 +256,17 @@ class Replay:
         module, generator = self.average.module if averaged else self.model.module, torch.get_rng_state()
         module.eval()
         total, correct, predictions = 0.0, 0, 0
+        metrics = Metrics(self.spec["train"])
         with torch.no_grad():
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
                 if self.loss.is_output:
                     samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                     with self.autocast():
-                        value = self.loss(module, batch).item()
+                        given = self.loss(module, batch)
+                    value, *more = given if isinstance(given, tuple) else (given,)
                     for _ in range(samples):  # each counts what its mini-batch gives
-                        total += value
+                        total += value.item()
+                    metrics.add_outputs(more, samples)
                     continue
                 batch, target = batch
                 with self.autocast():
@@ -240,10 +276,14 @@ class Replay:
                 for value in losses.tolist():
                     total += value
                 correct += int((logits.argmax(1) == flat).sum())
+                metrics.add_scores(logits, flat)
                 predictions += flat.numel()
         module.train()
         assert torch.equal(generator, torch.get_rng_state())
         result = {"loss": total / len(self.test), "predictions": predictions}
+        result |= metrics.result(len(self.test))
+        if self.spec["data"]["format"] in ("text", "tokens") and predictions:
+            result["perplexity"] = math.exp(result["loss"])
         return result | {"accuracy": correct / predictions} if predictions else result
 
 

@@ -232,6 +232,31 @@ TEST_CASE("programs that cannot be trained are refused with the reason") {
   CHECK(refused(folder, folder / "job.toml", 1).says("net.pt2"));
 }
 
+TEST_CASE("labels that the program has no class for: the error tells the values, and nothing is lost") {
+  const ScratchFolder folder;
+  ProgramParts logits = small_program();
+  logits.set_output("norm");
+  const std::string run = folder / "run";
+  {
+    h5::File file = h5::File::create(folder / "wrong.h5");
+    std::vector<float> values(40 * 3, 0.5f);
+    std::vector<uint8_t> classes(40, 1);
+    classes[17] = 5;
+    file.root().create_dataset("x", h5::Type::f32, {40, 3}).write(h5::Type::f32, values.data());
+    file.root().create_dataset("kind", h5::Type::u8, {40}).write(h5::Type::u8, classes.data());
+    file.close();
+  }
+  const std::string model = "loss = \"cross_entropy\"\nloss_target = \"kind\"\n";
+  const std::string spec =
+      folder.write("job.toml", job_of(folder.write("net.pt2", logits.file()), arrays(folder / "wrong.h5"), model));
+  const Ended ended = estrain({"train", spec, "--run", run, "--set", "data.shuffle=false"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("is not one of the model's classes"));
+  CHECK(ended.says("the mini-batch has kind 1 to 5"));
+  CHECK(ended.says("last good step: 0, saved"));
+}
+
 TEST_CASE("check tells what is wrong with a program, and goes on with the rest") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", job_of(folder.write("net.pt2", "no zip at all"), kVectors));
