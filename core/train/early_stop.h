@@ -14,9 +14,9 @@ namespace estrain::train {
 void write_first_early_stop(const Job& job, std::byte* state);
 
 // After the evaluation of `step`, whose state is at `state`: whether the job ends here.
-bool ends_early(const Job& job, comm::JobMemory& memory, int64_t step, std::byte* state);
+bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
 // Part of the update that follows `step`: takes over what is known of evaluations.
-void keep_early_stop(const Job& job, comm::JobMemory& memory, int64_t step, std::byte* state, std::byte* new_state);
+void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 }  // namespace estrain::train

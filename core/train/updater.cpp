@@ -46,11 +46,11 @@ void Updater::cut_pieces() {
   }
 }
 
-void Updater::begin_step(int64_t step) {
-  old_state_ = memory_.state(static_cast<int>(step & 1));
-  new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
+void Updater::begin_step(Step step) {
+  old_state_ = memory_.state_of(step);
+  new_state_ = memory_.state_of(step.next());
   rates_ = learning_rates(job_, memory_, step, old_state_);
-  record_ = comm::pending_record(memory_);
+  record_ = memory_.ring().pending();
   factor_ = 1;
   is_first_ = true;
   for (size_t i = 0; i < job_.parameters().size(); ++i) is_first_ &= *job_.updates(old_state_, i) == 0;
@@ -166,7 +166,7 @@ float Updater::clip_factor(float norm) const {
 bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
-    for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
+    for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
     if (!meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
@@ -175,7 +175,7 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
     }
     factor_ = clip_factor(norm);
   }
-  for (uint32_t next; (next = memory_.header().next_update.fetch_add(1)) < pieces_.size();) {
+  for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
     const Piece& piece = pieces_[next];
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
