@@ -67,7 +67,8 @@ int export_weights(const ExportArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text({{"path", out}, {"format", arguments.format}, {"step", from.meta().step.value}}));
   } else {
-    fmt::print("{}: the weights after step {}\n", out, from.meta().step);
+    fmt::print("{}: the {} after step {}\n", out, arguments.average ? "averages of the weights" : "weights",
+               from.meta().step);
   }
   return 0;
 }

@@ -33,7 +33,8 @@ std::string metrics_text(const Json& metrics) {
   for (const Json& metric : metrics) {
     if (!metric.is_array() || metric.size() != 2 || !metric[0].is_string() || !metric[1].is_number()) continue;
     const std::string name = metric[0].get<std::string>();
-    if (!name.starts_with("class")) text += fmt::format(", {} {:.4f}", name, metric[1].get<double>());
+    const bool is_of_class = name.size() > 5 && name.starts_with("class") && name[5] >= '0' && name[5] <= '9';
+    if (!is_of_class) text += fmt::format(", {} {:.4f}", name, metric[1].get<double>());
   }
   return text;
 }

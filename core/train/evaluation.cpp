@@ -29,9 +29,9 @@ double sum_of(const float* values, int64_t count) {
 
 // Of each class: the part of its samples that were right.
 void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, std::vector<double>& metrics) {
-  const std::vector<std::string>& names = job.manifest().metric_names;
-  const auto count = static_cast<size_t>(
-      std::ranges::count_if(names, [](const std::string& name) { return name.starts_with("class"); }));
+  const spec::TrainSection& train = job.spec().train;
+  const size_t others = train.top_k.size() + train.metrics.size() + (job.tells_perplexity() ? 1 : 0);
+  const size_t count = job.manifest().metric_names.size() - others;
   std::vector<int64_t> samples(count, 0), right(count, 0);
   for (int64_t i = 0; i < job.evaluation_samples(); ++i) {
     const auto target = static_cast<size_t>(targets[i]);
