@@ -83,7 +83,7 @@ model::MetricsWanted metrics_of(const spec::TrainSection& train) {
 }
 
 device::DeviceOptions device_options(const spec::JobSpec& spec) {
-  // The portable kernels' random numbers are keyed by the step, on the host: a replay would draw those of its capture.
+  // The portable kernels' random numbers are keyed on the host: a replay would draw those of its capture.
   const bool can_replay = spec.job.kernels == spec::Kernels::torch;
   return {.tf32 = spec.job.precision == spec::Precision::tf32,
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
