@@ -55,16 +55,28 @@ struct SaveFailed {
   }
 };
 
+struct MetricValue {
+  std::string name;  // "top5"
+  double value = 0;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("name", self.name);
+    visit("value", self.value);
+  }
+};
+
 // An evaluation is on record. Empty: the loss is not finite, the model makes no predictions that are right or wrong.
 struct Evaluated {
   static constexpr std::string_view name = "evaluated";
   Step step;
   std::optional<double> loss, accuracy;
+  std::vector<MetricValue> metrics;  // further ones
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
     visit("loss", self.loss);
     visit("accuracy", self.accuracy);
+    visit("metrics", self.metrics);
   }
 };
 
