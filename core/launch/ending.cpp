@@ -59,7 +59,11 @@ int Launcher::end() {
             "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
             directory_.path()));
   }
-  directory_.log_event("finished", {{"step", trained()}});
+  const bool early = trained() < manifest_->total_steps;
+  directory_.log_event("finished", {{"step", trained()}, {"early", early}});
+  if (early)
+    printer_.note(fmt::format("ended early: {} evaluations in a row were no better (early_stop.patience = {})",
+                              spec_.early_stop.patience + 1, spec_.early_stop.patience));
   printer_.note(fmt::format("done: {} steps in {}, state in {}/latest", trained(),
                             format_duration(seconds(monotonic_ns() - state_.started_ns)), directory_.checkpoints()));
   return 0;

@@ -27,6 +27,18 @@ namespace {
 constexpr int kTickWhileChangingMilliseconds = 2;
 constexpr int kPatienceWithScribeMs = 5000;
 
+// ", top5 0.9312"; those of single classes are for the records.
+std::string metrics_text(const Json& metrics) {
+  std::string text;
+  for (const Json& metric : metrics) {
+    if (!metric.is_array() || metric.size() != 2 || !metric[0].is_string() || !metric[1].is_number()) continue;
+    const std::string name = metric[0].get<std::string>();
+    const bool is_of_class = name.size() > 5 && name.starts_with("class") && name[5] >= '0' && name[5] <= '9';
+    if (!is_of_class) text += fmt::format(", {} {:.4f}", name, metric[1].get<double>());
+  }
+  return text;
+}
+
 bool is_ignored(int signal) {
   struct sigaction now {};
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -280,7 +292,8 @@ void Launcher::on_scribe_message(int milliseconds) {
     state_.accuracy = accuracy.is_number() ? std::optional(accuracy.get<double>()) : std::nullopt;
     printer_.note(fmt::format("step {}: {}test loss {}", message.value("step", INT64_C(0)),
                               state_.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *state_.accuracy) : "",
-                              loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : "not finite"));
+                              loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : "not finite") +
+                  metrics_text(message.value("metrics", Json::array())));
   } else if (say == "skipped") {
     directory_.log_event("skipped", message);
     printer_.note(fmt::format("step {}: no update: {}", message.value("step", INT64_C(0)), message.value("why", "")));

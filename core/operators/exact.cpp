@@ -14,6 +14,8 @@ constexpr auto kExact = std::to_array<std::string_view>({
     "aten::_assert_async",
     "aten::_assert_tensor_metadata",
     "aten::_copy_from_and_resize",
+    "aten::_is_all_true",
+    "aten::_is_any_true",
     "aten::_local_scalar_dense",
     "aten::_prelu_kernel",
     "aten::_prelu_kernel_backward",

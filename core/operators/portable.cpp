@@ -32,8 +32,8 @@ PortableOperators::PortableOperators(device::Device& device) : registrations_(st
                     registrations_->names);
   for (auto add : {register_attention, register_convolution, register_cumulative, register_elementwise,
                    register_embedding, register_functions, register_indexing, register_loss, register_matmul,
-                   register_normalization, register_pooling, register_random, register_reductions, register_softmax,
-                   register_sorting, register_upsampling, register_whole_numbers}) {
+                   register_normalization, register_padding, register_pooling, register_random, register_reductions,
+                   register_softmax, register_sorting, register_upsampling, register_whole_numbers}) {
     add(registry);
   }
   set_device(&device);

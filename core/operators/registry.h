@@ -60,6 +60,7 @@ void register_indexing(Registry& registry);
 void register_loss(Registry& registry);
 void register_matmul(Registry& registry);
 void register_normalization(Registry& registry);
+void register_padding(Registry& registry);
 void register_pooling(Registry& registry);
 void register_random(Registry& registry);
 void register_reductions(Registry& registry);

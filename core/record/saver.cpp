@@ -50,7 +50,9 @@ Json Saver::write(Step step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-    directory_.prune(step, spec_.checkpoint.keep);
+    point_best();
+    const Step best = best_;
+    directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
   } catch (const std::exception& error) {  // no memory, say
@@ -61,6 +63,11 @@ Json Saver::write(Step step, double lr) {
           {"step", step.value},
           {"seconds", seconds(monotonic_ns() - begin)},
           {"bytes", manifest_.layout.bytes}};
+}
+
+void Saver::point_best() const {
+  const Step best = best_;
+  if (best >= Step(0)) directory_.point_best_at(best);
 }
 
 checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {

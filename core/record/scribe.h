@@ -12,7 +12,7 @@
 //   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
 //   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
 //                       | {"say": "save_failed", "step": t, "error": …}
-//                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
+//                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a, "metrics": [[name, value], …]}
 //                       | {"say": "skipped", "step": t, "why": …, "rank": r, "tensor": …}    no update; rank and tensor
 //                                                                                            where one is to blame
 //                       | {"say": "write_failed", "error": …}

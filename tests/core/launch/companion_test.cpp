@@ -16,7 +16,7 @@ spec::JobSpec job(int64_t ests, spec::Determinism determinism) {
   return spec;
 }
 
-// A stage of 20 steps: workers of these kinds with so many ESTs that take so many milliseconds each; 5 ms of exchange.
+// A stage of 20 steps: workers of these kinds, numbers of ESTs and milliseconds per EST; an exchange of 5 ms.
 struct Part {
   int64_t id;
   std::string kind;
@@ -112,7 +112,7 @@ TEST_CASE("more workers than cores are not taken for faster") {
   Companion companion(spec, {"a CPU", 1, "1"}, false);
   const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
   companion.learn(alone, 1000);
-  // What is not known yet is how much of the exchange two would share.
+  // It is not known yet how much of the exchange two workers would share.
   CHECK(companion.best(alone, {"cpu", "cpu"}).plan.step_seconds > 0.95 * alone.step_seconds());
 }
 

@@ -23,11 +23,11 @@
 namespace estrain::launch {
 namespace {
 
-// No machine is so busy: what takes longer hangs.
+// More than any busy machine needs: anything slower hangs.
 constexpr int kHangsMs = 300'000;
 constexpr double kHangs = kHangsMs / 1000.0;  // seconds
 
-// Polls and serves as the launcher does, in a thread of its own, until it goes away.
+// Polls and serves like the launcher, in its own thread, until destroyed.
 class Serving {
  public:
   using Handler = std::function<void(ControlServer&, ClientId, const Json&)>;
@@ -42,7 +42,7 @@ class Serving {
     thread_.join();
   }
   size_t clients() const { return num_clients_.load(); }
-  // What this thread has used of a processor: a server that spins shows here.
+  // The CPU time of this thread, which reveals a busy loop.
   double cpu_seconds() const { return cpu_seconds_.load(); }
 
  private:
@@ -72,7 +72,7 @@ void answer_with_echo(ControlServer& server, ClientId client, const Json& reques
   server.reply(client, {{"ok", true}, {"heard", request}});
 }
 
-// Serves until somebody has asked for something, and leaves it without an answer.
+// Serves until a request arrives, and leaves it unanswered.
 ClientId wait_for_request(ControlServer& server) {
   for (;;) {
     for (const int fd : server.descriptors()) {
@@ -99,7 +99,7 @@ bool is_hung_up(const UniqueFd& fd) {
   return ::poll(&waiting, 1, 0) == 1;
 }
 
-// All that the server sends until it hangs up; "still connected" where it does not within the time.
+// Everything the server sends until it closes the connection; "still connected" if it does not in time.
 std::string last_words(const UniqueFd& fd, int milliseconds = kHangsMs) {
   std::string text;
   for (char buffer[4096];;) {
@@ -111,7 +111,7 @@ std::string last_words(const UniqueFd& fd, int milliseconds = kHangsMs) {
   }
 }
 
-// What a refused client is told.
+// The answer to a refused client.
 std::string refusal(const UniqueFd& fd) {
   const std::string text = last_words(fd);
   INFO("the server said: ", text);
@@ -125,7 +125,7 @@ void send_all(const UniqueFd& fd, std::string_view text) {
   REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
 }
 
-// Sends until the socket takes no more or the other side is gone.
+// Sends until the socket is full or the peer has closed.
 size_t flood(const UniqueFd& fd, const std::string& text) {
   size_t total = 0;
   for (ssize_t sent; (sent = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0;)
@@ -149,7 +149,7 @@ TEST_CASE("a request is answered") {
   CHECK(launcher_answers(run.path()));
 }
 
-// This thread alone is another user for a while; only root can be.
+// Makes only this thread another user for a while; needs root.
 class AnotherUser {
  public:
   AnotherUser() { REQUIRE(::syscall(SYS_setresuid, -1, 65534, -1) == 0); }
@@ -344,7 +344,7 @@ TEST_CASE("a client that says nothing, or never ends its line, is sent away in t
                  half = connect_plainly(run.path()), dripping = connect_plainly(run.path());
   send_all(waiting, "{\"do\":\"wait\"}\n");
   send_all(half, "{\"do\":");
-  auto drip = std::async(std::launch::async, [&] {  // a byte at a time buys no more time
+  auto drip = std::async(std::launch::async, [&] {  // sending single bytes does not extend the time
     while (seconds(monotonic_ns() - began) < kHangs) {
       if (::send(dripping.get(), " ", 1, MSG_NOSIGNAL) != 1) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -381,7 +381,7 @@ TEST_CASE("a client that never takes its answer is dropped in time; one that tak
   CHECK(all.size() == large.size() + std::string("{\"ok\":true,\"text\":\"\"}\n").size());
   wait_until([&] { return serving.clients() == 0; });
   const std::string rest = last_words(never);
-  CHECK(rest.size() > 0);  // what the kernel held
+  CHECK(rest.size() > 0);  // from the kernel's buffer
   CHECK(rest.size() < large.size());
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("clients that flood the server, or leave it with half a request, cost 
   wait_until([&] { return serving.clients() == idle.size(); });
   const double before = serving.cpu_seconds();
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-  CHECK(serving.cpu_seconds() - before < 0.3);  // 200 rounds that do nothing; a busy one takes all of the second
+  CHECK(serving.cpu_seconds() - before < 0.3);  // 200 idle rounds; a busy loop would use the whole second
   const UniqueFd flooding = connect_plainly(run.path());
   for (int i = 0; i < 200; ++i) flood(flooding, std::string(100'000, 'y'));
   CHECK(gives_status(run.path()));
@@ -427,7 +427,7 @@ TEST_CASE("where all clients wait for their answers, the next is refused") {
   const Error error = error_of([&] { ask_launcher(run.path(), {{"do", "stop"}}, kHangsMs); });
   CHECK(error.fault() == Fault::peer);
   CHECK(error.message() == "4 clients are connected to the launcher already");
-  waiting.pop_back();  // one goes: there is room again
+  waiting.pop_back();  // one disconnects: a place is free again
   wait_until([&] { return serving.clients() == 3; });
   const UniqueFd next = connect_plainly(run.path());
   wait_until([&] { return serving.clients() == 4; });
@@ -438,7 +438,7 @@ TEST_CASE("hundreds of connections at once, and a thousand one after another, ar
   const ScratchFolder run;
   const Serving serving(run.path(), answer_with_echo);
   std::vector<UniqueFd> crowd;
-  for (int i = 0; i < 500; ++i) {  // below a usual limit of 1024 descriptors
+  for (int i = 0; i < 500; ++i) {  // below the usual limit of 1024 descriptors
     crowd.push_back(connect_plainly(run.path()));
     if (i % 3 == 0) ::send(crowd.back().get(), "{", 1, MSG_NOSIGNAL);
     if (i % 100 == 99) CHECK(gives_status(run.path()));
@@ -488,8 +488,8 @@ TEST_CASE("root and the user itself may command a launcher, nobody else") {
   CHECK_FALSE(may_command(65534, 0));
 }
 
-// What a process of another user gets from the socket: 'r' where the connection is refused, 'c' where it is closed
-// without a word, 'a' for an answer.
+// The socket's response to a process of another user: 'r' if the connection is refused, 'c' if it is closed silently,
+// 'a' for an answer.
 char try_as_nobody(const std::string& run) {
   int status = 0;
   const pid_t child = ::fork();
@@ -509,7 +509,7 @@ char try_as_nobody(const std::string& run) {
   return static_cast<char>(WEXITSTATUS(status));
 }
 
-// Needs root to become somebody else.
+// Needs root to become another user.
 TEST_CASE("another user does not get in, not even if the socket's mode lets everybody" *
           doctest::skip(::geteuid() != 0)) {
   const ScratchFolder run;
@@ -538,7 +538,7 @@ TEST_CASE("a launcher that stands still keeps nobody waiting for ever, however m
   const ScratchFolder run;
   const ControlServer server(run.path());  // never serves
   std::vector<UniqueFd> backlog;
-  for (int i = 0; i < 300; ++i) {  // more than it lets queue
+  for (int i = 0; i < 300; ++i) {  // more than its backlog
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -566,7 +566,7 @@ TEST_CASE("an answer that makes no sense is an error of the launcher's") {
   }
 }
 
-// The server that a re-exec of `first` leads to: it has what an exec keeps open.
+// The server after a re-exec of `first`, with the descriptors that an exec keeps open.
 std::unique_ptr<ControlServer> successor(std::unique_ptr<ControlServer> first, const ControlLimits& limits = {}) {
   std::map<ClientId, int> copies;
   for (const auto& [id, fd] : first->clients()) copies[id] = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -584,7 +584,7 @@ TEST_CASE("a server that takes over listener and clients answers those that were
   second->reply(waiting, {{"ok", true}, {"message", "done"}});
   CHECK(asking.get().at("message") == "done");
   CHECK(second->clients().empty());
-  second->reply(waiting, {{"ok", true}});  // gone: no effect
+  second->reply(waiting, {{"ok", true}});  // disconnected: no effect
   CHECK(launcher_answers(run.path()));
 }
 

@@ -144,6 +144,17 @@ std::vector<Case> differentiable_cases() {
        [](In x) {
          return at::scaled_dot_product_attention(x[0], x[1], x[2], truths({2, 1, 1, 1, 9}));
        }},
+      {"upsample_nearest1d", {{2, 3, 5}}, [](In x) { return at::upsample_nearest1d(x[0], {13}); }},
+      {"reflection_pad2d",
+       {{2, 3, 4, 5}},
+       [](In x) {
+         return at::reflection_pad2d(x[0], {2, 1, 3, 0});
+       }},
+      {"replication_pad1d",
+       {{3, 5}},
+       [](In x) {
+         return at::replication_pad1d(x[0], {2, 4});
+       }},
       {"index",
        {{7, 5, 6}},
        [](In x) {
