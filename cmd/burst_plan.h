@@ -1,5 +1,5 @@
 #pragma once
-// `estrain plan --burst`: the number of devices for each layer, from a table of measured layers.
+// `estrain plan --burst`: chooses the number of devices for each layer from a table of measured layers.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ struct BurstPlanArguments {
   bool json = false;
 };
 
-// Prints the plan, and data parallel plans beside it. Returns the exit code. Throws Error.
+// Prints the plan, and data-parallel plans for comparison. Returns the exit code. Throws Error.
 int run_burst_plan(const BurstPlanArguments& arguments);
 
 }  // namespace estrain::cmd

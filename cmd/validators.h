@@ -1,5 +1,5 @@
 #pragma once
-// What check() makes sure of in options of several verbs.
+// Option validators that several verbs share.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace estrain::cmd {
 
-// A number from `least` up to thirty years, and not NaN.
+// A number of seconds from `least` to thirty years; not NaN.
 inline CLI::Validator seconds_from(double least) {
   static constexpr double most = 1e9;
   const auto check = [least](std::string& text) -> std::string {
@@ -19,7 +19,7 @@ inline CLI::Validator seconds_from(double least) {
   return {check, "SECONDS"};
 }
 
-// `--devices ""` is not the same as leaving it out.
+// `--devices ""` is an error: it does not mean the default.
 inline CLI::Validator not_empty() {
   return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, ""};
 }

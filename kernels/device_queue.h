@@ -1,6 +1,6 @@
 #pragma once
-// A device beside the CPU, as portable kernels see it: kernels behind function pointers (portable/device_kernels.h), a
-// queue that they are put into, and scratch memory. Nothing here needs the device's headers.
+// A device other than the CPU, as portable kernels see it: kernels behind function pointers
+// (portable/device_kernels.h), a work queue, and scratch memory. Does not need the device's headers.
 
 #include <stddef.h>
 
@@ -16,14 +16,14 @@ struct DeviceQueue {
   const portable::DeviceKernels* kernels = nullptr;
   const DeviceUpdates* updates = nullptr;  // device_updates.h
   void* stream = nullptr;                  // CUDA: a cudaStream_t
-  int processors = 100;  // of the device: how much it does side by side. Decides how work is laid out, no bit
-  int layout = 0;  // 0: kernels lay out work in the way that promises most. Others, for tests: in one way or another
+  int processors = 100;                    // number of multiprocessors: affects the work distribution, but no bit
+  int layout = 0;  // 0: kernels choose the fastest work distribution. Other values, for tests: force a certain one
 
-  // Scratch memory of the device, at least 256-byte aligned, for work put into the stream between the two calls: the
-  // memory may be handed to somebody else as soon as that work is done. allocate() throws where there is none.
+  // Scratch memory of the device, at least 256-byte aligned, for work queued between the two calls: the memory may be
+  // reused as soon as that work is done. allocate() throws if there is none.
   void* (*allocate)(const DeviceQueue& queue, size_t bytes) = nullptr;
   void (*release)(const DeviceQueue& queue, void* memory) = nullptr;
-  void* owner = nullptr;  // whatever the two functions want
+  void* owner = nullptr;  // argument for the two functions
 };
 
 }  // namespace estrain::kernels

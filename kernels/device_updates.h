@@ -1,7 +1,7 @@
 #pragma once
-// What becomes of gradients on a device beside the CPU: folding (sum.h), optimizer updates (optimizer.h) and digests
-// (digest.h), in the device's memory, put into a queue. Bits are the CPU's; for the optimizers those of Isa::avx2 and
-// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. kernels/cuda/kernels.h has CUDA's.
+// Updates from gradients on a device other than the CPU: folding (sum.h), optimizer updates (optimizer.h) and digests
+// (digest.h), in the device's memory, through a queue. The bits are the CPU's; for optimizers those of Isa::avx2 and
+// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. CUDA's: kernels/cuda/kernels.h.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,8 +13,8 @@
 
 namespace estrain::kernels {
 
-// OptimizerDigest in the device's memory. Calls add to it: the caller clears it (all bytes zero) before the first.
-// Additions are of integers, whose order leaves no trace.
+// OptimizerDigest in the device's memory. Calls add to it; the caller first sets all bytes to zero. Integer additions,
+// so their order does not matter.
 struct UpdateDigest {
   unsigned long long parameter = 0;
   unsigned long long slots[most_slots] = {};
@@ -22,7 +22,7 @@ struct UpdateDigest {
   int unused = 0;
 };
 
-// A piece of a parameter, as OptimizerPiece: its arrays in the device's memory.
+// A piece of a parameter, like OptimizerPiece, with its arrays in the device's memory.
 struct UpdatePiece {
   size_t n = 0;
   uint64_t first_word = 0;
@@ -34,7 +34,7 @@ struct UpdatePiece {
   UpdateDigest* digest = nullptr;
 };
 
-// digest(words, 4 * n, first_word), to be added to *sum.
+// Adds digest(words, 4 * n, first_word) to *sum.
 struct DigestPiece {
   const void* words = nullptr;
   size_t n = 0;
@@ -49,7 +49,7 @@ struct NormPiece {
   float* norm = nullptr;
 };
 
-// Elements [offset, offset + n) of an array of sums, and what is to be folded into them.
+// Elements [offset, offset + n) of an array of sums, and the gradient to fold into them.
 struct FoldPiece {
   const float* src = nullptr;
   size_t offset = 0, n = 0;
@@ -58,7 +58,7 @@ struct FoldPiece {
 // One function for each optimizer, by the type of its settings.
 template <typename Settings>
 struct DeviceUpdateLoop {
-  // gradient_factor: what all gradients are multiplied by first, in the device's memory (null: 1).
+  // gradient_factor: a factor for all gradients, in the device's memory (null: 1).
   void (*update)(const Settings& settings, std::span<const UpdatePiece> pieces, const float* gradient_factor,
                  const DeviceQueue& queue) = nullptr;
 };
@@ -67,8 +67,8 @@ struct DeviceUpdateLoops;
 template <typename... Settings>
 struct DeviceUpdateLoops<OptimizerList<Settings...>> : DeviceUpdateLoop<Settings>... {};
 
-// Pieces lie in host memory, what they point at in the device's; so many of them as fit in a launch share one: most
-// parameters of a network are small, and a launch takes as long as many elements do.
+// Pieces lie in host memory, their arrays in the device's. As many pieces as fit share one launch: most parameters of a
+// network are small, and a launch costs as much as many elements.
 struct DeviceUpdates {
   DeviceUpdateLoops<Optimizers> optimizers;
 
@@ -85,8 +85,8 @@ struct DeviceUpdates {
   // *factor = clip_factor(*norm, max_norm) of portable/reduction.h
   void (*clip_factor)(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) = nullptr;
 
-  // As in kernels/sum.h, of every piece: `operands` (at most kMostDeviceOperands) and `dst` begin where the offsets
-  // count from.
+  // As in kernels/sum.h, for every piece: offsets are relative to `operands` (at most kMostDeviceOperands) and
+  // `dst`.
   void (*fold_scaled)(float* dst, std::span<const float* const> operands, float factor,
                       std::span<const FoldPiece> pieces, const DeviceQueue& queue) = nullptr;
   void (*add)(float* dst, const float* a, const float* b, size_t n, const DeviceQueue& queue) = nullptr;

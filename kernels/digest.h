@@ -4,9 +4,9 @@
 //   digest = sum over 32-bit words i of  word[i] * weight(i)   (mod 2^64)
 //   weight(i) = table(i mod 1024) * key(i div 1024), both odd, from SplitMix64 (below)
 //
-// A sum, so it does not depend on the order, nor on how a tensor is cut into shards or spread over workers: shards add
-// up. Every weight is odd, so a change of one word always changes the digest. Not cryptographic: it finds faults, not
-// forgers. The last word of a tensor whose size is no multiple of 4 bytes is padded with zero bytes.
+// As a sum it depends neither on the order nor on how a tensor is cut into shards or spread over workers: the digests
+// of shards add up. Every weight is odd, so changing one word always changes the digest. Not cryptographic: it detects
+// faults, not forgery. If a tensor's size is not a multiple of 4 bytes, zero bytes pad the last word.
 //
 //   splitmix64(x): x += 0x9E3779B97F4A7C15; x = (x ^ x>>30) * 0xBF58476D1CE4E5B9; x = (x ^ x>>27) * 0x94D049BB133111EB;
 //   x ^ x>>31 table(j) = (splitmix64(j) >> 32) | 1   (32 bits)      key(b) = splitmix64(2^32 + b) | 1   (64 bits)
@@ -18,8 +18,8 @@
 
 namespace estrain::kernels {
 
-// The digest of `bytes` bytes that stand at word `first_word` of their tensor. `data` must be 4-byte aligned; any
-// first_word. Same result on every instruction set.
+// The digest of `bytes` bytes at word `first_word` of their tensor. `data` must be 4-byte aligned; any first_word. The
+// result is the same on every instruction set.
 uint64_t digest(const void* data, size_t bytes, uint64_t first_word = 0);
 uint64_t digest(const void* data, size_t bytes, uint64_t first_word, Isa isa);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a portable kernel runs on. No member leaves a trace in the bits.
+// Where and with how many threads a portable kernel runs. No member affects the bits.
 
 #include "kernels/device_queue.h"
 #include "kernels/isa.h"
@@ -10,9 +10,9 @@ struct Execution {
   Isa isa = best_isa();
   int threads = 1;
   // Runs task(context, i) for every i in [0, tasks), on up to `threads` threads, and returns when all are done. Null:
-  // one after another on the calling thread.
+  // run in sequence on the calling thread.
   void (*run)(int tasks, void (*task)(void* context, int i), void* context) = nullptr;
-  // Where the arrays lie in a device's memory: that device's queue, and a kernel's work is put into it. Null: the CPU.
+  // If the arrays are in a device's memory: that device's queue, which gets the kernel's work. Null: the CPU.
   const DeviceQueue* device = nullptr;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// The instruction sets that every CPU kernel is compiled for, and the choice between them at run time.
+// The instruction sets for which every CPU kernel is compiled, and the choice at run time.
 //
 // Kernels of exact order (digest.h, sum.h, and all of portable/) give the same bits on all of them. The optimizers
-// (optimizer.h) fuse multiply and add where the instruction set can, as ATen does: baseline rounds twice, the others
+// (optimizer.h) fuse multiply and add if the instruction set can, like ATen: baseline rounds twice, the others
 // agree.
 
 namespace estrain::kernels {
@@ -14,7 +14,7 @@ enum class Isa {
   avx512,    // AVX-512 F, BW, DQ, VL
 };
 
-// The widest one that this machine has.
+// The widest one that this machine supports.
 Isa best_isa();
 
 // "baseline", "fma128", "avx2", "avx512"

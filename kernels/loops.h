@@ -1,5 +1,5 @@
 #pragma once
-// Walking over arrays in vectors, in code compiled per instruction set: ESTRAIN_ISA is its name, ESTRAIN_VECTORS the
+// Walks over arrays in vectors, in code compiled per instruction set: ESTRAIN_ISA is its name, ESTRAIN_VECTORS the
 // header of its vectors.
 
 #include ESTRAIN_VECTORS
@@ -7,7 +7,7 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// A vector with all its lanes, or the last one of an array with only some. `Part` in the loops is one of the two.
+// A whole vector, or the partial last vector of an array. `Part` in the loops is one of the two.
 struct Whole {
   static inline Floats read(const float* from) { return load(from); }
   static inline void write(float* to, Floats x) { store(to, x); }
@@ -19,10 +19,10 @@ struct Tail {
   inline Floats read(const float* from) const { return load(from, n); }
   inline void write(float* to, Floats x) const { store(to, x, n); }
   inline void write_past_caches(float* to, Floats x) const { store(to, x, n); }
-  inline Floats keep(Floats x) const { return first(x, n); }  // zero where the array has ended
+  inline Floats keep(Floats x) const { return first(x, n); }  // zero after the end of the array
 };
 
-// body(i, part) for each vector that starts at an element i of [begin, end).
+// Calls body(i, part) for each vector that starts at an element i of [begin, end).
 template <typename Body>
 static inline void for_vectors(size_t begin, size_t end, Body body) {
   size_t i = begin;
@@ -30,7 +30,7 @@ static inline void for_vectors(size_t begin, size_t end, Body body) {
   if (i < end) body(i, Tail{end - i});
 }
 
-// body(begin, end, table, key) for each stretch of [0, n) in one block of the digest: element i of a stretch has the
+// Calls body(begin, end, table, key) for each part of [0, n) in one block of the digest: element i of the part has the
 // weight table[i - begin] * key.
 template <typename Body>
 static inline void for_digest_blocks(size_t n, uint64_t first_word, Body body) {

@@ -20,14 +20,14 @@ static inline bool on_vector_boundary(const float* address) {
   return reinterpret_cast<uintptr_t>(address) % (width * sizeof(float)) == 0;
 }
 
-// Whether the new values may go past the caches: only whole, aligned vectors can.
+// Whether the new values may bypass the caches: only whole, aligned vectors can.
 static inline bool may_stream(const OptimizerPiece& piece) {
   return piece.stream && piece.first_word % width == 0 && on_vector_boundary(piece.new_parameter) &&
          on_vector_boundary(piece.new_slots[0]);
 }
 
-// Evidence that a number was not finite, gathered lane by lane: x - x is +0, but NaN where x is NaN or infinite. The
-// bits are collected, not the numbers: no iteration waits for the addition of the one before.
+// Evidence of a non-finite number, collected lane by lane: x - x is +0, but NaN if x is NaN or infinite. Combines the
+// bits instead of adding the numbers, so that no iteration waits for the previous addition.
 using Evidence = int32_t __attribute__((vector_size(sizeof(Floats))));
 
 static inline Evidence with(Evidence evidence, Floats x) { return evidence | reinterpret_cast<Evidence>(x - x); }
@@ -38,8 +38,8 @@ static inline bool is_clean(Evidence evidence) {
   return all == 0;
 }
 
-// Applies a rule without square roots to a piece, in place on registers, and digests what it writes. Nothing but a new
-// parameter is asked whether it is finite: a gradient or a slot that is not leaves none.
+// Applies a rule without square roots to a piece in registers, and digests the new values. Checks only new parameters
+// for being finite: a non-finite gradient or slot makes the new parameter non-finite.
 template <bool past_caches, typename Rule>
 static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
@@ -73,13 +73,13 @@ static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piec
   return digest;
 }
 
-// The square roots where the settings name no others.
+// The default square roots, if the settings name no others.
 static void square_roots(float* roots, const float* values, size_t n) {
   for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
 }
 
-// Three passes over one block of the digest at a time, which stays in the first-level cache between them: the square
-// roots in the middle may be another library's.
+// Three passes over one block of the digest at a time, which stays in the first-level cache. The middle pass takes the
+// square roots, possibly by another library.
 template <typename Rule>
 static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
@@ -87,7 +87,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
     constexpr bool own_radicands = Rule::root_of_slot < 0;
-    alignas(64) float roots[digest_block];  // with radicands of their own: first those
+    alignas(64) float roots[digest_block];  // holds the radicands first, if they are no slot
     if (own_radicands) roots[0] = 0;
     Evidence found = {};
     Words words[1 + Rule::slots];
@@ -98,7 +98,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
       found = with(found, written);
       words[1 + s] = add_weighted(words[1 + s], written, table + (i - begin));
     };
-    // The old parameter is not read twice for nothing: that alone would cost a tenth of the time.
+    // Reads the old parameter twice only if needed: reading it twice costs a tenth of the time.
     const auto gradient_at = [&](size_t i, auto part) {
       const Floats gradient = part.read(piece.gradient + i) * factor;
       return rule.decays() ? rule.decayed(gradient, part.read(piece.parameter + i)) : gradient;
@@ -152,7 +152,7 @@ static OptimizerDigest update_piece(const Settings& settings, const OptimizerPie
   });
 }
 
-// For Variant::optimizers.
+// The table for Variant::optimizers.
 template <typename... Settings>
 static constexpr UpdateLoops<OptimizerList<Settings...>> loops_of(OptimizerList<Settings...>) {
   return {{update_piece<Settings>}...};

@@ -6,7 +6,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 
 static uint64_t digest_words(const void* words, size_t n, uint64_t first_word) {
-  const float* values = static_cast<const float*>(words);  // only ever loaded into registers: no word is changed
+  const float* values = static_cast<const float*>(words);  // only loaded into registers: no word changes
   uint64_t sum = 0;
   for_digest_blocks(n, first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
     Words block = no_words();
@@ -17,8 +17,8 @@ static uint64_t digest_words(const void* words, size_t n, uint64_t first_word) {
   return sum;
 }
 
-// A tensor of a MiB and more goes past the caches where it can: its sum is not read again before the next backward
-// pass, and memory need not be read before it is written.
+// A tensor of at least 1 MiB bypasses the caches if possible: its sum is not read again before the next backward pass,
+// and bypassing avoids reading memory before writing it.
 static void scale(float* dst, const float* src, float factor, size_t n) {
   const Floats factors = broadcast(factor);
   if (n < (1u << 18) || reinterpret_cast<uintptr_t>(dst) % (width * sizeof(float)) != 0 || dst == src) {

@@ -1,10 +1,10 @@
 #pragma once
-// What an update does to one element of a parameter and its slots: for the CPU's loops (loops_optimizer.h) and CUDA
-// alike. Floats is a vector of the instruction set that includes this, or one float; multiply_add() is that instruction
+// The update of one element of a parameter and its slots, for the CPU's loops (loops_optimizer.h) and CUDA
+// alike. Floats is a vector of the including instruction set, or one float; multiply_add() is that instruction
 // set's.
 //
-// A rule is made from its optimizer's settings: combined as doubles and rounded to float once, the way PyTorch's
-// scalars are. It has
+// A rule is made from its optimizer's settings, which are combined as doubles and rounded to float once, like PyTorch's
+// scalars. It has
 //   slots               how many arrays it keeps
 //   reads_slots()       whether what they hold already matters
 //   takes_root          whether it takes the square root of something, which may be another library's work
@@ -24,7 +24,7 @@ namespace estrain::kernels::ESTRAIN_ISA {
 
 static inline float rounded(double x) { return static_cast<float>(x); }
 
-// gradient + weight_decay * parameter, where there is a decay.
+// gradient + weight_decay * parameter, if there is a decay.
 struct WeightDecay {
   Floats factor;
   bool is_there;
@@ -50,7 +50,7 @@ struct Lerp {
   }
 };
 
-// addcmul_() and addcdiv_(): which of their two products is fused with the sum, or neither.
+// addcmul_() and addcdiv_(): which of their two products, if any, is fused with the sum.
 struct Fusing {
   bool as_on_cuda;
 

@@ -1,13 +1,13 @@
 #pragma once
-// How code compiled once per instruction set (modules marked PER_ISA) is reached: each such file defines one constant
-// table of function pointers, `const Type name = {...};` in namespace estrain::kernels::ESTRAIN_ISA.
+// Access to code compiled once per instruction set (modules marked PER_ISA). Each such file defines one constant table
+// of function pointers, `const Type name = {...};` in namespace estrain::kernels::ESTRAIN_ISA.
 //
 // ESTRAIN_PER_ISA(Type, name), in a header within namespace estrain::kernels, declares the tables and name(isa), which
-// chooses. The caller asks for no more than best_isa().
+// selects one. The caller must not ask for more than best_isa().
 //
-// Code compiled for AVX must never run on a machine without it, so nothing that such a file compiles may be shared with
-// the rest of the program: what it defines is static or in its namespace, headers that it includes define no inline
-// function of external linkage, and none of the C++ standard library is used there.
+// Code compiled for AVX must never run on a machine without AVX, so such a file shares no compiled code with the rest
+// of the program: its definitions are static or in its namespace, the headers that it includes define no inline
+// function with external linkage, and it does not use the C++ standard library.
 
 #include "kernels/isa.h"
 

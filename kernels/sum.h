@@ -19,12 +19,12 @@ void add(float* dst, const float* a, const float* b, size_t n, Isa isa = best_is
 // a + src * factor, two roundings: scale, then add.
 void add_scaled(float* dst, const float* a, const float* src, float factor, size_t n, Isa isa = best_isa());
 
-// operands[0] + (operands[1] + (… + (operands[num_operands - 1] + src * factor))): what an EST does to its gradient
-// when it completes several nodes of the reduction tree at once, outermost node first. The gradient is read once.
+// operands[0] + (operands[1] + (… + (operands[num_operands - 1] + src * factor))): folds an EST's gradient that
+// completes several nodes of the reduction tree at once, outermost node first. Reads the gradient once.
 void fold_scaled(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
                  size_t n, Isa isa = best_isa());
 
-// a + (+0): a gradient folded with an absent one. Turns -0 into +0, keeps all else.
+// a + (+0): folds a gradient with an absent one. Turns -0 into +0, and keeps everything else.
 void add_zero(float* dst, const float* a, size_t n, Isa isa = best_isa());
 
 }  // namespace estrain::kernels

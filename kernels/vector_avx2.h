@@ -14,7 +14,7 @@ static constexpr size_t width = 8;
 static inline Floats broadcast(float x) { return _mm256_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
-// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+// Stores past the caches; `to` must be a multiple of a vector's size. Only fence() orders it before later stores.
 static inline void stream(float* to, Floats x) { _mm256_stream_ps(to, x); }
 static inline void fence() { _mm_sfence(); }
 
@@ -43,7 +43,7 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3];
 }
 
-// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+// Transposition within each 128-bit lane. load_quads: lane i holds the 4 floats at from + i * stride.
 static inline Floats load_quads(const float* from, int64_t stride) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1);
 }
@@ -76,7 +76,7 @@ static inline void transpose(Floats (&rows)[width]) {
 
 static inline Words multiply_low_halves(Words a, Words b) { return _mm256_mul_epu32(a, b); }
 
-// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+// The even lanes of a, then of b; the odd lanes of both. And the reverse: interleaves the lanes of a and b.
 static inline Floats even_lanes(Floats a, Floats b) {
   const __m256 mixed = _mm256_shuffle_ps(a, b, 0x88);
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xD8));
@@ -95,7 +95,7 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 
-// Any lanes in a row of a vector: memory behind the others is neither read nor written, what is read of them is zero.
+// Any contiguous lanes of a vector: the memory of the other lanes is neither read nor written, and they read as zero.
 #define ESTRAIN_MASKS_LANES
 using LaneMask = __m256i;
 static inline LaneMask lanes_between(size_t begin, size_t end) {

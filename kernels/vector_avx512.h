@@ -14,7 +14,7 @@ static constexpr size_t width = 16;
 static inline Floats broadcast(float x) { return _mm512_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
-// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+// Stores past the caches; `to` must be a multiple of a vector's size. Only fence() orders it before later stores.
 static inline void stream(float* to, Floats x) { _mm512_stream_ps(to, x); }
 static inline void fence() { _mm_sfence(); }
 
@@ -40,7 +40,7 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
 }
 
-// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+// Transposition within each 128-bit lane. load_quads: lane i holds the 4 floats at from + i * stride.
 static inline Floats load_quads(const float* from, int64_t stride) {
   Floats x = _mm512_castps128_ps512(_mm_loadu_ps(from));
   x = _mm512_insertf32x4(x, _mm_loadu_ps(from + stride), 1);
@@ -61,7 +61,7 @@ static inline void transpose(Floats (&rows)[width]) {
     a[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {  // four rows: each 128-bit part is four rows' part of one column
+  for (int i = 0; i < 16; i += 4) {  // four rows: each 128-bit part holds one column's elements of four rows
     b[i] = _mm512_shuffle_ps(a[i], a[i + 2], 0x44);
     b[i + 1] = _mm512_shuffle_ps(a[i], a[i + 2], 0xEE);
     b[i + 2] = _mm512_shuffle_ps(a[i + 1], a[i + 3], 0x44);
@@ -83,13 +83,13 @@ static inline void transpose(Floats (&rows)[width]) {
   }
 }
 
-// y * 2^k, k an integer: one rounding.
+// y * 2^k, k an integer, rounded once.
 #define ESTRAIN_SCALES_BY_POWERS
 static inline Floats scaled_by_power(Floats y, Floats k) { return _mm512_scalef_ps(y, k); }
 
 static inline Words multiply_low_halves(Words a, Words b) { return _mm512_mul_epu32(a, b); }
 
-// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+// The even lanes of a, then of b; the odd lanes of both. And the reverse: interleaves the lanes of a and b.
 static inline Floats even_lanes(Floats a, Floats b) {
   const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   return _mm512_permutex2var_ps(a, lanes, b);
@@ -110,7 +110,7 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 
-// Any lanes in a row of a vector: memory behind the others is neither read nor written, what is read of them is zero.
+// Any contiguous lanes of a vector: the memory of the other lanes is neither read nor written, and they read as zero.
 #define ESTRAIN_MASKS_LANES
 using LaneMask = __mmask16;
 static inline LaneMask lanes_between(size_t begin, size_t end) {
@@ -119,8 +119,8 @@ static inline LaneMask lanes_between(size_t begin, size_t end) {
 static inline Floats load_lanes(const float* from, LaneMask lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
 static inline void store_lanes(float* to, Floats x, LaneMask lanes) { _mm512_mask_storeu_ps(to, lanes, x); }
 
-// Four pixels of sixteen channels, `stride` floats from channel to channel, to sixteen lanes per pixel. In halves of a
-// vector: not all processors shuffle whole ones as fast.
+// Transposes four pixels of sixteen channels, `stride` floats apart, to sixteen lanes per pixel. Works on half vectors,
+// since not all processors shuffle whole ones as fast.
 #define ESTRAIN_TURNS_4_PIXELS
 static inline __m256 two_quads(const float* from, int64_t stride) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1);

@@ -1,5 +1,5 @@
 #pragma once
-// Four floats in an SSE2 register: all of vector_baseline.h and vector_fma128.h but what a fused multiply-add changes.
+// Four floats in an SSE2 register: common to vector_baseline.h and vector_fma128.h, without the fused multiply-add.
 
 #include <emmintrin.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ static constexpr size_t width = 4;
 static inline Floats broadcast(float x) { return _mm_set1_ps(x); }
 static inline Floats load(const float* from) { return _mm_loadu_ps(from); }
 static inline void store(float* to, Floats x) { _mm_storeu_ps(to, x); }
-// Past the caches; `to` is a multiple of a vector's size. Ordered before later stores only by fence().
+// Stores past the caches; `to` must be a multiple of a vector's size. Only fence() orders it before later stores.
 static inline void stream(float* to, Floats x) { _mm_stream_ps(to, x); }
 static inline void fence() { _mm_sfence(); }
 
@@ -51,7 +51,7 @@ static inline uint64_t total(Words sum) {
   return lanes[0] + lanes[1];
 }
 
-// Transposing: every 128-bit lane by itself. load_quads: lane i holds the 4 floats at from + i * stride.
+// Transposition within each 128-bit lane. load_quads: lane i holds the 4 floats at from + i * stride.
 static inline Floats load_quads(const float* from, int64_t) { return _mm_loadu_ps(from); }
 static inline Floats unpack_low(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }       // a0 b0 a1 b1
 static inline Floats unpack_high(Floats a, Floats b) { return _mm_unpackhi_ps(a, b); }      // a2 b2 a3 b3
@@ -64,7 +64,7 @@ static inline void transpose(Floats (&rows)[width]) { _MM_TRANSPOSE4_PS(rows[0],
 // The 64-bit products of the low 32 bits of each 64-bit lane.
 static inline Words multiply_low_halves(Words a, Words b) { return _mm_mul_epu32(a, b); }
 
-// Every second lane of a, then of b: the even ones, the odd ones. And back: lanes of a and b in turns.
+// The even lanes of a, then of b; the odd lanes of both. And the reverse: interleaves the lanes of a and b.
 static inline Floats even_lanes(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0x88); }
 static inline Floats odd_lanes(Floats a, Floats b) { return _mm_shuffle_ps(a, b, 0xDD); }
 static inline Floats first_turns(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }

@@ -1,5 +1,5 @@
 #pragma once
-// The vectors of vector_baseline.h, but multiply_add() rounds once as on every other instruction set: for loops whose
+// The vectors of vector_baseline.h, but multiply_add() rounds once, as on every other instruction set: for loops whose
 // bits must be the same on all of them.
 
 #include "kernels/vector_baseline.h"

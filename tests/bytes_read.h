@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-// By this process, from files, so far.
+// Bytes that this process has read from files so far.
 inline int64_t bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string word;

@@ -1,5 +1,5 @@
 #pragma once
-// The Error that a piece of code must throw.
+// Returns the Error that the code must throw.
 
 #include <doctest/doctest.h>
 

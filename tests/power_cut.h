@@ -1,9 +1,9 @@
 #pragma once
-// A disk that loses what was not synced, and shows everything that a power cut may leave of one folder.
+// A disk that loses unsynced data, and produces every possible state of one folder after a power cut.
 //
-// What it does is done to the real folder. It keeps beside that what is safe: the bytes of a file as they were at its
-// last sync, the folder's entries as they were at the folder's. Of the changes of entries since then any may have
-// reached the disk and any may not, in no order; a file whose bytes were not synced is empty, or zeros, or half there.
+// Its operations act on the real folder. In addition it keeps the durable state: the bytes of a file at its last sync,
+// and the folder's entries at the folder's last sync. Later changes of entries may or may not have reached the disk, in
+// any order. A file with unsynced bytes is empty, zeros, or incomplete.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,13 +20,13 @@
 
 class PowerCutDisk final : public estrain::Disk {
  public:
-  // `look` is called with a copy of `folder` for each state that a cut before any call, and by cut(), may leave.
+  // Calls `look` with a copy of `folder` for each state that a cut before any call, or in cut(), may leave.
   PowerCutDisk(std::string folder, std::function<void(const std::string&)> look)
       : folder_(std::move(folder)), look_(std::move(look)) {}
 
   int64_t cuts() const { return cuts_; }
 
-  // The power is cut now.
+  // Cuts the power now.
   void cut() {
     notice_new_files();
     for (uint64_t survived = 0; survived < (uint64_t{1} << pending_.size()); ++survived)
@@ -69,7 +69,7 @@ class PowerCutDisk final : public estrain::Disk {
     std::string target;
   };
   using Entries = std::map<std::string, Entry>;
-  using Change = std::map<std::string, std::optional<Entry>>;  // one, of one or two names
+  using Change = std::map<std::string, std::optional<Entry>>;  // one change, of one or two names
   enum class Unsynced { empty, zeros, half };
 
   static std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -89,7 +89,7 @@ class PowerCutDisk final : public estrain::Disk {
     forget_files_that_are_gone();
   }
 
-  // A number of an inode may be given to another file later.
+  // An inode number may be reused by another file later.
   void forget_files_that_are_gone() {
     std::erase_if(files_, [&](const auto& file) {
       for (const auto& [name, entry] : seen_)

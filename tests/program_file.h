@@ -1,5 +1,5 @@
 #pragma once
-// A small exported program, written by hand as torch.export.save writes one: linear, dropout, batch norm of its output,
+// A small handwritten exported program in the format of torch.export.save: linear, dropout, batch norm of its output,
 // and a mean as the loss. Tests change its JSON.
 
 #include <cstring>
@@ -57,7 +57,7 @@ inline Json call_of(const std::string& target, const std::vector<Given>& inputs,
   return node;
 }
 
-// A .pt2 file before it is put together.
+// The parts of a .pt2 file.
 struct ProgramParts {
   Json model, weights, constants = {{"config", Json::object()}};
   std::map<std::string, std::string> files;  // of data/weights and data/constants

@@ -1,5 +1,5 @@
 #pragma once
-// A folder that goes away with the test, and raw access to the files in it.
+// A temporary folder for a test, and raw access to its files.
 
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   ~ScratchFolder() {
-    std::error_code in_use;  // a process that a test left behind may still write
+    std::error_code in_use;  // a process left by a test may still write
     std::filesystem::remove_all(path_, in_use);
   }
 

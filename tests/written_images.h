@@ -1,5 +1,5 @@
 #pragma once
-// Small JPEG and PNG files, and tar archives, for tests: written with the libraries, as users' tools write them.
+// Small JPEG and PNG files and tar archives for tests, written with the usual libraries.
 
 #include <cstdio>
 //
@@ -20,7 +20,7 @@ struct Picture {
   std::vector<uint8_t> pixels;
 };
 
-// Smooth colours with some noise, another for each `seed`.
+// Smooth colours with some noise, different for each `seed`.
 inline Picture some_picture(int height, int width, int channels = 3, unsigned seed = 0) {
   Picture picture{height, width, channels, {}};
   for (int y = 0; y < height; ++y) {
@@ -37,7 +37,7 @@ inline Picture some_picture(int height, int width, int channels = 3, unsigned se
 struct JpegSettings {
   int quality = 85;
   bool progressive = false;
-  bool cmyk = false;  // four channels, stored as they are
+  bool cmyk = false;  // four channels, stored unchanged
 };
 
 inline std::string jpeg_bytes(const Picture& picture, const JpegSettings& settings = {}) {

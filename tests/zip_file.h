@@ -1,5 +1,5 @@
 #pragma once
-// A zip archive of stored members, as PyTorch writes them, made field by field so that a test can make it wrong.
+// A zip archive of uncompressed members, as written by PyTorch, built field by field so that a test can corrupt it.
 
 #include <zlib.h>
 

@@ -19,7 +19,7 @@ namespace estrain::algorithms {
 namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(2);
-constexpr int64_t kLongestLeftAloneNs = 5'000'000;  // long enough for everybody's next try
+constexpr int64_t kLongestLeftAloneNs = 5'000'000;  // long enough for each waiting process to try again
 
 struct stat status_of(int fd, const std::string& path) {
   struct stat status {};
@@ -27,7 +27,7 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
-// Whether the file that is open is still the one of that name: a user may delete it at any time.
+// Whether the open file still has that name: a user may delete it at any time.
 bool stands_there(int fd, const std::string& path) {
   struct stat there {};
   return ::stat(path.c_str(), &there) == 0 && there.st_ino == status_of(fd, path).st_ino;
@@ -43,7 +43,7 @@ const Choices& ChoiceFile::look() {
   struct stat status {};
   try {
     if (::stat(path_.c_str(), &status) == 0) refresh(status);
-  } catch (const Error&) {  // damaged; or one is just writing over a line that a crash left unfinished
+  } catch (const Error&) {  // damaged, or a writer is just overwriting an unfinished line
   }
   return choices_;
 }
@@ -81,7 +81,7 @@ ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
   }
 }
 
-// `status` is of before the file is read: what is added meanwhile is read once more.
+// `status` is from before the file is read, so lines added meanwhile are read again.
 void ChoiceFile::refresh(const struct stat& status) {
   if (status.st_ino == inode_ && status.st_size == bytes_) return;
   choices_ = read();

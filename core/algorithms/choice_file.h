@@ -1,9 +1,9 @@
 #pragma once
 // Choices in a file that several processes share: lines of JSON (Choice::to_line), each added once and never changed.
 //
-// Whoever chooses holds the file's lock meanwhile (flock on the file itself): the others wait, and see the choice. The
-// system lets go of it when its holder ends, however it does. A line that a crash left unfinished counts as not
-// written. Who has held the file for long leaves it alone for a moment, so that those who wait get their turn.
+// A process holds the file's lock (flock on the file itself) while it chooses: the others wait, and then see the
+// choice. The system releases the lock when its holder ends in any way. A line left unfinished by a crash counts as not
+// written. A process that held the file for long pauses before taking it again, to let others in.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -23,24 +23,24 @@ class ChoiceFile {
 
   const std::string& path() const { return path_; }
 
-  // What is in it; nothing where there is none. Throws Fault::io; Fault::corrupt with the line.
+  // The content of the file; empty if it is missing. Throws Fault::io; Fault::corrupt with the line.
   Choices read() const;
 
-  // The same without damaged lines: for who has no use for the error. Throws Fault::io.
+  // The same without damaged lines, for callers that do not need the error. Throws Fault::io.
   Choices read_sound() const;
 
-  // What is in it by now, whoever holds it: lines are added whole. Where it cannot be read, what was in it before:
-  // hold() says why.
+  // The current content, even if another process holds the file, since lines are added whole. If it is unreadable,
+  // returns the previous content; hold() gives the reason.
   const Choices& look();
 
-  // The file held: choices are those of everybody, and nobody adds any.
+  // The locked file: it has the choices of all processes, and no other process adds any.
   class Held {
    public:
     Held(Held&&) = default;
     ~Held();
 
     const Choices& choices() const { return file_.choices_; }
-    // The line is in the file when this returns. Throws Fault::io (a full disk, …): then it is not.
+    // Adds a line to the file. If it throws Fault::io (a full disk, …), the line was not added.
     void add(const Choice& choice);
 
    private:
@@ -51,15 +51,15 @@ class ChoiceFile {
     int64_t since_ns_;
   };
 
-  // Makes file and folder where they are missing, and waits until nobody else holds the file; `waiting` is called again
-  // and again meanwhile, and ends the wait by throwing. Throws Fault::io, Fault::corrupt.
+  // Creates the file and folder if missing, and waits for the lock. Calls `waiting` repeatedly meanwhile; it may end
+  // the wait by throwing. Throws Fault::io, Fault::corrupt.
   Held hold(const std::function<void()>& waiting);
 
  private:
   void refresh(const struct stat& status);
 
   std::string path_;
-  Choices choices_;  // as of the last time that the file was held, or looked into
+  Choices choices_;  // from the last time that the file was locked or read
   ino_t inode_ = 0;
   off_t bytes_ = -1;
   int64_t left_alone_until_ns_ = 0;

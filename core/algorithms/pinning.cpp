@@ -52,7 +52,7 @@ std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorith
   return choice.algorithm;
 }
 
-// The run's choice. Null where there is none, or one that is to be replaced.
+// The run's choice. Null if there is none, or if it must be replaced.
 const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = run.find_any(key, device_);
   if (choice == nullptr || !pinning_.may_replace || choice->algorithm.empty()) return choice;
@@ -94,7 +94,7 @@ void PinnedAlgorithms::warn(const std::string& sentence) const {
   if (pinning_.warn) pinning_.warn(sentence);
 }
 
-// What this user's earlier runs chose with these libraries, where the device has it.
+// The choice of this user's earlier runs with these libraries, if the device supports it.
 const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = store.find(key, device_);
   if (choice == nullptr || choice->algorithm.empty() || choice->libraries != libraries_) return nullptr;
@@ -115,7 +115,7 @@ Choice PinnedAlgorithms::from_store_or_measured(const std::string& key, Algorith
     warn(key + ": not every algorithm could be tried, as memory is short; the one chosen is kept for this run alone");
     return choice;
   }
-  // Another version of the libraries may have an algorithm where this one has none.
+  // An empty choice is not stored, since another version of the libraries may have an algorithm.
   if (store && !choice.algorithm.empty()) {
     try {
       store->add(choice);
@@ -141,7 +141,8 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
   return choice;
 }
 
-// A store that cannot be used is no reason not to train; the run has its own file. While others add to it, it can be.
+// An unusable store does not prevent training, since the run has its own file. A store counts as usable while other
+// processes add to it.
 std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
   if (!store_) return std::nullopt;
   int64_t since = monotonic_ns();

@@ -1,19 +1,19 @@
 #pragma once
-// Which algorithm computes an operation: chosen once among the deterministic ones, by measuring, and then kept.
+// Chooses the algorithm of each operation once, among the deterministic ones, by measuring; then keeps it.
 //
-// Libraries choose by heuristics, which change with their version and the driver, or by measuring, which comes out
-// otherwise each time; either way the bits of a result change with the choice. So the choice is made in one place and
-// written down: by a worker that meets an operation for the first time, while it holds the run's file of choices. All
-// other workers, and the same one after a restart, find it there. A checkpoint carries the choices of its run.
+// Libraries choose by heuristics, which change with their version and the driver, or by measuring, which varies; the
+// bits change with the choice. So the first worker that meets an operation chooses, while it holds the run's file of
+// choices. All other workers, and the same one after a restart, find the choice there. Checkpoints carry it.
 //
-//   1. the run's own choice: its file, into which a resume puts the choices of its checkpoint before workers start; to
-//      find it there nobody waits for who chooses meanwhile
-//   2. this user's choice for the type of device (the store): two runs on machines of one kind agree
+//   1. the run's own choice: its file, into which a resume puts the choices of its checkpoint before workers start; a
+//      lookup does not wait for processes that are choosing
+//   2. this user's choice for the type of device (the store): runs on machines of one kind agree
 //   3. the fastest candidate, measured now; written to the store, then to the run's file
 //
-// What (1) names and this device does not have is refused, since another algorithm gives other bits; what (2) names is
-// chosen anew. Another version of the libraries may compute otherwise under the same name: (1) is used with a warning,
-// (2) chosen anew. Where want of memory kept a candidate from being tried, what is chosen goes to the run's file alone.
+// If this device lacks the algorithm of (1), it is refused, since another algorithm gives other bits; if it lacks that
+// of (2), it chooses again. Another version of the libraries may compute differently under the same name: (1) is used
+// with a warning, (2) is chosen again. If lack of memory prevented trying a candidate, the choice goes only to the
+// run's file.
 
 #include <exception>
 #include <functional>
@@ -28,47 +28,47 @@
 
 namespace estrain::algorithms {
 
-// The algorithms that a library has for one operation on the device at hand. Texts name them for good: they are built
-// from the text alone.
+// The algorithms of a library for one operation on the current device. Their texts are permanent names, from which they
+// can be rebuilt.
 class Algorithms {
  public:
   virtual ~Algorithms() = default;
 
-  // Deterministic ones, in ascending order of what they are called, which decides ties. Calls `between` now and then
-  // where it takes long.
+  // The deterministic ones, sorted by name, which decides ties. Calls `between` now and then if it takes
+  // long.
   virtual std::vector<std::string> candidates(const std::function<void()>& between) = 0;
-  // Why this algorithm cannot be used here; nothing where it can.
+  // Why this algorithm is unusable here; nothing if it is usable.
   virtual std::optional<std::string> refusal(const std::string& algorithm) = 0;
-  // Of one run; nothing where it does not run, or not twice with the same bits. What takes much longer than `fastest`,
-  // the least so far, need not be known well.
+  // The seconds of one run; nothing if it fails, or if two runs give different bits. Need not be precise if much longer
+  // than `fastest`, the least so far.
   virtual std::optional<double> seconds(const std::string& algorithm, double fastest) = 0;
-  // Why a candidate that did not run may run another time, such as want of memory; null: there is none of that kind.
+  // Why a failed candidate may run another time, for example lack of memory; null: no such reason.
   virtual std::exception_ptr obstacle() { return nullptr; }
-  // Why none of those that the library has is a candidate, in words; "" where it has none.
+  // Why none of the library's algorithms is a candidate; "" if it has none.
   virtual std::string objection() { return ""; }
 };
 
-// How a run pins.
+// The settings for pinning in a run.
 struct Pinning {
   std::string run{};    // file of the run's choices
-  std::string store{};  // file of this user's, on this machine; empty: there is none
-  // An algorithm of the run's that this device lacks is replaced for this type of device: other bits.
+  std::string store{};  // file of this user's choices on this machine; empty: none
+  // Whether to replace an algorithm of the run that this type of device lacks, with other bits.
   bool may_replace = false;
-  // Another process that holds the store, and adds nothing to it for so long, makes it one that cannot be used.
+  // If another process holds the store for this long without adding to it, the store counts as unusable.
   int64_t patience_ns = 60'000'000'000;
-  std::function<void()> beat{};                         // called while it waits or measures: the worker is at work
-  std::function<void(const std::string&)> warn{};       // told, in a sentence, of what a user should know
-  std::function<void(const Choice&, size_t)> chosen{};  // told of a choice that was measured, and among how many
+  std::function<void()> beat{};                         // called during waits and measurements, as a sign of life
+  std::function<void(const std::string&)> warn{};       // receives warnings for the user, one sentence each
+  std::function<void(const Choice&, size_t)> chosen{};  // called for a measured choice, with the number of candidates
 };
 
 class PinnedAlgorithms {
  public:
-  // `device`: its type, which choices are kept by. `libraries`: their versions, in words.
+  // `device`: the type of device, part of a choice's key. `libraries`: their versions, in words.
   PinnedAlgorithms(Pinning pinning, std::string device, std::string libraries);
 
-  // The algorithm for `key`; empty: the library has none, on any worker of the run. Thread-safe. Throws
-  // Fault::infeasible (the run's is not among those that this device has), Fault::io, Fault::corrupt, and what
-  // `algorithms` throws.
+  // The algorithm for `key`; empty: the library has none, for all workers of the run. Thread-safe. Throws
+  // Fault::infeasible (this device lacks the run's algorithm), Fault::io, Fault::corrupt, and what `algorithms`
+  // throws.
   std::string algorithm_for(const Key& key, Algorithms& algorithms);
 
  private:
@@ -91,16 +91,16 @@ class PinnedAlgorithms {
   std::optional<ChoiceFile> store_;
 };
 
-// The fastest of them, as measured; of those within a few percent of it the first. Empty where none runs.
+// The first one within a few percent of the fastest measured. Empty if none runs.
 std::string fastest(const std::vector<std::string>& candidates,
                     const std::function<std::optional<double>(const std::string&, double fastest)>& seconds);
 
-// Puts a checkpoint's choices into the file of the run that goes on from it: they win over the file's own.
-// Called before workers start. `text`: Choices::to_text; `source` names the checkpoint. Throws Fault::corrupt,
+// Puts a checkpoint's choices into the file of the run that resumes from it; they override the file's own. Call
+// it before workers start. `text`: Choices::to_text; `source` names the checkpoint. Throws Fault::corrupt,
 // Fault::io.
 void adopt(const std::string& run_file, std::string_view text, std::string_view source);
 
-// Where a user's choices are kept: beside the database of profiles. Empty where that has no place.
+// The path of a user's choices: beside the database of profiles. Empty if that has no path.
 std::string store_beside(const std::string& profiles_path);
 
 }  // namespace estrain::algorithms

@@ -26,7 +26,7 @@ void require(int result, ::archive* reader) {
   if (result < ARCHIVE_WARN) throw damaged(reader);
 }
 
-// libarchive hands out the archive's own memory; where it lies says where the file does.
+// libarchive returns pointers into the archive's memory, so a pointer gives the file's offset.
 uint64_t offset_of(::archive* reader, std::span<const std::byte> archive, std::string_view name, uint64_t size) {
   const void* data = nullptr;
   size_t bytes = 0;
@@ -42,7 +42,7 @@ uint64_t offset_of(::archive* reader, std::span<const std::byte> archive, std::s
   return static_cast<uint64_t>(begin - archive.data());
 }
 
-// Where an archive is cut between two files, nothing else is missing.
+// If an archive is truncated between two files, only the end marker is missing.
 void require_end(std::span<const std::byte> archive) {
   constexpr size_t block = 512;
   const auto end = archive.last(std::min(archive.size(), block));

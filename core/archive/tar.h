@@ -1,6 +1,6 @@
 #pragma once
-// The files in a tar archive, found without unpacking: where each begins and ends in the archive's own bytes. Every
-// kind of tar that libarchive reads (ustar, pax, GNU), not compressed.
+// Locates the files in a tar archive without unpacking: their start and size in the archive's bytes. Supports every
+// kind of uncompressed tar that libarchive reads (ustar, pax, GNU).
 
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace estrain::archive {
 
 struct Member {
-  std::string_view name;  // for as long as the call lasts
+  std::string_view name;  // valid during the call
   uint64_t offset = 0;    // of its first byte in the archive
   uint64_t size = 0;
 };
 
-// Calls `each` for every regular file, in the archive's order. Folders are passed over, as are links and devices, which
-// hold no bytes. Reads the headers alone. Throws Fault::corrupt: "not a tar archive", "truncated …", and where a file
-// is sparse.
+// Calls `each` for every regular file, in the archive's order. Skips folders, links and devices, which have no
+// content. Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and if a file is
+// sparse.
 void each_member(std::span<const std::byte> archive, const std::function<void(const Member&)>& each);
 
 }  // namespace estrain::archive

@@ -10,7 +10,7 @@
 namespace estrain {
 namespace {
 
-// Notes lie one behind the other: a header, a name, a description.
+// Notes are consecutive: each has a header, a name, a description.
 uint64_t build_id_in(const char* notes, size_t size, size_t alignment) {
   const auto aligned = [alignment](size_t offset) { return (offset + alignment - 1) / alignment * alignment; };
   uint64_t id = 0;
@@ -48,7 +48,7 @@ bool holds(const dl_phdr_info& object, uintptr_t address) {
   return false;
 }
 
-// Of the first loaded object that `is_meant`.
+// Finds the note of the first loaded object that `is_meant`.
 struct Search {
   std::function<bool(const dl_phdr_info&)> is_meant;
   uint64_t id = 0;

@@ -22,7 +22,7 @@ extern char** environ;
 namespace estrain {
 namespace {
 
-// Everything the child needs, prepared before fork: between fork and exec only async-signal-safe calls are made.
+// Everything the child needs, prepared before fork: only async-signal-safe calls are allowed between fork and exec.
 struct ExecPlan {
   std::vector<char*> arguments;
   std::vector<std::string> environment_text;
@@ -78,7 +78,8 @@ ChildProcess ChildProcess::start(const ChildOptions& options) {
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
   UniqueFd reader(report[0]), writer(report[1]);
-  ::signal(SIGCHLD, SIG_DFL);  // where this process was started with it ignored, children would leave no word
+  ::signal(SIGCHLD, SIG_DFL);  // if this process inherited SIG_IGN, the kernel would reap children and discard their
+                               // exit status
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw system_error("cannot start a process", errno);
@@ -142,7 +143,7 @@ std::string own_executable() {
   std::error_code failure;
   std::string path = std::filesystem::read_symlink(running_program, failure).string();
   if (failure) throw system_error("cannot read /proc/self/exe", failure.value());
-  // What the kernel says of a program whose file was replaced while it runs; the new one stands in its place.
+  // The kernel appends this to the path if the program's file was replaced; the new file has the plain path.
   constexpr std::string_view deleted = " (deleted)";
   if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
   return path;

@@ -18,15 +18,15 @@ namespace estrain {
 
 struct ChildOptions {
   std::vector<std::string> arguments;  // [0] is the program
-  // Executes the file of the running program, also where another one has taken its place since; [0] only names it.
+  // Executes the file of the running program, even if the file at its path was replaced; [0] is only the name.
   bool same_program = false;
-  // Added to the parent's, or in the place of a value there; an empty one takes the name away.
+  // Added to the parent's environment; replaces existing values; an empty value removes the variable.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<int> inherited;        // descriptors that stay open under their own numbers
   std::string output;                // file that stdout and stderr are appended to (own_file.h); empty: shared
-  int output_descriptor = -1;        // where there is no `output`: an open file for both
+  int output_descriptor = -1;        // if `output` is empty: an open file for both
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
-  std::vector<int> ignored_signals;  // from before its first instruction on
+  std::vector<int> ignored_signals;  // ignored from the child's first instruction on
 };
 
 // How a child ended.
@@ -47,9 +47,9 @@ class ChildProcess {
     pidfd_ = std::move(other.pidfd_);
     return *this;
   }
-  // Throws Fault::io where fork or exec fails (the child's own exec error included).
+  // Throws Fault::io if fork or exec fails (including an exec error in the child).
   static ChildProcess start(const ChildOptions& options);
-  // Takes up a running child of this process, as after a re-exec.
+  // Watches an existing child of this process, for example after a re-exec.
   static ChildProcess adopt(pid_t pid);
 
   pid_t pid() const { return pid_; }
@@ -57,9 +57,9 @@ class ChildProcess {
   bool running() const { return pid_ > 0; }
 
   void signal(int number) const;
-  // Reaps; `running()` is false afterwards. Blocks until the child has ended.
+  // Blocks until the child has ended, and reaps it; `running()` is then false.
   ChildEnd wait();
-  // As wait, for at most `milliseconds`; false: still running.
+  // Like wait, for at most `milliseconds`; false: still running.
   bool wait_for(int milliseconds, ChildEnd* end = nullptr);
 
  private:
@@ -69,7 +69,7 @@ class ChildProcess {
 
 std::string signal_name(int number);  // "SIGKILL"
 std::string own_executable();         // absolute path of the running program
-// Leads to the file of the running program, also where another one has taken its place since: for exec alone.
+// For exec only: the file of the running program, even if the file at its path was replaced.
 inline constexpr const char* running_program = "/proc/self/exe";
 std::map<std::string, std::string, std::less<>> own_environment();
 

@@ -10,7 +10,7 @@ int64_t monotonic_ns();       // CLOCK_MONOTONIC: comparable between processes o
 int64_t unix_seconds();       // seconds since 1970
 std::string utc_timestamp();  // "2031-05-04T12:30:01.123Z"
 
-// At most 2^62 either way (146 years), so that monotonic_ns() may be added; NaN is as good as never.
+// Limited to +-2^62 (146 years), so that adding monotonic_ns() does not overflow; NaN gives the maximum.
 int64_t nanoseconds(double seconds);
 
 inline double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }

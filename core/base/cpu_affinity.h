@@ -4,7 +4,7 @@
 
 namespace estrain {
 
-// How many logical CPUs this thread may run on, >= 1.
+// The number of logical CPUs that this thread may run on, >= 1.
 int64_t cpus_of_affinity();
 
 }  // namespace estrain

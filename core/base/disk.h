@@ -1,6 +1,6 @@
 #pragma once
-// The calls on which it depends what a power cut leaves of a file: in one place, so that a test can cut the power
-// between any two of them. Writing is not among them: what was written and not synced may be lost at any time.
+// The calls that decide which files survive a power cut, in one place, so that a test can cut the power between any
+// two. Writing is not among them: unsynced data may be lost at any time.
 
 #include <string>
 #include <string_view>
@@ -20,7 +20,7 @@ class Disk {
 
 Disk& real_disk();
 
-// files.h's, on a disk of the caller's.
+// write_file_atomically of files.h, on the caller's disk.
 void write_file_atomically(const std::string& path, std::string_view content, Disk& disk);
 
 }  // namespace estrain

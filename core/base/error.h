@@ -2,8 +2,8 @@
 // The one exception type of estrain: what kind of fault it is, and a chain of causes from the outermost context
 // inwards, printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
 //
-// Thrown when the command at hand cannot go on; an expected "no" is a return value. Exceptions of libraries (toml++,
-// HDF5, c10, std::filesystem) are translated into this type at the border of the folder that owns the library.
+// Thrown when the current command cannot continue; an expected "no" is a return value. The folder that owns a library
+// (toml++, HDF5, c10, std::filesystem) translates its exceptions into this type.
 
 #include <fmt/format.h>
 
@@ -42,7 +42,7 @@ class Error : public std::exception {
     return Error(fault, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // The same error seen from further out: "context: message".
+  // The same error with a prefix: "context: message".
   Error within(std::string_view context) const {
     Error outer(fault_, std::string(context) + ": " + message_);
     outer.advice_ = advice_;
@@ -56,7 +56,7 @@ class Error : public std::exception {
     return advised;
   }
 
-  // Ends the program with another exit code than its fault's.
+  // Sets an exit code other than the fault's.
   Error exiting_with(int code) const {
     Error error = *this;
     error.exit_code_ = code;
@@ -76,7 +76,7 @@ class Error : public std::exception {
   int exit_code_ = 0;  // 0: that of the fault
 };
 
-// Runs `body`; an Error that leaves it gets `context` put in front.
+// Runs `body`, and prefixes an Error from it with `context`.
 template <typename Body>
 decltype(auto) with_context(std::string_view context, Body&& body) {
   try {

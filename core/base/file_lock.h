@@ -4,9 +4,9 @@
 
 namespace estrain {
 
-// Takes the lock of an open file (flock(2)), which lasts as long as the descriptor or a copy of it is open; most file
-// systems that hosts share know it on all of them. False: somebody else has it. Throws Fault::io with `path` where
-// there are no such locks.
+// Takes the lock of an open file (flock(2)). The lock lasts while the descriptor or a copy of it is open; most network
+// file systems enforce it across hosts. False: another process has it. Throws Fault::io with `path` if the file system
+// does not support locks.
 bool take_lock(int fd, const std::string& path);
 
 }  // namespace estrain

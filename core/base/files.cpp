@@ -23,7 +23,7 @@ void write_all(int fd, std::string_view content, const std::string& path) {
   }
 }
 
-// Where the last whole line of a file ends.
+// The end of the last whole line of a file.
 off_t end_of_lines(int fd, const std::string& path) {
   off_t end = ::lseek(fd, 0, SEEK_END);
   char buffer[4096];
@@ -91,7 +91,8 @@ void append_line(const std::string& path, std::string line) {
     line += '\n';
     write_all(fd.get(), line, path);
   } catch (const Error&) {
-    [[maybe_unused]] const int cut = ::ftruncate(fd.get(), begin);  // if even this fails, the next line does it
+    [[maybe_unused]] const int cut = ::ftruncate(fd.get(), begin);  // if even this fails, the next append drops the
+                                                                    // fragment
     throw;
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Whole files: read at once, replaced at once. All paths in messages are as given.
+// Whole files: read at once, replaced atomically. Messages show paths as given.
 
 #include <optional>
 #include <string>
@@ -13,15 +13,15 @@ namespace estrain {
 std::string read_file(const std::string& path);
 std::optional<std::string> read_file_if_present(const std::string& path);
 
-// For what the system shows of itself: nothing where it shows nothing.
+// For files of /proc and /sys: empty if unreadable.
 std::string text_if_readable(const std::string& path);
 
-// Readers see the old content or the new, never a mixture, also after a crash: temporary name, fsync, rename, fsync of
-// the folder. Throws Fault::io.
+// Replaces a file: writes under a temporary name, fsyncs, renames, fsyncs the folder. Even after a crash, readers see
+// the old content or the new, never a mixture. Throws Fault::io.
 void write_file_atomically(const std::string& path, std::string_view content);
 
-// Appends the line and its end, or, where the system refuses (a full disk), nothing; a line that a crash left
-// unfinished at the end is dropped. For files that one process writes; not synced. What may stand there: own_file.h.
+// Appends the line and a line feed, or nothing on failure (a full disk). First drops an unfinished last line from a
+// crash. For files with a single writer; not synced. own_file.h says which existing files are refused.
 void append_line(const std::string& path, std::string line);
 
 // open(2) with O_CLOEXEC; throws Fault::io with the path.

@@ -1,6 +1,6 @@
 #pragma once
-// One line of a check made before a job starts: what was looked at, whether it will do, and what to do if it will not.
-// A check reports all of its findings; an Error (error.h) is for the command that cannot go on.
+// One result of a check before a job starts: the subject, whether it is fine, and what to do if not. A check reports
+// all of its findings; an Error (error.h) ends the command.
 
 #include <string>
 #include <string_view>
@@ -16,14 +16,14 @@ inline std::string_view severity_name(Severity severity) {
   return severity == Severity::ok ? "ok" : severity == Severity::warning ? "warning" : "error";
 }
 
-// Who can put an error right: whoever wrote the job (spec, data, device list) or whoever runs the machine.
+// Who can correct an error: the author of the job (spec, data, device list) or the administrator of the machine.
 enum class Origin { user, machine };
 
 struct Finding {
-  std::string check;  // what was looked at, in a word or two: "disk space"
+  std::string check;  // the subject in a word or two: "disk space"
   Severity severity = Severity::ok;
   std::string seen;    // "12 GiB free, 3 GiB needed"
-  std::string advice;  // empty where nothing needs doing
+  std::string advice;  // empty if nothing needs doing
   Origin origin = Origin::user;
 
   bool operator==(const Finding&) const = default;
@@ -40,7 +40,7 @@ struct Finding {
   static Finding machine_error(std::string check, std::string seen, std::string advice) {
     return {std::move(check), Severity::error, std::move(seen), std::move(advice), Origin::machine};
   }
-  // What stopped a part of the check.
+  // The error that stopped a part of the check.
   static Finding of(std::string check, const Error& error) {
     const Fault fault = error.fault();
     const bool machine = fault == Fault::device || fault == Fault::peer || fault == Fault::io || fault == Fault::bug;

@@ -1,5 +1,5 @@
 #pragma once
-// Who gives memory of the host that a device copies from: ordinary memory would do, some is quicker.
+// Allocates host memory that a device copies from. Ordinary memory works; page-locked memory is faster.
 
 #include <cstddef>
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace estrain {
 
-// So many bytes from a multiple of 64 on; null where there are none of this kind. Thread-safe. Empty: ordinary memory.
+// Allocates this many bytes at a multiple of 64; null if there is no such memory. Thread-safe. Empty: ordinary memory.
 using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 }  // namespace estrain

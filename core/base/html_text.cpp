@@ -12,7 +12,7 @@ struct Character {
   size_t bytes = 1;
 };
 
-// Bytes of a character by its first one; 0: no character begins so.
+// The length of a character in bytes, by its first byte; 0: not a first byte.
 size_t length_by_first(uint8_t first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;
@@ -20,7 +20,7 @@ size_t length_by_first(uint8_t first) {
   return first >= 0xF0 && first < 0xF5 ? 4 : 0;
 }
 
-// The character that `text` begins with; one byte that stands for U+FFFD where none does.
+// The first character of `text`; if it is invalid, one byte that becomes U+FFFD.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const size_t bytes = length_by_first(byte(0));

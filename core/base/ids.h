@@ -1,6 +1,6 @@
 #pragma once
-// Integers that must not be mixed up are different types. A virtual rank names an EST for the life of the job; a worker
-// rank names a process of the current stage: confusing the two is the classic bug of an elastic trainer.
+// Distinct types for integers that must not be mixed up. A virtual rank names an EST for the whole job; a worker rank
+// names a process of the current stage. Confusing the two is the classic bug of an elastic trainer.
 
 #include <fmt/format.h>
 
@@ -23,12 +23,12 @@ struct Id {
   constexpr Id next() const { return Id(value + 1); }
 };
 
-using VirtualRank = Id<struct VirtualRankTag>;  // an EST, 0..N-1, for the life of the job
+using VirtualRank = Id<struct VirtualRankTag>;  // an EST, 0..N-1, for the whole job
 using WorkerRank = Id<struct WorkerRankTag>;    // a process of the current stage, 0..W-1
 using Step = Id<struct StepTag>;                // number of completed optimizer updates; the state "at step t"
 using Epoch = Id<struct EpochTag>;
 
-// A contiguous range of virtual ranks [begin, end): what one worker hosts.
+// A contiguous range of virtual ranks [begin, end), hosted by one worker.
 struct EstRange {
   VirtualRank begin;
   VirtualRank end;

@@ -26,7 +26,7 @@ Error not_a_file(const std::string& path, mode_t mode) {
       .advise("give a file; `ls -lL " + path + "` shows what is there");
 }
 
-// O_NONBLOCK: a FIFO is opened at once, to be seen for what it is.
+// O_NONBLOCK: open a FIFO without waiting for a writer, so that it can be refused.
 UniqueFd open_anything(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
@@ -45,7 +45,7 @@ Error too_large(const std::string& path, uint64_t most) {
       .advise("is it the right file?");
 }
 
-// Adds what there is. False at the end.
+// Appends the available bytes. False at the end.
 bool read_some(int fd, const std::string& path, uint64_t most, std::string& text) {
   char buffer[1 << 16];
   const ssize_t got = ::read(fd, buffer, sizeof buffer);
@@ -56,7 +56,7 @@ bool read_some(int fd, const std::string& path, uint64_t most, std::string& text
   return got > 0;
 }
 
-// A pipe that no writer has opened yet reads as if it were at its end; that counts from the first byte on.
+// Reading a pipe without a writer returns end of file, so an end counts only after the first byte.
 std::string read_pipe(int fd, const std::string& path, uint64_t most, int patience_ms) {
   std::string text;
   const int64_t between_ns = patience_ms * INT64_C(1'000'000);

@@ -8,8 +8,8 @@
 
 namespace estrain {
 
-// Calls `visit` for every whole line that is an object, first to last; other lines are passed over. A file that is not
-// there has none. Throws Fault::io.
+// Calls `visit` for every whole line that is an object, first to last; skips other lines. A missing file has no lines.
+// Throws Fault::io.
 void for_each_object(const std::string& path, const std::function<void(const Json&)>& visit);
 
 }  // namespace estrain

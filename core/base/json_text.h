@@ -6,8 +6,8 @@
 
 namespace estrain {
 
-// One line of JSON for people and scripts. JSON is UTF-8, but paths and logs are any bytes: what is not UTF-8 becomes
-// U+FFFD.
+// One line of JSON for people and scripts. JSON must be UTF-8, but paths and logs may have any bytes: invalid UTF-8
+// becomes U+FFFD.
 inline std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace estrain

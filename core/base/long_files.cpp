@@ -22,7 +22,7 @@ uint64_t size_of(const UniqueFd& file, const std::string& path) {
   return static_cast<uint64_t>(info.st_size);
 }
 
-// Reads up to `size` bytes from `offset` on; fewer where the file ends.
+// Reads up to `size` bytes from `offset`; fewer at the end of the file.
 size_t read_at(const UniqueFd& file, const std::string& path, uint64_t offset, char* out, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -58,8 +58,8 @@ bool LineReader::next(std::string_view* line) {
   }
 }
 
-// Drops the lines that were handed out and the middle of one that is too long, and reads as much again as is left, a
-// block at least. False at the end.
+// Drops the lines already returned and the middle of a too long line. Then reads as many bytes as remain, at least a
+// block. False at the end.
 bool LineReader::read_on() {
   if (!file_) return false;
   block_.erase(0, begin_);
@@ -91,7 +91,8 @@ bool BackwardLineReader::next(std::string_view* line) {
   return true;
 }
 
-// Behind the last line feed before `end`; the block reaches from there to `end` at least afterwards.
+// Returns the position after the last line feed before `end`. Afterwards the block contains everything from there to
+// `end`.
 uint64_t BackwardLineReader::line_begin(uint64_t end) {
   uint64_t unsearched = end;
   for (;;) {
@@ -106,7 +107,7 @@ uint64_t BackwardLineReader::line_begin(uint64_t end) {
   }
 }
 
-// Drops what is behind `end` or beyond the longest line, and reads as much again as is left, a block at least.
+// Drops the bytes after `end` and beyond the longest line. Then reads as many bytes as remain, at least a block.
 void BackwardLineReader::read_on(uint64_t end) {
   const uint64_t kept = std::min<uint64_t>(end - block_begin_, kLongestLine);
   const uint64_t more = std::min(block_begin_, std::max<uint64_t>(kBlock, kept));

@@ -1,5 +1,5 @@
 #pragma once
-// Memory as /proc tells it, and as people read it.
+// Memory use from /proc, and byte counts for people.
 
 #include <cstdint>
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace estrain {
 
-// Bytes of a line "Key:   123 kB" in the text of /proc/meminfo or /proc/PID/status; nothing where there is none.
+// Bytes from a line "Key:   123 kB" in the text of /proc/meminfo or /proc/PID/status; nothing if it is missing.
 std::optional<uint64_t> proc_bytes(std::string_view text, std::string_view key);
 
-// Of this process since its exec, in bytes; what /proc does not tell is 0.
+// Memory use of this process since its exec, in bytes; 0 if /proc does not show it.
 struct MemoryUse {
   uint64_t peak = 0;           // largest resident set
   uint64_t files = 0;          // resident pages of files (libraries, mapped data) now: shared with other processes
@@ -19,7 +19,7 @@ struct MemoryUse {
 };
 MemoryUse own_memory_use();
 
-// "512 B", "1.5 GiB": three digits at most before the point, one behind it.
+// "512 B", "1.5 GiB": at most three digits before the decimal point, one after it.
 std::string format_bytes(uint64_t bytes);
 
 }  // namespace estrain

@@ -27,7 +27,7 @@ std::string link_text(const std::string& path) {
   return "a symbolic link to " + std::filesystem::read_symlink(path, unreadable).string();
 }
 
-// Throws where a file of that status, at `path`, is not to be written to.
+// Throws if a file with that status, at `path`, must not be written to.
 void judge(const struct stat& file, const std::string& path) {
   if (S_ISLNK(file.st_mode)) throw refused(path, link_text(path));
   if (!S_ISREG(file.st_mode)) throw refused(path, "not a regular file");
@@ -44,7 +44,7 @@ void judge(const struct stat& file, const std::string& path) {
 }  // namespace
 
 UniqueFd open_own_file(const std::string& path, int flags, unsigned mode) {
-  // O_NONBLOCK: a FIFO is opened, or refused, at once.
+  // O_NONBLOCK: open or refuse a FIFO without waiting.
   UniqueFd fd(::open(path.c_str(), (flags & ~O_TRUNC) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode));
   if (!fd && (errno == ELOOP || errno == ENXIO || errno == EISDIR)) {
     const int failure = errno;

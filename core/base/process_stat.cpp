@@ -11,7 +11,7 @@ namespace estrain {
 
 ProcessStat process_stat(pid_t pid) {
   const std::string text = text_if_readable(fmt::format("/proc/{}/stat", pid));
-  const size_t name_end = text.rfind(')');  // a name may hold blanks and parentheses
+  const size_t name_end = text.rfind(')');  // a name may contain blanks and parentheses
   if (name_end == text.npos) return {};
   std::istringstream fields(text.substr(name_end + 1));
   ProcessStat stat;

@@ -1,5 +1,5 @@
 #pragma once
-// The strict comparison of what a file holds with what a model wants, by name.
+// Strictly compares the arrays of a file with those of a model, by name.
 
 #include <string>
 #include <vector>
@@ -12,14 +12,14 @@ struct ArrayForm {
   std::string path;   // "/model/fc.weight"
   std::string dtype;  // "float32"
   std::vector<int64_t> shape;
-  std::string tied_to;  // path of the array it is a second name of, or empty
+  std::string tied_to;  // for a second name: the path of the array; otherwise empty
 };
 
 // Tensors and aliases of a layout, by path.
 std::vector<ArrayForm> forms_of(const StateLayout& layout);
 
-// Throws Fault::mismatch that names every array of another form, missing or superfluous (the first few of each, and how
-// many more).
+// Throws Fault::mismatch naming every array that differs in form, is missing or superfluous (the first few of each, and
+// the number of others).
 void require_same_arrays(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found);
 
 }  // namespace estrain::checkpoint

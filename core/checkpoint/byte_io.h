@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of an open file: pwrite and pread until all is done.
+// Complete reads and writes on an open file, with pwrite and pread.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace estrain::checkpoint {
 // Throws Fault::io.
 void write_bytes(int fd, uint64_t offset, const std::byte* bytes, uint64_t size);
 
-// Throws Fault::corrupt where the file ends before, Fault::io.
+// Throws Fault::corrupt if the file is too short, Fault::io.
 void read_bytes(int fd, uint64_t offset, std::byte* out, uint64_t size);
 
 uint64_t length_of(int fd);  // throws Fault::io

@@ -38,7 +38,7 @@ Seal read_seal(int fd) {
   return decode(block, length);
 }
 
-// Reads all of the file but elements, checked against the seal: HDF5 will parse these very bytes.
+// Reads everything but elements, checked against the seal: HDF5 then parses exactly these bytes.
 h5::SparseBytes read_sealed_structure(int fd, const Seal& seal) {
   h5::SparseBytes structure;
   uint64_t digest = 0;
@@ -54,7 +54,7 @@ h5::SparseBytes read_sealed_structure(int fd, const Seal& seal) {
   return structure;
 }
 
-// What HDF5 says of the elements is what the seal says.
+// Checks that HDF5 and the seal agree on the elements.
 void require_sealed_elements(const Structure& structure, const Seal& seal) {
   std::map<uint64_t, const Extent*> sealed;
   for (const Extent& extent : seal.extents) sealed.emplace(extent.offset, &extent);
@@ -71,7 +71,7 @@ bool belongs(Role role, Part part) {
   return part == Part::everything || role == Role::parameter || role == Role::buffer;
 }
 
-// Offsets do not count here, so they stay as they are.
+// Offsets do not matter here, so they stay unchanged.
 StateLayout take(Part part, const StateLayout& layout) {
   StateLayout taken;
   for (const StateTensor& tensor : layout.tensors)

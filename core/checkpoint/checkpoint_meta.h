@@ -1,5 +1,5 @@
 #pragma once
-// What a checkpoint says about itself beside the tensors: attributes of the file.
+// A checkpoint's metadata besides the tensors: attributes of the file.
 
 #include <string>
 
@@ -8,19 +8,19 @@
 namespace estrain::checkpoint {
 
 struct CheckpointMeta {
-  std::string estrain_version;  // of the program that wrote it
+  std::string estrain_version;  // version of the program that wrote it
   Step step;                    // completed updates
   Epoch epoch;                  // of the next sample
-  int64_t samples = 0;          // cursor: samples that every virtual rank has consumed of this epoch
+  int64_t samples = 0;          // cursor: samples consumed by each virtual rank in this epoch
   int64_t ests = 0;             // N
-  double lr = 0;                // of the last update's default parameter group, as the schedule carries it
+  double lr = 0;                // of the default parameter group at the last update, as computed by the schedule
   std::string spec;             // resolved job spec, TOML
   std::string changes;          // text of changes.jsonl
-  std::string stages;           // JSON: the device sets the job ran on so far
+  std::string stages;           // JSON: the device sets that the job has run on
   std::string devices;          // of the stage that wrote it: "cpu,cpu:avx2"
   std::string cpu;              // vendor, model and capability of the host
-  std::string algorithms{};     // text of algorithms.jsonl: which algorithm computes what on GPUs
-  std::string data{};           // JSON: identity of the data files; empty: there are none, or not known
+  std::string algorithms{};     // text of algorithms.jsonl: the algorithms of operations on GPUs
+  std::string data{};           // JSON: identity of the data files; empty: none or unknown
 
   bool operator==(const CheckpointMeta&) const = default;
 };

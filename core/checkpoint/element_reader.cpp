@@ -11,7 +11,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-constexpr uint64_t kReadPiece = 4 << 20;    // what a thread takes at a time: the file is still read front to back
+constexpr uint64_t kReadPiece = 4 << 20;    // a thread's piece: the file is still read front to back
 constexpr uint64_t kReadChunk = 256 << 10;  // read and digested at a time, in cache; a multiple of 4
 constexpr size_t most_threads = 4;
 
@@ -29,7 +29,7 @@ std::vector<Piece> cut(const std::vector<ElementRange>& ranges) {
   return pieces;
 }
 
-// Pieces handed out in order to whoever asks next.
+// Gives pieces in order to the next thread that asks.
 class Reading {
  public:
   Reading(int fd, const std::vector<ElementRange>& ranges)

@@ -1,5 +1,5 @@
 #pragma once
-// Reads and digests the elements of many tensors at once, with a few threads: one alone is slower than the page cache.
+// Reads and digests the elements of many tensors with a few threads: a single one is slower than the page cache.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ElementRange {
   std::byte* out;  // 4-byte aligned; nullptr: digest only
 };
 
-// The digest of each range. Throws Fault::corrupt where the file ends before a range does, Fault::io.
+// The digest of each range. Throws Fault::corrupt if the file ends before a range does, Fault::io.
 std::vector<uint64_t> read_elements(int fd, const std::vector<ElementRange>& ranges);
 
 }  // namespace estrain::checkpoint

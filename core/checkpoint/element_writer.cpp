@@ -16,7 +16,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-constexpr uint64_t kBlock = 4096;            // what direct I/O wants aligned
+constexpr uint64_t kBlock = 4096;            // alignment for direct I/O
 constexpr uint64_t kWritePiece = 4 << 20;    // a multiple of kBlock
 constexpr size_t num_pieces = 6;             // the disk stays busy while this thread waits for a processor
 constexpr uint64_t kWriteChunk = 256 << 10;  // digested and copied at a time, in cache; a multiple of 4

@@ -18,7 +18,7 @@ namespace {
 
 bool of_model(Role role) { return role == Role::parameter || role == Role::buffer; }
 
-// The model's names (of tensors and their aliases) with the tensor behind each.
+// The model's names (of tensors and their aliases), each with its tensor.
 struct WantedName {
   std::string name;
   size_t tensor;
@@ -36,11 +36,11 @@ std::vector<WantedName> wanted_names(const StateLayout& layout) {
   return names;
 }
 
-// A foreign file: its arrays by state_dict name, and how to read one.
+// A foreign file: its arrays by state_dict name, and a function to read one.
 struct Source {
   std::vector<ArrayForm> forms;
   std::function<void(const std::string& name, const StateTensor& as, std::byte* out)> read;
-  // Whether a tied tensor may stand there under one of its names only.
+  // Whether a tied tensor may have only one of its names in the file.
   bool ties_once = false;
 };
 
@@ -51,7 +51,7 @@ void collect(const h5::Group& group, Found& found) {
     if (child.kind == h5::Child::Kind::dataset) found.emplace(child.name, group.dataset(child.name));
 }
 
-// Wherever in the file they are.
+// Finds the arrays anywhere in the file.
 Found find_arrays(const h5::Group& root) {
   Found found;
   if (!root.contains("model")) collect(root, found);
@@ -88,8 +88,8 @@ Source safetensors_source(const std::string& path) {
   return source;
 }
 
-// The names to look for. A tied tensor has several: where the file needs only one of them, those that it has are
-// enough; all of them if it has none.
+// The names to look for. A tied tensor has several: if one of them suffices, those present in the file; if none is
+// present, all of them.
 std::vector<WantedName> names_to_read(const StateLayout& layout, const Source& source) {
   std::vector<WantedName> names = wanted_names(layout);
   if (!source.ties_once) return names;
@@ -112,7 +112,7 @@ std::vector<ArrayForm> wanted_forms(const StateLayout& layout, const std::vector
   return forms;
 }
 
-// Two names of one tensor may be two arrays in a foreign file: they must hold the same bits.
+// Two names of one tensor may be two arrays in a foreign file: they must have the same bits.
 void require_same_bits(const WantedName& name, const StateTensor& tensor, const Source& source, const std::byte* have) {
   std::vector<std::byte> again(tensor.bytes());
   source.read(name.name, tensor, again.data());

@@ -19,12 +19,12 @@ namespace estrain::checkpoint {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMostHeader = 100'000'000;  // bytes, as safetensors itself has it
-constexpr int64_t kMostValues = 200'000;       // of the header: a state of 25,000 tensors has fewer
-constexpr uint64_t kElementsAt = 64;           // the elements begin at a multiple of it
+constexpr uint64_t kMostHeader = 100'000'000;  // bytes, safetensors' own limit
+constexpr int64_t kMostValues = 200'000;       // in the header: a state of 25,000 tensors has fewer
+constexpr uint64_t kElementsAt = 64;           // the elements begin at a multiple of this
 constexpr const char* kMetadata = "__metadata__";
 
-// A type's word, its bytes, and its name in array_match.h where a state has it.
+// A type's word, its size in bytes, and its name in array_match.h if a state can have it.
 struct TypeWord {
   std::string_view word;
   uint64_t bytes;
@@ -64,7 +64,7 @@ uint64_t unsigned_number(const Json& json, const char* what) {
   return json.get<uint64_t>();
 }
 
-// Bytes of an array; throws where no file can be so long.
+// The bytes of an array; throws if no file can be so long.
 uint64_t bytes_of(const std::vector<int64_t>& shape, uint64_t element) {
   uint64_t bytes = element;
   for (const int64_t length : shape) {
@@ -92,7 +92,8 @@ const Json& member(const Json& object, const char* key) {
   return *found;
 }
 
-// One entry of the header; `elements_at`: where the elements begin in the file, and how many bytes they have.
+// Reads one entry of the header; `elements_at` and the next argument: start and size in bytes of the elements in the
+// file.
 Safetensor tensor_of(const std::string& name, const Json& entry, uint64_t elements_at, uint64_t elements_bytes) {
   if (!entry.is_object()) throw Error(Fault::corrupt, "not an object");
   const Json& word = member(entry, "dtype");
@@ -114,7 +115,7 @@ Safetensor tensor_of(const std::string& name, const Json& entry, uint64_t elemen
   return tensor;
 }
 
-// Throws unless the tensors, by offset, lie side by side from the first byte of the elements to the last.
+// Throws unless the tensors, sorted by offset, cover the elements from the first byte to the last without gaps.
 void require_cover(const std::vector<Safetensor>& tensors, uint64_t elements_at, uint64_t length) {
   uint64_t at = elements_at;
   for (const Safetensor& tensor : tensors) {

@@ -1,13 +1,13 @@
 #pragma once
-// Safetensors files: a state_dict as Python's safetensors and transformers hold it.
+// Safetensors files: a state_dict in the format of Python's safetensors and transformers.
 //
 //   8 bytes    n, little-endian: length of the header
 //   n bytes    JSON: {"<name>": {"dtype": "F32", "shape": [10, 512], "data_offsets": [begin, end]}, …,
 //              "__metadata__": {"format": "pt"}}; spaces may follow
 //   the rest   the elements, in C order, little-endian, at offsets counted from here
 //
-// A file is read only if every byte of the rest belongs to exactly one tensor and each tensor's bytes are those of its
-// type and shape, as the format demands: no length or offset of a file is believed before that.
+// A file is accepted only if every byte of the rest belongs to exactly one tensor and each tensor has the size of its
+// type and shape, as the format demands. No length or offset is trusted before that check.
 
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ namespace estrain::checkpoint {
 
 struct Safetensor {
   std::string name;
-  std::string dtype;  // as array_match.h compares it: "float32"; a type that no state has: the format's word, "BF16"
+  std::string dtype;  // array_match.h's name: "float32"; for a type that no state can have, the format's word: "BF16"
   std::vector<int64_t> shape;
   uint64_t offset;  // in the file
   uint64_t bytes;
@@ -28,12 +28,12 @@ struct Safetensor {
 
 class SafetensorsFile {
  public:
-  // Throws Fault::corrupt for what is no such file, or a damaged one, and says at which tensor; Fault::io.
+  // Throws Fault::corrupt, naming the tensor, for another kind of file or a damaged one; Fault::io.
   static SafetensorsFile open(const std::string& path);
 
-  // By offset.
+  // Sorted by offset.
   const std::vector<Safetensor>& tensors() const { return tensors_; }
-  // The elements of tensors()[tensor]. Throws Fault::corrupt where the file became shorter meanwhile, Fault::io.
+  // Reads the elements of tensors()[tensor]. Throws Fault::corrupt if the file became shorter meanwhile, Fault::io.
   void read(size_t tensor, std::byte* out) const;
 
  private:
@@ -43,18 +43,18 @@ class SafetensorsFile {
   std::vector<Safetensor> tensors_;
 };
 
-// Whether a file is meant to be one: by its name, or by how it begins. Throws Fault::io.
+// Whether a file is meant to be a safetensors file, by its name or its first bytes. Throws Fault::io.
 bool is_safetensors(const std::string& path);
 
-// One tensor of a file that is to be written.
+// One tensor of a file to be written.
 struct SafetensorForm {
   std::string name;
   DType dtype;
   std::vector<int64_t> shape;
 };
 
-// The file's beginning, up to the elements, for tensors whose elements follow in this order without gaps. Wider types
-// must come first: then every tensor lies on a multiple of its element's size.
+// The beginning of a file, up to the elements, for tensors whose elements follow in this order without gaps. Wider
+// types must come first, so that every tensor starts at a multiple of its element's size.
 std::string safetensors_header(const std::vector<SafetensorForm>& tensors,
                                const std::vector<std::pair<std::string, std::string>>& metadata);
 

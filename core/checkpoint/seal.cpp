@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-// A line end of each kind and an end-of-file mark: copying as text damages it.
+// Contains each kind of line end and an end-of-file mark, so that copying as text damages it.
 constexpr char magic[16] = {'e', 's', 't', 'r', 'a', 'i', 'n', '-', 's', 't', 'a', 't', 'e', '\r', '\n', '\x1a'};
 constexpr uint32_t current_version = 1;
 constexpr uint64_t smallest_block = 512;
@@ -24,7 +24,7 @@ struct Head {
   uint64_t length;
   uint64_t num_extents;
   uint64_t structure;
-  uint64_t block_digest;  // of the user block, this field being zero
+  uint64_t block_digest;  // of the user block, with zero for this field
   uint64_t reserved;
 };
 static_assert(sizeof(Head) == seal_head_bytes);

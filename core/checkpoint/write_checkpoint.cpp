@@ -17,9 +17,9 @@ namespace estrain::checkpoint {
 namespace {
 
 constexpr uint64_t structure_per_tensor =
-    512;  // bytes, roughly: the structure then lies in one piece before the elements
+    512;  // approximate bytes: the structure is then contiguous, before the elements
 
-// A file that is gone again unless it was published.
+// A file that is removed unless it is published.
 class TemporaryFile {
  public:
   TemporaryFile(std::string final_path, Disk& disk)
@@ -50,7 +50,7 @@ class TemporaryFile {
   bool published_ = false;
 };
 
-// Where the elements of a tensor go.
+// The place of a tensor's elements.
 struct Place {
   uint64_t offset;
   size_t tensor;
@@ -97,7 +97,7 @@ void write_structure_and_seal(int fd, const h5::Image& image, Seal seal) {
     bytes.resize(stretch.bytes);
     image.read(stretch.offset, bytes.data(), bytes.size());
     seal.structure += digest_of(stretch, bytes.data());
-    // What was never written reads as zeros already.
+    // Unwritten parts already read as zeros.
     if (!all_zero(bytes)) write_bytes(fd, stretch.offset, bytes.data(), bytes.size());
   }
   const std::vector<std::byte> block = encode(seal);

@@ -1,5 +1,5 @@
 #pragma once
-// A copy from a GPU to the host beside what the GPU computes.
+// A copy from a GPU to the host, in parallel with the GPU's computations.
 
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>
@@ -11,9 +11,9 @@ namespace estrain::cuda {
 
 using Copied = std::shared_ptr<c10::cuda::CUDAEvent>;
 
-// Copies `bytes` bytes from `device` to `host` on the stream `by`, once all that was queued on the current stream is
-// computed. Returns the event that comes behind the copy; a thread that waits for it sleeps. Both memories must last
-// until then. Copies to memory that is not page-locked are made before this returns.
+// Copies `bytes` bytes from `device` to `host` on the stream `by`, after all work queued on the current stream. Returns
+// the event after the copy; a thread that waits for it sleeps. Both memories must stay valid until then. A copy to
+// memory that is not page-locked is complete when this returns.
 Copied copy_to_host(void* host, const void* device, size_t bytes, c10::cuda::CUDAStream by);
 
 }  // namespace estrain::cuda

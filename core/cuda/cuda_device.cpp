@@ -44,14 +44,14 @@ cudaDeviceProp properties_of(c10::DeviceIndex index) {
   return properties;
 }
 
-// Which algorithms there are, and how fast they are, depends on it.
+// The type of a GPU, which determines its algorithms and their speed.
 std::string type_of(c10::DeviceIndex index) {
   const cudaDeviceProp properties = properties_of(index);
   return fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major, properties.minor,
                      properties.multiProcessorCount);
 }
 
-// Only GPUs of this process's choice are touched: a look at another one would make a context there.
+// Touches only the chosen GPU: querying another one would create a context there.
 void require_gpu(c10::DeviceIndex index) {
   int count = 0;
   const cudaError_t failure = cudaGetDeviceCount(&count);
@@ -65,7 +65,7 @@ void require_gpu(c10::DeviceIndex index) {
       .advise("name one that is there, or look at CUDA_VISIBLE_DEVICES");
 }
 
-// Runs one kernel: whether there is code for this GPU shows when the first one starts.
+// Runs one kernel, since only that shows whether there is code for this GPU.
 void require_code(c10::DeviceIndex index) {
   try {
     const at::Tensor two = at::ones({1}, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, index))).mul(2);
@@ -93,7 +93,7 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
   return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index);
 }
 
-// Of the host. Throws c10::Error.
+// Page-locked host memory. Throws c10::Error.
 std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
   return std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
 }
@@ -126,7 +126,7 @@ std::optional<at::Generator> CudaDevice::generator() const {
   return at::globalContext().defaultGenerator(torch_device());
 }
 
-// Where the system refuses, copies are slower, and made at once, so that the worker waits for them.
+// If the system refuses, copies are slower and synchronous, so the worker waits for them.
 void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
   if (bytes == 0) return;
   const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
@@ -138,15 +138,15 @@ void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
 }
 
 std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorUse use) {
-  // Room for the gradients of two mini-batches: one on the way, one being taken.
+  // Room for the gradients of two mini-batches: one arriving, one being processed.
   if (use == device::MirrorUse::read_only) arrivals_.set_room(std::max(kLeastRoom, 2 * bytes));
   return std::make_unique<CudaMirror>(bytes, to_host_, arrivals_);
 }
 
-// Page-locked, as long as the system has some to give; LibTorch keeps it for the next stage.
+// Page-locked, while the system has some; LibTorch keeps it for the next stage.
 HostMemory CudaDevice::host_memory() const {
   return [index = index_](size_t bytes) -> std::shared_ptr<std::byte> {
-    c10::cuda::set_device(index);  // else the calling thread would open the first one
+    c10::cuda::set_device(index);  // otherwise the calling thread would open the first GPU
     try {
       const auto memory = page_locked(bytes);
       return {memory, static_cast<std::byte*>(memory->get())};

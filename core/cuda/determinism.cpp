@@ -8,10 +8,10 @@ void compute_deterministically(Tf32 tf32) {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   context.setDeterministicFillUninitializedMemory(
-      false);  // costs a pass over all memory; nothing reads what was not written
+      false);  // costs a pass over all memory; nothing reads uninitialised memory
   context.setDeterministicCuDNN(true);
-  context.setBenchmarkCuDNN(false);  // which picks an algorithm by time
-  // These and not setFloat32Precision: they keep both of LibTorch's flags alike, and its CUDA part asks for either.
+  context.setBenchmarkCuDNN(false);  // which chooses an algorithm by time
+  // Not setFloat32Precision: these setters keep both of LibTorch's flags in step, and its CUDA code reads both.
   context.setAllowTF32CuBLAS(tf32 == Tf32::allowed);
   context.setAllowTF32CuDNN(tf32 == Tf32::allowed);
 }

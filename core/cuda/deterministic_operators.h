@@ -1,6 +1,6 @@
 #pragma once
-// Operators for which LibTorch has no deterministic kernel on GPUs, and that models here need: made of others that
-// have one. Whatever else lacks one throws when it is called (determinism.h).
+// Operators that models here need and for which LibTorch has no deterministic GPU kernel, composed of operators that
+// have one. Any other operator without one throws when it is called (determinism.h).
 
 #include <torch/library.h>
 
@@ -8,7 +8,7 @@ namespace estrain::cuda {
 
 class DeterministicOperators {
  public:
-  // From here to its destruction they take the place of LibTorch's. Kernels that are registered later take theirs.
+  // During its lifetime they replace LibTorch's. Kernels registered later replace them.
   DeterministicOperators();
 
  private:

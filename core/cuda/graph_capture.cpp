@@ -19,11 +19,11 @@ class Graph : public device::Capture {
   void replay() override { graph_->replay(); }
 
  private:
-  std::shared_ptr<const c10::MempoolId_t> pool_;  // goes after the graph
+  std::shared_ptr<const c10::MempoolId_t> pool_;  // destroyed after the graph
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
-// What `later` is given from now on comes behind what `earlier` was given before.
+// Orders future work of `later` after the existing work of `earlier`.
 void order(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
   c10::cuda::CUDAEvent reached(cudaEventDisableTiming);
   reached.record(earlier);
@@ -43,7 +43,7 @@ template <typename Body>
 void without_c10_errors(Body body) {
   try {
     body();
-  } catch (const c10::Error&) {  // it had been done already, or not been begun
+  } catch (const c10::Error&) {  // it was already done, or never begun
   }
 }
 
@@ -62,7 +62,7 @@ void GraphCapture::beside(const std::function<void()>& work) {
   order(stream_, callers);
 }
 
-// LibTorch's allocators give up a pool with its last graph.
+// LibTorch's allocators discard a pool with its last graph.
 GraphCapture::Pool GraphCapture::pool() {
   if (Pool shared = pool_.lock()) return shared;
   auto fresh = std::make_shared<const c10::MempoolId_t>(at::cuda::graph_pool_handle());
@@ -73,12 +73,12 @@ GraphCapture::Pool GraphCapture::pool() {
 std::unique_ptr<device::Capture> GraphCapture::capture(const std::function<void()>& work) {
   const at::Generator& generator = at::cuda::detail::getDefaultCUDAGenerator(index_);
   const at::Tensor generator_state = generator.get_state();
-  c10::cuda::CUDACachingAllocator::emptyCache();  // the pool cannot use what passes before it have left
+  c10::cuda::CUDACachingAllocator::emptyCache();  // the pool cannot use memory freed by earlier passes
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
   graph->register_generator_state(generator);
   Pool pool = this->pool();
   try {
-    // Of this thread alone: the one that waits for copies to the host goes on.
+    // Only for this thread: the thread that waits for copies to the host continues.
     graph->capture_begin(*pool, cudaStreamCaptureModeThreadLocal);
     work();
     graph->capture_end();
@@ -89,8 +89,8 @@ std::unique_ptr<device::Capture> GraphCapture::capture(const std::function<void(
   return std::make_unique<Graph>(std::move(graph), std::move(pool));
 }
 
-// LibTorch leaves a capture that failed half done: the allocator still serves it, and the generator believes that it is
-// being recorded.
+// LibTorch does not clean up a failed capture: the allocator still serves it, and the generator still counts as
+// recording.
 void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10::MempoolId_t& pool,
                            const at::Tensor& generator_state) {
   abandoned_.push_back(std::move(graph));
@@ -111,8 +111,8 @@ void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10
   without_c10_errors([&] { clear_errors_of_backward_thread(); });
 }
 
-// A thread of LibTorch's makes backward passes on a GPU. What went wrong there in the capture would be blamed on the
-// next kernel that it launches.
+// A thread of LibTorch runs backward passes on a GPU. Its pending error from the capture would be attributed to its
+// next kernel.
 void GraphCapture::clear_errors_of_backward_thread() {
   const c10::AutoGradMode with_graph(true);
   const at::Tensor one =

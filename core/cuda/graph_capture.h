@@ -1,17 +1,17 @@
 #pragma once
-// CUDA graphs by LibTorch's CUDAGraph: kernels that operators launch on one stream are recorded into a graph, together
-// with those of the backward pass, which follow on the same stream. Not run on a GPU so far.
+// CUDA graphs by LibTorch's CUDAGraph: records the kernels that operators launch on one stream, including those of the
+// backward pass, which follow on the same stream. Not run on a GPU so far.
 //
-// Random numbers: the EST in turn has its state in the device's default generator, which is registered with every
-// graph. A replay hands its seed and offset to the recorded kernels and moves the offset on by what the recorded pass
-// drew, so that both the numbers and the state afterwards are those of the operators one by one.
+// Random numbers: the current EST's state is in the device's default generator, which is registered with every graph. A
+// replay passes seed and offset to the recorded kernels and advances the offset by the recorded pass's draws. So the
+// numbers and the state afterwards are those of running the operators one by one.
 //
 // Memory: captures share one pool, which is safe since they replay one at a time and their outputs are copied before
-// the next. It holds the activations of a mini-batch beside those of the passes that are not captured. A pool that no
-// graph is left of takes no further ones: the next capture has a new one.
+// the next replay. It holds the activations of a mini-batch, in addition to those of passes that are not captured. A
+// pool whose graphs are all gone accepts no new ones: the next capture gets a new pool.
 //
-// What breaks a capture: an operator that waits for the GPU or copies from unregistered host memory. It leaves nothing
-// behind in the allocators, or as CUDA's last error on the threads that took part.
+// An operator that waits for the GPU or copies from unregistered host memory breaks a capture. A broken capture leaves
+// no trace in the allocators, and no pending CUDA error on the participating threads.
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
@@ -31,7 +31,7 @@ class GraphCapture : public device::CaptureBackend {
   std::unique_ptr<device::Capture> capture(const std::function<void()>& work) override;
 
  private:
-  using Pool = std::shared_ptr<const c10::MempoolId_t>;  // shared by the graphs that lie in it
+  using Pool = std::shared_ptr<const c10::MempoolId_t>;  // shared by its graphs
   Pool pool();
   void abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10::MempoolId_t& pool,
                const at::Tensor& generator_state);
@@ -40,7 +40,7 @@ class GraphCapture : public device::CaptureBackend {
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream stream_;
   std::weak_ptr<const c10::MempoolId_t> pool_;
-  // They live on as long as the device: LibTorch's allocator may go on asking a graph that it was given.
+  // Kept as long as the device: LibTorch's allocator may keep calling a graph that was registered with it.
   std::vector<std::unique_ptr<at::cuda::CUDAGraph>> abandoned_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the portable kernels are put into on a GPU.
+// The queue of the portable kernels on a GPU.
 
 #include <c10/core/Device.h>
 

@@ -23,7 +23,7 @@ void CudaMirror::load(std::byte* host) {
 void CudaMirror::store(std::byte* host, std::function<void()> then) {
   if (bytes_ == 0) return arrivals_.push({{}, std::move(then)});
   const Copied copied = copy_to_host(host, storage_.data(), bytes_, to_host_);
-  // The next load comes behind it.
+  // Orders the next load after the copy.
   copied->block(c10::cuda::getCurrentCUDAStream(to_host_.device_index()));
   arrivals_.push({[copied] { copied->synchronize(); }, std::move(then)});
 }

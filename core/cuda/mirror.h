@@ -10,7 +10,7 @@ namespace estrain::cuda {
 
 class CudaMirror : public device::Mirror {
  public:
-  // Copies to the host go by the stream `to_host`, and through `arrivals`.
+  // Copies to the host use the stream `to_host` and the queue `arrivals`.
   CudaMirror(size_t bytes, c10::cuda::CUDAStream to_host, device::Arrivals& arrivals);
 
   const c10::Storage& storage() const override { return storage_; }

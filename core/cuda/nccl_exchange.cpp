@@ -25,8 +25,8 @@ static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
 
 constexpr milliseconds kBetweenLooks{20};
 constexpr size_t kConnectingBytes = 256;
-// A lost peer's error comes here before the launcher has seen who was lost; the stage is aborted for that one's sake.
-// Shorter than the launcher's patience with workers who all wait for each other.
+// Time for the launcher to notice a lost peer and abort the stage, before its NCCL error is reported here. Shorter than
+// the launcher's patience with workers that all wait for each other.
 constexpr milliseconds kPatienceWithLauncher{1000};
 
 Error failure(const std::string& why) {
@@ -46,7 +46,7 @@ class NcclExchange : public device::Exchange {
       : index_(by.device_index()), party_(party), stream_(by) {}
   ~NcclExchange() override;
 
-  // False on abort.
+  // Returns false on abort.
   bool meet(const ncclUniqueId& id);
 
   void transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) override;
@@ -62,7 +62,7 @@ class NcclExchange : public device::Exchange {
   const c10::DeviceIndex index_;
   device::ExchangeParty party_;
   const c10::cuda::CUDAStream stream_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable closing_;
   ncclComm_t communicator_ = nullptr;  // null: ended
   std::string failure_;
@@ -79,10 +79,10 @@ NcclExchange::~NcclExchange() {
   if (watcher_.joinable()) watcher_.join();
   const std::lock_guard lock(mutex_);
   end("");
-  (void)cudaStreamSynchronize(stream_);  // what was under way writes into memory that may go when this returns
+  (void)cudaStreamSynchronize(stream_);  // transfers in progress write to memory that may be freed when this returns
 }
 
-// Under the lock. Aborting is how one leaves at any time: it does not wait for peers. The first reason stands.
+// Call it under the lock. Aborts the communicator, which does not wait for peers. The first reason is kept.
 void NcclExchange::end(std::string why) {
   if (communicator_ == nullptr) return;
   ncclCommAbort(communicator_);
@@ -105,7 +105,7 @@ void NcclExchange::watch() {
   }
 }
 
-// NCCL was asked not to block: what a call has begun is through when this returns, or the exchange has ended.
+// NCCL runs in non-blocking mode: waits until the call's work is complete or the exchange has ended.
 void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) {
   while (communicator_ != nullptr) {
     ncclResult_t state = ncclSuccess;
@@ -142,7 +142,7 @@ bool NcclExchange::meet(const ncclUniqueId& id) {
   return communicator_ != nullptr;
 }
 
-// NCCL connects two GPUs when the first bytes are to go from one to the other: here, and not in a step.
+// NCCL connects two GPUs at their first transfer: do that here, not in a step.
 void NcclExchange::connect() {
   const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
                                      at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));
@@ -154,7 +154,7 @@ void NcclExchange::connect() {
     receives.push_back({peer, place + peer * kConnectingBytes, kConnectingBytes});
   }
   transfer(sends, receives);
-  join();  // before the memory is given to somebody else
+  join();  // before the memory is reused
 }
 
 void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) {
@@ -174,7 +174,7 @@ void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<c
   for (const device::Transfer& receive : receives)
     note("ncclRecv", ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
                               stream_.stream()));
-  note("ncclGroupEnd", ncclGroupEnd());  // whatever came before: a group that is left open takes in later calls
+  note("ncclGroupEnd", ncclGroupEnd());  // always: an open group would absorb later calls
   if (!first_failure.empty()) return end(first_failure);
   settle(lock, "ncclGroupEnd");
 }

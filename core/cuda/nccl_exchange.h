@@ -1,10 +1,10 @@
 #pragma once
-// GPUs of one host passing data to each other by NCCL: sends and receives in groups, on a stream of their own beside
-// what is computed. Nothing is added up on the way.
+// Exchange between the GPUs of one host by NCCL: groups of sends and receives, on a separate stream in parallel with
+// computations. NCCL never adds.
 //
-// A thread watches over it. Where the stage is aborted, since a worker was lost, or NCCL reports an error, it ends the
-// communicator: kernels that wait for a peer come to their end, and with them whoever waits for the GPU. An error is
-// thrown once the launcher has had time to abort the stage for a peer that it lost: then it was that peer's.
+// A thread watches the exchange. If the stage is aborted because a worker was lost, or if NCCL reports an error, it
+// ends the communicator: then kernels that wait for a peer finish, and so does any wait for the GPU. An error is thrown
+// only after the launcher has had time to abort the stage for a lost peer, since that peer then caused the error.
 
 #include <c10/cuda/CUDAStream.h>
 
@@ -17,7 +17,7 @@ namespace estrain::cuda {
 // Throws Fault::device.
 device::ExchangeId new_nccl_id();
 
-// As Device::open_exchange(), by the stream `by`, which nothing else uses.
+// Like Device::open_exchange(), on the stream `by`, which nothing else uses.
 std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
                                                      const device::ExchangeParty& party);
 

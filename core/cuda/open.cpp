@@ -1,4 +1,4 @@
-// What the worker library looks up in this one (core/device/cuda_library.h).
+// The function that the worker library looks up here (core/device/cuda_library.h).
 
 #include <c10/util/Exception.h>
 

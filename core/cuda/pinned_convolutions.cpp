@@ -28,7 +28,7 @@ std::vector<int64_t> output_sizes(const Convolution& shape, int64_t dim) {
   return {shape.batch, shape.channels_out, shape.output_height(), shape.output_width()};
 }
 
-// As the library wants an operand.
+// An operand in the form that the library needs.
 Tensor aligned(const Tensor& x) {
   const Tensor contiguous = x.contiguous();
   const auto at = reinterpret_cast<uintptr_t>(contiguous.const_data_ptr());
@@ -54,7 +54,7 @@ bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, co
   return is_plain(gradient, input) && gradient.sizes() == IntArrayRef(output_sizes(shape, dim));
 }
 
-// The result stands in place of one of the three.
+// The result replaces one of the three.
 struct PinnedConvolutions::Operands {
   Tensor x, w, y;
   Tensor& result(pinned::Pass pass) { return pass == pinned::Pass::forward ? y : pass == pinned::Pass::data ? x : w; }

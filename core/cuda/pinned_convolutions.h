@@ -13,13 +13,13 @@ class PinnedConvolutions {
  public:
   explicit PinnedConvolutions(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
 
-  // Whether it is one that has pinned algorithms: not transposed, of one or two dimensions, float32 or bfloat16
-  // throughout, no size 0, and operands that fit. `gradient` is of the output; undefined going forward.
+  // Whether a convolution has pinned algorithms: not transposed, one or two dimensions, all float32 or all bfloat16, no
+  // size 0, and matching operands. `gradient` is that of the output; undefined in the forward pass.
   static bool is_pinned(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& gradient,
                         const device::ConvolutionArguments& arguments);
 
-  // Contiguous tensors; undefined where the library has no algorithm, on any worker: then LibTorch's kernel is to
-  // compute it. For what is_pinned() accepts. Throws Error, c10::Error.
+  // Returns contiguous tensors; undefined if the library has no algorithm, for all workers: then LibTorch's kernel must
+  // compute it. For convolutions that is_pinned() accepts. Throws Error, c10::Error.
   at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const device::ConvolutionArguments& arguments);
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                             const device::ConvolutionArguments& arguments);

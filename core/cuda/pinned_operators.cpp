@@ -25,7 +25,7 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 using Call = PinnedProducts::Call;
 using device::ConvolutionArguments;
 
-// At the border of the libraries of CUDA: their failures in words that the table of faults knows.
+// Translates failures of the CUDA libraries into messages that the fault table recognises.
 template <typename Body>
 decltype(auto) translated(Body&& body) {
   try {
@@ -47,7 +47,7 @@ Tensor& give(const Tensor& result, Tensor& out) {
   return out.copy_(result);
 }
 
-// An addend of another shape than the result's is refused by LibTorch for operations in place.
+// LibTorch refuses in-place operations with an addend of another shape than the result's.
 bool fits_in_place(const Tensor& self, const Tensor& a, const Tensor& b) {
   const int64_t dim = a.dim();
   return self.dim() == dim && b.dim() == dim && dim >= 2 && self.size(dim - 2) == a.size(dim - 2) &&
@@ -72,7 +72,7 @@ PinnedOperators::PinnedOperators(const algorithms::Pinning& pinning, const std::
 }
 
 void PinnedOperators::replace_products() {
-  // Undefined: LibTorch computes it.
+  // Returns an undefined tensor if LibTorch must compute it.
   const auto pinned = [this](const Call& wanted) -> Tensor {
     if (!PinnedProducts::is_pinned(wanted)) return {};
     const std::lock_guard one(one_at_a_time_);

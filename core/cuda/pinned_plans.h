@@ -1,6 +1,6 @@
 #pragma once
-// Plans of one library of pinned algorithms, by shape: chosen where a shape is met for the first time, kept in memory
-// from then on.
+// The plans of one library of pinned algorithms, by shape: chosen when a shape first occurs, then kept in
+// memory.
 
 #include <ATen/Tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -26,38 +26,38 @@
 
 namespace estrain::cuda {
 
-// Whether an algorithm can take x beside `like`: dense, on the same GPU, of the same type, not empty.
+// Whether an algorithm can use x together with `like`: dense, on the same GPU, of the same type, not empty.
 inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {
   return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
          x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
 }
 
-// `Library`: kernels::pinned::Products or Convolutions. `Plan`: what it builds. Not thread-safe.
+// `Library`: kernels::pinned::Products or Convolutions. `Plan`: the type that it builds. Not thread-safe.
 template <typename Library, typename Shape, typename Plan>
 class PinnedPlans {
  public:
-  // Puts one run of a plan into the current stream, with its result in `out`.
+  // Queues one run of a plan in the current stream, with its result in `out`.
   using Run = std::function<void(Plan& plan, const at::Tensor& out, void* workspace)>;
 
   explicit PinnedPlans(algorithms::PinnedAlgorithms& algorithms) : algorithms_(algorithms) {}
 
-  // The plan for a shape; null: LibTorch's kernel computes it. A new shape is tried with `run` on memory like `like`;
-  // that waits for the device. Throws Fault::infeasible, and c10::Error while a CUDA graph is captured or where there
-  // is no memory to try any algorithm in.
+  // The plan for a shape; null: LibTorch's kernel computes it. A new shape is tried with `run` on memory like `like`,
+  // which waits for the device. Throws Fault::infeasible; c10::Error while a CUDA graph is captured, or without enough
+  // memory to try any algorithm.
   Plan* plan_for(const Shape& shape, const at::Tensor& like, const Run& run) {
     const auto known = plans_.find(shape);
     if (known != plans_.end()) return known->second.get();
     TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,
                 "an algorithm cannot be chosen while a CUDA graph is captured: run it once before");
-    // A kernel of NCCL's that waits for another worker, which may wait for the choice here, keeps new kernels from
-    // being loaded: none is under way while this worker chooses.
+    // An NCCL kernel that waits for another worker blocks the loading of new kernels, and that worker may wait for the
+    // choice here. So no NCCL kernel may run while this worker chooses.
     C10_CUDA_CHECK(cudaDeviceSynchronize());
     Trials trials(library_, shape, like, run);
     algorithms::Key key(operation_of(shape));
     for (const auto& [field, value] : fields_of(shape)) key.set(field, value);
     const std::string algorithm = algorithms_.algorithm_for(key, trials);
     auto plan = algorithm.empty() ? nullptr : trials.take(algorithm);
-    if (trials.measured()) c10::cuda::CUDACachingAllocator::emptyCache();  // workspaces of all that was tried
+    if (trials.measured()) c10::cuda::CUDACachingAllocator::emptyCache();  // the workspaces of all tried algorithms
     return plans_.emplace(shape, std::move(plan)).first->second.get();
   }
 
@@ -118,13 +118,13 @@ class PinnedPlans {
     }
 
    private:
-    // It is not the device that failed; and the next kernel is not to be blamed for what a library left behind.
+    // The device did not fail; clear the library's error so that it is not attributed to the next kernel.
     static void forget_refusals() {
       C10_CUDA_CHECK(cudaDeviceSynchronize());
       (void)cudaGetLastError();
     }
 
-    // The results of two runs must not depend on what was in their memory before.
+    // The results of two runs must not depend on the previous content of their memory.
     std::optional<double> measure(Plan& plan, double fastest) {
       const auto stream = c10::cuda::getCurrentCUDAStream().stream();
       const at::DataPtr workspace = allocate(plan.workspace());

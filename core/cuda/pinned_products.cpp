@@ -19,9 +19,9 @@ constexpr int64_t kMostAlignment = 16;
 
 bool is_float(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
 
-// A matrix, the last two dimensions, as it lies in memory.
+// A matrix, the last two dimensions, and its layout in memory.
 struct Matrix {
-  Tensor tensor;  // the operand's, or a copy with rows side by side
+  Tensor tensor;  // the operand, or a contiguous copy
   Product::Operand operand;
 };
 
@@ -48,7 +48,7 @@ Matrix matrix_of(const Tensor& x) {
   return {copy, *operand_of(copy)};
 }
 
-// An addend lies there as the result does.
+// An addend with the layout of the result.
 Matrix addend_of(const Tensor& x, at::IntArrayRef sizes) {
   const Tensor expanded = x.expand(sizes);
   if (const auto operand = operand_of(expanded); operand && !operand->transposed) return {expanded, *operand};
@@ -67,7 +67,7 @@ void lessen(int64_t* alignment, const Matrix& matrix) {
   lessen(alignment, static_cast<uint64_t>(matrix.operand.stride) * element);
 }
 
-// A vector that is added to every row.
+// Whether the addend is a vector that is added to every row.
 bool is_bias(const PinnedProducts::Call& call) {
   const Tensor& x = *call.addend;
   return call.beta == 1 && call.a.dim() == 2 && x.dim() == 1 && x.size(0) == call.b.size(1) && x.stride(0) == 1;

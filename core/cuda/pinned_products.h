@@ -22,11 +22,11 @@ class PinnedProducts {
     double beta = 1, alpha = 1;
   };
 
-  // Whether it is one that has pinned algorithms: of float32 or bfloat16 throughout, no size 0, and operands that fit.
+  // Whether a call has pinned algorithms: all float32 or all bfloat16, no size 0, and matching operands.
   static bool is_pinned(const Call& call);
 
-  // A contiguous tensor; undefined where the library has no algorithm, on any worker: then LibTorch's kernel is to
-  // compute it. For calls that is_pinned() accepts. Throws Error, c10::Error.
+  // Returns a contiguous tensor; undefined if the library has no algorithm, for all workers: then LibTorch's kernel
+  // must compute it. For calls that is_pinned() accepts. Throws Error, c10::Error.
   at::Tensor compute(const Call& call);
 
  private:

@@ -19,7 +19,7 @@ at::Tensor page_locked(const at::Tensor& host) {
 
 constexpr int64_t kPollNs = 50'000;
 
-// A pass of a small model is over before a sleeping thread is awake.
+// A pass of a small model ends before a sleeping thread wakes up.
 void wait_for(const c10::cuda::CUDAEvent& event) {
   for (const int64_t begin = monotonic_ns(); monotonic_ns() - begin < kPollNs;) {
     if (event.query()) return;
@@ -33,7 +33,7 @@ c10::cuda::CUDAEvent sleeping_event() { return c10::cuda::CUDAEvent(cudaEventDis
 
 Uploads::~Uploads() {
   const cudaError_t state = cudaStreamQuery(by_);
-  (void)cudaGetLastError();  // "not ready" is none
+  (void)cudaGetLastError();  // "not ready" is not an error
   if (state == cudaSuccess || state == cudaErrorNotReady) return;
   [[maybe_unused]] const auto* const left_behind = new std::deque<Upload>(std::move(uploads_));
 }
@@ -54,13 +54,14 @@ at::Tensor Uploads::upload(const at::Tensor& host) {
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(by_.device_index());
   upload.before.record(current);
   {
-    const c10::cuda::CUDAStreamGuard on_stream(by_);  // memory that is free when it is, not when what is computed is
+    const c10::cuda::CUDAStreamGuard on_stream(by_);  // allocates memory that is free in this stream, not only once the
+                                                      // computations are done
     upload.there = at::empty(host.sizes(), host.options().device(by_.device()));
   }
   C10_CUDA_CHECK(cudaMemcpyAsync(upload.there.mutable_data_ptr(), upload.host.const_data_ptr(), host.nbytes(),
                                  cudaMemcpyHostToDevice, by_));
   upload.copied.record(by_);
-  // The allocator's own call: an operator of LibTorch's would be taken for one of the model's (operators/scan.h).
+  // The allocator's own call, since an operator of LibTorch would count as one of the model's (operators/scan.h).
   c10::cuda::CUDACachingAllocator::recordStream(upload.there.storage().data_ptr(), current);
   uploads_.push_back(std::move(upload));
   return uploads_.back().there;

@@ -1,5 +1,5 @@
 #pragma once
-// Mini-batches on their way to a GPU: copied by a stream of their own, beside what the GPU computes.
+// Uploads of mini-batches to a GPU: copied by a separate stream, in parallel with the GPU's computations.
 
 #include <ATen/core/Tensor.h>
 #include <c10/cuda/CUDAEvent.h>
@@ -12,29 +12,29 @@ namespace estrain::cuda {
 class Uploads {
  public:
   explicit Uploads(c10::cuda::CUDAStream by) : by_(by) {}
-  // Leaves behind what it holds where the GPU has failed: LibTorch's allocator would end the process.
+  // Leaks its memory if the GPU has failed, since LibTorch's allocator would end the process.
   ~Uploads();
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
 
-  // Device::upload. From page-locked memory it is one copy, else by way of some.
+  // Device::upload. One copy from page-locked memory; other memory is first copied to page-locked memory.
   at::Tensor upload(const at::Tensor& host);
-  // What the current stream is given from now on comes behind all uploads.
+  // Orders future work of the current stream after all uploads.
   void await();
-  // Waits for the copies, and lets go of what they are made from.
+  // Waits for the copies, and releases their sources.
   void finish();
 
  private:
   static constexpr size_t kOfBatch = 2;  // an input and its targets
-  // Of two mini-batches: one is computed with, one on its way. Of small ones, whose passes take less time than the host
-  // needs to see them end, more.
+  // Uploads of two mini-batches, one in use and one arriving; more for small ones, whose passes end before the host
+  // notices.
   static constexpr size_t kMost = 4 * kOfBatch;
   static constexpr size_t kFewBytes = size_t{16} << 20;
 
   struct Upload {
     at::Tensor host;              // page-locked
-    at::Tensor there;             // let go here, not in the middle of an error
-    c10::cuda::CUDAEvent before;  // behind what was computed when it was asked for
+    at::Tensor there;             // released here, not during error handling
+    c10::cuda::CUDAEvent before;  // after the work queued before the request
     c10::cuda::CUDAEvent copied;
   };
 

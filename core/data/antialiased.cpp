@@ -63,7 +63,7 @@ class AxisWeights {
   std::vector<double> real_;
 };
 
-// What the loops below are given. For processors with AVX2 there are others, with the same sums.
+// The arguments of the loops below. Processors with AVX2 use other loops, with the same sums.
 struct RowToColumns {
   const uint8_t* in;  // begins at column `first`
   int64_t first;
@@ -85,7 +85,7 @@ void resize_row(const RowToColumns& row, uint8_t* out) {
   }
 }
 
-// Rows of `bytes` bytes, `stride` apart, to one.
+// Combines rows of `bytes` bytes, `stride` apart, to one.
 struct RowsToOne {
   const uint8_t* in;
   int64_t stride;
@@ -125,7 +125,7 @@ template <int kBlock>
   return pixel[0] | pixel[1] << 8 | pixel[2] << 16;
 }
 
-// Red, green and blue at once. Four bytes are read where three are meant, but for a result's last pixel.
+// Processes red, green and blue at once. Reads four bytes instead of three, except for a result's last pixel.
 [[gnu::target("avx2")]] void resize_colours(const RowToColumns& row, uint8_t* out) {
   for (int64_t x = 0; x < row.columns; ++x, out += 3) {
     const auto [begin, count] = row.weights->taps(x);
@@ -150,7 +150,7 @@ void blend_with_avx2(const RowsToOne& rows, uint8_t* out) { blend_all(rows, out)
 bool has_avx2() { return false; }
 #endif
 
-// The two passes over one image; what stands between them is in memory of the thread's.
+// The two passes over one image; the intermediate result is in thread-local memory.
 class Passes {
  public:
   Passes(const image::Image& in, const Resizing& resizing, bool by_avx2)
@@ -182,7 +182,7 @@ class Passes {
     by_avx2_ ? resize_colours(given, out) : resize_row<3>(given, out);
   }
 
-  // Source rows [first, first + count), each to the part's columns.
+  // Scales source rows [first, first + count), each to the part's columns.
   void scale_columns(int64_t first, int64_t count, uint8_t* out) const {
     for (int64_t y = first; y < first + count; ++y, out += part_.width * channels_) {
       if (scales_columns_) {
@@ -193,7 +193,7 @@ class Passes {
     }
   }
 
-  // Source columns [first, first + count) to the part's rows.
+  // Scales source columns [first, first + count) to the part's rows.
   void scale_rows(int64_t first, int64_t count, uint8_t* out) const {
     const int64_t stride = in_.size.width * channels_;
     for (int64_t y = 0; y < part_.height; ++y, out += count * channels_) {

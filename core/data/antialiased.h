@@ -1,12 +1,12 @@
 #pragma once
-// Bilinear resizing with anti-aliasing of 8-bit images: what Pillow's Image.resize(…, BILINEAR) does, and with it
-// torchvision's Resize and RandomResizedCrop on a Pillow image, bit for bit.
+// Bilinear resizing with anti-aliasing of 8-bit images, bit for bit like Pillow's Image.resize(…, BILINEAR), and so
+// like torchvision's Resize and RandomResizedCrop on a Pillow image.
 //
-// A triangle as wide as the pixels that fall on one of the result (at least one to each side), its weights made in
-// double, normalised and rounded to 22 fractional bits. Columns first, then rows; each pass sums in 32-bit integers
-// from one half on, shifts, and clamps to a byte. A pass that would change no size is left out.
+// The filter is a triangle, on each side as wide as the source pixels per result pixel (at least one). Its weights are
+// computed in double, normalised and rounded to 22 fractional bits. Columns are resized first, then rows; each pass
+// sums in 32-bit integers starting from one half, shifts, and clamps to a byte. A pass that changes no size is skipped.
 //
-// Integers behind the weights, IEEE double operations in them: the same bits on every machine.
+// The weights use only IEEE double operations, everything else integers, so the bits are the same on every machine.
 
 #include <cstdint>
 #include <vector>
@@ -22,18 +22,18 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
-// Only rows and columns [from] of the whole result of `size` are made: a crop of a resized image needs no more.
+// Computes only `part` of the whole result of `size`: enough for a crop of a resized image.
 struct Resizing {
-  Rectangle source;  // what is resized
-  image::Size size;  // to this
+  Rectangle source;  // the source area
+  image::Size size;  // size of the whole result
   Rectangle part;    // of the result
 };
 
-// `out` takes part.height * part.width * in.channels bytes, pixel by pixel as image::Image holds them. Uses memory of
-// the calling thread's.
+// `out` must have part.height * part.width * in.channels bytes, pixel by pixel as in image::Image. Uses thread-local
+// memory.
 void resize_antialiased(const image::Image& in, const Resizing& resizing, uint8_t* out);
 
-// By the loops that processors without AVX2 take: the same bytes.
+// The same bytes by the loops for processors without AVX2.
 void resize_antialiased_plainly(const image::Image& in, const Resizing& resizing, uint8_t* out);
 
 }  // namespace estrain::data

@@ -1,9 +1,9 @@
 #pragma once
 // A mini-batch in memory, ready to be wrapped as tensors without a copy.
 //
-// Its buffers come from a pool and go back there when the Batch is destroyed (from any thread, also after the loader's
-// end), so memory is touched for the first time only by the first few batches. Inputs and targets start at multiples of
-// 64 bytes: alignment is part of the bits.
+// Its buffers come from a pool and return to it when the Batch is destroyed (in any thread, even after the loader's
+// end), so only the first few batches touch new memory. Inputs and targets start at multiples of 64 bytes: alignment is
+// part of the bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,21 +19,21 @@
 
 namespace estrain::data {
 
-// What a mini-batch is for.
+// The description of a mini-batch.
 struct BatchRequest {
-  VirtualRank rank;    // training: whose it is
-  Cursor cursor;       // training: where in the epoch it starts
+  VirtualRank rank;    // training: its EST
+  Cursor cursor;       // training: its start in the epoch
   int64_t number = 0;  // training: counted from the loader's start; evaluation: samples [number * batch, …)
   int64_t size = 0;    // samples
 };
 
 class BatchBuffer {
  public:
-  // In memory that `memory` gives, else in ordinary one.
+  // Allocates with `memory`; if that fails, ordinary memory.
   BatchBuffer(const SampleShape& shape, int64_t capacity, const HostMemory& memory);
 
   std::byte* input() { return memory_.get(); }
-  // Of the shape's i-th array: a region for all samples, at a multiple of 64 bytes.
+  // The region of the shape's i-th array for all samples, at a multiple of 64 bytes.
   std::byte* field(size_t i) { return memory_.get() + fields_at_[i]; }
   int64_t* targets() { return reinterpret_cast<int64_t*>(memory_.get() + targets_at_); }
   int64_t* indices() { return reinterpret_cast<int64_t*>(memory_.get() + indices_at_); }
@@ -77,15 +77,15 @@ class Batch {
   int64_t number() const { return request_.number; }
   int64_t size() const { return request_.size; }
 
-  // Of one sample. The input is {size, shape...}: float32 through floats(), or for tokens int64 through tokens().
+  // The shape of one sample. The input is {size, shape...}: float32 through floats(), tokens int64 through tokens().
   const SampleShape& shape() const { return shape_; }
   float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
   int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }
-  // Of several arrays: the i-th of the shape's parts, {size, dims...} of its type.
+  // For several arrays: the i-th of the shape's parts, {size, dims...} of its type.
   std::byte* field(size_t i) const { return buffer_->field(i); }
   // {size}, or for tokens {size, length}.
   int64_t* targets() const { return buffer_->targets(); }
-  // The data set's sample behind each entry.
+  // The index in the data set of each entry.
   std::span<const int64_t> indices() const { return {buffer_->indices(), static_cast<size_t>(request_.size)}; }
 
  private:

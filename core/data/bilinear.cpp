@@ -67,7 +67,7 @@ template <typename Blend>
   }
 }
 
-// Where the processor has no fma instruction the C library computes the same value, slowly.
+// Without an fma instruction, the C library computes the same value, slowly.
 #ifdef __x86_64__
 [[gnu::target("fma")]] void Bilinear::with_fma_unit(const float* in, int64_t planes, float* out) const {
   dispatch(in, planes, out);

@@ -1,12 +1,12 @@
 #pragma once
-// Bilinear resizing without anti-aliasing, as torch.nn.functional.interpolate(mode="bilinear", align_corners=False)
-// does it: half-pixel centres, coordinates clamped at the edge.
+// Bilinear resizing without anti-aliasing, like torch.nn.functional.interpolate(mode="bilinear", align_corners=False):
+// half-pixel centres, coordinates clamped at the edge.
 //
-// Same bits as torch on the CPU with AVX2 or AVX-512 for float32 images in (N, C, H, W) order. Torch has two forms and
-// takes the first for 3 channels and for small outputs (height + width <= 128), the second otherwise; so does this:
+// The same bits as torch on a CPU with AVX2 or AVX-512 for float32 images in (N, C, H, W) order. Like torch, it uses
+// the first of two forms for 3 channels and for small outputs (height + width <= 128), otherwise the second:
 //   fma(w11, s, fma(w10, r, fma(w00, p, w01 * q))), w00 = h0 * w0 and so on     p q   the four neighbours
 //   fma(h0, fma(w0, p, w1 * q), h1 * fma(w0, r, w1 * s))                        r s
-// (Without AVX2 torch uses no fma and gives other bits; this is the same on every machine.)
+// (Without AVX2, torch uses no fma and gives other bits; this code gives the same bits on every machine.)
 
 #include <cstdint>
 #include <vector>
@@ -18,10 +18,10 @@ class Bilinear {
   struct Size {
     int64_t height, width;
   };
-  // `channels`: of the image that torch would see; takes part in the choice of the form.
+  // `channels`: those of the image in torch; they decide the form.
   Bilinear(Size in, Size out, int64_t channels);
 
-  // Resizes `planes` planes, one behind the other.
+  // Resizes `planes` consecutive planes.
   void resize(const float* in, int64_t planes, float* out) const;
 
  private:

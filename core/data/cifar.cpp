@@ -6,7 +6,7 @@ namespace estrain::data {
 namespace {
 
 struct Records {
-  size_t label_bytes;  // the last of them counts
+  size_t label_bytes;  // the last of them is used
   int64_t classes;
   size_t stride() const { return label_bytes + kCifarLayout.bytes(); }
 };

@@ -1,7 +1,7 @@
 #pragma once
 // The test set in its own order, without augmentation: mini-batch i holds samples [i * batch, (i + 1) * batch), the
-// last one what is left. Workers share the batches out by stride; results are put together by batch number, so that
-// sums run in sample order whoever computed them.
+// last one the rest. Workers divide the batches by stride. Results are combined by batch number, so that sums run in
+// sample order whichever worker computed them.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ struct EvaluationOptions {
   int64_t first = 0, stride = 1;  // batches first, first + stride, …
   int64_t readers = 1;
   int64_t prefetch = 4;
-  HostMemory memory = {};  // where mini-batches lie; empty: ordinary memory
+  HostMemory memory = {};  // memory for mini-batches; empty: ordinary memory
 };
 
 class Evaluation {
@@ -25,11 +25,11 @@ class Evaluation {
   // `test` must outlive the object.
   Evaluation(const Dataset& test, const EvaluationOptions& options);
 
-  // In rising batch number (Batch::number); nothing after the last one of this share. Throws what went wrong reading
-  // it.
+  // The next batch of this share, by increasing batch number (Batch::number); nothing after the last one. Throws errors
+  // from reading it.
   std::optional<Batch> next() { return reader_.next(); }
 
-  // Of the whole test set.
+  // The number of batches of the whole test set.
   static int64_t batches(const Dataset& test, int64_t batch) { return (test.size() + batch - 1) / batch; }
 
  private:

@@ -24,7 +24,8 @@ Memory adopt_mapping(void* address, size_t size) {
 Memory anonymous_memory(size_t size, const std::string& path) {
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) throw system_error(fmt::format("{}: no memory for {} bytes", path, size), errno);
-  ::madvise(address, size, MADV_HUGEPAGE);  // samples are read at random: fewer page faults and TLB misses
+  ::madvise(address, size, MADV_HUGEPAGE);  // samples are read in random order: huge pages mean fewer page faults and
+                                            // TLB misses
   return adopt_mapping(address, size);
 }
 
@@ -60,7 +61,8 @@ class Gunzip {
  private:
   static constexpr size_t largest_step = size_t{1} << 30;  // zlib counts in 32 bits
 
-  // The last four bytes hold the size modulo 2^32; deflate never shrinks by more than 1032. A wrong guess costs a copy.
+  // The last four bytes hold the size modulo 2^32, and deflate shrinks by at most a factor of 1032. A wrong guess costs
+  // a copy.
   size_t expected_size() const {
     uint32_t recorded = 0;
     if (input_.size() >= 18) std::memcpy(&recorded, input_.data() + input_.size() - 4, 4);

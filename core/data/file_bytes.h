@@ -1,8 +1,8 @@
 #pragma once
-// The content of a data file as one block of read-only memory: plain files are mapped, so that large ones cost nothing
-// to open and workers of one host share them; a name that ends in ".gz" is decompressed into memory, once.
+// The content of a data file as one block of read-only memory. Plain files are mapped, so that large ones cost nothing
+// to open and workers of one host share them. A file whose name ends in ".gz" is decompressed into memory once.
 //
-// Cheap to copy; the memory lives as long as a copy does. A plain file must not be cut short while it is in use.
+// Cheap to copy; the memory lives as long as any copy. A plain file must not be truncated while it is in use.
 
 #include <cstddef>
 #include <memory>
@@ -16,19 +16,19 @@ namespace estrain::data {
 struct FileBytes {
   std::shared_ptr<const std::byte> owner;
   std::span<const std::byte> bytes;
-  FileStamp stamp{};  // of the file that was opened
+  FileStamp stamp{};  // stamp of the opened file
 
   size_t size() const { return bytes.size(); }
   const std::byte* data() const { return bytes.data(); }
 
-  // Throws Fault::io where the file is missing or cannot be read, Fault::corrupt where a .gz file is no gzip file, is
+  // Throws Fault::io if the file is missing or unreadable, Fault::corrupt if a .gz file is not a gzip file, is
   // truncated or fails its checksum.
   static FileBytes open(const std::string& path);
-  // Mapped, whatever its name.
+  // Maps the file, whatever its name.
   static FileBytes map(const std::string& path);
 };
 
-// The path itself where there is such a file, else path + ".gz" where there is that. Throws Fault::io naming both, with
+// The path itself if the file exists, otherwise path + ".gz" if that exists. Throws Fault::io naming both, with
 // `advice`.
 std::string plain_or_gzip(const std::string& path, const std::string& advice);
 

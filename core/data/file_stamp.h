@@ -1,6 +1,6 @@
 #pragma once
-// What the file system says of a file without a look into it. Equal stamps mean the same bytes: whoever writes to a
-// file, or puts another in its place, changes one of the two times or the number of the file.
+// The file system's metadata of a file. Equal stamps mean the same bytes: writing to a file or replacing it changes one
+// of the two times or the inode number.
 
 #include <sys/stat.h>
 
@@ -11,15 +11,15 @@
 namespace estrain::data {
 
 struct FileStamp {
-  uint64_t device = 0, inode = 0;  // of one host alone
+  uint64_t device = 0, inode = 0;  // meaningful only on one host
   uint64_t size = 0;
-  int64_t modified_ns = 0;  // the content; a user can set it
-  int64_t changed_ns = 0;   // the content, its name or its mode; nobody can set it
+  int64_t modified_ns = 0;  // change of the content; a user can set it
+  int64_t changed_ns = 0;   // change of the content, name or mode; nobody can set it
 
   bool operator==(const FileStamp&) const = default;
 
   static FileStamp of(const struct stat& status);
-  static std::optional<FileStamp> of(const std::string& path);  // nothing where the system shows none
+  static std::optional<FileStamp> of(const std::string& path);  // nothing if unavailable
 };
 
 }  // namespace estrain::data

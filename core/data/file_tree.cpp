@@ -51,7 +51,7 @@ class FileTree::Walk {
   }
 
  private:
-  // A sum over words, each with its place: the same for the same files in the same order.
+  // A position-dependent sum over words: equal for the same files in the same order.
   class Mix {
    public:
     void add(uint64_t value) {
@@ -70,14 +70,14 @@ class FileTree::Walk {
     struct stat status;
   };
   struct Listing {
-    std::string name;  // of the folder, from the root on
+    std::string name;  // of the folder, relative to the root
     std::vector<Entry> files, folders;
     struct stat status;
   };
 
   std::string path_of(const std::string& name) const { return name.empty() ? tree_.root_ : tree_.root_ + "/" + name; }
 
-  // The files of the root itself, then each of its folders with all that is below it.
+  // Lists the root's own files, then each of its folders with everything below it.
   void folder() {
     Listing root = read_entries("");
     emit(root);
@@ -130,7 +130,7 @@ class FileTree::Walk {
     struct stat status {};
     const bool wanted = ends_in_one_of(text, endings_);
     if (::fstatat(fd, name, &status, 0) != 0) {
-      if (!wanted) return other(from_root);  // a link to nowhere
+      if (!wanted) return other(from_root);  // a dangling link
       throw system_error(path_of(from_root), errno);
     }
     if (S_ISDIR(status.st_mode)) return listing.folders.push_back({name, status});

@@ -1,12 +1,12 @@
 #pragma once
-// Many files that are one part of a job's data: the images in a folder's folders, the shards of an archive. They are
-// listed once, when the data are opened, in an order that the names alone decide.
+// Many files that form one part of a job's data: the images in a folder's subfolders, the shards of an archive. They
+// are listed once, when the data are opened, in an order determined by the names alone.
 //
 //   order   the root's own files; then its folders by name, each with all that is below it: folder by folder, sorted by
 //           their paths, the files of one by their names. Bytes are compared. It is the order of torchvision's
 //           ImageFolder.
 //
-// Links are followed. What ends a listing: folders more than 32 deep (a link to itself), more than 10^9 files.
+// Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
 
 #include <cstdint>
 #include <span>
@@ -20,25 +20,25 @@ namespace estrain::data {
 
 class FileTree {
  public:
-  // Files below `path` whose name ends in one of `endings` (lower case; "." included), capitals aside; or the file
-  // `path` itself. Throws Fault::io where something cannot be read, or is no regular file though its name says so.
+  // Lists the files below `path` whose name ends in one of `endings` (lower case, with "."), ignoring case; or the file
+  // `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular file.
   static FileTree list(const std::string& path, std::span<const std::string_view> endings);
 
   const std::string& root() const { return root_; }
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }  // files
-  // From the root on; empty for the root itself.
+  // Relative to the root; empty for the root itself.
   std::string_view name(int64_t index) const;
   std::string path(int64_t index) const;
   uint64_t bytes(int64_t index) const { return bytes_[static_cast<size_t>(index)]; }
   uint64_t total_bytes() const { return total_bytes_; }
-  // Names of the folders just below the root, in order, whether or not there are files in them.
+  // Names of the root's subfolders, in order, including those without files.
   const std::vector<std::string>& folders() const { return folders_; }
-  // Files passed over for their names, and the first of them.
+  // The number of files skipped because of their names, and the first of them.
   int64_t others() const { return others_; }
   const std::string& first_other() const { return first_other_; }
 
-  // Device and number are the root's, the size is that of all files. The two times stand for those of every file and
-  // folder: digests that change when one of them does.
+  // Device and inode are the root's, the size is that of all files. Instead of the two times it has digests over those
+  // of every file and folder, which change when any of them does.
   const FileStamp& stamp() const { return stamp_; }
 
  private:
@@ -47,7 +47,7 @@ class FileTree {
   void append(std::string_view name, uint64_t bytes);
 
   std::string root_;
-  std::string names_;            // one behind the other
+  std::string names_;            // consecutive
   std::vector<uint64_t> ends_;   // of each name
   std::vector<uint64_t> bytes_;  // of each file
   uint64_t total_bytes_ = 0;

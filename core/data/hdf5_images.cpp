@@ -37,8 +37,8 @@ ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {
 
 bool is_integer(h5::Type type) { return type != h5::Type::f32 && type != h5::Type::f64 && type != h5::Type::other; }
 
-// Chunks that were never written cost a file nothing: a small one can announce more data than there is memory. Deflate,
-// the strongest filter in use, shrinks data to 1/1032 at best.
+// Unwritten chunks take no space, so a small file can declare more data than fit into memory. But deflate, the
+// strongest filter in use, shrinks data at most to 1/1032.
 void require_stored(const h5::Dataset& data, const std::string& path) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());

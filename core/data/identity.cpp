@@ -21,7 +21,7 @@ uint64_t digest_of(Bytes content, uint64_t begin, uint64_t bytes) {
   return kernels::digest(content.data() + begin, bytes, begin / kWordBytes);
 }
 
-// The first block begins with the content, the last one ends with it.
+// The first block starts at the beginning of the content, the last one ends at its end.
 uint64_t sampled_digest(Bytes content) {
   if (content.size() <= kBlocks * kBlockBytes) return digest_of(content, 0, content.size());
   const uint64_t stride = (content.size() - kBlockBytes) / (kBlocks - 1) / kWordBytes * kWordBytes;
@@ -31,8 +31,8 @@ uint64_t sampled_digest(Bytes content) {
   return sum + digest_of(content, last, content.size() - last);
 }
 
-// Of many files: their names and sizes, and of what is in them what would be looked at if they were one file, each
-// beginning at a word of its own.
+// The digest of many files: their names and sizes, and the blocks that would be sampled if they were one file, in which
+// each begins at a word boundary.
 class TreeDigest {
  public:
   explicit TreeDigest(const FileTree& tree) : tree_(tree) {
@@ -42,7 +42,7 @@ class TreeDigest {
     }
   }
 
-  // Bytes [begin, begin + size) of file `index`, as far as there are so many.
+  // Reads bytes [begin, begin + size) of file `index`, up to its end.
   void read(int64_t index, uint64_t begin, uint64_t size) {
     const FileBytes file = FileBytes::map(tree_.path(index));
     if (file.size() != tree_.bytes(index))
@@ -66,7 +66,7 @@ class TreeDigest {
 uint64_t sampled_digest(const FileTree& tree) {
   TreeDigest digest(tree);
   const uint64_t stride = (std::max(tree.total_bytes(), kBlockBytes) - kBlockBytes) / (kBlocks - 1);
-  uint64_t block = 0, begin = 0;  // of the file at hand among all bytes
+  uint64_t block = 0, begin = 0;  // start of the current file among all bytes
   for (int64_t i = 0; i < tree.size() && block < kBlocks; begin += tree.bytes(i), ++i) {
     for (; block < kBlocks; ++block) {
       const uint64_t place = block * stride;
@@ -99,7 +99,7 @@ FileIdentity sample(const DataFile& file) {
   return {file.what, file.path, content.stamp, content.size(), sampled_digest(content.bytes), std::nullopt};
 }
 
-// Where the stamp is the same, so is every byte.
+// Equal stamps mean equal bytes, so the digest is reused.
 std::optional<uint64_t> whole_digest_beside(const FileIdentity& known, const FileIdentity& now, const DataFile& file) {
   if (now.stamp == known.stamp && known.whole) return known.whole;
   return whole_digest(file);

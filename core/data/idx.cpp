@@ -22,7 +22,7 @@ Error not_idx(const std::string& path, const char* what) {
   return Error::make(Fault::corrupt, "{}: not an IDX file of {}", path, what);
 }
 
-// Any part of the product fits 64 bits too, also where another dimension is zero.
+// Every partial product must fit into 64 bits, even if another dimension is zero.
 size_t bytes_of(const std::vector<int64_t>& dims, const std::string& path) {
   int64_t bytes = 1;
   for (const int64_t dim : dims) {

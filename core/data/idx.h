@@ -1,10 +1,10 @@
 #pragma once
-// IDX, the format of MNIST and its relatives. Big-endian:
+// IDX, the format of MNIST and its relatives: big-endian, with sizes of 32 bits. A name in ".gz" is decompressed.
+// 08 means unsigned bytes; the number of dimensions follows.
 //
-//   images   00 00 08 03 | count | rows | columns | one byte per pixel       or   00 00 08 04 | count | channels | rows
-//   | … labels   00 00 08 01 | count | one byte per label
-//
-// (08: unsigned bytes; then the number of dimensions, 32 bits each.) Names that end in ".gz" are decompressed.
+//   images   00 00 08 03 | count | rows | columns | one byte per pixel
+//            00 00 08 04 | count | channels | rows | columns | one byte per value
+//   labels   00 00 08 01 | count | one byte per label
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace estrain::data {
 
-// The 32 bits at `at`, as IDX's headers have them.
+// The big-endian 32-bit number at `at`, as in IDX headers.
 inline uint32_t big_endian(const std::byte* at) {
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(at[i]);
@@ -29,9 +29,9 @@ struct IdxFiles {
   std::string images, labels;
 };
 
-// The files that data.images and data.labels name, or those of the standard names in the folder data.path
-// ("train-images-idx3-ubyte" and so on, with or without ".gz"). Test files: empty where neither is given.
-// Throws Fault::io where a standard name is missing, Fault::spec where only one of the two is given.
+// The files named by data.images and data.labels, or those with standard names in the folder data.path
+// ("train-images-idx3-ubyte" and so on, with or without ".gz"). Test files: empty if neither is given. Throws Fault::io
+// if a standard file is missing, Fault::spec if only one of the two keys is given.
 IdxFiles idx_train_files(const spec::DataSection& section);
 std::optional<IdxFiles> idx_test_files(const spec::DataSection& section);
 

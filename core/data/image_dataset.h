@@ -1,5 +1,5 @@
 #pragma once
-// Labelled images, transformed: the one Dataset behind every image format.
+// Labelled, transformed images: the Dataset for all image formats.
 
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace estrain::data {
 
 class ImageDataset : public Dataset {
  public:
-  // Throws Fault::spec where the transforms do not fit the images.
+  // Throws Fault::spec if the transforms do not fit the images.
   ImageDataset(std::unique_ptr<ImageSource> source, const spec::DataSection& section)
       : source_(std::move(source)), transform_(source_->layout(), section) {}
 

@@ -9,7 +9,7 @@ namespace estrain::data {
 void ImageTable::append(Block block, const std::vector<int64_t>& labels, std::string label_source) {
   segments_.push_back({size(), std::move(block), std::move(label_source)});
   labels_.insert(labels_.end(), labels.begin(), labels.end());
-  // A label that leaves no room for a number above it is out of range whatever the number of classes.
+  // INT64_MAX has no successor; it is out of range for any number of classes.
   if (!labels.empty()) classes_ = std::max(classes_, std::min(std::ranges::max(labels), INT64_MAX - 1) + 1);
 }
 

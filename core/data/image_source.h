@@ -1,5 +1,5 @@
 #pragma once
-// Images as a data file holds them, before any transform, with their labels.
+// The images of a data file before any transform, with their labels.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,24 +19,24 @@ struct ImageLayout {
   size_t bytes() const { return static_cast<size_t>(elements()) * (type == PixelType::u8 ? 1 : sizeof(float)); }
 };
 
-// Where model.classes is not given, the largest label says how many classes there are. It may say no more than
-// model.classes may: a wrong label, 999999999 say, would ask for a model that no memory holds.
+// Without model.classes, the largest label determines the number of classes. It is limited like model.classes: a wrong
+// label such as 999999999 would need a model that does not fit into memory.
 constexpr int64_t most_classes = 1'000'000;
 
-// Thread-safe: readers call pixels() and label() at once.
+// Thread-safe: readers call pixels() and label() concurrently.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
   virtual int64_t size() const = 0;
   virtual ImageLayout layout() const = 0;
   virtual int64_t classes() const = 0;
-  // Planes (channel, row, column). `scratch` is the calling thread's, for sources that do not hold images in memory;
-  // what is returned stays valid until the next call with the same scratch.
+  // Planes (channel, row, column). `scratch` belongs to the calling thread, for sources that do not hold images in
+  // memory; the result is valid until the next call with the same scratch.
   virtual const std::byte* pixels(int64_t index, std::vector<std::byte>& scratch) const = 0;
   virtual int64_t label(int64_t index) const = 0;
 };
 
-// Images that lie in memory: those of one file at equal distances.
+// Images in memory, with a constant distance between the images of a file.
 class ImageTable : public ImageSource {
  public:
   struct Block {
@@ -53,7 +53,7 @@ class ImageTable : public ImageSource {
 
   // Throws Fault::corrupt with file, index and value of the first label outside [0, classes).
   void set_classes(int64_t classes);
-  // As many as the labels say. Throws as set_classes where one says more than most_classes.
+  // Sets the number of classes from the labels. Throws as set_classes if it would exceed most_classes.
   void take_classes_of_labels();
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }

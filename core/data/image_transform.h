@@ -1,5 +1,5 @@
 #pragma once
-// From an image as its file holds it to what the model sees. In this order:
+// Transforms an image from its file to the model's input, in this order:
 //
 //   1. uint8 / 255 in fp32 (float images are taken as they are)      torchvision ToTensor
 //   2. a grey channel repeated (data.channels = 3)
@@ -9,8 +9,8 @@
 //   6. mirrored left to right with probability 1/2 in training
 //   7. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
 //
-// Steps 1 and 7 on uint8 are a function of 256 values per channel: a table made once by these very operations, unless a
-// resize stands in between. Padding is the pixel value 0 of step 1, normalised like any other.
+// Without a resize, steps 1 and 7 on uint8 are a table of 256 values per channel, made once by these operations.
+// Padding is the pixel value 0 of step 1, normalised like any other.
 
 #include <array>
 #include <cstddef>
@@ -29,18 +29,18 @@ namespace estrain::data {
 // Immutable, hence thread-safe.
 class ImageTransform {
  public:
-  // Throws Fault::spec where the keys do not fit the images (crop larger than the padded image, grey asked of a colour
-  // image, a mean for another number of channels, std of zero).
+  // Throws Fault::spec if the keys do not fit the images (crop larger than the padded image, grey required of a colour
+  // image, a mean for another number of channels, a std of zero).
   ImageTransform(const ImageLayout& raw, const spec::DataSection& data);
 
   SampleShape shape() const { return SampleShape::image(channels_, height_, width_); }
 
-  // `raw` as ImageSource::pixels gives it; `out` takes shape().elements() floats.
+  // `raw` as from ImageSource::pixels; `out` must have shape().elements() floats.
   void apply(const std::byte* raw, const SampleDraw& draw, float* out) const;
 
  private:
   using Table = std::array<float, 256>;
-  struct Window {  // what is taken from the (resized) image: place of its first row and column, below 0 in the padding
+  struct Window {  // the part taken from the (resized) image: its first row and column, negative within the padding
     int64_t top, left;
     bool mirrored;
   };

@@ -1,6 +1,6 @@
 #pragma once
-// All the files that a job reads: its data, and with model.name = "program" the program that is its model. They are
-// opened together, so that a program which changed is noticed as changed data are (identity.h).
+// All files that a job reads: its data and, with model.name = "program", its program. They are opened together, so that
+// a changed program is noticed like changed data (identity.h).
 
 #include <string>
 #include <vector>
@@ -10,18 +10,18 @@
 
 namespace estrain::data {
 
-// FileName::what of a job's programs.
+// FileName::what for a job's programs.
 inline constexpr const char* program_file = "program";
 inline constexpr const char* evaluation_program_file = "evaluation program";
 
-// file_names() of the data, then the programs.
+// file_names() of the data, followed by the programs.
 std::vector<FileName> job_file_names(const spec::JobSpec& spec);
 
-// Names of the arrays that the job's programs take, the target of the loss among them; none for a built-in model.
-// Throws Fault::io, and what program::read_program() does.
+// The names of the arrays that the job's programs take, including the target of the loss; empty for a built-in model.
+// Throws Fault::io, and as program::read_program().
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);
 
-// open() (dataset.h) for the job; DataPair::files has the programs, too.
+// open() (dataset.h) for the job; DataPair::files includes the programs.
 DataPair open_job(const spec::JobSpec& spec);
 
 }  // namespace estrain::data

@@ -11,7 +11,7 @@ std::vector<int64_t> narrow(int64_t n, std::mt19937& twister) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = 0; i + 1 < n; ++i) {
-    // n - i fits 32 bits here, and a 32-bit division is several times as fast.
+    // n - i fits into 32 bits here, and a 32-bit division is several times as fast.
     const int64_t z = static_cast<uint32_t>(twister()) % static_cast<uint32_t>(n - i);
     std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(i + z)]);
   }

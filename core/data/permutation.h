@@ -1,13 +1,13 @@
 #pragma once
-// The data order of PyTorch, without PyTorch.
+// PyTorch's order of samples, without PyTorch.
 
 #include <cstdint>
 #include <vector>
 
 namespace estrain::data {
 
-// torch.randperm(n, generator=torch.Generator().manual_seed(seed)) on the CPU: the same integers. Torch keeps only the
-// low 32 bits of the seed for its Mersenne twister, so seeds that differ by 2^32 give the same order there and here.
+// The same integers as torch.randperm(n, generator=torch.Generator().manual_seed(seed)) on the CPU. Torch's Mersenne
+// twister uses only the low 32 bits of the seed, so seeds that differ by 2^32 give the same order, in torch and here.
 std::vector<int64_t> randperm(int64_t n, uint64_t seed);
 
 // From this size on torch draws 64 bits per element and builds the permutation inside out.

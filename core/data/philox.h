@@ -1,6 +1,6 @@
 #pragma once
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words as a pure
-// function of a 128-bit counter and a 64-bit key. No state: what is drawn for a sample depends on nothing but its name.
+// function of a 128-bit counter and a 64-bit key. No state: the draws for a sample depend only on its identity.
 
 #include <array>
 #include <cstdint>
@@ -32,13 +32,13 @@ constexpr int64_t below(uint32_t word, int64_t bound) {
   return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(bound)) >> 32);
 }
 
-// Streams of one seed that must not meet: the last word of the counter.
+// Distinct streams of one seed: the last word of the counter.
 enum class PhiloxStream : uint32_t {
   augmentation = 0,
   synthetic_class = 1,
   synthetic_prototype = 2,
   synthetic_noise = 3,
-  cut = 16  // and the 15 numbers above it: one for each try of a cut
+  cut = 16  // and the 15 numbers after it: one for each try of a cut
 };
 
 }  // namespace estrain::data

@@ -21,7 +21,7 @@ double exponential(double x) {
   return sum;
 }
 
-// Newton's steps on exponential(), for the part of x between 1/2 and 1.
+// Newton's method on exponential(), for the mantissa of x in [1/2, 1).
 double logarithm(double x) {
   constexpr double log_2 = 0.693147180559945309417;
   int exponent = 0;

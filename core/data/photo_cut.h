@@ -1,5 +1,5 @@
 #pragma once
-// Which part of a photo a sample shows, scaled to which size: torchvision's rules for images of any size.
+// Chooses the part of a photo for a sample, and its scaled size: torchvision's rules for images of any size.
 //
 //   training with data.scale   RandomResizedCrop: up to ten tries of a part of the area between scale[0] and scale[1],
 //                              its width / height between ratio[0] and ratio[1] (evenly on the logarithm), until it
@@ -10,9 +10,9 @@
 //                              place in training (RandomCrop), from the centre in evaluation (CenterCrop)
 //   training with data.flip    mirrored with probability 1/2 (RandomHorizontalFlip)
 //
-// Random words are SampleDraw's, so a cut is a function of (seed, epoch, sample, size of the photo). Try t uses
-// words_of_cut(t): area, ratio, row, column. Numbers between bounds are made in IEEE double operations alone, the
-// exponential too: the same on every machine.
+// Random words come from SampleDraw, so a cut depends only on (seed, epoch, sample, size of the photo). Try t uses
+// words_of_cut(t): area, ratio, row, column. Numbers between bounds, including the exponential, are computed with IEEE
+// double operations alone: the same on every machine.
 
 #include <cstdint>
 #include <vector>
@@ -32,11 +32,11 @@ struct Cut {
 // Immutable, hence thread-safe.
 class PhotoCut {
  public:
-  // Throws Fault::spec where the keys give no one size.
+  // Throws Fault::spec if the keys do not determine a size.
   explicit PhotoCut(const spec::DataSection& data);
 
-  image::Size size() const { return size_; }  // of what comes out
-  // Throws Fault::corrupt where the photo, scaled, is smaller than the crop.
+  image::Size size() const { return size_; }  // of the result
+  // Throws Fault::corrupt if the scaled photo is smaller than the crop.
   Cut of(const image::Size& photo, const SampleDraw& draw) const;
 
  private:
@@ -48,7 +48,7 @@ class PhotoCut {
   image::Size size_;
   std::vector<double> scale_;
   double least_ratio_, most_ratio_;
-  double log_ratio_;  // of the most to the least
+  double log_ratio_;  // of the largest to the smallest ratio
   bool flip_;
 };
 

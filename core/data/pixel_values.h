@@ -1,18 +1,18 @@
 #pragma once
-// What the transforms of all image formats share: means and standard deviations by channel, the place of a centre crop.
+// Shared by the transforms of all image formats: mean and standard deviation of channels, centre crops.
 
 #include <cstdint>
 #include <vector>
 
 namespace estrain::data {
 
-// One value for every channel, or one per channel; `otherwise` where there is none. `key`: of [data], for messages.
-// Throws Fault::spec where their number is another.
+// Expands one value for all channels, or one per channel; uses `otherwise` if there is none. `key`: the key in [data],
+// for messages. Throws Fault::spec for another number of values.
 std::vector<float> per_channel(const std::vector<double>& values, int64_t channels, float otherwise, const char* key);
-// The same for data.std, 1 where there is none. Throws Fault::spec where one is not positive.
+// The same for data.std, 1 if absent. Throws Fault::spec if one is not positive.
 std::vector<float> stds_per_channel(const std::vector<double>& values, int64_t channels);
 
-// (larger - smaller) / 2, half a pixel rounded to even, as torchvision's CenterCrop.
+// (larger - smaller) / 2, with half a pixel rounded to even, as in torchvision's CenterCrop.
 int64_t centre_offset(int64_t larger, int64_t smaller);
 
 }  // namespace estrain::data

@@ -1,10 +1,10 @@
 #pragma once
-// Reader threads that fill mini-batches in the order of a plan, some of them ahead of need. The engine behind the
-// training loader and the evaluation.
+// Reader threads that fill mini-batches in the order of a plan and ahead of need. Used by the training loader and the
+// evaluation.
 //
-// Readers take samples strictly in the plan's order and share out each mini-batch among them, so the first batch is
-// there as soon as it can be, however many follow it, and a reader that is done goes on with the next batch. One lock
-// is taken per piece, not per sample.
+// Readers take samples strictly in the plan's order and divide each mini-batch among themselves. So the first batch is
+// ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per piece,
+// not per sample.
 
 #include <atomic>
 #include <condition_variable>
@@ -24,13 +24,13 @@
 
 namespace estrain::data {
 
-// Which mini-batches are read, in which order, from which samples.
+// The mini-batches to read, their order and their samples.
 class BatchPlan {
  public:
   virtual ~BatchPlan() = default;
   // The next mini-batch, or nothing at the end. Called by one thread at a time.
   virtual std::optional<BatchRequest> following() = 0;
-  // Samples of a mini-batch from its `first` on, as many as `out` holds. Thread-safe.
+  // The samples of a mini-batch from `first` on, as many as fit into `out`. Thread-safe.
   virtual void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const = 0;
   // Thread-safe.
   virtual SampleDraw draw(const BatchRequest& request, int64_t index) const = 0;
@@ -39,38 +39,38 @@ class BatchPlan {
 class ReadAhead {
  public:
   struct Options {
-    int64_t readers = 1;        // threads, at least 1; fewer where the system gives no more
-    int64_t prefetch = 4;       // mini-batches being read or ready but not handed out, at least 1
+    int64_t readers = 1;        // threads, at least 1; fewer if the system refuses more
+    int64_t prefetch = 4;       // mini-batches being read, or ready but not yet taken; at least 1
     int64_t batch = 1;          // samples of the largest mini-batch
-    int64_t most_readers = 1;   // where that is more than `readers`: as many as it takes (reader_tuning.h)
-    int64_t most_prefetch = 1;  // where that is more than `prefetch`: as far ahead as it takes
-    HostMemory memory = {};     // where mini-batches lie; empty: ordinary memory
+    int64_t most_readers = 1;   // if larger than `readers`: tune the number up to this (reader_tuning.h)
+    int64_t most_prefetch = 1;  // if larger than `prefetch`: tune the read-ahead up to this
+    HostMemory memory = {};     // memory for mini-batches; empty: ordinary memory
   };
 
-  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io where not a single
+  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io if not even one
   // thread can be started.
   ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options);
-  // Ends after the sample that each reader is at.
+  // Waits until each reader has finished its current sample.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The plan's next mini-batch, as soon as it is read; nothing after the last one. What a reader threw is thrown here,
-  // in the place of its mini-batch and ever after. For one consumer thread.
+  // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
+  // place of its mini-batch, and at every later call. For one consumer thread.
   std::optional<Batch> next();
-  // Whether there is a mini-batch that next() returns without waiting.
+  // Whether next() would return without waiting.
   bool is_ready();
 
-  // Threads, now. For the consumer thread.
+  // The current number of threads. For the consumer thread.
   int64_t readers() const { return static_cast<int64_t>(readers_.size()); }
-  int64_t prefetch() const { return prefetch_; }  // now, likewise
+  int64_t prefetch() const { return prefetch_; }  // the current value; for the consumer thread
 
  private:
-  struct Slot {  // one mini-batch under way
+  struct Slot {  // one mini-batch in progress
     BatchRequest request;
     BatchPool::Lease buffer;
-    int64_t claimed = 0;   // samples that a reader has taken on
-    int64_t finished = 0;  // samples that are read, or given up after a failure
+    int64_t claimed = 0;   // samples taken by readers
+    int64_t finished = 0;  // samples that are read, or abandoned after a failure
     std::exception_ptr failure;
   };
   struct Piece {  // samples [first, first + count) of a slot
@@ -96,18 +96,18 @@ class ReadAhead {
   const Options options_;
   const std::shared_ptr<BatchPool> pool_;
 
-  std::mutex mutex_;  // guards what follows, and slots' counters
+  std::mutex mutex_;  // guards the members below and the slots' counters
   std::condition_variable room_, ready_;
-  std::deque<Slot> slots_;  // front: the next to hand out; only the back one has unclaimed samples
-  bool opening_ = false;    // a reader gets memory for a slot
-  bool exhausted_ = false;  // no mini-batch will follow: the plan is at its end, or something failed
+  std::deque<Slot> slots_;  // front: the next to return; only the back one has unclaimed samples
+  bool opening_ = false;    // a reader is allocating memory for a slot
+  bool exhausted_ = false;  // no mini-batch will follow: the plan has ended, or something failed
   std::atomic<bool> stop_ = false;
-  std::exception_ptr plan_failure_;  // why exhausted_, if the plan itself or its memory failed
+  std::exception_ptr plan_failure_;  // the reason for exhausted_, if the plan or an allocation failed
   std::exception_ptr failure_;       // already thrown by next()
-  int64_t wanted_ = 0;               // readers; those with a higher number end
+  int64_t wanted_ = 0;               // wanted number of readers; those with a higher number end
   int64_t prefetch_;
   std::vector<std::thread> readers_;
-  // The consumer's own:
+  // Used only by the consumer:
   std::optional<ReaderTuning> tuning_;
   int64_t last_asked_ns_ = 0;
 };

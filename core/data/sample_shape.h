@@ -1,5 +1,5 @@
 #pragma once
-// What one sample of a data set looks like to a model.
+// The shape of one sample of a data set, for a model.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct SampleShape {
     image,   // float32 {channels, height, width}; one class as target
     vector,  // float32 {length}; one class as target
     tokens,  // int64 {length}; `length` next tokens as targets
-    fields,  // several named arrays; what of them is a target is the model's to say
+    fields,  // several named arrays; the model decides which are targets
   };
   struct Field {
     std::string name;

@@ -25,7 +25,7 @@ std::string text_of(const ImageLayout& layout) {
   return fmt::format("[{}, {}, {}]", layout.channels, layout.height, layout.width);
 }
 
-// The line of one file: what `body` says is in it, or what keeps it from being read.
+// The finding for one file: its content as described by `body`, or why it is unreadable.
 template <typename Body>
 void note_file(std::vector<Finding>& findings, const std::string& path, Body body) {
   try {
@@ -48,14 +48,14 @@ struct IdxContent {
 
 struct IdxNames {
   std::string images, labels;
-  bool standard = false;  // of a folder's files, which may be compressed under another name
+  bool standard = false;  // one of a folder's standard files, which may have a compressed version
 };
 
 std::string present_file(const std::string& name, const IdxNames& names) {
   return names.standard ? plain_or_gzip(name, kStandardNames) : name;
 }
 
-// Nothing where the size, or a part of the product beside a dimension of zero, does not fit 64 bits.
+// Nothing if the size, or a partial product next to a dimension of zero, does not fit into 64 bits.
 std::optional<size_t> bytes_of(const std::vector<int64_t>& dims) {
   int64_t bytes = 1;
   for (const int64_t dim : dims)
@@ -159,13 +159,13 @@ ImageLayout announced_layout(const h5::Dataset& images, const std::string& path)
 
 void require_whole(const std::string& path, const h5::Dataset& images, const ImageLayout& layout) {
   const std::optional<uint64_t> offset = images.offset();
-  if (!offset) return;  // in chunks: HDF5 itself finds out when it reads them
+  if (!offset) return;  // chunked: HDF5 itself checks when it reads them
   const uint64_t size = FileBytes::map(path).size(), bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
   if (*offset <= size && bytes <= size - *offset) return;
   throw corrupt(path, fmt::format("truncated: images end at byte {}, the file at {}", *offset + bytes, size));
 }
 
-// A small file can announce more data than there is memory; deflate shrinks data to 1/1032 at best.
+// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
 void require_stored(const std::string& path, const h5::Dataset& data, const char* name) {
   constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
   const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());

@@ -1,8 +1,8 @@
 #pragma once
-// The files of labelled images as a scan (scan.h) reads them: everything but the pixels, each file by itself, so that
-// one that is wrong does not hide the next.
+// Scans (scan.h) the files of labelled images: everything but the pixels, and each file separately, so that a faulty
+// one does not hide the next.
 //
-// What is wrong with a file is a finding; what could be read of it in spite of that is returned.
+// A mistake in a file is a finding; the readable parts are returned anyway.
 
 #include <optional>
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace estrain::data {
 
-// The line of a file that cannot be used.
+// The finding for an unusable file.
 Finding unreadable(const Error& error);
 
-// Labels and images that belong together, in one file or two.
+// Corresponding labels and images, in one file or two.
 struct LabelledFile {
   std::string label_source;  // for messages: the file, or the file and its dataset
   std::optional<int64_t> images;
@@ -31,7 +31,7 @@ struct ScannedSet {
   std::vector<LabelledFile> files;
 };
 
-// The training set, and behind it the test set where the spec names one.
+// The training set, followed by the test set if the spec names one.
 std::vector<ScannedSet> scan_idx(const spec::DataSection& section, std::vector<Finding>& findings);
 std::vector<ScannedSet> scan_cifar(const spec::DataSection& section, std::vector<Finding>& findings);
 std::vector<ScannedSet> scan_hdf5(const spec::DataSection& section, std::vector<Finding>& findings);

@@ -28,7 +28,7 @@ PhiloxCounter counter(int64_t index, int64_t place, PhiloxStream stream) {
           static_cast<uint32_t>(place), static_cast<uint32_t>(stream)};
 }
 
-// Samples first, first + 1, … of an endless supply.
+// Samples first, first + 1, … of an endless sequence.
 struct Supply {
   std::shared_ptr<const SyntheticBytes> bytes;
   int64_t first, count;

@@ -1,6 +1,6 @@
 #pragma once
-// Data from nothing, that a model can learn: every sample is the prototype of its class, mixed half and half with
-// noise. All of it comes from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by
+// Generated data that a model can learn: every sample is half the prototype of its class and half noise.
+// Everything comes from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by
 // sample.
 //
 //   class(i)       = philox(i, stream synthetic_class)[0], scaled to the number of classes
@@ -8,8 +8,8 @@
 //   noise(i,p)     = byte p mod 16 of philox({i, p / 16}, stream synthetic_noise)
 //   value(i,p)     = (prototype(class(i), p) + noise(i, p)) / 2, rounded down
 //
-// Images (a shape of rank 3) hold these bytes as pixels and pass through the transforms. Vectors (rank 1) hold
-// (value - 128) / 128, exact in fp32. Test samples continue where the training samples end.
+// Images (a shape of rank 3) have these bytes as pixels and go through the transforms. Vectors (rank 1) hold (value -
+// 128) / 128, exact in fp32. Test samples continue where the training samples end.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@
 
 namespace estrain::data {
 
-constexpr int64_t synthetic_classes = 10;  // where the model does not say
+constexpr int64_t synthetic_classes = 10;  // if the model does not set it
 
 // The bytes above, for any number of elements.
 class SyntheticBytes {
@@ -39,10 +39,10 @@ class SyntheticBytes {
   std::vector<uint8_t> prototypes_;  // classes x elements, rounded up to whole Philox blocks
 };
 
-// Numbers of a sample. Throws Fault::infeasible where the prototypes would take more than 4 GiB.
+// The number of elements of a sample. Throws Fault::infeasible if the prototypes would take more than 4 GiB.
 int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes);
 
-// Throws what require_room does, and Fault::spec for a shape that is neither [channels, height, width] nor [length], or
+// Throws as require_room, and Fault::spec for a shape that is neither [channels, height, width] nor [length], or for
 // transforms that do not fit.
 DataPair open_synthetic(const spec::DataSection& section, uint64_t seed, std::optional<int64_t> classes);
 

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kNpySignature = "\x93NUMPY";
 constexpr size_t kLlmcHeader = 256 * sizeof(int32_t);
 
-// Read by bytes: the tokens of a .npy file may begin at an odd address.
+// Reads by bytes, since the tokens of a .npy file may begin at an odd address.
 template <typename T>
 T load(const std::byte* at) {
   T value;
@@ -80,7 +80,7 @@ class NpyHeader {
     return {reinterpret_cast<const char*>(bytes_.data()) + start, length};
   }
 
-  // What stands behind 'key':, from its first character to the end of the dictionary.
+  // The text after 'key':, up to the end of the dictionary.
   std::string_view value(std::string_view text, std::string_view key) const {
     const size_t at = text.find(fmt::format("'{}':", key));
     if (at == text.npos) throw unfit(fmt::format("has a header without {}", key));
@@ -205,7 +205,7 @@ std::optional<int64_t> TokenArray::find_outside(int64_t classes, int64_t first, 
     for (int64_t begin = first; begin < first + count; begin += block) {
       const int64_t end = std::min(begin + block, first + count);
       const std::byte* at = begin_ + static_cast<size_t>(begin) * sizeof(T);
-      int64_t wrong = 0;  // counted without a branch, so that whole vectors are compared at once
+      int64_t wrong = 0;  // counted without a branch, so that the loop is vectorised
       for (int64_t i = begin; i < end; ++i, at += sizeof(T))
         wrong += static_cast<uint64_t>(static_cast<int64_t>(load<T>(at))) >= static_cast<uint64_t>(classes);
       if (wrong == 0) continue;

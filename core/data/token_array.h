@@ -1,5 +1,5 @@
 #pragma once
-// A list of token numbers as a file holds it, read in place. Three kinds of file, told apart by their first bytes:
+// A file's list of token numbers, read in place. There are three kinds of file, distinguished by their first bytes:
 //
 //   .npy         numpy's, versions 1 to 3: one dimension, little-endian, uint8, uint16, uint32, int32 or int64
 //   llm.c's      256 int32 words of header (20240520, 1, tokens, 0 …), then uint16; with 20240801, 7: then uint32
@@ -21,26 +21,26 @@ class TokenArray {
  public:
   enum class Word { u8, u16, u32, i32, i64 };
 
-  // `flat`: what a file without a header holds. Throws Fault::corrupt where the file is cut short, or its header says
-  // what no token file says.
+  // `flat`: the type in a file without a header. Throws Fault::corrupt if the file is truncated or its header is not
+  // that of a token file.
   static TokenArray of(const DataFile& file, spec::TokenType flat);
-  // Every byte a token.
+  // Every byte is a token.
   static TokenArray of_bytes(const FileBytes& bytes);
 
   int64_t size() const { return size_; }  // tokens
   Word word() const { return word_; }
 
-  // Tokens [first, first + count); no check of the place.
+  // Copies tokens [first, first + count), without a range check.
   void copy(int64_t first, int64_t count, int64_t* out) const;
 
-  // The index of the first token outside of [0, classes) in [first, first + count); nothing where there is none.
+  // The index of the first token outside [0, classes) in [first, first + count); nothing if there is none.
   std::optional<int64_t> find_outside(int64_t classes, int64_t first, int64_t count) const;
   int64_t at(int64_t index) const;
 
  private:
   TokenArray(FileBytes file, size_t offset, int64_t size, Word word)
       : file_(std::move(file)), begin_(file_.data() + offset), size_(size), word_(word) {}
-  // Calls `body` with a pointer to the first token, of the word's type.
+  // Calls `body` with a typed pointer to the first token.
   template <typename Body>
   auto visit(Body body) const;
 

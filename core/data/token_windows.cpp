@@ -7,7 +7,7 @@
 namespace estrain::data {
 namespace {
 
-// Whether all of them were looked at.
+// Returns whether all tokens were checked.
 bool check_range(const TokenArray& tokens, const std::string& path, int64_t classes) {
   if (tokens.size() > most_tokens_checked) return false;
   if (const std::optional<int64_t> outside = tokens.find_outside(classes, 0, tokens.size()))

@@ -1,8 +1,8 @@
 #pragma once
 // Tokens as a language model's data, cut into samples.
 //
-// With T tokens of context, sample i reads tokens [i*T, i*T + T) and is to predict [i*T + 1, i*T + T + 1): samples do
-// not overlap, and n tokens make (n - 1) / T of them, rounded down.
+// With T tokens of context, sample i reads tokens [i*T, i*T + T) and must predict [i*T + 1, i*T + T + 1). Samples do
+// not overlap, and n tokens give (n - 1) / T samples, rounded down.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace estrain::data {
 
-// Of larger token files, tokens out of range are found when they are read: the error names the sample.
+// In larger token files, a token out of range is found when it is read: the error names the sample.
 constexpr int64_t most_tokens_checked = int64_t{1} << 29;
 
 // Tokens [begin, end) of an array.
@@ -24,7 +24,7 @@ struct TokenPart {
   int64_t begin, end;
 };
 
-// Training and test part of one file, of which `holdout` is kept for evaluation: the last floor(holdout * tokens).
+// The training and test parts of one file: the last floor(holdout * tokens) are kept for evaluation.
 struct TokenSplit {
   TokenPart train;
   std::optional<TokenPart> test;
@@ -36,16 +36,16 @@ class TokenWindows : public Dataset {
   struct Options {
     int64_t context = 0;
     int64_t classes = 0;          // of the model
-    const char* unit = "tokens";  // what tokens are called in messages
-    bool is_checked = false;      // every token is known to be in range
+    const char* unit = "tokens";  // the name of tokens in messages
+    bool is_checked = false;      // whether every token is known to be in range
   };
-  // Throws Fault::spec where the part does not make one sample.
+  // Throws Fault::spec if the part is too short for a sample.
   TokenWindows(TokenArray tokens, TokenPart part, const std::string& path, const Options& options);
 
   int64_t size() const override { return size_; }
   SampleShape shape() const override { return SampleShape::tokens(options_.context); }
   int64_t classes() const override { return options_.classes; }
-  // Throws Fault::corrupt naming file, sample and token, where one is out of range.
+  // Throws Fault::corrupt naming file, sample and token, if a token is out of range.
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
 
  private:
@@ -55,12 +55,12 @@ class TokenWindows : public Dataset {
   Options options_;
 };
 
-// Fault::corrupt naming the token at `index`. `classes`: of the model.
+// Fault::corrupt naming the token at `index`. `classes`: those of the model.
 Error token_out_of_range(const TokenArray& tokens, int64_t index, int64_t classes, const std::string& path);
 
-// The first of `files` for training; the second one for the test set where there is one, else the held out part.
-// Throws Fault::spec where model.classes is not given or nothing makes a sample; Fault::corrupt as TokenArray::of, and
-// where a token of a file of up to most_tokens_checked is out of range.
+// The first of `files` is for training. The test set is the second file if there is one, otherwise the held-out part.
+// Throws Fault::spec if model.classes is not given or the tokens are too few for a sample; Fault::corrupt as
+// TokenArray::of, and if a token in a file of up to most_tokens_checked is out of range.
 struct TokenOptions {
   double holdout = 0;
   int64_t context = 0;

@@ -59,7 +59,7 @@ int64_t number_in_json(std::string_view text) {
 
 }  // namespace
 
-// Goes through one shard.
+// Indexes one shard.
 class WebDataset::Indexer {
  public:
   Indexer(WebDataset& set, uint32_t shard) : set_(set), shard_(shard), bytes_(set.shards_[shard].bytes) {}
@@ -100,7 +100,7 @@ class WebDataset::Indexer {
     throw Error(Fault::corrupt, "an image without its label, .cls or .json");
   }
 
-  // Files that are neither image nor label are no sample.
+  // Files that are neither image nor label form no sample.
   void end_sample() {
     if (image_ || cls_) {
       with_context(sample_, [&] {

@@ -1,15 +1,15 @@
 #pragma once
-// Samples in tar archives (shards), in WebDataset's layout: files that stand one behind another and have one name up to
-// the first dot are a sample; what is behind the dot says what a file is.
+// Samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first dot
+// form a sample; the extension tells a file's role.
 //
 //   .jpg .jpeg .png    the image
 //   .cls               its label: a number in ASCII
-//   .json              or an object with the number as "cls" or "label"; looked at where there is no .cls
-//   anything else      passed over
+//   .json              or an object with the number as "cls" or "label"; used if there is no .cls
+//   anything else      skipped
 //
-// The shards are a folder's .tar files by name, or one file. They are mapped, and their headers read once, when the
-// data are opened: then every sample has a number, in the shards' order, and shuffling and resuming are exact as for
-// any other data.
+// The shards are a folder's .tar files sorted by name, or one file. They are mapped, and their headers read once, when
+// the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as exact as
+// for other data.
 
 #include <cstdint>
 #include <memory>
@@ -24,8 +24,8 @@ namespace estrain::data {
 
 class WebDataset : public PhotoSource {
  public:
-  // Throws Fault::corrupt where there is no shard, one is no tar archive or cut short, or a sample lacks its image or
-  // label or has two of one; it names shard and sample.
+  // Throws Fault::corrupt, naming shard and sample, if there is no shard, a shard is not a tar archive or is truncated,
+  // or a sample has no image or label or more than one.
   explicit WebDataset(const DataFile& shards);
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
@@ -36,7 +36,7 @@ class WebDataset : public PhotoSource {
 
  private:
   struct Sample {
-    uint64_t offset, bytes;  // of the image in its shard
+    uint64_t offset, bytes;  // position of the image in its shard
     int64_t label;
     uint64_t name_end;  // in names_
     uint32_t shard;
@@ -50,8 +50,8 @@ class WebDataset : public PhotoSource {
   std::string names_;
 };
 
-// Training samples in the first of `files`, test samples in the second one, where there is one. Throws, too, where a
-// label is not in [0, classes); without `classes` there is one more than the largest label of the training data.
+// `files`: training samples and, if there is a second entry, test samples. Also throws if a label is not in [0,
+// classes). Without `classes`, their number is the largest training label plus one.
 DataPair open_webdataset(const std::vector<DataFile>& files, const spec::DataSection& section,
                          std::optional<int64_t> classes);
 

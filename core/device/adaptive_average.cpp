@@ -20,7 +20,7 @@ at::Tensor new_window_weights(int64_t outputs, int64_t inputs, const at::TensorO
   return weights.to(options);
 }
 
-// Along the last dimension.
+// The gradient along the last dimension.
 at::Tensor backward_of_side(const at::Tensor& gradient, int64_t inputs) {
   const int64_t outputs = gradient.size(-1);
   if (inputs == outputs) return gradient;
@@ -33,7 +33,8 @@ at::Tensor backward_of_side(const at::Tensor& gradient, int64_t inputs) {
 at::Tensor window_weights(int64_t outputs, int64_t inputs, const at::TensorOptions& options) {
   using Key = std::tuple<int64_t, int64_t, at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
   static std::mutex mutex;
-  static auto* const kept = new std::map<Key, at::Tensor>;  // for good: LibTorch may end before static objects do
+  static auto* const kept = new std::map<Key, at::Tensor>;  // never freed: LibTorch may shut down before static objects
+                                                            // are destroyed
   const c10::Device device = options.device();
   const std::lock_guard lock(mutex);
   at::Tensor& weights = (*kept)[{outputs, inputs, options.dtype().toScalarType(), device.type(), device.index()}];

@@ -1,6 +1,6 @@
 #pragma once
-// What a device copies to the host, in the order in which it was asked for: a thread waits for each copy, then calls
-// what was to be done with it.
+// Copies from a device to the host, processed in the order of requests: a thread waits for each copy, then calls its
+// continuation.
 
 #include <condition_variable>
 #include <cstddef>
@@ -14,27 +14,27 @@
 namespace estrain::device {
 
 struct Arrival {
-  std::function<void()> wait;  // until the copy is made; empty: there is nothing to wait for
-  std::function<void()> then;  // keeps alive what the copy reads and writes
-  size_t bytes = 0;            // of host memory that it holds
+  std::function<void()> wait;  // waits for the copy; empty: nothing to wait for
+  std::function<void()> then;  // the continuation; keeps alive the memory that the copy reads and writes
+  size_t bytes = 0;            // host memory that it holds
 };
 
 // Thread-safe.
 class Arrivals {
  public:
-  // `begin` is the first thing that the thread does.
+  // The thread first calls `begin`.
   explicit Arrivals(std::function<void()> begin);
   ~Arrivals();
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  // From now on at most so many bytes of host memory are on the way at once (or one arrival, if it is larger).
+  // Limits the host memory of pending arrivals to this many bytes (or one arrival, if it is larger).
   void set_room(size_t bytes);
 
-  // Waits for room.
+  // Adds an arrival; waits while the limit is exceeded.
   void push(Arrival arrival);
 
-  // Waits until all are through. Rethrows what the first of them that failed has thrown; those behind it are dropped.
+  // Waits until all are done. Rethrows the exception of the first that failed; later ones were dropped.
   void finish();
 
  private:
@@ -43,7 +43,7 @@ class Arrivals {
   std::mutex mutex_;
   std::condition_variable arrived_, taken_;
   std::deque<Arrival> waiting_;
-  size_t under_way_ = 0;  // pushed and not through
+  size_t under_way_ = 0;  // bytes of pushed arrivals that are not done
   size_t bytes_under_way_ = 0;
   size_t room_ = SIZE_MAX;
   bool ends_ = false;

@@ -20,7 +20,7 @@ std::vector<int64_t> key_of(const Tensors& inputs, int64_t variant) {
   return key;
 }
 
-// All of them by a few kernels.
+// Copies all tensors with a few kernels.
 Tensors copies_of(const Tensors& tensors) {
   Tensors copies, from, to;
   for (const at::Tensor& tensor : tensors) {
@@ -51,7 +51,7 @@ std::optional<Tensors> CapturedPasses::run(const Tensors& inputs, int64_t varian
     }
   });
   if (given_up_) return std::nullopt;
-  // The next replay writes where this one did, while readers may still be at work.
+  // The next replay overwrites these outputs, perhaps while readers still use them.
   return warming ? outputs : copies_of(recorded.outputs);
 }
 

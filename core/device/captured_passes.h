@@ -1,13 +1,13 @@
 #pragma once
-// A pass over a mini-batch recorded once, and launched again as a whole instead of operator by operator (CUDA graphs,
-// cuda/graph_capture.h). What is recorded are the device's kernels with the addresses that they read and write, so a
-// pass qualifies that is the same function of its inputs, of memory that stays where it is (parameters, buffers) and of
-// the device's generator at every call, and that asks the host nothing on the way.
+// A pass over a mini-batch that is recorded once and then launched as a whole instead of operator by operator (CUDA
+// graphs, cuda/graph_capture.h). A recording consists of the device's kernels with the addresses that they read and
+// write. So a pass qualifies if, at every call, it is the same function of its inputs, of memory at fixed addresses
+// (parameters, buffers) and of the device's generator, and if it never waits for the device.
 //
-// One mini-batch after another, for each shape of the inputs by itself: the first ones run as ever, so that libraries
-// are loaded and have chosen their algorithms; then the pass is captured; from there on its inputs are copied into the
-// captured ones and the capture is replayed. Where a pass cannot be captured, none is from then on: the caller runs it
-// as ever, to the same bits.
+// For each shape of the inputs: the first mini-batches run normally, so that libraries are loaded and have chosen their
+// algorithms. Then the pass is captured. From then on its inputs are copied to the captured inputs, and the capture is
+// replayed. If a pass cannot be captured, no pass is captured any more, and the caller runs it normally, with the same
+// bits.
 
 #include <ATen/core/Tensor.h>
 
@@ -25,15 +25,15 @@ class Capture {
   virtual void replay() = 0;  // on the stream of CaptureBackend::beside
 };
 
-// How a device records.
+// A device's way of recording.
 class CaptureBackend {
  public:
   virtual ~CaptureBackend() = default;
-  // Runs `work` on a stream for captures: behind all that was asked for before, and before all that comes after.
+  // Runs `work` on a stream for captures: after all earlier work and before all later work.
   virtual void beside(const std::function<void()>& work) = 0;
-  // Records what `work` launches, without computing it. From inside of beside(). Throws what `work` throws, and where
-  // it cannot be recorded; then nothing has been computed, and generators stand where they stood. A backend may call
-  // `work` when it replays: what it refers to lasts as long as the capture.
+  // Records the kernels that `work` launches, without running them. Call it within beside(). Throws what `work` throws,
+  // or if it cannot be recorded; then nothing was computed, and generators are unchanged. A backend may call `work` for
+  // a replay, so its references must live as long as the capture.
   virtual std::unique_ptr<Capture> capture(const std::function<void()>& work) = 0;
 };
 
@@ -41,22 +41,22 @@ class CapturedPasses {
  public:
   explicit CapturedPasses(std::unique_ptr<CaptureBackend> backend) : backend_(std::move(backend)) {}
 
-  static constexpr int64_t warm_runs = 3;     // of a shape, before it is captured
-  static constexpr size_t most_captures = 4;  // further shapes run as ever
+  static constexpr int64_t warm_runs = 3;     // for each shape, before it is captured
+  static constexpr size_t most_captures = 4;  // further shapes run normally
 
   using Tensors = std::vector<at::Tensor>;
   using Pass = std::function<Tensors(const Tensors& inputs)>;
 
-  // The outputs of `pass` for `inputs`, in memory of their own; an output may be undefined if it always is. `pass` must
-  // be the same at every call with the same `variant`, and is kept. Nothing: run it yourself; it has left no trace.
-  // Throws what a pass that runs throws.
+  // The outputs of `pass` for `inputs`, in separate memory; an output may be undefined if it always is. `pass` must be
+  // the same at every call with the same `variant`, and is stored. Returns nothing if the caller must run the pass;
+  // then there were no side effects. Throws what a running pass throws.
   std::optional<Tensors> run(const Tensors& inputs, int64_t variant, const Pass& pass);
 
-  // The memory that passes use has changed its place: they are captured anew.
+  // Call this when the memory of passes has moved: they are captured again.
   void forget() { recorded_.clear(); }
 
  private:
-  using Key = std::vector<int64_t>;  // the variant; of all inputs: type, number of dimensions, sizes
+  using Key = std::vector<int64_t>;  // the variant; then for each input: type, number of dimensions, sizes
   struct Recorded {
     int64_t runs = 0;
     Tensors inputs, outputs;  // at the captured addresses

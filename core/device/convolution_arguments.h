@@ -1,5 +1,5 @@
 #pragma once
-// What LibTorch's operators are told of a convolution of images [n, c, h, w] or [n, c, w].
+// The arguments of LibTorch's operators for a convolution of images [n, c, h, w] or [n, c, w].
 
 #include <ATen/core/Tensor.h>
 
@@ -8,11 +8,11 @@
 namespace estrain::device {
 
 struct ConvolutionArguments {
-  at::IntArrayRef stride, padding, dilation;  // a number for each of the image's dimensions, or one for all
+  at::IntArrayRef stride, padding, dilation;  // one number per dimension of the image, or one for all
   int64_t groups = 1;
   bool transposed = false;
 
-  // Into a struct whose fields have these names. An image of one dimension has the height 1. `weight`: [channels_out,
+  // Fills a struct with fields of these names. A one-dimensional image has height 1. `weight`: [channels_out,
   // channels_in / groups, …], with as many dimensions as `input`.
   template <typename Shape>
   void describe(const at::Tensor& input, const at::Tensor& weight, Shape& shape) const {

@@ -13,7 +13,7 @@ extern "C" void vmsSqrt(int n, const float* values, float* roots, int64_t mode);
 namespace estrain::device {
 namespace {
 
-// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE: as ATen calls it.
+// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as in ATen's calls.
 constexpr int64_t kVectorMathMode = 0x2 | 0x00140000 | 0x00000100;
 
 void square_roots(float* roots, const float* values, size_t n) {

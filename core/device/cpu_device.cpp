@@ -32,7 +32,7 @@ c10::Storage storage_over(std::byte* memory, size_t bytes) {
   return at::from_blob(memory, {static_cast<int64_t>(bytes)}, at::kByte).storage();
 }
 
-// The region itself: a change of region costs one pointer, whatever the number of tensors.
+// Uses the region itself: changing the region costs one pointer update, whatever the number of tensors.
 class InPlace : public Mirror {
  public:
   explicit InPlace(size_t bytes) : storage_(storage_over(&nothing_, bytes)) {}

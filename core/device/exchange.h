@@ -1,5 +1,5 @@
 #pragma once
-// What the workers of a stage pass to each other from one device's memory to another's, without the host's.
+// Transfers between the workers of a stage from device memory to device memory, without the host.
 
 #include <array>
 #include <atomic>
@@ -10,13 +10,13 @@
 
 namespace estrain::device {
 
-// What workers find each other by: made by one of them, given to all.
+// The id by which workers find each other: one makes it, all get it.
 using ExchangeId = std::array<std::byte, 128>;
 
-// A worker among those that meet. While it waits for them, which takes seconds, it looks at `abort` and calls `beat`.
+// One of the workers that meet. While it waits for the others, which takes seconds, it checks `abort` and calls `beat`.
 struct ExchangeParty {
   uint32_t worker, workers;
-  const std::atomic<uint32_t>& abort;  // lasts as long as the exchange
+  const std::atomic<uint32_t>& abort;  // must live as long as the exchange
   std::function<void()> beat;
 };
 
@@ -26,8 +26,8 @@ struct Transfer {
   size_t bytes;
 };
 
-// Not thread-safe. Every worker asks for the same groups of transfers in the same order. Where a worker is lost, the
-// others are let go once the stage is aborted: what was under way then leaves any bytes behind.
+// Not thread-safe. Every worker must request the same groups of transfers in the same order. If a worker is lost, the
+// others are released once the stage is aborted; transfers in progress then leave arbitrary bytes.
 class Exchange {
  public:
   virtual ~Exchange() = default;  // after Device::finish()
@@ -35,14 +35,14 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // One group: the n-th send to a peer meets its n-th receive from here, which has as many bytes. Begins once what was
-  // asked of the device before is computed; what is asked for afterwards does not wait, until join().
+  // One group: the n-th send to a peer matches its n-th receive from this worker, with the same number of bytes. Begins
+  // after all earlier work of the device; later work does not wait for it until join().
   virtual void transfer(std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
 
-  // What is asked of the device from now on waits for all transfers.
+  // Makes later work of the device wait for all transfers.
   virtual void join() = 0;
 
-  // After Device::finish(): throws Fault::device where transfers failed and the stage was not aborted for it.
+  // Call it after Device::finish(): throws Fault::device if transfers failed and this did not abort the stage.
   virtual void check() = 0;
 };
 

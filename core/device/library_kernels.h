@@ -1,6 +1,6 @@
 #pragma once
-// LibTorch's own kernels of a few operators, called past the dispatcher: where a portable kernel has an operator's
-// place but leaves some of its cases to LibTorch.
+// LibTorch's own kernels of a few operators, called without the dispatcher: for portable kernels that replace an
+// operator but leave some of its cases to LibTorch.
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>

@@ -1,11 +1,11 @@
 #pragma once
-// LibTorch warns of every kernel that takes another's place, which here is the purpose.
+// LibTorch warns of every kernel that replaces another, which here is intended.
 
 #include <c10/util/Exception.h>
 
 namespace estrain::device {
 
-// LibTorch's warnings go nowhere while it lives.
+// Discards LibTorch's warnings during its lifetime.
 class QuietWarnings : public c10::WarningHandler {
  public:
   QuietWarnings() : before_(c10::WarningUtils::get_warning_handler()) { c10::WarningUtils::set_warning_handler(this); }

@@ -2,8 +2,8 @@
 // The random streams of an EST: the states of torch's default generators, the CPU's and a GPU's, saved and restored at
 // mini-batch boundaries so that many ESTs take turns on one process (EasyScale section 3.2, context switching).
 //
-// A GPU's generator is a counter on the host: to save its state waits for no kernel, and what was queued before keeps
-// the numbers it was given.
+// A GPU's generator is a counter on the host: saving its state waits for no kernel, and work queued before keeps its
+// numbers.
 
 #include <ATen/core/Generator.h>
 
@@ -15,16 +15,16 @@ namespace estrain::est {
 // Bytes of a saved state; the same for all generators of one LibTorch.
 size_t generator_state_bytes();
 
-// Writes the state that `manual_seed(seed)` gives.
+// Writes the state after `manual_seed(seed)`.
 void seeded_generator_state(uint64_t seed, std::byte* state);
 
-// Makes the default generator go on from `state` (64-byte aligned) or begin as `manual_seed(seed)` has it; the reverse.
+// Sets the default generator to `state` (64-byte aligned), or saves its state.
 void switch_generator_in(const std::byte* state);
 void switch_seeded_generator_in(uint64_t seed);
 void switch_generator_out(std::byte* state);
 
-// The same for torch's CUDA generator, which is the caller's to name: its state is the seed and the offset in the
-// stream of Philox, int64 each, little-endian.
+// The same for a CUDA generator of torch, given by the caller: its state is the seed and the offset in the Philox
+// stream, int64 each, little-endian.
 inline constexpr size_t cuda_generator_state_bytes = 16;
 void seeded_cuda_generator_state(uint64_t seed, std::byte* state);
 void switch_cuda_generator_in(at::Generator generator, const std::byte* state);

@@ -19,7 +19,7 @@ constexpr std::string_view built_in_rules =
     ;
 
 constexpr size_t most_log_bytes = 64 << 10;
-constexpr size_t most_line_bytes = 2000;  // matching takes the square of a line's length in the worst case
+constexpr size_t most_line_bytes = 2000;  // matching is quadratic in a line's length in the worst case
 constexpr size_t most_quoted_bytes = 500;
 
 enum Pass { explicit_signature, reported_kind, implicit_signature };
@@ -30,7 +30,7 @@ Pass pass_of(const FaultCause& cause, const Signature& signature) {
   return signature.faults.empty() ? implicit_signature : reported_kind;
 }
 
-// The end of a log, fit to be matched: no zero bytes, no endless lines.
+// Prepares the end of a log for matching: no zero bytes, no overlong lines.
 std::string matchable(std::string_view log) {
   if (log.size() > most_log_bytes) log.remove_prefix(log.size() - most_log_bytes);
   std::string lines;
@@ -46,7 +46,7 @@ std::string matchable(std::string_view log) {
   return lines;
 }
 
-// One line of UTF-8 without control characters, not too long: what may stand in a message and in JSON.
+// Makes a line safe for a message and for JSON: valid UTF-8, no control characters, limited length.
 std::string quotable(std::string line) {
   if (line.size() > most_quoted_bytes) line = line.substr(0, most_quoted_bytes) + "…";
   for (char& letter : line) {
@@ -73,13 +73,13 @@ bool holds(const std::vector<T>& list, T value) {
   return std::ranges::find(list, value) != list.end();
 }
 
-// Where and how a signature's text was found.
+// Where the text of a signature was found.
 struct Found {
-  std::string line;  // empty: the signature asks for no text
+  std::string line;  // empty: the signature has no text
   bool in_log = false;
 };
 
-// The evidence, with what is not to be believed taken away.
+// The evidence without its unreliable parts.
 class Clues {
  public:
   explicit Clues(const Evidence& evidence) : evidence_(evidence) {
@@ -88,7 +88,7 @@ class Clues {
     kind_decides_ = evidence.said && is_users(evidence.said->fault()) && evidence.said->fault() != Fault::infeasible;
   }
 
-  // Whether `signature` of `cause` fits, and by what.
+  // Whether `signature` of `cause` matches, and what it matched.
   std::optional<Found> fits(const FaultCause& cause, const Signature& signature) const {
     if (signature.hung && !evidence_.hung) return std::nullopt;
     if (signature.oom && !evidence_.job_wide_oom) return std::nullopt;
@@ -165,7 +165,7 @@ Diagnosis conclude(const FaultCause& cause, const Evidence& evidence, std::strin
           .advice = has_own ? evidence.said->advice() : cause.advice};
 }
 
-// '|' ends a cell of a table, also between back-quotes.
+// '|' ends a table cell even between back-quotes, so escape it.
 std::string cell(std::string_view text) {
   std::string escaped;
   for (const char letter : text) escaped += letter == '|' ? "\\|" : std::string(1, letter);

@@ -1,20 +1,20 @@
 #pragma once
-// From what is known of a process that failed to the cause, its class and what to do: the fault table. A pure function
-// of the evidence and the rules; whoever asks gathers the one and carries out the other.
+// Finds the cause of a failed process, its class and what to do: the fault table. A pure function of the evidence and
+// the rules; the caller gathers the evidence and carries out the remedy.
 //
-// The order in which causes are asked, first fit wins. It is the Philly study's (section 4.2.1): the signature nearest
-// to the root cause first, implicit ones such as "traceback from crash" only where there is no other.
+// Causes are tried in this order, and the first match wins. It is the Philly study's order (section 4.2.1): the
+// signature nearest to the root cause first, implicit ones such as "traceback from crash" only if there is no other.
 //   1. explicit: a line of the report or of the log, an out-of-memory kill, a hang;
-//   2. the kind of the error that the process reported;
-//   3. implicit: signal, exit status, and causes that are marked as consequences of others.
-// Within each, the order of the rules. A user's own rules are all asked before the built-in ones.
+//   2. the kind of error that the process reported;
+//   3. implicit: signal, exit status, and causes marked as consequences of others.
+// Within each, the order of the rules. All of a user's own rules come before the built-in ones.
 //
-// What is not believed:
-//   - the log, where the process reported what the user has to correct (usage, spec, infeasible, corrupt, mismatch):
-//     that report is the last word. Of one that is not "infeasible" the kind decides, not its words, unless a signature
-//     names that kind;
-//   - lines of the log that speak of a user's error, where the process was ended from outside (SIGKILL, hung): such an
-//     error ends a process by itself.
+// Unreliable evidence is ignored:
+//   - the log, if the process reported an error that the user has to correct (usage, spec, infeasible, corrupt,
+//     mismatch): that report is the last word. For all of these but "infeasible", the kind of error decides, not its
+//     text, unless a signature names that kind;
+//   - log lines about a user's error, if the process was ended from outside (SIGKILL, hung): a user's error ends a
+//     process by itself.
 
 #include <optional>
 #include <string>
@@ -27,48 +27,48 @@
 
 namespace estrain::faults {
 
-// What is known of a process that failed.
+// The evidence about a failed process.
 struct Evidence {
-  std::optional<ChildEnd> ended;  // how it ended, if it did by itself
-  std::optional<Error> said;      // the error that it reported before
-  bool hung = false;              // it made no progress and was killed for that
+  std::optional<ChildEnd> ended;  // how it ended, if by itself
+  std::optional<Error> said;      // the error that it reported
+  bool hung = false;              // it made no progress and was killed
   std::string hung_how;           // in words: "made no progress for 7.1 s"
-  bool job_wide_oom = false;      // memory_evidence.h: the out-of-memory killer struck, and this death may be its work
-  std::string oom_text;           // memory_evidence.h: what was used and allowed, whether or not it struck
-  bool at_start = false;          // no worker of this launch has trained yet: what fails now has never worked
-  std::string log_tail;           // last lines of its log; what is more than 64 KB is left out
+  bool job_wide_oom = false;      // memory_evidence.h: the out-of-memory killer struck and may have killed this process
+  std::string oom_text;           // memory_evidence.h: used and allowed memory, whether or not it struck
+  bool at_start = false;          // no worker of this launch has trained yet
+  std::string log_tail;           // last lines of its log, at most 64 KB
 };
 
 struct Diagnosis {
   std::string cause;  // id: "cpu_out_of_memory"
   FaultClass fault_class = FaultClass::engine;
   std::string description;     // the cause in words: "the memory of the host ran out"
-  bool retry = false;          // whether starting the process anew can help
+  bool retry = false;          // whether restarting the process can help
   double backoff_seconds = 0;  // before attempt k: backoff_seconds * 2^(k-1)
-  bool other_device = false;   // the device itself is suspect: go on without it
+  bool other_device = false;   // the device itself is suspect: continue without it
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
-  int exit_code = 1;           // of the run if it ends by this
-  std::string evidence;        // what it was recognised by: the signal, the line, the cgroup's words. One line, UTF-8
-  std::string advice;          // next action; that of the reported error where it has one
+  int exit_code = 1;           // of the run if this ends it
+  std::string evidence;        // the matching signal, log line or cgroup counter. One line, UTF-8
+  std::string advice;          // next action; the reported error's own advice if it has one
 };
 
 class FaultTable {
  public:
   static FaultTable built_in();
-  // The built-in rules, and before them those of a TOML file (FAULTS.md); an empty path: the built-in ones. Throws
-  // Fault::spec where the file cannot be read, and "file:line:column: key: what is wrong" for each mistake in it.
+  // The rules of a TOML file (FAULTS.md) followed by the built-in ones; an empty path: only the built-in ones. Throws
+  // Fault::spec if the file is unreadable, and with "file:line:column: key: what is wrong" for each mistake in it.
   static FaultTable with_rules(const std::string& user_toml_path);
-  // The same for what was read of that file before; empty without one.
+  // The same for the text of that file; empty if there is none.
   static FaultTable with_rules_of(const std::string& user_toml, const std::string& user_toml_path);
 
   Diagnosis diagnose(const Evidence& evidence) const;
   const std::vector<FaultCause>& causes() const { return causes_; }
 
-  // The table of FAULTS.md.
+  // The table in FAULTS.md.
   std::string markdown() const;
 
  private:
-  // A place to look, in the order of asking.
+  // A signature of a cause, in the order of matching.
   struct Entry {
     size_t cause;
     size_t signature;

@@ -1,6 +1,6 @@
 #pragma once
-// One cause of failure as data: how it is recognised and what is to be done about it. A fault table (diagnosis.h) is a
-// list of these; fault_rules.h reads them from TOML, faults.toml holds the built-in ones.
+// One cause of failure as data: how to recognise it and what to do. A fault table (diagnosis.h) is a list of these;
+// fault_rules.h reads them from TOML, faults.toml holds the built-in ones.
 
 #include <string>
 #include <string_view>
@@ -20,13 +20,13 @@ enum class FaultClass {
 };
 std::string_view class_name(FaultClass fault_class);  // "user", "infrastructure", "engine"
 
-// One way to recognise a cause: each condition that is given must hold, and of a list's members one.
+// One way to recognise a cause: every given condition must hold; for a list, one member must match.
 struct Signature {
-  std::vector<LinePattern> text;   // found in what the process reported or in its log; with `faults`: in the report
-  std::vector<Fault> faults;       // the kind of the error that it reported
-  std::vector<int> signals;        // what it ended by
-  std::vector<int> exit_statuses;  // what it ended with
-  bool hung = false;               // it was killed for making no progress
+  std::vector<LinePattern> text;   // found in the process's report or log; with `faults`: in the report
+  std::vector<Fault> faults;       // the kind of error that it reported
+  std::vector<int> signals;        // the signal that ended it
+  std::vector<int> exit_statuses;  // its exit status
+  bool hung = false;               // it was killed because it made no progress
   bool oom = false;                // the out-of-memory killer struck
 
   // "SIGSEGV", "an OOM kill and SIGKILL", "a reported `io` error with `checkpoint`"; text patterns in back-quotes.
@@ -35,18 +35,18 @@ struct Signature {
 
 struct FaultCause {
   std::string id;     // "cpu_out_of_memory"
-  std::string study;  // the failure reason of the Philly study's Table 7 that it stands for; empty: none
+  std::string study;  // the corresponding failure reason in the Philly study's Table 7; empty: none
   FaultClass fault_class = FaultClass::engine;
   std::string description;
-  // Its signatures are what other causes leave behind too (the study: "traceback from crash is a consequence"), so they
-  // are asked last.
+  // Other causes leave its signatures, too (the study: "traceback from crash is a consequence"), so they are tried
+  // last.
   bool consequence = false;
-  bool retry = false;          // whether starting the process anew can help
+  bool retry = false;          // whether restarting the process can help
   double backoff_seconds = 0;  // before attempt k: backoff_seconds * 2^(k-1)
-  bool other_device = false;   // retry without the device that it happened on
+  bool other_device = false;   // retry without the failed device
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
-  bool retry_at_start = true;  // whether that holds before the first step, too: nothing has worked there yet
-  int exit_code = 1;           // of the run, if it ends by this
+  bool retry_at_start = true;  // whether to retry before the first step, too
+  int exit_code = 1;           // of the run if this ends it
   std::string advice;
   std::vector<Signature> signatures;
 };

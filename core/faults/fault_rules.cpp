@@ -18,10 +18,10 @@ namespace {
 using spec::Findings;
 using toml::Member;
 
-constexpr int num_signals = 32;  // those with names
+constexpr int num_signals = 32;  // signals with names
 constexpr double longest_backoff_seconds = 3600;
 
-// A key of a table that becomes a `Target`.
+// A key of a TOML table, with the function that stores its value in a `Target`.
 template <typename Target>
 struct RuleKey {
   std::string name;
@@ -62,7 +62,7 @@ void read_flag(const Member& member, const std::string& where, bool& flag, Findi
   flag = *given;
 }
 
-// A condition either is there or is not: that it must not hold cannot be asked for.
+// A condition is present or absent; it cannot be negated.
 void read_condition(const Member& member, const std::string& where, bool& condition, Findings& findings) {
   const bool* given = member.value.boolean();
   if (given == nullptr || !*given) return refuse(member.value, where, "true (or be left out)", findings);
@@ -112,7 +112,7 @@ void read_exit_code(const Member& member, const std::string& where, FaultCause& 
   cause.exit_code = static_cast<int>(*given);
 }
 
-// Calls `read` for each element of a list that is not empty.
+// Calls `read` for each element of a non-empty list.
 void read_list(const Member& member, const std::string& where, Findings& findings,
                const std::function<void(const toml::Value&)>& read) {
   const toml::Array* elements = member.value.array();
@@ -215,7 +215,7 @@ const std::vector<RuleKey<FaultCause>>& cause_keys() {
   return keys;
 }
 
-// What is to stand in a cause that changes none.
+// Requires the keys that a new cause needs.
 void require_keys(const toml::Table& table, const toml::Location& at, const FaultCause& cause, Findings& findings) {
   for (const char* key : {"class", "description", "retry", "advice", "signatures"}) {
     if (cause.id == no_signature && std::string_view(key) == "signatures") continue;

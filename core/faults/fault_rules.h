@@ -1,5 +1,5 @@
 #pragma once
-// Fault rules as text: TOML -> causes. FAULTS.md says how such a file is written.
+// Fault rules as text: TOML -> causes. FAULTS.md explains the format.
 
 #include <string>
 #include <string_view>
@@ -9,13 +9,13 @@
 
 namespace estrain::faults {
 
-// The causes of a rule file in the order of its text. One with the id of a cause of `known` changes that cause: keys
-// that it does not give are as they were there, but `signatures` are only its own. Any other cause must give all that a
-// cause needs. Throws Fault::spec with a line "source:line:column: key: what is wrong" for each mistake.
+// The causes of a rule file, in the order of its text. A cause with an id in `known` modifies that cause: absent keys
+// keep their values, but `signatures` holds only the new ones. Any other cause must give all required keys. Throws
+// Fault::spec with a line "source:line:column: key: what is wrong" for each mistake.
 std::vector<FaultCause> read_rules(std::string_view text, const std::string& source,
                                    const std::vector<FaultCause>& known);
 
-// The cause that stands where no signature fits: it alone has none.
+// The cause if no signature matches. Only this cause has no signatures.
 inline constexpr std::string_view no_signature = "no_signature";
 
 }  // namespace estrain::faults

@@ -1,10 +1,10 @@
 #pragma once
-// A regular expression that is looked for in the lines of a log: POSIX extended (regex(7)), with GNU's \b, \w and \s;
-// upper and lower case are the same, and a match lies within one line.
+// A regular expression that is searched for in the lines of a log: POSIX extended (regex(7)), with GNU's \b, \w and \s.
+// Case does not matter, and a match lies within one line.
 //
-// Not std::regex: that one backtracks, so that a long line overflows the stack and a clumsy pattern of a user's takes
-// for ever, in the one process that must not fail. The C library runs an automaton instead, as long as there are no
-// back-references; those are refused.
+// Not std::regex, which backtracks: a long line would overflow the stack, and a clumsy user pattern would take forever,
+// in the one process that must not fail. The C library runs an automaton instead, as long as there are no
+// back-references; so those are refused.
 
 #include <regex.h>
 
@@ -16,13 +16,13 @@ namespace estrain::faults {
 
 class LinePattern {
  public:
-  // Throws Fault::spec where `pattern` is no regular expression, has a back-reference or is found in the empty line
-  // (and so in every line).
+  // Throws Fault::spec if `pattern` is not a regular expression, has a back-reference or matches the empty line (and so
+  // every line).
   explicit LinePattern(const std::string& pattern);
 
   const std::string& text() const { return text_; }
 
-  // The first line of `lines` that the pattern is found in, without white space around it. `lines` holds no zero byte.
+  // The first line of `lines` that matches, without surrounding white space. `lines` must not contain a zero byte.
   std::optional<std::string> first_line_in(const std::string& lines) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace estrain::h5 {
 namespace {
 
-// A damaged file may announce any sizes. Their product, and that of any part of them, in bytes, is to fit 64 bits.
+// A damaged file may declare any sizes. Every partial product, in bytes, must fit into 64 bits.
 void require_countable(const std::vector<hsize_t>& sizes, const std::string& where) {
   constexpr hsize_t most = INT64_MAX / sizeof(double);
   hsize_t elements = 1;
@@ -45,7 +45,7 @@ int64_t Dataset::elements() const {
   return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Only a dataset in one piece has an offset: chunked, compact, external and unallocated ones have none.
+// Only a contiguous dataset has an offset; chunked, compact, external and unallocated ones have none.
 std::optional<uint64_t> Dataset::offset() const {
   quiet();
   if (!native_ || elements() == 0) return std::nullopt;

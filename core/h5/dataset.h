@@ -1,11 +1,11 @@
 #pragma once
 // A dataset: an array of numbers of any rank, stored little-endian and in C order.
 //
-// Reading converts from whatever integer or float type, byte order, chunking or compression the file uses. Where the
-// elements lie in the file exactly as in memory, offset() says where: then pread or mmap of the file is faster than any
-// read through HDF5, and free of its global lock.
-// Errors: Fault::mismatch for a dataset that holds no numbers or a range outside it, Fault::corrupt where HDF5 cannot
-// read, Fault::io where the system refused.
+// Reading converts from any integer or float type, byte order, chunking or compression in the file. If
+// the elements in the file are laid out as in memory, offset() is their place: then pread or mmap is
+// faster than reading through HDF5, and avoids its global lock. Errors: Fault::mismatch for a dataset
+// without numbers or a range outside it, Fault::corrupt if HDF5 cannot read, Fault::io if the system
+// refused.
 
 #include <optional>
 #include <vector>
@@ -20,18 +20,18 @@ class Dataset : public Object {
   const std::vector<int64_t>& shape() const { return shape_; }  // empty: a scalar
   int64_t elements() const;
   Type type() const { return type_; }        // as stored; `other` for half precision, booleans, strings, compounds
-  bool numeric() const { return numeric_; }  // read() can convert it
+  bool numeric() const { return numeric_; }  // whether read() can convert it
 
-  // Bytes from the start of the file to element 0, if the elements stand there one after another, in native byte order
-  // and of type type(); nothing for chunked, compressed, foreign-endian, empty or not yet allocated datasets.
+  // Bytes from the start of the file to element 0, if the elements are contiguous, in native byte order and of type
+  // type(); nothing for chunked, compressed, foreign-endian, empty or unallocated datasets.
   std::optional<uint64_t> offset() const;
 
-  // Reads all elements as `as` into `out`, which has room for elements() of them.
+  // Reads all elements, converted to `as`, into `out`, which must have space for elements() of them.
   void read(Type as, void* out) const;
   // Reads `count` rows (entries of the first dimension) from row `first`.
   void read_rows(Type as, int64_t first, int64_t count, void* out) const;
 
-  // Writes all elements, given as `from`.
+  // Writes all elements, converted from `from`.
   void write(Type from, const void* elements);
 
  private:
@@ -41,7 +41,7 @@ class Dataset : public Object {
   std::vector<int64_t> shape_;
   Type type_ = Type::other;
   bool numeric_ = false;
-  bool native_ = false;  // stored as it is in memory
+  bool native_ = false;  // stored as in memory
 };
 
 }  // namespace estrain::h5

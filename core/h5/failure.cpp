@@ -13,7 +13,7 @@ herr_t keep_innermost(unsigned depth, const H5E_error2_t* entry, void* message) 
   return 0;
 }
 
-// The file drivers of HDF5 write "..., errno = 28, error message = '...'" into their messages.
+// HDF5's file drivers put "..., errno = 28, error message = '...'" into their messages.
 int errno_in(const std::string& message) {
   const std::string mark = "errno = ";
   const size_t at = message.find(mark);

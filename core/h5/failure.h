@@ -1,5 +1,5 @@
 #pragma once
-// From HDF5's error stack to our Error. Internal to this folder.
+// Converts HDF5's error stack to an Error. Internal to this folder.
 
 #include <cstdint>
 #include <string_view>
@@ -8,15 +8,15 @@
 
 namespace estrain::h5 {
 
-// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function of this folder says it first.
+// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function here calls it first.
 void quiet();
 
-// "what: HDF5's innermost message". A message that carries an errno becomes Fault::io with that errno's text and
+// "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and
 // advice.
 Error failure(Fault fault, std::string_view what);
 
-// Passes a result on; a negative one is thrown as failure(fault, what). Any HDF5 call clears the error stack, closing a
-// Handle too: temporaries must not die between the call and its check.
+// Returns a result; throws failure(fault, what) for a negative one. Any HDF5 call clears the error stack, including
+// closing a Handle, so temporaries must not be destroyed between the call and its check.
 template <typename Result>
 Result check(Result result, Fault fault, std::string_view what) {
   if (result < 0) throw failure(fault, what);

@@ -9,7 +9,8 @@
 namespace estrain::h5 {
 namespace {
 
-// HDF5's own locks fail on some network file systems, and every worker of a host reads the same data file.
+// Disables HDF5's own locks: they fail on some network file systems, and every worker of a host reads the same data
+// file.
 Handle access_plan() {
   Handle plan(check(H5Pcreate(H5P_FILE_ACCESS), Fault::bug, "file access properties"), H5Pclose);
   H5Pset_file_locking(plan.get(), false, true);
@@ -22,7 +23,7 @@ Handle creation_plan() {
   return plan;
 }
 
-// The system's reason, which HDF5 would bury.
+// Reports the system's reason, which HDF5 would hide.
 void require_regular_file(const std::string& path, int flags) { (void)open_input(path, flags); }
 
 Handle open_hdf5(const std::string& path, unsigned mode) {

@@ -4,11 +4,11 @@
 //   File file = File::open("train.h5");
 //   Dataset images = file.root().dataset("images");     // shape(), type(), offset(), read_rows()
 //
-// Objects keep their file open. HDF5 works under one global lock: a File may be used by one thread at a time, different
-// Files by several, at no gain in speed.
-// Errors: Fault::io where the file cannot be opened, created or written (with the system's reason), Fault::corrupt
-// where it is no HDF5 file, truncated or damaged. A damaged file may also crash the HDF5 library: files that must not
-// are checked by other means before they get here (core/checkpoint).
+// Objects keep their file open. HDF5 has a global lock: a File may be used by one thread at a time, different
+// Files by several threads, without a gain in speed. Errors: Fault::io if the file cannot be opened, created or
+// written (with the system's reason), Fault::corrupt if it is not an HDF5 file, is truncated or damaged. A
+// damaged file may also crash the HDF5 library, so checkpoints are checked by other means first
+// (core/checkpoint).
 
 #include <string>
 
@@ -25,7 +25,7 @@ class File {
   Group root() const;
   const std::string& path() const { return path_; }
 
-  // Writes everything out and closes the file; all of its objects must be gone. Throws what a destructor could not.
+  // Writes everything and closes the file; all of its objects must be destroyed. Throws what a destructor cannot.
   void close();
 
  private:

@@ -36,7 +36,7 @@ bool remembers_order(hid_t group) {
 
 std::string_view kind_name(Child::Kind kind) { return kind == Child::Kind::group ? "group" : "dataset"; }
 
-// Property lists are costly to make: one of each serves the process.
+// Property lists are expensive to create: the process makes one of each.
 hid_t intermediate_groups() {
   static const hid_t plan = [] {
     const hid_t made = check(H5Pcreate(H5P_LINK_CREATE), Fault::bug, "link properties");
@@ -57,7 +57,7 @@ hid_t ordered_group() {
   return plan;
 }
 
-// The groups that `name` lies in. HDF5 would make them itself, and write into them when that was.
+// Creates the parent groups of `name`. HDF5 would create them itself, but with time stamps.
 void make_parents(hid_t group, const std::string& name, const std::string& where) {
   for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
     const std::string parent = name.substr(0, slash);

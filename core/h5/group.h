@@ -1,10 +1,10 @@
 #pragma once
-// A group: a folder of groups and datasets. Names may be paths ("model/fc.weight"); groups in between are made on
-// creation.
+// A group: a folder of groups and datasets. Names may be paths ("model/fc.weight"); missing groups in between are
+// created.
 //
-// Groups made here remember the order in which their children were made; children() gives it back (h5py iterates so
-// too). In other files children come sorted by name. Errors: Fault::mismatch for a name that is absent or of the other
-// kind; Fault::io where the system refused.
+// Groups created here remember the order of their children, and children() returns it (h5py iterates in it, too). In
+// other files children are sorted by name. Errors: Fault::mismatch for a name that is absent or of the other kind;
+// Fault::io if the system refused.
 
 #include <string>
 #include <vector>
@@ -15,10 +15,10 @@
 namespace estrain::h5 {
 
 struct Child {
-  enum class Kind { group, dataset, other };  // other: named types, links that lead nowhere
+  enum class Kind { group, dataset, other };  // other: named types, dangling links
   std::string name;
   Kind kind;
-  uint64_t address;  // Object::address() of what the name leads to
+  uint64_t address;  // Object::address() of the named object
 };
 
 class Group : public Object {
@@ -30,10 +30,10 @@ class Group : public Object {
   Dataset dataset(const std::string& name) const;
 
   Group create_group(const std::string& name);
-  // Contiguous, its space reserved at once and not filled: offset() is known before anything is written.
-  // `type` is one of the types that estrain writes (any but `other`).
+  // Creates a contiguous dataset with its space reserved but not filled: offset() is known before anything is written.
+  // `type` may be any type but `other`.
   Dataset create_dataset(const std::string& name, Type type, const std::vector<int64_t>& shape);
-  // A second name (hard link) for what `existing` names; both relative to this group.
+  // Creates a second name (hard link) for the object `existing`; both are relative to this group.
   void link(const std::string& existing, const std::string& name);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Ownership of one HDF5 identifier (hid_t, a 64-bit integer), so that no header but the sources of this folder needs
+// Owns one HDF5 identifier (hid_t, a 64-bit integer), so that only the sources of this folder need
 // hdf5.h.
 
 #include <cstdint>

@@ -54,7 +54,7 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t at, size_t size, const voi
   return 0;
 }
 
-// Called at flush and close: the file ends where the last allocation does.
+// Called at flush and close: the file ends after the last allocation.
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
   image(file)->store->length = image(file)->end_of_allocation;
   return 0;

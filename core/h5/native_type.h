@@ -1,5 +1,5 @@
 #pragma once
-// Between Type and HDF5's type identifiers. Internal to this folder.
+// Converts between Type and HDF5's type identifiers. Internal to this folder.
 
 #include <cstdint>
 
@@ -8,6 +8,6 @@
 namespace estrain::h5 {
 
 int64_t native_type(Type type);  // H5T_NATIVE_…; throws Fault::bug for `other`
-Type type_of(int64_t datatype);  // by class, size and sign; byte order does not count
+Type type_of(int64_t datatype);  // by class, size and sign; ignores byte order
 
 }  // namespace estrain::h5

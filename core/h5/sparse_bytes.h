@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of a large file of which only a few are of interest: pages that exist where something was written.
+// A sparse view of a large file: pages exist only where something was written.
 
 #include <array>
 #include <cstddef>

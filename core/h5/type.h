@@ -1,5 +1,5 @@
 #pragma once
-// Element types of HDF5 datasets that estrain knows: the four it writes, the others it can read with conversion.
+// The element types of HDF5 datasets that estrain knows: four that it writes, and others that it reads by conversion.
 
 #include <cstddef>
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kPatienceWithSqueueMs = 2000;
 constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
-// Of times: ten times the year that Slurm gives a job without a limit, and small enough for every sum below.
+// Limit for times: ten times the year that Slurm gives a job without a limit, and small enough that no sum overflows.
 constexpr int64_t kMostSeconds = INT64_C(10) * 365 * 86'400;
 
 std::string_view value_of(const Environment& environment, std::string_view name) {
@@ -61,8 +61,8 @@ struct Cores {
   std::string from;
 };
 
-// The batch script has the whole of its node, whatever the number of tasks that it asked for; a step that srun started
-// has its task's share.
+// A batch script may use all cores of its node, however many tasks it requested; a step started by srun has its task's
+// share.
 std::optional<Cores> slurm_cores(const Environment& environment) {
   const std::string_view share = "SLURM_CPUS_PER_TASK", node = "SLURM_CPUS_ON_NODE", all = "SLURM_JOB_CPUS_PER_NODE";
   const bool is_step = !value_of(environment, "SLURM_STEP_ID").empty();
@@ -76,8 +76,8 @@ std::optional<Cores> slurm_cores(const Environment& environment) {
   return std::nullopt;
 }
 
-// Of Slurm's memory sizes: megabytes, or with the letter that sbatch's --mem takes. Bytes; 0 is "all of the node", and
-// so no limit.
+// Parses a Slurm memory size, in megabytes or with a unit letter as in sbatch's --mem, into bytes. 0 means "all of the
+// node", so no limit.
 std::optional<int64_t> parse_memory(std::string_view text) {
   constexpr int64_t kMost = INT64_C(1) << 20;  // terabytes
   int shift = 20;
@@ -111,7 +111,7 @@ std::optional<Memory> slurm_memory(const Environment& environment, std::optional
   return std::nullopt;
 }
 
-// CUDA's own rule: the list ends at its first entry that names no device ("", "-1", "NoDevFiles").
+// CUDA's own rule: the list ends at the first entry that is not a device ("", "-1", "NoDevFiles").
 int64_t visible_gpus(std::string_view list) {
   int64_t count = 0;
   while (!list.empty()) {
@@ -157,7 +157,7 @@ void read_slurm(const Environment& environment, const Instant& now, Allocation& 
   }
 }
 
-// As text of digits between colons: {hours, minutes, seconds}, as many as there are.
+// Parses numbers between colons: {hours, minutes, seconds}, {minutes, seconds} or {seconds}.
 std::optional<int64_t> parse_clock(std::string_view text) {
   int64_t seconds = 0;
   for (int parts = 0; parts < 3; ++parts) {
@@ -176,7 +176,7 @@ std::string without_blanks(std::string text) {
   return text;
 }
 
-// What squeue says, else `known`.
+// The end according to squeue, otherwise `known`.
 std::optional<int64_t> end_by_squeue(const std::string& job, std::optional<int64_t> known) {
   const auto left = ask_time_left(job, kPatienceWithSqueueMs);
   if (!left) return known;
@@ -263,7 +263,7 @@ std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, c
     if (end.signaled || end.code != 0) return std::nullopt;
     return parse_time_left(without_blanks(read_file(answer_path)));
   } catch (const Error&) {
-    return std::nullopt;  // no program can be started: then nobody knows
+    return std::nullopt;  // no program can be started: the end is unknown
   }
 }
 

@@ -14,7 +14,7 @@ std::optional<uint64_t> left(std::optional<int64_t> limit, std::optional<int64_t
 }
 
 struct MemoryFiles {
-  const char *limit, *use, *inactive, *active;  // the last two: lines of memory.stat, of the group and all below it
+  const char *limit, *use, *inactive, *active;  // the last two: lines of memory.stat, for the group and its descendants
 };
 constexpr MemoryFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file", "active_file"};
 constexpr MemoryFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",

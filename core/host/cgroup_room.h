@@ -1,5 +1,5 @@
 #pragma once
-// What the cgroups of this process (versions 1 and 2), and those around them, leave to be used. The limits themselves:
+// What the cgroups of this process (versions 1 and 2) and their ancestors leave free. The limits themselves:
 // machine_limits.h.
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace estrain::host {
 
-// Nothing: not limited, or not told.
+// Absent: unlimited or unknown.
 struct CgroupRoom {
-  std::optional<uint64_t> memory_bytes;  // limit less use; pages of files, which the kernel drops, do not count as use
-  std::optional<uint64_t> tasks;         // processes and threads that may still be started
+  std::optional<uint64_t> memory_bytes;  // limit minus use; file pages, which the kernel can drop, do not count as use
+  std::optional<uint64_t> tasks;         // further processes and threads allowed
 
   bool operator==(const CgroupRoom&) const = default;
 };
 
-// The least that any group leaves. `root` stands in front of /proc/self/cgroup and /sys/fs/cgroup.
+// The minimum over the groups. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
 CgroupRoom cgroup_room(const std::string& root = "");
 
 }  // namespace estrain::host

@@ -17,7 +17,7 @@
 namespace estrain::host {
 namespace {
 
-constexpr size_t most_kernel_lines = 1'000'000;  // read at one time
+constexpr size_t most_kernel_lines = 1'000'000;  // read in one go
 
 bool is_present(const std::string& path) {
   std::error_code failure;
@@ -34,7 +34,7 @@ std::optional<pid_t> victim(std::string_view line) {
   return static_cast<pid_t>(*pid);
 }
 
-// "6,1234,5678901,-;Out of memory: …" without what stands before the semicolon.
+// "6,1234,5678901,-;Out of memory: …" without the part before the semicolon.
 std::string message_of(const std::string& record) { return record.substr(record.find(';') + 1); }
 
 }  // namespace
@@ -52,8 +52,8 @@ MemoryEvidence::MemoryEvidence(std::string root) : root_(std::move(root)), group
   if (kernel_log_ && ::lseek(kernel_log_.get(), 0, SEEK_END) < 0) kernel_log_.reset();
 }
 
-// Version 1's memory controller where it is mounted, else version 2. A machine may have both trees ("hybrid"): then the
-// memory is version 1's.
+// The group of version 1's memory controller if it is mounted, otherwise of version 2. With both ("hybrid"), version 1
+// controls memory.
 MemoryEvidence::Group MemoryEvidence::find_group() const {
   const auto files_of = [](int version) {
     return version == 1 ? Group{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"}
@@ -75,7 +75,7 @@ MemoryEvidence::Group MemoryEvidence::find_group() const {
 
 std::optional<int64_t> MemoryEvidence::kills() const { return number_of(text_if_readable(counter_.path), "oom_kill"); }
 
-// The tightest limit of the group and those above it, and the most that was used below that limit.
+// The tightest limit of the group and its ancestors, and the peak use under that limit.
 std::string MemoryEvidence::amounts() const {
   std::optional<int64_t> limit;
   std::string limited = group_.found() ? group_.folders.front() : "";
@@ -99,7 +99,7 @@ std::string MemoryEvidence::amounts() const {
   return text;
 }
 
-// /dev/kmsg gives one record for each read, a file (in tests) many lines.
+// /dev/kmsg returns one record per read, a file (in tests) many lines.
 void MemoryEvidence::read_kernel_log() {
   char buffer[8192];
   for (size_t reads = 0; kernel_log_ && reads < most_kernel_lines; ++reads) {

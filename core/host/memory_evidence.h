@@ -1,13 +1,13 @@
 #pragma once
-// Evidence that the kernel's out-of-memory killer struck: its victim only sees a SIGKILL, which anybody may have sent.
+// Evidence that the kernel's out-of-memory killer struck. Its victim sees only a SIGKILL, as anybody may send.
 //
-//   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Often not
-//      readable for users, and in a container the process ids differ.
-//   2. The memory cgroup of this process, which its children are in too, counts kills among its members, whoever ran
-//      out of memory: memory.events (version 2) or memory.oom_control (version 1).
-//   3. Where there is no such group, /proc/vmstat counts the kills of the whole machine.
+//   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Users often
+//      cannot read it, and in a container the process ids differ.
+//   2. The memory cgroup of this process and its children counts kills of its members, whoever ran out of memory:
+//      memory.events (version 2) or memory.oom_control (version 1).
+//   3. Without such a group, /proc/vmstat counts the kills of the whole machine.
 //
-// A counter does not say who was killed, so each kill that was counted explains one death.
+// A counter does not name the victim, so each counted kill explains one death.
 
 #include <sys/types.h>
 
@@ -26,17 +26,17 @@ class MemoryEvidence {
  public:
   struct Finding {
     bool oom_kill = false;
-    // What was used and allowed, with or without a kill; one line:
+    // Used and allowed memory, with or without a kill, on one line:
     // "memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, memory.peak 2.1 GB"
     std::string text;
   };
 
-  // Remembers the counters as they are now. Never throws for what cannot be read: that evidence is then missing. `root`
-  // stands in front of /proc, /sys and /dev.
+  // Remembers the current counters. Does not throw if something is unreadable: that evidence is then missing. `root` is
+  // a prefix for /proc, /sys and /dev.
   explicit MemoryEvidence(std::string root = "");
 
   // Whether a kill since the start explains the death of process `dead`. Ask once for each process that ended by
-  // SIGKILL and was not killed by ourselves: a kill that was only counted is used up by the answer.
+  // SIGKILL and that we did not kill: each counted kill explains only one death.
   Finding since_start(pid_t dead);
 
  private:
@@ -46,7 +46,7 @@ class MemoryEvidence {
     std::string name;  // in messages
   };
   struct Group {
-    std::vector<std::string> folders;  // of the group, and of those around it
+    std::vector<std::string> folders;  // of the group and its ancestors
     std::string kills, limit, peak;    // names of files
     bool found() const { return !folders.empty(); }
   };
@@ -61,7 +61,7 @@ class MemoryEvidence {
   std::optional<int64_t> explained_;  // kills counted before the start, or used up since
   UniqueFd kernel_log_;
   std::string unfinished_line_;
-  std::set<std::pair<pid_t, std::string>> victims_;  // since the start, each with the kernel's words
+  std::set<std::pair<pid_t, std::string>> victims_;  // since the start, each with the kernel's message
 };
 
 std::string format_memory(int64_t bytes);  // "2.1 GB", "512 MB"

@@ -1,5 +1,5 @@
 #pragma once
-// The two formats behind image.h.
+// The two formats of image.h.
 
 #include <cstddef>
 #include <span>
@@ -17,7 +17,7 @@ Header read_png_header(std::span<const std::byte> file);
 void decode_jpeg(std::span<const std::byte> file, Image& out);
 void decode_png(std::span<const std::byte> file, Image& out);
 
-// Throws Fault::corrupt where the picture is larger than image.h allows, or than `most_per_byte` pixels for each byte
+// Throws Fault::corrupt if the picture is larger than image.h allows, or has more than `most_per_byte` pixels per byte
 // of its file.
 void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte);
 

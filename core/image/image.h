@@ -1,15 +1,15 @@
 #pragma once
-// JPEG and PNG files as pixels: the same that Pillow gives, where it gives a picture of 8 bits.
+// Decodes JPEG and PNG files: the same pixels as Pillow, if Pillow's result has 8 bits.
 //
 //   JPEG   libjpeg-turbo's default, exact integer DCT and smooth upsampling. Grey stays grey, YCbCr becomes RGB. CMYK,
 //          taken as inverted, becomes RGB as Pillow's convert("RGB") does it
 //   PNG    grey, RGB and palettes of any depth up to 8; of 16 bits RGB by its upper bytes. Alpha is dropped
 //
-// A file is told by its first bytes, whatever its name. Orientation (EXIF), colour profiles and gamma are not looked
-// at.
+// The first bytes of a file determine its format, not its name. Orientation (EXIF), colour profiles and gamma are
+// ignored.
 //
-// Refused: a picture of more than most_pixels, or of more than its bytes can hold; JPEG with more than 1000 scans; a
-// file that is cut short or damaged, even where libjpeg would go on with grey.
+// Refused: a picture with more than most_pixels, or with more than its bytes can hold; JPEG with more than 1000 scans;
+// a truncated or damaged file, even if libjpeg would fill in grey.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace estrain::image {
 
-constexpr int64_t most_pixels = 89'478'485;  // Pillow's bound: 256 MiB as RGB
+constexpr int64_t most_pixels = 89'478'485;  // Pillow's limit: 256 MiB as RGB
 
 struct Size {
   int64_t height = 0, width = 0;
@@ -27,7 +27,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-// Rows from the top, pixels from the left, a pixel's channels side by side: 1 (grey) or 3 (red, green, blue).
+// Rows from top to bottom, pixels from left to right, a pixel's channels together: 1 (grey) or 3 (red, green, blue).
 struct Image {
   Size size;
   int64_t channels = 0;
@@ -36,15 +36,15 @@ struct Image {
   const uint8_t* row(int64_t y) const { return pixels.data() + y * size.width * channels; }
 };
 
-// The size that the first bytes tell. The rest of the file may be damaged all the same.
+// The size from the first bytes. The rest of the file may still be damaged.
 struct Header {
   Size size;
-  int64_t channels = 0;  // as decode() gives them
+  int64_t channels = 0;  // as in decode()'s result
 };
 
-// Both throw Fault::corrupt with what is wrong in words: "truncated", "neither JPEG nor PNG", …
+// Both throw Fault::corrupt with the reason: "truncated", "neither JPEG nor PNG", …
 Header read_header(std::span<const std::byte> file);
-// Into `out`, whose memory is used again.
+// Decodes into `out` and reuses its memory.
 void decode(std::span<const std::byte> file, Image& out);
 
 }  // namespace estrain::image

@@ -1,10 +1,10 @@
-// libjpeg ends a picture by longjmp: between setjmp and the last call nothing may be made that has a destructor, and
-// what is thrown is thrown after it.
+// libjpeg reports errors by longjmp. So no object with a destructor may be created between setjmp and the last call,
+// and exceptions are thrown only afterwards.
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h wants it first
+#include <cstdio>  // jpeglib.h needs it first
 //
 #include <jpeglib.h>
-// Some of its messages depend on what jpeglib.h defines.
+// Some of its messages depend on definitions in jpeglib.h.
 #include <jerror.h>
 
 #include <string>
@@ -15,10 +15,11 @@ namespace estrain::image {
 namespace {
 
 constexpr int kMostScans = 1000;
-// A block of 64 pixels takes a bit at least.
+// A block of 64 pixels takes at least one bit.
 constexpr int64_t kMostJpegPixelsPerByte = 512;
 
-// Damage that libjpeg fills up with grey or noise. Its other warnings are of bytes that no pixel comes from.
+// Whether a warning means damage, which libjpeg fills with grey or noise. Its other warnings concern bytes that do not
+// affect pixels.
 bool is_damage(int message) {
   switch (message) {
     case JWRN_HIT_MARKER:
@@ -57,7 +58,7 @@ class JpegDecoder {
     return header;
   }
 
-  // Behind header(). `rows` has room for state's width and components.
+  // Call it after header(). `rows` must have space for state's width and components.
   void decode(uint8_t* rows) {
     if (!read_rows(rows)) throw error();
   }
@@ -126,7 +127,7 @@ int over_255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// Adobe's inverted inks: 255 is no ink. In place, four bytes to three.
+// Converts Adobe's inverted inks (255 is no ink) in place, four bytes to three.
 void to_rgb(std::vector<uint8_t>& pixels) {
   uint8_t* out = pixels.data();
   for (size_t i = 0; i < pixels.size(); i += 4, out += 3) {

@@ -1,14 +1,14 @@
 #pragma once
-// torch.autocast in C++: while an object lives, operators of one kind of device compute in bfloat16 where that is sound
-// (products, convolutions, attention) and in float32 where it is not (sums, norms, losses), by LibTorch's own lists. A
-// forward pass belongs inside, its backward pass outside: it takes the types of the forward pass.
+// torch.autocast in C++: during an object's lifetime, operators of one kind of device compute in bfloat16 if that is
+// safe (products, convolutions, attention) and in float32 if not (sums, norms, losses), by LibTorch's own lists. The
+// forward pass belongs inside, its backward pass outside: that uses the types of the forward pass.
 //
-// A weight is cast once per forward pass, however often it is used there, and the cast is dropped at the end, as in
-// Python. It could be kept for the next EST, whose weights are the same, and must not be: the cast is a node of
-// autograd's graph, made in the first EST's pass and therefore older than all nodes of the second one's. Autograd runs
-// younger nodes first, so in the second EST's backward pass the weight's gradient would be added up in another order:
-// other bits, depending on which EST came first on a worker. And all gradients of cast weights would come at the end of
-// the pass, when nothing is left to hide their copies behind.
+// A weight is cast once per forward pass, however often it is used, and the cast is dropped at the end, as in Python.
+// Keeping it for the next EST, whose weights are equal, would change bits: the cast is a node of autograd's graph, made
+// in the first EST's pass and so older than all nodes of the second pass. Autograd runs younger nodes first, so the
+// second EST's backward pass would sum the weight's gradient in another order, depending on which EST comes first on a
+// worker. Also, all gradients of cast weights would come at the end of the pass, when no work is left to overlap with
+// their copies.
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
@@ -19,7 +19,7 @@ namespace estrain::model {
 
 class Autocast {
  public:
-  // Does nothing unless `precision` is bf16. Of this thread alone; objects may be nested.
+  // Does nothing unless `precision` is bf16. Affects only this thread; objects may be nested.
   Autocast(c10::DeviceType device, spec::Precision precision);
   ~Autocast();
   Autocast(const Autocast&) = delete;

@@ -70,7 +70,7 @@ enum class Takes { images, images_or_vectors, tokens };
 struct ZooEntry {
   std::string_view name;
   Takes takes;
-  int64_t smallest_image;  // pixels, either way
+  int64_t smallest_image;  // pixels, height and width
   std::shared_ptr<Model> (*make)(const Request&);
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the spec's [model] section to a model. The only place that knows the zoo's names.
+// Builds a model from the spec's [model] section. The only place that knows the names of the built-in models.
 
 #include <memory>
 
@@ -10,14 +10,14 @@
 
 namespace estrain::model {
 
-// `classes`: labels are 0 .. classes - 1; for text the size of the vocabulary.
+// `classes`: labels are 0 .. classes - 1; for text it is the size of the vocabulary.
 
-// Throws Fault::spec where no such model exists, or it cannot take such samples: images too small (saying the smallest
-// size), images for a text model, sequences beyond its context, heads that do not divide the width. Costs nothing.
+// Throws Fault::spec if the model does not exist or cannot take such samples: images too small (naming the smallest
+// size), images for a text model, sequences longer than its context, heads that do not divide the width. Cheap.
 void check_model(const spec::ModelSection& section, const DataShape& shape, int64_t classes);
 
-// Checks, then builds the model in training mode. `section.init` is the caller's business. Throws as check_model(), and
-// Fault::infeasible for want of memory.
+// Checks, then builds the model in training mode. The caller handles `section.init`. Throws as check_model(), and
+// Fault::infeasible if memory runs out.
 std::shared_ptr<Model> build_model(const spec::ModelSection& section, double label_smoothing, const DataShape& shape,
                                    int64_t classes, Initializer& init);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A model that scores classes: its last block gives logits [n, classes], or [n, tokens, classes] for text.
+// A model that scores classes: its last block returns logits [n, classes], or [n, tokens, classes] for text.
 
 #include "core/model/model.h"
 
@@ -7,7 +7,7 @@ namespace estrain::model {
 
 class Classifier : public Model {
  protected:
-  // Cross entropy against the target class, smoothed as torch.nn.CrossEntropyLoss(label_smoothing) does: in [0, 1).
+  // Cross entropy with the target class, with label smoothing in [0, 1) as in torch.nn.CrossEntropyLoss.
   explicit Classifier(double label_smoothing) : label_smoothing_(label_smoothing) {}
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The shape of one sample, as far as a model must know it.
+// The shape of one sample, as needed by a model.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct TokenShape {
   int64_t context;  // tokens of the longest sequence
 };
 
-// Arrays that go by names, of any types.
+// Named arrays of any types.
 struct NamedShape {
   struct Field {
     std::string name;

@@ -8,10 +8,10 @@
 namespace estrain::model {
 namespace {
 
-// Values that reach one output (fan_in) of a weight [outputs, inputs, kernel...].
+// fan_in: the inputs of one output for a weight [outputs, inputs, kernel...].
 int64_t fan_in(const torch::Tensor& weight) { return weight.numel() / weight.size(0); }
 
-// Outputs that one value reaches.
+// fan_out: the outputs that use one input.
 int64_t fan_out(const torch::Tensor& weight) { return weight.numel() / weight.size(1); }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace estrain::model {
 namespace {
 
-// Pixels left of `pixels` after both convolutions (no padding) and poolings.
+// The number of pixels after both convolutions (no padding) and poolings.
 int64_t pixels_left(int64_t pixels) { return ((pixels - 4) / 2 - 4) / 2; }
 
 }  // namespace
@@ -23,7 +23,7 @@ LeNet::LeNet(Initializer& init, const ImageShape& image, int64_t classes, double
   add_blocks();
 }
 
-// ReLU behind the pooling gives the values of ReLU before it, on a quarter of the elements.
+// ReLU after the pooling gives the same values as before it, with a quarter of the elements.
 void LeNet::add_blocks() {
   add_block("conv1", [this](const torch::Tensor& x) { return at::max_pool2d(conv1_->forward(x), {2, 2}).relu_(); });
   add_block("conv2", [this](const torch::Tensor& x) { return at::max_pool2d(conv2_->forward(x), {2, 2}).relu_(); });

@@ -1,6 +1,6 @@
 #pragma once
-// LeNet-5 as it is trained today: two 5x5 convolutions, each with 2x2 max pooling and ReLU, and three linear layers.
-// PyTorch's default initialisation. Twin: examples/lenet.py.
+// LeNet-5 in its modern form: two 5x5 convolutions, each with 2x2 max pooling and ReLU, and three linear layers.
+// PyTorch's default initialisation. Equivalent: examples/lenet.py.
 
 #include <memory>
 
@@ -13,7 +13,7 @@ namespace estrain::model {
 
 class LeNet : public Classifier {
  public:
-  static constexpr int64_t kSmallestImage = 16;  // pixels, either way: both poolings keep one at least
+  static constexpr int64_t kSmallestImage = 16;  // pixels, height and width: both poolings keep at least one
 
   LeNet(Initializer& init, const ImageShape& image, int64_t classes, double label_smoothing);
 

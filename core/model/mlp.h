@@ -1,6 +1,6 @@
 #pragma once
-// A multi-layer perceptron: flatten, then for each hidden width linear, ReLU, dropout; linear at the end.
-// PyTorch's default initialisation. Parameters: layers.<i>.weight, layers.<i>.bias. Twin: examples/mlp.py.
+// A multi-layer perceptron: flatten; linear, ReLU and dropout for each hidden width; a final linear layer. PyTorch's
+// default initialisation. Parameters: layers.<i>.weight, layers.<i>.bias. Equivalent: examples/mlp.py.
 
 #include <memory>
 

@@ -9,7 +9,7 @@
 
 namespace estrain::model {
 
-// Sets grad mode and autocast as each call's modes want them, and restores them at the end.
+// Sets grad mode and autocast for each call's modes, and restores them at the end.
 class ModeSwitch {
  public:
   ModeSwitch(const std::vector<program::Modes>& modes, bool with_gradients)
@@ -21,7 +21,7 @@ class ModeSwitch {
   void enter(size_t index);
 
  private:
-  // Does what torch.autocast's __enter__ and __exit__ do. Casts of weights are kept until the outermost block is left.
+  // Acts like torch.autocast's __enter__ and __exit__. Casts of weights are kept until the outermost block ends.
   void autocast(const program::Modes& from, const program::Modes& to);
 
   const std::vector<program::Modes>& modes_;

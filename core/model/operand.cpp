@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kStrided = 7;  // of the schema's layouts
 
-torch::Tensor wrapped(const at::Scalar& number) {  // as Python's bindings give a number in a tensor's place
+torch::Tensor wrapped(const at::Scalar& number) {  // like Python's bindings when a number is passed for a tensor
   torch::Tensor tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
@@ -31,7 +31,7 @@ at::MemoryFormat memory_format(int64_t number) {
   }
 }
 
-// The type that an operator asks for in one place.
+// The type that an operator requires for an argument.
 class Formal {
  public:
   explicit Formal(const c10::Argument& argument) : argument_(argument), type_(argument.real_type()) {
@@ -59,7 +59,8 @@ class Formal {
 
 struct BadArgument {};
 
-// Turns one argument of a call into an operand of what `formal` asks for. Throws BadArgument where it cannot be.
+// Converts an argument of a call to an operand of the type that `formal` requires. Throws BadArgument if that is
+// impossible.
 struct ToOperand {
   const Formal& formal;
 

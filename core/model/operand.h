@@ -1,6 +1,6 @@
 #pragma once
-// One argument of a call of an exported program, made ready: a constant as LibTorch's dispatcher takes it, or values of
-// the program to be looked up when the call is made.
+// A prepared argument of a call in an exported program: a constant for LibTorch's dispatcher, or values of the program
+// that are looked up at the call.
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -17,18 +17,18 @@ struct Operand {  // a constant, a value, or a list with values in it
   Kind kind = Kind::constant;
   c10::IValue constant{};
   int value = -1;
-  bool is_tensor = false;  // the operator wants a tensor: a number is wrapped
+  bool is_tensor = false;  // the operator needs a tensor: a number is wrapped
   bool is_float = false;
   std::vector<Operand> items{};
 };
 
-// The argument as an operator asks for it in `formal`; nothing where it is of a kind that it does not take.
+// The operand for an operator's `formal` argument; nothing if the kinds do not match.
 std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal);
 
-// An operand of the arithmetic of sizes: a number or a value; nothing where it is neither.
+// An operand for arithmetic on sizes: a number or a value; nothing if it is neither.
 std::optional<Operand> to_number(const program::Argument& argument);
 
-// What the dispatcher gets, with the program's values by their numbers.
+// The dispatcher's argument; `values` are the program's values by number.
 c10::IValue evaluate(const Operand& operand, const std::vector<c10::IValue>& values);
 
 }  // namespace estrain::model

@@ -16,10 +16,10 @@ namespace {
 using program::Argument;
 using program::Call;
 
-// Operators that reach beyond tensors.
+// Operators with effects beyond tensors.
 constexpr std::string_view kRefused[] = {"aten::from_file"};
 
-// Operators that Module.eval() changes, and the argument that it sets to "off".
+// Operators that Module.eval() changes, and the argument that it switches off.
 struct Switch {
   std::string_view name, argument;
 };
@@ -128,7 +128,7 @@ void Plan::add_operator(const Call& call, Step& step) {
   if (step.results.size() > schema.returns().size()) throw unfit(call, "it gives fewer results");
 }
 
-// How many of the calls compute as in training, and how many as in evaluation.
+// Counts the calls that compute as in training, and as in evaluation.
 void Plan::note_mode(Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const Switch* found = switch_of(schema.name());
@@ -140,7 +140,7 @@ void Plan::note_mode(Step& step) {
   (value.isBool() && value.toBool() ? training_calls_ : evaluation_calls_) += 1;
 }
 
-// False: in evaluation there is no such call.
+// False: evaluation omits this call.
 bool Plan::freeze(const Call& call, Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const auto set = [&](std::string_view argument, c10::IValue value) {
@@ -162,7 +162,7 @@ bool Plan::freeze(const Call& call, Step& step) {
     if (!writes || operand.kind != Operand::Kind::value) continue;
     const std::set<int>& roots = roots_[static_cast<size_t>(operand.value)];
     if (roots.empty()) continue;
-    // Batch norm's count of batches, which only a momentum of None would use.
+    // Batch norm's count of batches, which only matters for momentum = None.
     const c10::IValue& target = values_[static_cast<size_t>(operand.value)];
     const bool counts = schema.name() == "aten::add_" && target.isTensor() && target.toTensor().dim() == 0 &&
                         target.toTensor().scalar_type() == at::kLong;
@@ -172,7 +172,7 @@ bool Plan::freeze(const Call& call, Step& step) {
   return true;
 }
 
-// A view shows what it is a view of; what is written there is written to that.
+// Writing to a view writes to its base.
 void Plan::note_writes(const Call& call, const Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
@@ -184,7 +184,7 @@ void Plan::note_writes(const Call& call, const Step& step) {
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
-    // Batch norm writes its running statistics, which its schema does not say.
+    // Batch norm writes its running statistics, although its schema does not declare it.
     const bool writes = (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) ||
                         formal.name() == "running_mean" || formal.name() == "running_var";
     note(step.operands[i], formal, writes);
@@ -228,7 +228,7 @@ void Plan::take_results(const Step& step) {
   }
 }
 
-// The check that Python's batch_norm makes before it calls LibTorch.
+// The check that Python's batch_norm does before it calls LibTorch.
 void Plan::require_values_per_channel(const Step& step) const {
   const at::Tensor& input = stack_.front().toTensor();
   if (!stack_.at(step.training_at).toBool() || input.dim() < 2 || input.numel() != input.size(1)) return;
@@ -279,7 +279,7 @@ std::vector<torch::Tensor> Plan::run(const std::vector<torch::Tensor>& inputs) {
   } catch (const c10::Error& error) {
     let_go();
     const Error meant = from_torch(error);
-    // A user's program is at fault where LibTorch refuses it.
+    // If LibTorch refuses a call, the user's program is at fault.
     const Fault fault = meant.fault() == Fault::bug ? Fault::mismatch : meant.fault();
     throw Error(fault, meant.message()).within(where()).advise(meant.advice());
   } catch (const Error&) {

@@ -1,8 +1,8 @@
 #pragma once
-// An exported program (core/program/program.h) made ready to run: each call's operator looked up in LibTorch's
-// dispatcher, its constants and lists prepared, once. To run it is to make those calls, below autograd, autocast and
-// the portable kernels as eager Python makes them; a value is let go after the last call that takes it, as Python lets
-// go of a variable.
+// An exported program (core/program/program.h) that is ready to run: each call's operator is looked up in LibTorch's
+// dispatcher, and its constants and lists are prepared, once. Running it makes these calls below autograd, autocast and
+// the portable kernels, like eager Python; a value is released after the last call that uses it, like a variable in
+// Python.
 //
 // Only ATen's operators are called, and none that reads or writes files.
 
@@ -20,30 +20,30 @@
 
 namespace estrain::model {
 
-// Values that lie in memory before a run: parameters, buffers and constants, by their numbers.
+// Values that exist before a run: parameters, buffers and constants, by number.
 using StoredValues = std::map<int, torch::Tensor>;
 
 class Plan {
  public:
   enum class Use {
-    training,    // as it stands
-    evaluation,  // as it stands: a program exported for evaluation
-    // A program exported for training: dropout off, batch norm with its running statistics, as Module.eval() has them.
+    training,    // unchanged
+    evaluation,  // unchanged: a program exported for evaluation
+    // A program exported for training, with dropout off and running statistics in batch norm, as after Module.eval().
     frozen,
   };
 
-  // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument that this LibTorch does not
-  // have; Fault::spec for what cannot be frozen, with the user's line; Fault::corrupt.
+  // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument that this LibTorch lacks;
+  // Fault::spec, with the user's line, if it cannot be frozen; Fault::corrupt.
   Plan(const program::Program& program, Use use, const StoredValues& stored);
 
-  // The program's outputs for its inputs, in its order; `on` is where they lie. Throws c10::Error as LibTorch does, its
-  // message behind the user's line and module.
+  // The program's outputs for its inputs, in its order. Throws c10::Error as LibTorch does, with the user's line and
+  // module before its message.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs);
 
-  // Numbers of the stored values that a run may write to.
+  // Numbers of the stored values that a run may modify.
   const std::set<int>& written() const { return written_; }
 
-  // Calls that Module.train() decides on (dropout, batch norm): how many are on, how many off.
+  // The numbers of calls that depend on Module.train() (dropout, batch norm): in training mode, and in evaluation mode.
   int training_calls() const { return training_calls_; }
   int evaluation_calls() const { return evaluation_calls_; }
 
@@ -54,9 +54,9 @@ class Plan {
     Arithmetic arithmetic = nullptr;
     std::vector<Operand> operands;
     std::vector<program::Call::Result> results;
-    std::vector<int> last;  // values that no later step takes
+    std::vector<int> last;  // values that no later step uses
     size_t modes = 0;
-    size_t training_at = 0;  // of batch norm: the operand that says whether it trains; 0: another operator
+    size_t training_at = 0;  // for batch norm: the operand with the training flag; 0: another operator
     std::string place;
     std::string name;
   };
@@ -75,9 +75,9 @@ class Plan {
   const Use use_;
   std::vector<Step> steps_;
   std::vector<c10::IValue> values_;             // by number
-  std::vector<bool> stays_;                     // stored: not let go
-  std::vector<std::set<int>> roots_;            // of each value: stored ones whose memory it may show
-  std::vector<std::pair<int, int>> mutations_;  // buffer, and the value that it takes after the calls
+  std::vector<bool> stays_;                     // stored values, which are not released
+  std::vector<std::set<int>> roots_;            // for each value: stored ones whose memory it may share
+  std::vector<std::pair<int, int>> mutations_;  // buffer, and its value after the calls
   std::set<int> written_;
   std::vector<c10::IValue> stack_;
   int training_calls_ = 0, evaluation_calls_ = 0;

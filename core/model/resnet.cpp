@@ -17,7 +17,7 @@ std::shared_ptr<Conv2d> conv(Initializer& init, int64_t kernel, int64_t inputs, 
                                                       .with_bias = false});
 }
 
-// The 1x1 convolution that brings a block's input to the shape of its output.
+// The 1x1 convolution that converts a block's input to the shape of its output.
 class Downsample : public torch::nn::Module {
  public:
   Downsample(Initializer& init, int64_t inputs, int64_t outputs, int64_t stride) {
@@ -37,8 +37,8 @@ struct ResidualOptions {
   int64_t stride;
 };
 
-// Adds a path of convolutions to the input. The order of construction is torchvision's order of draws (downsample
-// first), the order of registration its order of names (downsample last).
+// Adds a path of convolutions to its input. Construction follows torchvision's order of draws (downsample first),
+// registration its order of names (downsample last).
 class ResidualBlock : public torch::nn::Module {
  public:
   torch::Tensor forward(const torch::Tensor& x) {
@@ -124,7 +124,7 @@ std::array<int, 4> blocks_per_stage(ResNetDepth depth) {
   return {3, 4, 6, 3};
 }
 
-// torchvision's second pass over all layers; batch norms keep the ones and zeros that they start with.
+// torchvision's second pass over all layers; batch norms keep their initial ones and zeros.
 void reinitialize_convolutions(Initializer& init, const torch::nn::Module& model) {
   for (const auto& layer : model.modules(/*include_self=*/false)) {
     if (const auto* convolution = layer->as<Conv2d>()) init.kaiming_normal_fan_out(convolution->weight);
@@ -147,7 +147,7 @@ ResNet::ResNet(Initializer& init, const ResNetOptions& options, double label_smo
   reinitialize_convolutions(init, *this);
 }
 
-// Returns the number of channels that the last stage gives.
+// Returns the number of output channels of the last stage.
 int64_t ResNet::add_stages(Initializer& init, ResNetDepth depth) {
   const int64_t expansion = has_bottlenecks(depth) ? Bottleneck::kExpansion : BasicBlock::kExpansion;
   const std::array<int, 4> num_blocks = blocks_per_stage(depth);

@@ -1,6 +1,6 @@
 #pragma once
 // torchvision's ResNet-18, -34 and -50: architecture, parameter names and initialisation. The first convolution takes
-// the data's channels. Images of any size; training on one sample whose last layers are 1x1 fails in batch
+// the data's channels. Images may have any size, but training on one sample with last layers of 1x1 fails in batch
 // normalisation.
 
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// Python's arithmetic on sizes, as an exported program asks for it beside its operators.
+// Python's arithmetic on sizes, used by exported programs besides operators.
 
 #include <ATen/core/ivalue.h>
 
@@ -10,7 +10,7 @@ namespace estrain::model {
 
 using SizeArithmetic = c10::IValue (*)(const std::vector<c10::IValue>&);
 
-// "add", "floordiv", "lt", "sym_max", …; null: not known.
+// "add", "floordiv", "lt", "sym_max", …; null: unknown.
 SizeArithmetic size_arithmetic(std::string_view name);
 
 }  // namespace estrain::model

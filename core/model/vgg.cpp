@@ -7,7 +7,7 @@
 namespace estrain::model {
 namespace {
 
-constexpr int64_t kPool = 0;  // stands for a 2x2 max pooling among the channel counts
+constexpr int64_t kPool = 0;  // marks a 2x2 max pooling among the channel counts
 
 const std::vector<int64_t>& plan(VggDepth depth) {
   static const std::vector<int64_t> vgg11 = {64, kPool, 128, kPool, 256, 256, kPool, 512, 512, kPool, 512, 512, kPool};
@@ -38,7 +38,7 @@ Vgg::Vgg(Initializer& init, const VggOptions& options, double label_smoothing)
   reinitialize(init, *this);
 }
 
-// Names are places in torchvision's nn.Sequential, where a ReLU takes one of its own.
+// Names are indices in torchvision's nn.Sequential, in which a ReLU counts, too.
 void Vgg::add_features(Initializer& init, const VggOptions& options) {
   const auto features = register_module("features", std::make_shared<torch::nn::Module>("features"));
   int64_t inputs = options.channels;

@@ -1,5 +1,5 @@
-// Scaled dot-product attention with a derivative of its own (kernels/portable/attention.h): LibTorch would compose it
-// of others wherever there is dropout.
+// Scaled dot-product attention with its own derivative (kernels/portable/attention.h): with dropout, LibTorch would
+// compose it of other operators.
 
 #include "kernels/portable/attention.h"
 
@@ -40,7 +40,7 @@ portable::AttentionOutput output(const Tensor& x) {
   return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-// Tokens before heads in memory, as the projection that follows reads it.
+// Puts tokens before heads in memory, as the following projection reads it.
 Tensor new_by_tokens(const Tensor& like, int64_t tokens) {
   return new_floats({like.size(0), tokens, like.size(1), like.size(3)}, like).transpose(1, 2);
 }

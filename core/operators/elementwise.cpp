@@ -39,7 +39,7 @@ bool is_exact_factor(const Scalar& alpha) {
   return factor == 1 || factor == -1 || factor == 0;
 }
 
-// Whether LibTorch's own kernel gives a + alpha * b with one rounding everywhere.
+// Whether LibTorch's own kernel computes a + alpha * b with one rounding everywhere.
 bool stays_torchs(const Tensor& a, const Tensor& b, const Scalar& alpha) {
   const at::ScalarType type = at::result_type(a, b);
   return at::isIntegralType(type, /*includeBool=*/true) || is_exact_factor(alpha);
@@ -83,7 +83,8 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 }
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return operators::sub(other, self, alpha); }
 
-// A number beside a GPU's tensor: LibTorch would multiply by its reciprocal. It divides by what lies on the GPU.
+// For a GPU tensor divided by a number: LibTorch would multiply by the reciprocal. It divides if the divisor is on the
+// GPU.
 Tensor divisor(const Tensor& self, const Tensor& other) {
   if (self.is_cpu() || !other.is_cpu() || other.dim() > 0 || !at::isFloatingType(at::result_type(self, other)))
     return other;

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors as the portable kernels take them.
+// Converts tensors for the portable kernels.
 
 #include <torch/types.h>
 
@@ -10,18 +10,18 @@
 
 namespace estrain::operators {
 
-// Where the tensors of `device` are computed on from now on; not owned.
+// Sets the device for computations on its tensors; not owned.
 void set_device(device::Device* device);
 
-// What computes on the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
+// The execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
 // device's queue.
 kernels::Execution execution_on(const at::Tensor& tensor);
 
-// LibTorch's own kernels for the device of the operands: the GPU if one of them lies there.
+// LibTorch's own kernels for the device of the operands: the GPU if one of them is there.
 const device::LibraryKernels& library_of(const at::Tensor& tensor);
 const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b);
 
-// Fault::infeasible, naming operator and type.
+// Throws Fault::infeasible, naming operator and type.
 [[noreturn]] void refuse_type(const char* name, at::ScalarType type);
 [[noreturn]] void refuse_case(const char* name, const char* which);
 
@@ -37,9 +37,9 @@ const float* data_or_null(const at::Tensor& tensor);
 
 // Contiguous float32, on the device of `like`.
 at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like);
-at::Tensor new_like(const at::Tensor& like);  // of its sizes
+at::Tensor new_like(const at::Tensor& like);  // of the same sizes
 
-// Hands a result to an out= argument: resized to fit, copied into.
+// Copies a result to an out= argument, which is resized to fit.
 at::Tensor& give(const at::Tensor& result, at::Tensor& out);
 
 }  // namespace estrain::operators

@@ -41,7 +41,7 @@ LossReduction reduction_of(int64_t reduction) {
   return reduction == at::Reduction::Mean ? LossReduction::mean : LossReduction::sum;
 }
 
-// The kernel's complaint about a target that is no class, as LibTorch's own operator makes it.
+// Turns the kernel's error about an invalid target into that of LibTorch's operator.
 template <typename Work>
 void checking_targets(Work work) {
   try {

@@ -1,8 +1,8 @@
 #pragma once
-// The portable kernels as LibTorch's operators: what a worker runs on with kernels = "portable".
+// The portable kernels as LibTorch's operators, for workers with kernels = "portable".
 //
-// Registered with LibTorch's dispatcher below autograd, so that every model gets them, whoever wrote it. They compute
-// in float32: an operator that is replaced refuses other floating-point types by name, and leaves integers to LibTorch.
+// They are registered with LibTorch's dispatcher below autograd, so that any model uses them. They compute in float32:
+// a replaced operator refuses other floating-point types by name, and leaves integers to LibTorch.
 
 #include <memory>
 #include <set>
@@ -14,8 +14,8 @@ namespace estrain::operators {
 
 class PortableOperators {
  public:
-  // From here to its destruction the process computes with the portable kernels: on the CPU on the instruction set that
-  // device::portable_isa() names, and on `device`, which must outlive it. One object at a time.
+  // During its lifetime the process computes with the portable kernels: on the CPU with the instruction set
+  // device::portable_isa(), and on `device`, which must outlive it. One object at a time.
   explicit PortableOperators(device::Device& device);
   ~PortableOperators();
   PortableOperators(const PortableOperators&) = delete;

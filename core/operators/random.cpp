@@ -1,4 +1,4 @@
-// Operators that draw: from a counter (core/operators/random_stream.h, kernels/portable/random.h).
+// Random operators, with numbers from a counter (core/operators/random_stream.h, kernels/portable/random.h).
 
 #include "kernels/portable/random.h"
 
@@ -21,7 +21,7 @@ using at::Tensor;
 using Generator = std::optional<at::Generator>;
 namespace portable = kernels::portable;
 
-// Draws into `self`, whatever its strides: element i in logical order has number i.
+// Draws into `self` with any strides: element i in logical order gets number i.
 template <typename Draw>
 Tensor& fill(const char* name, Tensor& self, Draw draw) {
   require_float(name, self);
@@ -67,7 +67,7 @@ Tensor& bernoulli_(Tensor& self, double p, Generator generator) {
   return values.is_same(self) ? self : self.copy_(values);
 }
 
-// One probability per element: 1 where a uniform number lies below it.
+// One probability per element: 1 if a uniform number is below it.
 Tensor& bernoulli_each(Tensor& self, const Tensor& p, Generator generator) {
   Tensor numbers = new_like(self);
   uniform_(numbers, 0, 1, std::move(generator));
@@ -81,7 +81,7 @@ Tensor& bernoulli_out(const Tensor& self, Generator generator, Tensor& out) {
   return give(operators::bernoulli(self, std::move(generator)), out);
 }
 
-// Integers in [lo, hi), stored in whatever type `self` has.
+// Integers in [lo, hi), stored in the type of `self`.
 Tensor& integers(Tensor& self, int64_t lo, int64_t hi, const Generator& generator) {
   TORCH_CHECK(lo < hi, "random_: there is no integer in [", lo, ", ", hi, ")");
   const portable::Stream call = next_random_call(generator);
@@ -91,7 +91,7 @@ Tensor& integers(Tensor& self, int64_t lo, int64_t hi, const Generator& generato
   return self.copy_(drawn);
 }
 
-// One more than the largest integer that random_() draws into a type.
+// One more than the largest integer that random_() draws for a type.
 int64_t default_bound(at::ScalarType type) {
   if (type == at::kBool) return 2;
   if (type == at::kByte) return 256;
@@ -138,7 +138,7 @@ Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, doubl
   return dx;
 }
 
-// LibTorch composes it of a mask, a division and a product on the CPU.
+// On the CPU, LibTorch composes it of a mask, a division and a product.
 Tensor dropout(const Tensor& input, double p, bool train) {
   if (!train || p == 0 || input.numel() == 0) return input;
   return std::get<0>(at::native_dropout(input, p, true));

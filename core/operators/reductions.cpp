@@ -26,9 +26,9 @@ using kernels::portable::Reduced;
 using Type = std::optional<ScalarType>;
 namespace portable = kernels::portable;
 
-// An input with its reduced dimensions side by side, and what its result looks like.
+// An input with its reduced dimensions adjacent, and the shape of the result.
 struct Layout {
-  Tensor x;  // contiguous; logical order, whatever the strides were
+  Tensor x;  // contiguous, in logical order
   Reduced shape;
   std::vector<int64_t> result;
 };
@@ -73,7 +73,7 @@ Tensor reduce(Kernel kernel, const Layout& layout) {
   return out;
 }
 
-// `self` as float32, where the operator computes in the type asked for.
+// `self` as float32, if the operator computes in the requested type.
 Tensor in_type(const char* name, const Tensor& self, Type type) {
   const ScalarType wanted = type.value_or(self.scalar_type());
   if (wanted != at::kFloat) refuse_type(name, wanted);

@@ -13,11 +13,11 @@ namespace {
 struct Call {
   std::string name;
   std::string layer;
-  std::string type;           // of a floating-point input that the portable kernels do not take
-  bool inside_known = false;  // inside an operator that has been judged as a whole
+  std::string type;           // of a floating-point input that the portable kernels do not support
+  bool inside_known = false;  // inside an operator that is judged as a whole
   bool judged = false;
-  bool is_operator = false;  // else a step of autograd's engine
-  bool is_backward = false;  // which begins a node of the backward pass
+  bool is_operator = false;  // otherwise a step of autograd's engine
+  bool is_backward = false;  // begins a node of the backward pass
   bool has_parts = false;
 };
 
@@ -36,11 +36,11 @@ class Scanner {
   const ScanOptions& options_;
   std::vector<Call> open_;
   std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and type
-  std::unordered_map<int64_t, std::string> forward_layers_;           // of autograd's sequence numbers
+  std::unordered_map<int64_t, std::string> forward_layers_;           // by autograd's sequence number
   std::vector<std::string> backward_layers_;
 };
 
-// Of the thread that scans, and of those of autograd that work for it: LibTorch calls the observer there too.
+// Set on the scanning thread, and on autograd's threads that work for it: LibTorch calls the observer there, too.
 Scanner* scanner = nullptr;
 
 std::string full_name(const at::RecordFunction& function) {
@@ -48,7 +48,7 @@ std::string full_name(const at::RecordFunction& function) {
   return name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
 }
 
-// Some calls are recorded without their inputs, and asking for them throws: the kernel itself will look at their types.
+// Some calls are recorded without inputs, and accessing these throws; then the kernel itself checks the types.
 c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& function) {
   try {
     return function.inputs();
@@ -57,8 +57,8 @@ c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& fu
   }
 }
 
-// A floating-point type other than float32 among the inputs. A number that stands for a tensor (`x + 1.0`) has the
-// type of what it meets.
+// A floating-point type other than float32 among the inputs. A number used as a tensor (`x + 1.0`) has the type of the
+// other operand.
 std::string foreign_type(const at::RecordFunction& function) {
   for (const c10::IValue& input : inputs_if_recorded(function)) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
@@ -69,7 +69,7 @@ std::string foreign_type(const at::RecordFunction& function) {
   return "";
 }
 
-// On the CPU, where it may run in another worker, or on the device at hand.
+// Whether it has a kernel on the CPU, where another worker may run it, or on this device.
 bool has_own_kernel(const at::RecordFunction& function, c10::DispatchKey device) {
   const auto found = c10::Dispatcher::singleton().findOp(*function.operator_name());
   return found && (found->hasKernelForDispatchKey(c10::DispatchKey::CPU) || found->hasKernelForDispatchKey(device));
@@ -152,7 +152,7 @@ void on_end(const at::RecordFunction&, at::ObserverContext*) {
   if (scanner != nullptr) scanner->end();
 }
 
-// The observer of this thread, for as long as it lives.
+// Observes this thread during its lifetime.
 class Observing {
  public:
   explicit Observing(Scanner& with) {

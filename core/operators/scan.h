@@ -1,9 +1,9 @@
 #pragma once
-// Which operators a model uses, and whether each gives the same bits on every kind of device: what decides between D1
-// and D2 (EasyScale section 3.3 scans models for operators that depend on the hardware).
+// Finds the operators that a model uses, and whether each gives the same bits on every kind of device. This decides
+// between D1 and D2 (EasyScale section 3.3 scans models for operators that depend on the hardware).
 //
-// Every call that goes through LibTorch's dispatcher is seen, those of the backward pass and those inside other
-// operators too. An operator without a kernel of its own (LibTorch composes it of others) is judged by its parts.
+// It sees every call through LibTorch's dispatcher, including those of the backward pass and inside other operators. An
+// operator without its own kernel (LibTorch composes it of others) is judged by its parts.
 
 #include <c10/core/DispatchKey.h>
 
@@ -17,7 +17,7 @@ namespace estrain::operators {
 
 enum class Coverage {
   replaced,   // a portable kernel
-  exact,      // LibTorch's own, which moves, compares or rounds once per element: the same bits anywhere
+  exact,      // LibTorch's own, which moves, compares or rounds once per element: the same bits everywhere
   uncovered,  // LibTorch's own, whose bits depend on the device
 };
 const char* to_string(Coverage coverage);
@@ -25,23 +25,23 @@ const char* to_string(Coverage coverage);
 struct OperatorUse {
   std::string name;  // "aten::convolution"
   Coverage coverage = Coverage::exact;
-  std::string type;  // that makes a replaced operator uncovered: "Double"
+  std::string type;  // the input type that makes a replaced operator uncovered: "Double"
   int64_t calls = 0;
   std::vector<std::string> layers;  // blocks of the model that use it, in order of first use
 };
 
 struct ScanOptions {
   const std::set<std::string>* replaced = nullptr;  // PortableOperators::names()
-  // Of the tensors: an operator that has a kernel of its own there is judged as a whole.
+  // The device of the tensors: an operator with its own kernel there is judged as a whole.
   c10::DispatchKey device = c10::DispatchKey::CPU;
-  // The block of the model that is being computed; "" outside of them. Called on the scanning thread.
+  // Returns the model's current block; "" outside of blocks. Called on the scanning thread.
   std::function<std::string_view()> layer;
 };
 
-// Runs `work` on this thread and lists the operators it used, uncovered ones first, else by name.
+// Runs `work` on this thread and lists the operators used, uncovered ones first, then by name.
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work);
 
-// LibTorch's kernel gives the same bits on every CPU and GPU, `name` as above.
+// Whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.
 bool is_exact(std::string_view name);
 
 }  // namespace estrain::operators

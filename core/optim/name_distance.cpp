@@ -6,7 +6,7 @@
 namespace estrain::optim {
 namespace {
 
-// '*' and '?' as they are, "[...]" as '?', everything else as itself.
+// Replaces "[...]" by '?'; everything else stays.
 std::string without_brackets(std::string_view pattern) {
   std::string out;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -17,7 +17,8 @@ std::string without_brackets(std::string_view pattern) {
   return out;
 }
 
-// From distances of a pattern's beginning to every beginning of the name, those with one more character of the pattern.
+// Given the distances of a pattern's prefix to all prefixes of the name, computes those for the prefix with one more
+// character.
 std::vector<size_t> extended(const std::vector<size_t>& before, char symbol, std::string_view name) {
   const bool star = symbol == '*';
   std::vector<size_t> now(before.size());

@@ -1,5 +1,5 @@
 #pragma once
-// How far a glob pattern is from matching a name: for "did you mean" after a pattern that matches nothing.
+// Measures how far a glob pattern is from matching a name: for "did you mean" after a pattern that matches nothing.
 
 #include <cstddef>
 #include <string>
@@ -11,7 +11,7 @@ namespace estrain::optim {
 // The fewest single-character edits of `pattern` after which it matches `name`. A bracket expression counts as `?`.
 size_t name_distance(std::string_view pattern, std::string_view name);
 
-// Up to `count` of the names, nearest first; equally near ones in their own order.
+// Up to `count` of the names, nearest first; ties in the given order.
 std::vector<std::string> nearest_names(std::string_view pattern, const std::vector<std::string>& names, size_t count);
 
 }  // namespace estrain::optim

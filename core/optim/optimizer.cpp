@@ -16,7 +16,7 @@ struct Update {
   const spec::OptimizerSection& section;
   const GroupSettings& group;
   double lr;
-  int64_t before;  // updates of the parameter so far
+  int64_t before;  // previous updates of the parameter
   kernels::Rounding rounding;
 };
 
@@ -82,7 +82,7 @@ Settings adagrad(const Update& u) {
                           .rounding = u.rounding};
 }
 
-// What an optimizer keeps of a parameter, and what the kernels are told of one update.
+// The slots that an optimizer keeps for a parameter, and the kernel settings of one update.
 struct Rule {
   OptimizerKind kind;
   Slots (*slots)(const spec::OptimizerSection&, const GroupSettings&);

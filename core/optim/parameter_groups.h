@@ -1,8 +1,8 @@
 #pragma once
-// [[optimizer.groups]] resolved: which hyper-parameters each parameter of the model has.
+// Resolves [[optimizer.groups]]: the hyper-parameters of each parameter of the model.
 //
-// Patterns are fnmatch(3)'s: `*` any text (dots too), `?` any character, `[abc]`, `[!abc]`. The first group one of
-// whose patterns matches a name takes the parameter; what no group takes has the optimizer's own values, as group 0.
+// Patterns are fnmatch(3)'s: `*` any text (including dots), `?` any character, `[abc]`, `[!abc]`. A parameter belongs
+// to the first group with a matching pattern; all others belong to group 0, with the optimizer's own values.
 
 #include <cstddef>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace estrain::optim {
 
-// What may differ between groups; the rest is the optimizer's.
+// The settings that may differ between groups.
 struct GroupSettings {
   double lr = 0;  // base of the group's schedule
   double weight_decay = 0;
@@ -22,12 +22,12 @@ struct GroupSettings {
 
 struct ParameterGroups {
   std::vector<GroupSettings> groups;  // 0: the optimizer's own values; g: the spec's group g - 1
-  std::vector<size_t> group_of;       // for every parameter, in the order of its name
+  std::vector<size_t> group_of;       // for every parameter, in the order of names
 
   const GroupSettings& settings(size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
-// Throws Fault::spec on a pattern that matches no parameter at all, naming those that come closest.
+// Throws Fault::spec for a pattern that matches no parameter, naming the closest ones.
 ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
                                const std::vector<std::string>& parameter_names);
 

@@ -8,7 +8,7 @@ namespace {
 
 using spec::ScheduleSection;
 
-constexpr double kLeastChange = 1e-8;  // torch's eps: a smaller drop is none
+constexpr double kLeastChange = 1e-8;  // torch's eps: a smaller drop is ignored
 
 bool must_rise(const ScheduleSection& s) { return s.metric == spec::Metric::accuracy; }
 

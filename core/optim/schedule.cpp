@@ -18,12 +18,12 @@ using spec::ScheduleSection;
 
 constexpr double pi = std::numbers::pi;
 
-// The call that is to be answered.
+// One call of the schedule.
 struct Call {
   const ScheduleSection& s;
   double base_lr;
-  double lr;      // after the call before
-  int64_t epoch;  // calls so far, this one included: torch's last_epoch
+  double lr;      // after the previous call
+  int64_t epoch;  // calls so far, including this one: torch's last_epoch
 };
 
 double linear_factor(double start_factor, double end_factor, int64_t total, int64_t epoch) {
@@ -49,7 +49,7 @@ double restart_cosine(const ScheduleSection& s, double base) { return s.eta_min 
 
 double next_cosine(const Call& c) {
   const double period = static_cast<double>(c.s.period);
-  if ((c.epoch - 1 - c.s.period) % (2 * c.s.period) == 0) {  // from the lowest point, where the factor would be x / 0
+  if ((c.epoch - 1 - c.s.period) % (2 * c.s.period) == 0) {  // at the lowest point the factor would be x / 0
     return c.lr + (c.base_lr - c.s.eta_min) * (1 - std::cos(pi / period)) / 2;
   }
   const double now = 1 + std::cos(pi * static_cast<double>(c.epoch) / period);
@@ -74,7 +74,7 @@ double annealed(spec::Anneal way, double start, double end, double part) {
   return end + (start - end) / 2.0 * (std::cos(pi * part) + 1);
 }
 
-// From the rate `start` to the rate `end`, which is reached at call `last`.
+// A phase from the rate `start` to the rate `end`, reached at call `last`.
 struct Phase {
   double last, start, end;
 };
@@ -100,7 +100,7 @@ double onecycle_at(const ScheduleSection& s, double highest, int64_t epoch) {
 double start_onecycle(const ScheduleSection& s, double base) { return onecycle_at(s, base, 0); }
 double next_onecycle(const Call& c) { return onecycle_at(c.s, c.base_lr, c.epoch); }
 
-// One schedule: the rate before the first call; after a warm-up, where its closed form counts; after a further call.
+// One schedule: the rate before the first call, after a warm-up (by the closed form), and after each further call.
 struct Shape {
   ScheduleKind kind;
   double (*start)(const ScheduleSection&, double base_lr);

@@ -1,8 +1,8 @@
 #pragma once
-// The learning rate of one parameter group at every step, as torch.optim.lr_scheduler gives it, to the last bit.
+// The learning rate of one parameter group at every step, equal to torch.optim.lr_scheduler's to the last bit.
 //
-// PyTorch's schedulers are recursive: each call of scheduler.step() makes the next lr from the last one, in double.
-// Their closed forms differ from that in the last bits, so the same operations are done here in the same order:
+// PyTorch's schedulers are recursive: each call of scheduler.step() computes the next lr from the last one, in double.
+// Their closed forms differ in the last bits, so the code here does the same operations in the same order:
 //   constant   lr stays
 //   step       StepLR(period, gamma)
 //   multistep  MultiStepLR(milestones, gamma)
@@ -15,7 +15,7 @@
 //   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which
 //              starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //
-// A schedule is a function of its settings, the base lr and the number of calls: nothing of it needs saving.
+// A schedule depends only on its settings, the base lr and the number of calls, so it needs no saved state.
 
 #include <cstdint>
 
@@ -34,7 +34,7 @@ class Schedule {
   // One scheduler.step().
   void advance();
 
-  // Goes to the state after `calls` calls; forwards from where it is, backwards by starting anew (10 ns to 50 ns a
+  // Goes to the state after `calls` calls: forward from the current state, backward by restarting (10 ns to 50 ns per
   // call).
   void seek(int64_t calls);
 
@@ -47,10 +47,10 @@ class Schedule {
   int64_t calls_ = 0;
 };
 
-// Throws Fault::spec where a job of so many steps would go on behind the end of the schedule, as torch does.
+// Throws Fault::spec if a job of this many steps would run past the end of the schedule, as torch does.
 void check_length(const spec::ScheduleSection& settings, Step steps, int64_t steps_per_epoch);
 
-// How often the schedule has been advanced when `step` updates are done: after each of them, or after each whole epoch.
+// The number of calls of the schedule after `step` updates: one per update, or one per whole epoch.
 int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, int64_t steps_per_epoch);
 
 }  // namespace estrain::optim

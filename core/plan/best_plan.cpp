@@ -19,10 +19,11 @@
 namespace estrain::plan {
 namespace {
 
-// The search. For each set of devices that may work together and each number of workers W the shortest pace is known,
-// and every range passes on at least one partial sum, which bounds the step from below. First greedy splits, the lowest
-// bound first; then, pace by pace from the shortest, the splits with the fewest partial sums, for as long as a bound is
-// below the best plan. Where work counts beside the pace, MixSearch looks at the numbers of ESTs instead.
+// The search. For each set of devices that may work together and each number of workers W, the shortest pace is known,
+// and every range passes on at least one partial sum; this gives a lower bound on the step. First it tries greedy
+// splits, lowest bound first. Then, pace by pace from the shortest, it tries the splits with the fewest partial sums,
+// while a bound is below the best plan. If work counts besides the pace, MixSearch searches over the numbers of ESTs
+// instead.
 class Search {
  public:
   Search(const Job& job, std::vector<Fleet> fleets) : job_(job), fleets_(std::move(fleets)), exact_(job.ests) {}
@@ -39,28 +40,29 @@ class Search {
     }
     return best_split_;
   }
-  // Seconds that no step is shorter than: those of the plan found, where all others were looked at or ruled out.
+  // A lower bound on the step in seconds: that of the plan found, if all other plans were tried or ruled out.
   double proven_bound() const { return std::min(best_.step_seconds, left_out_); }
 
  private:
   // A number of workers that may give the best plan.
   struct Candidate {
-    Figure bound;  // with exactly so many workers
+    Figure bound;  // with exactly this many workers
     size_t fleet;
-    std::optional<double> pace;  // the shortest; nothing while the bound is a rough one
+    std::optional<double> pace;  // the shortest; absent while the bound is rough
     bool operator>(const Candidate& other) const { return bound.step_seconds > other.bound.step_seconds; }
   };
-  static constexpr int kPacesTried = 6;  // by greedy splits, for each candidate
-  static constexpr int kMostMixed = 32;  // devices of unlike speed, for a search of all numbers of ESTs on them
-  static constexpr int kThirds = 60;     // of the interval in which a load is the least
+  static constexpr int kPacesTried = 6;  // with greedy splits, for each candidate
+  static constexpr int kMostMixed = 32;  // devices of different speeds for which all numbers of ESTs are searched
+  static constexpr int kThirds = 60;     // steps of a ternary search for the least load
   static constexpr double kSmall = 1e-9;
 
-  // For plans of so many workers at this pace or a longer one.
+  // The bound for plans with this many workers at this pace or a longer one.
   Figure bound(const Fleet& fleet, int64_t workers, double pace) const {
     return figure_of(job_, workers, least_load(fleet, workers, pace), workers);
   }
 
-  // A longer pace takes work off slow devices: the least sum of both, which is convex in the pace.
+  // A longer pace moves work off slow devices. Returns the load with the least sum of pace and work, which is convex in
+  // the pace.
   Load least_load(const Fleet& fleet, int64_t workers, double pace) const {
     const auto at = [&](double p) { return Load{p, fleet.least_work(p)}; };
     const auto seconds = [&](double p) { return job_.compute_seconds(workers, at(p)); };
@@ -104,8 +106,8 @@ class Search {
     return all;
   }
 
-  // A longer pace may be worth it where it lets the cuts be aligned: some between the shortest and the longest that
-  // could still be better than the best plan.
+  // A longer pace may pay if it allows aligned cuts. Tries some paces between the shortest and the longest that could
+  // still beat the best plan.
   void try_greedily(const Candidate& candidate) {
     place(candidate, *candidate.pace);
     for (int i = 1; i < kPacesTried; ++i) {
@@ -124,7 +126,7 @@ class Search {
 
   void place(const Candidate& candidate, double pace) {
     const int64_t workers = candidate.bound.workers;
-    // The first plan is made at any price: without one there is nothing to compare with.
+    // The first plan ignores the budget: without one there is nothing to compare with.
     if (greedy_budget_ < workers && !best_split_.empty()) return;
     greedy_budget_ -= workers;
     const Fleet& fleet = fleets_[candidate.fleet];
@@ -139,8 +141,8 @@ class Search {
     best_split_ = std::move(split);
   }
 
-  // Whether of plans at one pace, with equally many workers, those with the fewest partial sums are the best, and none
-  // is better for a longer pace alone.
+  // Whether, at one pace and number of workers, the plans with the fewest partial sums are best, and a longer pace
+  // alone never helps.
   bool pace_decides(const Fleet& fleet) const {
     for (int64_t workers = fleet.fewest_workers(); workers <= fleet.most_workers(); ++workers) {
       const bool work_counts = job_.compute_seconds(workers, {0, 1}) != 0;
@@ -163,7 +165,7 @@ class Search {
     if (!small || !MixSearch(job_, fleets_[fleet]).run(best_, best_split_, mix_budget_)) leave_out(fleet, open, 0);
   }
 
-  // Tries the candidates of a fleet at pace after pace, until none is left that could be better.
+  // Tries the candidates of a fleet at increasing paces, until none can be better.
   void prove_by_pace(size_t fleet) {
     std::vector<Candidate> open = open_candidates(fleet);
     std::optional<double> pace = 0;
@@ -178,7 +180,7 @@ class Search {
     }
   }
 
-  // The budget does not reach to these candidates at this pace and longer ones.
+  // Records that the budget excludes these candidates at this pace and longer ones.
   void leave_out(size_t fleet, const std::vector<Candidate>& open, double pace) {
     for (const Candidate& each : open) {
       left_out_ =
@@ -186,7 +188,7 @@ class Search {
     }
   }
 
-  // All splits at a pace, of the candidates that it is long enough for. False: they are too many for the budget.
+  // Tries all splits at a pace, for the candidates that can run at it. False: too many for the budget.
   bool try_exactly(const Fleet& fleet, const std::vector<Candidate>& open, double pace) {
     ExactSplit::Limits limits;
     const auto in_reach = std::ranges::upper_bound(open, pace, {}, [](const Candidate& each) { return *each.pace; });
@@ -207,9 +209,9 @@ class Search {
     return figure_of(job_, workers, least_load(fleet, workers, pace), workers + excess);
   }
 
-  // The most partial sums beyond one for each worker with which a plan would be better than the best.
+  // The most partial sums, beyond one per worker, with which a plan would beat the best one.
   int64_t excess_allowed(const Fleet& fleet, int64_t workers, double pace) const {
-    int64_t allowed = 0, too_many = job_.ests;  // there are no more than ESTs in all
+    int64_t allowed = 0, too_many = job_.ests;  // there are at most as many as ESTs
     while (too_many - allowed > 1) {
       const int64_t middle = allowed + (too_many - allowed) / 2;
       (at_pace(fleet, workers, pace, middle).better_than(best_) ? allowed : too_many) = middle;
@@ -223,8 +225,8 @@ class Search {
   Figure best_;
   std::vector<Share> best_split_;
   std::vector<Candidate> open_;
-  double left_out_ = std::numeric_limits<double>::infinity();  // a bound on the steps that were not looked at
-  // What may still be done: devices placed by greedy splits, steps of the dynamic program and of the search of mixes.
+  double left_out_ = std::numeric_limits<double>::infinity();  // a lower bound on the plans not searched
+  // Remaining budgets: devices placed by greedy splits, steps of the dynamic program and of the search of mixes.
   int64_t greedy_budget_ = 40'000, exact_budget_ = 2'500'000, mix_budget_ = 200'000;
 };
 

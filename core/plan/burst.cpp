@@ -10,7 +10,7 @@
 namespace estrain::plan {
 namespace {
 
-// Numbers of devices are 2^k; plans are made in k.
+// Numbers of devices are 2^k; the search uses the exponents k.
 struct BurstPath {
   double seconds = std::numeric_limits<double>::infinity();
   std::vector<size_t> exponents;  // of each layer
@@ -36,7 +36,7 @@ class BurstSearch {
     return paths;
   }
 
-  // Through a part that begins at `from`.
+  // The shortest paths through a part that begins at `from`.
   std::vector<BurstPath> part(const BurstPart& part, std::optional<size_t> from) const {
     std::vector<BurstPath> all;
     for (const BurstChain& branch : part.branches) {
@@ -99,7 +99,7 @@ void check_layers(const std::vector<BurstPart>& parts) {
   if (parts.empty()) throw Error(Fault::spec, "there are no layers");
 }
 
-// Step by step along a path; branches begin where the part before them ended.
+// The plan along a path, step by step; branches begin where the previous part ended.
 BurstPlan follow(const std::vector<BurstPart>& parts, const BurstNetwork& network,
                  const std::vector<size_t>& exponents) {
   const BurstSearch search(network, 0);

@@ -1,16 +1,16 @@
 #pragma once
-// Burst-parallel plans (DeepPool, MLSys'22, section 4): one iteration of a job at a fixed global batch, where each
-// layer has a number of devices of its own. Layers that scale badly leave devices to others.
+// Burst-parallel plans (DeepPool, MLSys'22, section 4): one iteration of a job at a fixed global batch, in which each
+// layer has its own number of devices. Layers that scale badly leave devices to other jobs.
 //
-// A layer that runs on g devices after one on h takes transfer + compute + sync seconds: its input goes from h to g
+// A layer on g devices after a layer on h devices takes transfer + compute + sync seconds: its input moves from h to g
 // devices (and the gradient back), unless g is h; it computes; it sums its gradients over g devices. That is allowed if
 //
 //     (transfer + compute + sync) x g  <=  limit x (compute on one device).
 //
-// Layers form a chain; in the place of a layer there may be a block of branches, each a chain. Branches run one after
-// another, each begins where the layer before the block ended and ends on the same number of devices. The plan is the
-// shortest path through (layer, devices) along allowed edges: exact for this model, and with a limit of 1 or more there
-// is always one. The published search tests the limit along one path only, and is not.
+// Layers form a chain. A block of branches, each a chain, may replace a layer. Branches run one after another; each
+// begins where the layer before the block ended, and all end on the same number of devices. The plan is the shortest
+// path through (layer, devices) along allowed edges. It is exact for this model, and with a limit of at least 1 it
+// always exists. The published search checks the limit along one path only, so it is not exact.
 
 #include <cstdint>
 #include <string>
@@ -20,8 +20,8 @@ namespace estrain::plan {
 
 struct BurstLayer {
   std::string name;
-  std::vector<double> compute;  // seconds, forwards and backwards, of the whole batch on 1, 2, 4, 8 … devices
-  double input_bytes = 0;       // activations that go in, of the whole batch
+  std::vector<double> compute;  // seconds of forward and backward pass for the whole batch on 1, 2, 4, 8 … devices
+  double input_bytes = 0;       // input activations of the whole batch
   double parameter_bytes = 0;
 };
 
@@ -51,14 +51,14 @@ struct BurstPlan {
   double amplification = 0;   // device-seconds over the seconds of an iteration on one device
 };
 
-// Of a layer's input between h and g devices: the bytes that each of the fewer devices must pass on, there and back.
+// Time to move a layer's input between h and g devices: the smaller set passes on the bytes, forward and backward.
 double transfer_seconds(const BurstNetwork& network, double input_bytes, int64_t from, int64_t to);
 
-// Throws Fault::usage for a limit below 1, Fault::spec where layers list different numbers of devices, none, or a time
-// that is no number from 0, or a branch is empty.
+// Throws Fault::usage for a limit below 1. Throws Fault::spec if layers list different numbers of devices, none, or an
+// invalid time, or if a branch is empty.
 BurstPlan best_burst_plan(const std::vector<BurstPart>& parts, const BurstNetwork& network, double limit);
 
-// All layers on `devices`, a power of two that every layer lists; whether or not it is within a limit.
+// The plan with all layers on `devices`, a power of two that every layer lists; it need not be within a limit.
 BurstPlan data_parallel_plan(const std::vector<BurstPart>& parts, const BurstNetwork& network, int64_t devices);
 
 // Whether each step of the plan is within the limit.

@@ -1,23 +1,23 @@
 #pragma once
-// The performance model as EasyScale prints it (section 3.4, equations 1a to 1d): a configuration gives every device of
-// a type the same number of ESTs, and there may be more of them than the job's maxP.
+// EasyScale's performance model as published (section 3.4, equations 1a to 1d): a configuration gives every device of a
+// type the same number of ESTs, and their total may exceed the job's maxP.
 //
 //   nEST       = sum_i N_i A_i, nEST >= maxP                                                              (1a)
 //   f_overload = max_{i, N_i > 0} A_i / C_i                                                               (1b)
 //   waste      = sum_{i, N_i > 0} N_i (C_i - A_i / f_overload) + (nEST - maxP) / f_overload               (1c)
 //   throughput = sum_i N_i C_i - waste                                                                    (1d)
 //
-// In (1c) the paper prints no N_i before the bracket: waste once for each type. Here it is counted for each device. In
-// f_overload seconds a device of type i computes A_i mini-batches, A_i / f_overload a second, of the C_i that it could;
-// the rest is wasted by each of the N_i devices. Only then does (1d) come out as what synchronous training does, maxP
+// In (1c) the paper has no N_i before the bracket, so it counts waste once per type. Here it is counted per device: in
+// f_overload seconds a device of type i computes A_i mini-batches, which is A_i / f_overload per second out of a
+// possible C_i, and each of the N_i devices wastes the rest. Only then does (1d) equal synchronous training, maxP
 // useful mini-batches in f_overload seconds:
 //
 //   throughput = sum_i N_i A_i / f_overload - (nEST - maxP) / f_overload = maxP / f_overload.
 //
-// Once for each type it would be larger by sum_i (N_i - 1) (C_i - A_i / f_overload): more than maxP mini-batches in the
-// time of one step as soon as a type that is not the slowest has two devices.
+// Counted once per type, throughput would be larger by sum_i (N_i - 1) (C_i - A_i / f_overload): more than maxP
+// mini-batches in the time of one step as soon as a type other than the slowest has two devices.
 //
-// plan.h goes beyond this: uneven numbers within a type, exactly maxP ESTs, and the time of the exchange.
+// plan.h extends this model: uneven numbers within a type, exactly maxP ESTs, and the time of the exchange.
 
 #include <cstdint>
 #include <vector>
@@ -37,7 +37,7 @@ struct Estimate {
   double throughput = 0;  // mini-batches per second
 };
 
-// Throws Fault::infeasible if nEST < maxP, maxP < 1, a number of devices or ESTs is below 0, or a C_i that counts is no
+// Throws Fault::infeasible if nEST < maxP, maxP < 1, a number of devices or ESTs is below 0, or a C_i in use is not a
 // positive finite number.
 Estimate estimate(const std::vector<TypeConfiguration>& types, int64_t max_parallelism);
 

@@ -9,8 +9,8 @@
 namespace estrain::plan {
 namespace {
 
-// "cpu:sse with 3 ESTs sets the pace; 12 % of the devices' speed is idle for want of balance, and the exchange takes 4
-// % of the step"
+// "cpu:sse with 3 ESTs sets the pace; imbalance leaves 12 % of the devices' speed idle, and the exchange takes 4 % of
+// the step"
 std::string limits_of(const Plan& plan, const DeviceGroup& slowest, int64_t ests, double rates) {
   std::string text = fmt::format("{} with {} EST{} sets the pace", slowest.kind, ests, ests == 1 ? "" : "s");
   const double idle = 100 * plan.waste / rates, exchange = 100 * plan.exchange_seconds / plan.step_seconds;
@@ -34,7 +34,7 @@ double Job::crowding_of(int64_t workers) const {
   return crowding[static_cast<size_t>(std::min(workers, std::ssize(crowding)) - 1)];
 }
 
-// With L_1 = pace, and work all of them.
+// L_1 = pace; L_1 + ... + L_W = work.
 double Job::compute_seconds(int64_t workers, Load load) const {
   const double alone = crowding_of(1), together = crowding_of(workers);
   if (workers == 1 || together <= alone) return together * load.pace;

@@ -27,7 +27,7 @@ bool ExactSplit::run(const std::vector<Capacity>& capacities, Limits limits, int
   return true;
 }
 
-// The roomiest devices, as many as there may be workers: nobody needs another.
+// Only the roomiest devices, one for each worker, can be needed.
 bool ExactSplit::lay_out(const std::vector<Capacity>& capacities) {
   classes_.clear();
   int64_t left = limits_.workers;

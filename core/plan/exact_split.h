@@ -1,11 +1,11 @@
 #pragma once
-// The splits with the fewest partial sums for devices that host given numbers of ESTs, one for each number of workers.
+// Finds, for each number of workers, the split with the fewest partial sums, for devices that host given numbers of
+// ESTs.
 //
-// A dynamic program over the position of the cut and the devices used so far. Partial sums are a sum over ranges, each
-// range passing on at least one, so a state keeps what is passed on beyond one for each worker (the excess). A range is
-// given to the smallest device that hosts it: whatever another plan does with that device, it can do with the one that
-// it takes instead. So a range has one device to go to, and only positions and how many of each size are used make up a
-// state.
+// A dynamic program over the position of the cut and the devices used so far. The number of partial sums is a sum over
+// ranges, and each range passes on at least one, so a state keeps the excess: the sums beyond one per worker. Each
+// range goes to the smallest device that can host it: any plan that uses this device elsewhere can use there the device
+// it would have taken here. So a state needs only the position and the number of used devices of each size.
 
 #include <cstdint>
 #include <vector>
@@ -20,27 +20,27 @@ class ExactSplit {
   explicit ExactSplit(int64_t ests) : ests_(ests) {}
 
   struct Limits {
-    int64_t workers = 0;  // splits over more are not looked for
-    int64_t excess = 0;   // nor those that pass on more than one sum for each worker and this
+    int64_t workers = 0;  // limit on the number of workers
+    int64_t excess = 0;   // limit on the partial sums beyond one per worker
   };
-  // `capacities` are largest first. Takes its steps off `budget`; false, with no splits, if it would not suffice.
+  // `capacities` are largest first. Subtracts its steps from `budget`; false, without splits, if that is too small.
   bool run(const std::vector<Capacity>& capacities, Limits limits, int64_t& budget);
 
-  // Of the last run: the least excess over exactly so many workers; -1 if there is no such split within the limits.
+  // The last run's least excess with exactly this many workers; -1 if there is no such split within the limits.
   int64_t excess(int64_t workers) const;
   std::vector<Share> split(int64_t workers) const;
 
  private:
-  // Devices that host equally many ESTs, whatever their group.
+  // Devices that host the same number of ESTs, in any group.
   struct Class {
     int64_t ests = 0, count = 0;
-    int64_t stride = 0;  // of the count used, in the number of a state
+    int64_t stride = 0;  // weight of the used count in the number of a state
     std::vector<Capacity> groups;
   };
   struct Cell {
     uint16_t excess = kNone;
-    uint16_t length = 0;  // of the range that leads here
-    uint32_t state = 0;   // before it
+    uint16_t length = 0;  // of the range that ends here
+    uint32_t state = 0;   // the state before it
   };
   struct Range {
     int64_t length;
@@ -66,9 +66,9 @@ class ExactSplit {
   std::vector<Class> classes_;  // smallest first
   int64_t states_ = 0;
   std::vector<int64_t> workers_of_, room_left_;  // of each state
-  std::vector<int64_t> taken_from_;  // [state * classes + smallest class]: the state after; -1: none is left
+  std::vector<int64_t> taken_from_;  // [state * classes + smallest class]: the next state; -1: no device is left
   std::vector<Cell> cells_;          // position by position
-  std::vector<Range> ranges_;        // from the position at hand
+  std::vector<Range> ranges_;        // from the current position
   int64_t work_ = 0;
 };
 

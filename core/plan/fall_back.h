@@ -1,7 +1,7 @@
 #pragma once
-// Whether a plan keeps what it promised: a watch that says when a job has run slower than estimated for long enough,
-// and whether the plan before was better (EasyScale, section 3.4: on a slowdown with added devices it falls back to
-// those it had). Pure: times are told, from whatever clock.
+// Checks whether a plan is as fast as estimated: says when a job has run slower for long enough, and whether the
+// previous plan was better (EasyScale, section 3.4: if added devices slow a job down, it falls back to the old ones).
+// Pure: the caller passes times from any clock.
 
 #include <optional>
 #include <string>
@@ -13,33 +13,33 @@ namespace estrain::plan {
 class FallBackWatch {
  public:
   struct Rules {
-    double margin = 0.20;      // slower than estimated by more than this share: slow
-    double recovered = 0.10;   // by no more than this: as estimated again. Between the two nothing changes
-    double seconds = 10;       // slow for so long in all, without having recovered: a decision
-    int64_t observations = 5;  // and seen so often
-    // Two observations further apart than this, or in the wrong order, say nothing about the time between: the clock
-    // was set, or the machine slept. At least a few times as long as a step.
+    double margin = 0.20;      // slow: slower than estimated by more than this fraction
+    double recovered = 0.10;   // as estimated again: slower by at most this. Between the two nothing changes
+    double seconds = 10;       // decide after this much slow time without a recovery
+    int64_t observations = 5;  // and after this many slow observations
+    // Seconds. If two observations are further apart, or in the wrong order, the time between is ignored: the clock was
+    // set, or the machine slept. Must be at least a few steps long.
     double longest_gap = 30;
   };
 
   struct Decision {
-    bool fall_back = false;              // to the plan before: it is faster than what has been measured
-    Plan plan;                           // the one to run: that before, or the one in force
-    double measured_over_estimated = 1;  // the mean since the job became slow: what the estimate has to be corrected by
-    double slow_seconds = 0;             // for how long
+    bool fall_back = false;              // to the previous plan, which is faster than the measured steps
+    Plan plan;                           // the plan to run: the previous or the current one
+    double measured_over_estimated = 1;  // the mean since the job became slow: the factor to correct the estimate
+    double slow_seconds = 0;             // duration of the slow time
     std::string reason;                  // one sentence
   };
 
-  // `before_step_seconds`: what steps of the plan before really took; its estimate where that is not known. Throws
-  // Fault::bug for rules that contradict each other or an estimate that is no positive number.
+  // `before_step_seconds`: the measured step time of the previous plan, or its estimate if unknown. Throws Fault::bug
+  // for contradictory rules or an estimate that is not a positive number.
   FallBackWatch(Plan before, double before_step_seconds, Plan now, Rules rules);
 
-  // Seconds that a step took (a mean over some steps is best), at a time in seconds. One decision for each episode:
-  // there is no other until the job has run as estimated for `seconds`. A time that is not a positive number is passed
-  // over.
+  // Takes the seconds of a step (best a mean over some steps) at a time in seconds. Gives one decision per
+  // episode: the next needs the job to run as estimated for `seconds` first. Ignores a time that is not a positive
+  // number.
   std::optional<Decision> observe(double step_seconds, double at);
 
-  // Slow seconds counted so far; 0 when all is as estimated.
+  // Slow seconds counted so far; 0 if the job runs as estimated.
   double slow_seconds() const { return slow_seconds_; }
 
  private:
@@ -53,7 +53,7 @@ class FallBackWatch {
   Rules rules_;
   std::optional<double> last_;
   double slow_seconds_ = 0, usual_seconds_ = 0;
-  double weighted_ratio_ = 0;  // times seconds
+  double weighted_ratio_ = 0;  // weighted by seconds
   int64_t slow_observations_ = 0;
   bool decided_ = false;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kMeasureAgain = "have the job profiled again";
 
-// Beyond these, products and quotients of times could overflow; no device and no job comes near.
+// Outside this range products and quotients of times could overflow. No real device or job comes near.
 constexpr double kLeast = 1e-100, kMost = 1e100;
 constexpr int64_t kMostDevices = 1'000'000'000;
 
@@ -62,7 +62,7 @@ std::string named(int64_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-// ESTs that the roomiest `workers` devices of a set take, without their product overflowing: it is less than all ESTs.
+// The ESTs that fit on the roomiest `workers` devices of a set. Cannot overflow, since it stops at the job's ESTs.
 int64_t room_of(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& set, int64_t workers) {
   std::vector<DeviceGroup> roomiest;
   for (const int64_t index : set) roomiest.push_back(groups[static_cast<size_t>(index)]);
@@ -107,7 +107,7 @@ void check_workers(const Job& job, const std::vector<DeviceGroup>& groups, const
   for (size_t i = 0; i < workers.size(); ++i) {
     check_share(groups, i, workers[i]);
     if (workers[i].ests > job.ests - ests)
-      ests = job.ests + 1;  // too many; the sum itself might overflow
+      ests = job.ests + 1;  // too many: the exact sum might overflow
     else
       ests += workers[i].ests;
     const DeviceGroup& group = groups[static_cast<size_t>(workers[i].group)];

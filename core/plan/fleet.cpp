@@ -14,7 +14,7 @@ int64_t capacity(const DeviceGroup& group, double pace) {
   const int64_t most = group.most_ests;
   if (!(product < static_cast<double>(most))) return most > 0 && pace_of(group, most) > pace ? most - 1 : most;
   auto ests = static_cast<int64_t>(product);
-  // The product is rounded; n / C <= pace is what counts.
+  // The product above is rounded; the exact condition is n / C <= pace.
   while (ests < most && pace_of(group, ests + 1) <= pace) ++ests;
   while (ests > 0 && pace_of(group, ests) > pace) --ests;
   return ests;
@@ -65,13 +65,13 @@ void Fleet::count_workers(int64_t most) {
 
 double Fleet::pace_bound(int64_t workers) const {
   const Prefix& fastest = devices_by_speed_[static_cast<size_t>(workers - 1)];
-  // A little less than the quotient, so that the rounding of the sum cannot make it too large.
+  // Slightly less than the quotient, so that rounding of the sum cannot make the bound too large.
   return std::max(static_cast<double>(ests_) / fastest.rates * (1 - 1e-9), 1 / fastest.slowest);
 }
 
 void Fleet::fill_capacities(double pace, std::vector<Capacity>& all) const {
   all.clear();
-  bool sorted = true;  // as the members are, unless memory limits some
+  bool sorted = true;  // members are sorted, unless memory limits some
   for (const int64_t index : members_) {
     const int64_t ests = capacity(group(index), pace);
     if (ests == 0) continue;
@@ -123,7 +123,7 @@ double Fleet::shortest_pace(int64_t workers) const {
     do enough *= 1.25;
     while (!holds(enough, workers));
   }
-  // Bisection, always from one possible pace to another, until there is none between.
+  // Bisects between possible paces until none is left between.
   for (;;) {
     enough = possible_pace_at_most(enough);
     const double below = possible_pace_below(enough);

@@ -10,7 +10,7 @@
 namespace estrain::plan {
 namespace {
 
-using Runs = std::vector<Capacity>;  // of devices that host equally many
+using Runs = std::vector<Capacity>;  // runs of devices with equal capacity
 
 Runs roomiest(int64_t workers, const Runs& capacities) {
   Runs runs;
@@ -22,13 +22,13 @@ Runs roomiest(int64_t workers, const Runs& capacities) {
   return runs;
 }
 
-// The room to spare is spent on the first cuts that profit from it, or an equal part of it on each.
+// Spends the spare room on the first cuts that profit, or equally on all cuts.
 enum class Spending { at_once, in_parts };
 
 // Calls take(group, begin, end) for each worker; stops when it returns false.
 template <typename Take>
 void cut(int64_t ests, const Runs& runs, Spending spending, Take&& take) {
-  int64_t room = 0, left = 0;  // of the devices not yet given a range
+  int64_t room = 0, left = 0;  // of the devices without a range
   for (const Capacity& run : runs) {
     room += run.ests * run.count;
     left += run.count;
@@ -54,7 +54,7 @@ struct Way {
   Spending spending = Spending::at_once;
 };
 
-// Partial sums of a way of cutting; anything from `enough` on where there are that many.
+// The partial sums of a way of cutting; stops counting at `enough`.
 int64_t count_sums(int64_t ests, const Way& way, int64_t enough) {
   int64_t sums = 0;
   cut(ests, way.runs, way.spending, [&](int64_t, int64_t begin, int64_t end) {
@@ -66,8 +66,8 @@ int64_t count_sums(int64_t ests, const Way& way, int64_t enough) {
 
 int trailing_zeros(const Capacity& run) { return std::countr_zero(static_cast<uint64_t>(run.ests)); }
 
-// Largest first; then those first that many powers of two divide, which keeps what follows them aligned; then smallest
-// first.
+// Three orders: largest first; sizes divisible by large powers of two first, which keeps the following cuts aligned;
+// smallest first.
 std::vector<Runs> orders(const Runs& largest_first) {
   std::vector<Runs> all{largest_first};
   if (largest_first.size() == 1) return all;

@@ -1,6 +1,6 @@
 #pragma once
-// A split of all ESTs over given devices within what each can host, with few partial sums: made from left to right,
-// each cut as aligned as the room that is left allows. Takes a time in proportion to the devices; not always the best.
+// Splits all ESTs over given devices within their capacities, with few partial sums. Works from left to right and
+// aligns each cut as far as the remaining room allows. Linear in the number of devices; not always optimal.
 
 #include <cstdint>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace estrain::plan {
 
-// The best of several orders of the devices and ways of spending the room to spare. `capacities` are largest first; the
-// first `workers` devices of them must be able to host the ESTs and be at least as many.
+// Returns the best result over several orders of the devices and ways to spend the spare room. `capacities` are largest
+// first; there must be at least `workers` devices, and the first `workers` must be able to host all ESTs.
 std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
 
 }  // namespace estrain::plan

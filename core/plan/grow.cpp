@@ -14,7 +14,7 @@
 namespace estrain::plan {
 namespace {
 
-// All that is free of the given groups.
+// All free devices of the given groups.
 Counts all_free(const Offer& offer, const std::vector<int64_t>& of) {
   Counts added(offer.groups().size());
   for (const int64_t group : of) added[static_cast<size_t>(group)] = offer.free()[static_cast<size_t>(group)];
@@ -43,14 +43,14 @@ void add_best_estimates(const Offer& offer, std::set<Counts>& ways) {
   }
 }
 
-// What may be added, to be planned for.
+// The additions to make plans for.
 std::set<Counts> ways_to_grow(const Offer& offer) {
   std::set<Counts> ways;
   for (size_t group = 0; group < offer.groups().size(); ++group) {
     ways.insert(all_free(offer, {static_cast<int64_t>(group)}));
   }
   Job mixed = offer.job();
-  mixed.one_kind = true;  // also at D2 a kind may be wanted for itself
+  mixed.one_kind = true;  // even at D2, adding a single kind is worth trying
   for (const std::vector<int64_t>& kind : mixable(mixed, offer.groups())) ways.insert(all_free(offer, kind));
   ways.insert(offer.free());
   if (sum(offer.free()) <= kMostPlans) {

@@ -28,7 +28,7 @@ bool MixSearch::run(Figure& best, std::vector<Share>& split, int64_t& budget) {
   return complete_;
 }
 
-// `ests` are still to be given out; `workers` have been given theirs, which make up `load`.
+// `ests` are left to assign; `workers` already have theirs, with total `load`.
 void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
   if (ests == 0) return order_ranges(workers, load);
   if (at.left == 0) {
@@ -49,12 +49,12 @@ void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
   visit({at.group, 0, 0}, ests, workers, load);
 }
 
-// The ESTs that are left take at least as long as on the fastest device that is left, and every worker passes on at
-// least one partial sum.
+// Lower bound: the remaining ESTs take at least as long as on the fastest remaining device, and every worker passes on
+// at least one partial sum.
 bool MixSearch::may_be_better(size_t next, int64_t ests, int64_t workers, int64_t most_workers, Load load) const {
   const auto left = static_cast<double>(ests);
   load.work += pace_of(group(next), ests);
-  // Where workers hinder each other more than taking turns would, a longer pace makes a shorter step.
+  // If workers slow each other down more than taking turns would, a longer pace can give a shorter step.
   const double longest = std::max(load.pace, left / fleet_.slowest());
   for (int64_t w = workers + 1; w <= std::min(most_workers, workers + ests); ++w) {
     const double pace = job_.compute_seconds(w, {1, 0}) < 0 ? longest : load.pace;
@@ -65,7 +65,7 @@ bool MixSearch::may_be_better(size_t next, int64_t ests, int64_t workers, int64_
 
 void MixSearch::order_ranges(int64_t workers, Load load) {
   if (!figure_of(job_, workers, load, workers).better_than(best_)) return;
-  std::map<std::pair<int64_t, int64_t>, int64_t, std::greater<>> devices;  // {ESTs, group}: how many
+  std::map<std::pair<int64_t, int64_t>, int64_t, std::greater<>> devices;  // {ESTs, group}: number of devices
   for (const Share& share : chosen_) ++devices[{share.ests, share.group}];
   std::vector<Capacity> sizes;
   for (const auto& [size, count] : devices) sizes.push_back({size.first, count, size.second});

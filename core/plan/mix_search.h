@@ -1,10 +1,10 @@
 #pragma once
-// The best plan where not only the pace counts: devices of unlike speed that slow each other down. Then work that moves
-// from a slow device to a fast one shortens the step though the pace stays, and the search pace by pace of best_plan
-// does not see it.
+// Finds the best plan if not only the pace counts: with devices of different speeds that slow each other down, moving
+// work from a slow device to a fast one can shorten the step at the same pace. The pace-by-pace search of best_plan
+// does not see this.
 //
-// Branch and bound over how many ESTs each device takes, the devices of a group alike; then the order of the ranges
-// with the fewest partial sums, for numbers that may be better than the best plan.
+// Branch and bound over the number of ESTs on each device, treating the devices of a group alike. For promising numbers
+// it then orders the ranges for the fewest partial sums.
 
 #include <cstdint>
 #include <vector>
@@ -19,12 +19,12 @@ class MixSearch {
  public:
   MixSearch(const Job& job, const Fleet& fleet);
 
-  // Puts a better plan into `best` and `split` where there is one. Takes its steps off `budget`; false if it did not
-  // suffice for all.
+  // Stores a better plan in `best` and `split` if there is one. Subtracts its steps from `budget`; returns false if the
+  // search was cut short.
   bool run(Figure& best, std::vector<Share>& split, int64_t& budget);
 
  private:
-  // Groups from `group` on, `left` devices of it, each with at most `most` ESTs.
+  // The remaining devices: `left` of `group`, each with at most `most` ESTs, and all later groups.
   struct Position {
     size_t group;
     int64_t left, most;
@@ -39,8 +39,8 @@ class MixSearch {
   ExactSplit exact_;
   Figure best_;
   std::vector<Share> split_;
-  std::vector<Share> chosen_;          // on the way to where the search is
-  std::vector<int64_t> devices_from_;  // [i]: of the i-th fastest group and all slower ones
+  std::vector<Share> chosen_;          // the current path of the search
+  std::vector<int64_t> devices_from_;  // [i]: devices of the i-th fastest group and all slower ones
   int64_t budget_ = 0;
   bool complete_ = true;
 };

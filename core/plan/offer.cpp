@@ -18,7 +18,7 @@ bool alike(const DeviceGroup& a, const DeviceGroup& b) {
 
 void check_groups_or_none(std::vector<DeviceGroup> free) {
   if (free.empty()) return;
-  for (DeviceGroup& group : free) group.count += group.count == 0 ? 1 : 0;  // to offer nothing is no mistake
+  for (DeviceGroup& group : free) group.count += group.count == 0 ? 1 : 0;  // an empty offer is allowed
   check_groups(free);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What adding devices of one group would bring if nothing but the pace counted: a first look, at next to no cost, which
-// says what is worth planning for.
+// Estimates the gain from adding devices of one group, counting only the pace. A cheap first look that selects the
+// additions worth planning.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +15,8 @@ struct Outlook {
   double speed_up_per_device = 0;  // an estimate; above 0
 };
 
-// For every pace that devices of one group could bring about, the fewest devices of it that do: all that is held works,
-// and every worker passes on one partial sum. `together`: the groups that may work together.
+// For every pace reachable with added devices of one group, the smallest number that reaches it. Assumes that all held
+// devices work, and that every worker passes on one partial sum. `together`: the groups that may work together.
 std::vector<Outlook> outlooks(const Offer& offer, const std::vector<int64_t>& together);
 
 }  // namespace estrain::plan

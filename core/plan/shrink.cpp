@@ -12,7 +12,7 @@
 namespace estrain::plan {
 namespace {
 
-// Mini-batches per second that are given up.
+// The total mini-batches per second of the devices given up.
 double rates_given_up(const Proposal& proposal) {
   double rates = 0;
   for (size_t i = 0; i < proposal.change.size(); ++i) {
@@ -35,7 +35,7 @@ Proposal giving_up(const Offer& offer, const Counts& given_up) {
   return made;
 }
 
-// Whether what is left takes all ESTs.
+// Whether the remaining devices can host all ESTs.
 bool can_host(const Offer& offer, const Counts& given_up) {
   Counts counts = offer.held();
   for (size_t i = 0; i < counts.size(); ++i) counts[i] -= given_up[i];
@@ -46,7 +46,7 @@ bool can_host(const Offer& offer, const Counts& given_up) {
   });
 }
 
-// Groups in the order in which devices are given up where it makes no difference: slowest first.
+// The order in which to give up devices if the plan does not decide: slowest first.
 std::vector<size_t> slowest_first(const std::vector<DeviceGroup>& groups) {
   std::vector<size_t> order(groups.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -64,8 +64,8 @@ Counts slowest_of(const std::vector<DeviceGroup>& groups, const Counts& spare, i
   return given_up;
 }
 
-// The least loss there can be: the best plan with as many workers as there will be devices, and nobody of those that it
-// leaves out is missed.
+// The least possible loss: takes the best plan with as many workers as devices will remain, and gives up devices that
+// it does not use.
 Counts least_missed(const Offer& offer, int64_t fewer) {
   const Plan plan = best_plan(offer.job(), offer.groups(), sum(offer.held()) - fewer);
   Counts spare = offer.held();
@@ -73,7 +73,7 @@ Counts least_missed(const Offer& offer, int64_t fewer) {
   return slowest_of(offer.groups(), spare, fewer);
 }
 
-// All ways of giving up `fewer` devices of the groups from `group` on, as long as there are few.
+// Adds all ways to give up `fewer` devices of the groups from `group` on, while there are few.
 void add_every_way(const Counts& held, size_t group, int64_t fewer, Counts& given_up, std::set<Counts>& ways) {
   if (std::ssize(ways) > 2 * kMostPlans) return;
   if (fewer == 0) {
@@ -92,7 +92,7 @@ std::set<Counts> ways_to_shrink(const Offer& offer, int64_t fewer) {
   std::set<Counts> ways;
   Counts none(offer.groups().size());
   add_every_way(offer.held(), 0, fewer, none, ways);
-  if (std::ssize(ways) > kMostPlans) {  // then from one group, as far as it reaches
+  if (std::ssize(ways) > kMostPlans) {  // then take from one group as far as possible
     ways.clear();
     for (size_t i = 0; i < offer.groups().size() && std::ssize(ways) < kMostPlans; ++i) {
       Counts spare = offer.held();

@@ -1,5 +1,5 @@
 #pragma once
-// Gangs admitted in a given order: jobs that are admitted and hold devices keep them, all others hold none.
+// Admits gangs in a given order: admitted jobs that hold devices keep them, all others hold none.
 
 #include <cstddef>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace estrain::pool {
 
-// Goes through `order` (indices into the jobs of the view) and admits each job whose gang still fits into the number of
-// devices; smaller ones may overtake. New ones take devices from the hosts with most free.
+// Goes through `order` (indices into the view's jobs) and admits each job whose gang still fits into the number of
+// devices; smaller ones may overtake. New ones take devices from the hosts with the most free devices.
 Decision admit_gangs(const View& view, const std::vector<size_t>& order);
 
 }  // namespace estrain::pool

@@ -1,6 +1,6 @@
 #pragma once
-// Devices on hosts, and which of them a job holds. Hosts are numbered as the cluster lists them; devices of one host
-// are alike, so a placement says how many of each host, not which.
+// Devices on hosts, and the devices of a job. Hosts are numbered in the cluster's order. Devices of one host are alike,
+// so a placement has only the number of devices on each host.
 
 #include <array>
 #include <cstdint>
@@ -63,10 +63,10 @@ struct Shape {
 };
 
 Shape shape_of(const Cluster& cluster, const Placement& placement);
-// So many devices of one type on as few hosts as can hold them.
+// This many devices of one type on as few hosts as possible.
 Shape packed(const Cluster& cluster, size_t type, int64_t devices);
 
-// The devices that nobody holds.
+// The devices without a job.
 class FreeDevices {
  public:
   explicit FreeDevices(const Cluster& cluster);
@@ -74,17 +74,17 @@ class FreeDevices {
   int64_t total() const { return total_; }
   int64_t of_type(size_t type) const { return of_type_[type]; }
   int64_t on(int64_t host) const { return free_[static_cast<size_t>(host)]; }
-  bool holds(const Placement& placement) const;  // all of it is free
+  bool holds(const Placement& placement) const;  // whether all of it is free
 
   void take(const Placement& placement);
   void give(const Placement& placement);
 
-  // Each time from the host of this type with most free devices (lowest number on ties) until `count` are had. Empty,
-  // and nothing is taken, where fewer are free.
+  // Takes devices one by one from the host of this type with the most free ones (lowest number on ties), `count` in
+  // all. Empty, and takes nothing, if fewer are free.
   Placement take_most_free(size_t type, int64_t count);
 
-  // On as few hosts as can be, of one type: on hosts of `preferred` first, else on the host that fits most tightly, or
-  // on the emptiest ones. Empty, and nothing is taken, where fewer are free.
+  // Takes devices on as few hosts of one type as possible: first on hosts of `preferred`, otherwise on the host that
+  // fits most tightly, or on the emptiest ones. Empty, and takes nothing, if fewer are free.
   Placement take_packed(size_t type, int64_t count, const Placement& preferred = {});
 
  private:

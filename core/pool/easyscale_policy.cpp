@@ -33,7 +33,7 @@ class GrowthRound {
  private:
   bool may_use(const Job& job, size_t type) const { return type == job.type || (options_.mixes && job.mixes_types); }
 
-  // A job that holds nothing proposes a single device, of the type on which it is fastest.
+  // A job without devices proposes a single one, of the type on which it is fastest.
   void start_waiting() {
     for (size_t i = 0; i < view_.jobs.size(); ++i) {
       const Job& job = *view_.jobs[i];

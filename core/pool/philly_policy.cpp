@@ -24,7 +24,7 @@ class Philly : public Policy {
       in_use[job.owner] += devices_of(job.placement);
       if (job.placement.empty()) waiting.push_back(i);
     }
-    // Owners below their quota first; among them, and among the others, by arrival.
+    // Owners below their quota first; within each group by arrival.
     const auto above_quota = [&](size_t i) {
       const Job& job = *view.jobs[i];
       return in_use[job.owner] + job.requested > job.quota;
@@ -72,7 +72,7 @@ class Philly : public Policy {
     return {};
   }
 
-  // Takes back the youngest jobs of owners above their quota, where that makes room.
+  // Preempts the youngest jobs of owners above their quota, if that frees enough devices.
   void preempt(const View& view, size_t waiting, Decision& decision, FreeDevices& free,
                std::map<std::string_view, int64_t>& in_use) {
     const int64_t used = view.cluster.devices() - free.total();

@@ -1,11 +1,11 @@
 // Pollux (OSDI'21, section 4.2): a genetic search for the placement of all jobs with the best mean of their speed-ups.
 //
-// A state says how many devices each job has on each host. The mean is the harmonic one of speed-ups over a fair share
-// on one host, where a job whose row changes counts less by what restarts have cost it. Rows are mixed by cutting two
-// states at one job, and changed at random; then states are repaired: no more devices than there are, or than a job may
-// have, and at most one job that spans hosts on each host. The best of parents and children live on, so the best one is
-// never lost. (The paper's search, NSGA-II, also keeps states of high utilisation; the state it takes is the best by
-// this mean.)
+// A state gives the number of devices of each job on each host. The mean is the harmonic mean of speed-ups over a fair
+// share on one host, where a job whose row changes is weighted down by its past cost of restarts. Rows are mixed by
+// cutting two states at one job, and mutated at random. Then states are repaired: no more devices than exist, or than a
+// job may have, and at most one job that spans hosts on each host. The best of parents and children survive, so the
+// best state is never lost. (The paper's search, NSGA-II, also keeps states of high utilisation; it chooses the best
+// state by this mean.)
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,7 +17,7 @@
 namespace estrain::pool {
 namespace {
 
-// Numbers from a seed, the same everywhere.
+// Random numbers from a seed, the same on every machine.
 class GeneDice {
  public:
   explicit GeneDice(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567u) {}
@@ -34,7 +34,7 @@ constexpr double kRestartSeconds = 30, kLeastSpeedUp = 1e-3, kSpeedUpScale = 4;
 
 struct Genes {
   std::vector<uint8_t> devices;  // [job][host]
-  std::vector<double> costs;     // of each job: 1 / (its speed-up); the sum is to be small
+  std::vector<double> costs;     // for each job: 1 / (its speed-up); the sum is minimised
   double cost = 0;
 };
 
@@ -115,7 +115,7 @@ class GeneSearch {
     for (uint32_t changes = 1 + dice_.below(3); changes > 0; --changes) {
       const size_t job = dice_.below(jobs_), host = dice_.below(hosts_);
       uint8_t* devices = row(genes, job);
-      // Half of the time the job moves to one host, else it is changed on one.
+      // In half of the cases the job moves to one host; otherwise its number on one host changes.
       if (dice_.below(2) == 0) std::fill(devices, devices + hosts_, uint8_t{0});
       devices[host] = static_cast<uint8_t>(dice_.below(static_cast<size_t>(capacity_[host]) + 1));
       genes.costs[job] = -1;
@@ -123,7 +123,7 @@ class GeneSearch {
     complete(genes);
   }
 
-  // Repairs the state and fills in what it costs.
+  // Repairs the state and computes its costs.
   void complete(Genes& genes) {
     if (genes.costs.size() != jobs_) genes.costs.assign(jobs_, -1);
     spans_.assign(jobs_, 0);
@@ -139,7 +139,7 @@ class GeneSearch {
         genes.costs[job] = -1;
       }
     }
-    const size_t first = dice_.below(jobs_);  // who is served first, at random
+    const size_t first = dice_.below(jobs_);  // the first job to serve, at random
     for (size_t host = 0; host < hosts_; ++host) {
       int32_t left = capacity_[host];
       bool spanned = false;
@@ -198,7 +198,7 @@ class GeneSearch {
   std::vector<double> fair_, discounts_;
   std::vector<uint8_t> base_;
   std::vector<int32_t> spans_;
-  std::vector<std::vector<double>> speed_ups_;  // [job][hosts x devices], as they are asked for
+  std::vector<std::vector<double>> speed_ups_;  // [job][hosts x devices], computed on demand
 };
 
 class Pollux : public Policy {
@@ -227,7 +227,7 @@ class Pollux : public Policy {
   }
 
  private:
-  // The last population, without jobs that are gone and with new ones that hold nothing.
+  // The last population, without finished jobs and with new jobs that have no devices.
   std::vector<Genes> adapted(const View& view, size_t hosts) const {
     std::map<int64_t, size_t> before;
     for (size_t i = 0; i < orders_.size(); ++i) before[orders_[i]] = i;

@@ -1,14 +1,14 @@
 #pragma once
-// How fast a job would be on other devices and at other batches, learnt from what was measured of it (Pollux, OSDI'21,
-// section 4.1):
+// Predicts a job's speed on other devices and at other batches from its measurements (Pollux, OSDI'21, section 4.1):
 //
 //   compute(b) = a_c + b_c b                             b samples on a device
 //   network(n, r) = 0, a_r + b_r max(r - 2, 0) or a_n + b_n max(r - 2, 0)   one device, one host, several hosts
 //   step = (compute^gamma + network^gamma)^(1/gamma)
 //
-// The parameters make the squared differences of logarithms least, with the paper's penalties towards a small gamma and
-// small b_n / a_n and b_r / a_r; what has not been seen yet (several hosts, more than two devices, a second batch) is
-// taken to be as good as can be.
+// The parameters minimise the squared differences of logarithms, with the
+// paper's penalties towards a small gamma and small b_n / a_n and b_r / a_r.
+// Unseen cases (several hosts, more than two devices, a second batch) are
+// assumed to be ideal.
 
 #include <array>
 #include <compare>
@@ -26,8 +26,8 @@ struct SpeedPoint {
 
 class SpeedModel {
  public:
-  // Seconds of a mini-batch on a device without exchange, and with it. Known points are left as they are; returns
-  // whether this one was new.
+  // Takes the seconds of a mini-batch on a device without and with the exchange. Ignores known points; returns whether
+  // this one was new.
   bool observe(const SpeedPoint& point, double compute_seconds, double step_seconds);
   bool is_empty() const { return points_.empty(); }
   int64_t most_devices() const { return most_devices_; }

@@ -6,8 +6,8 @@
 namespace estrain::profile {
 namespace {
 
-// An exchange is what is left when the computing is taken from a step: a deviation below this part of the step is noise
-// of either, and no news of the exchange.
+// The exchange is the difference between step and compute time, so a deviation below this fraction of the step is
+// noise.
 constexpr double kNoisyPart = 0.2;
 
 }  // namespace

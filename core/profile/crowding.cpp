@@ -6,7 +6,7 @@
 namespace estrain::profile {
 namespace {
 
-// {workers: mean factor against a lone worker}, of what was measured.
+// {workers: mean factor over a single worker}, from measurements.
 std::map<int64_t, double> measured_factors(const std::vector<const Capability*>& kinds) {
   std::map<int64_t, std::pair<double, int64_t>> sums;
   for (const Capability* kind : kinds) {

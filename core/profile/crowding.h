@@ -1,5 +1,5 @@
 #pragma once
-// How many times as long a mini-batch takes where several workers compute at a time.
+// The factor by which a mini-batch takes longer while several workers compute.
 
 #include <cstdint>
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace estrain::profile {
 
-// Each worker's part of the cores, over what it could use: workers that they do not suffice for take turns. At least 1.
+// Threads per available core: workers take turns if there are too few cores. At least 1.
 double turns(int64_t workers, int64_t threads, int64_t cores);
 
-// crowding[w - 1] for w = 1 … workers, as plan::Job takes it: the mean over the kinds that were measured both with w
-// and with fewest workers; between numbers that were measured, by proportion. Beyond them, and where nobody has
-// measured, workers that the cores no longer suffice for take turns: max(1, w threads / cores) times what it is up to
-// there.
+// crowding[w - 1] for w = 1 … workers, as in plan::Job: the mean over the kinds measured both with w
+// workers and with one, interpolated linearly between measured numbers. Beyond them, and without
+// measurements, workers take turns on the cores: the last factor grows in proportion to max(1, w threads /
+// cores).
 std::vector<double> crowding(const std::vector<const Capability*>& kinds, int64_t workers, int64_t threads,
                              int64_t cores);
 

@@ -10,14 +10,14 @@ namespace estrain::profile {
 namespace {
 
 constexpr size_t kTerms = 4;
-constexpr double kRidge = 1e-9;  // of the diagonal: decides only what the samples leave open
+constexpr double kRidge = 1e-9;  // relative to the diagonal: decides only what the samples do not determine
 
 using Vector = std::array<double, kTerms>;
 using Matrix = std::array<Vector, kTerms>;
 
 plan::Exchange exchange_of(const Vector& terms) { return {terms[0], terms[1], terms[2], terms[3]}; }
 
-// What each coefficient counts in a sample: the model itself says it, as it is linear in them.
+// The weight of each coefficient in a sample, obtained by evaluating the model, which is linear in them.
 Vector row_of(const ExchangeSample& sample) {
   Vector row{};
   for (size_t i = 0; i < kTerms; ++i) {
@@ -50,7 +50,7 @@ NormalEquations normal_equations(const std::vector<ExchangeSample>& samples) {
   return equations;
 }
 
-// Cholesky's method on the terms of `chosen`; nothing where one of them comes out negative.
+// Solves for the `chosen` terms by Cholesky's method; nothing if one of them is negative.
 std::optional<Vector> solve(const NormalEquations& equations, unsigned chosen) {
   Matrix lower{};
   Vector halfway{}, terms{};
@@ -78,7 +78,7 @@ std::optional<Vector> solve(const NormalEquations& equations, unsigned chosen) {
   return terms;
 }
 
-// The squared residual, up to what does not depend on the terms.
+// The squared residual, up to a constant.
 double cost(const NormalEquations& equations, const Vector& terms) {
   double sum = 0;
   for (size_t i = 0; i < kTerms; ++i) {
@@ -95,7 +95,7 @@ plan::Exchange fit_exchange(const std::vector<ExchangeSample>& samples) {
   if (samples.empty()) return {};
   const NormalEquations equations = normal_equations(samples);
   Vector best{};
-  double least = 0;  // of no terms at all
+  double least = 0;  // the cost without any term
   for (unsigned chosen = 1; chosen < 1u << kTerms; ++chosen) {
     const std::optional<Vector> terms = solve(equations, chosen);
     if (!terms || cost(equations, *terms) >= least) continue;

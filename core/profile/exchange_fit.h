@@ -1,5 +1,5 @@
 #pragma once
-// The coefficients of plan::Exchange that explain best what was measured: least squares, none below zero.
+// Fits the coefficients of plan::Exchange to the measurements: non-negative least squares.
 
 #include <vector>
 
@@ -8,10 +8,10 @@
 
 namespace estrain::profile {
 
-// Exact for these four coefficients: every set of them that is not zero is tried. Samples count by their measurements
-// (at most Estimate::kMemory; half a one if scaled). What the samples leave open, as where all have one number of
-// workers, is shared out evenly over the coefficients that would explain it (the smallest squares), so that nothing
-// grows without bound where nobody has measured. No samples: an exchange that costs nothing.
+// Exact: tries every subset of the four coefficients as the non-zero ones. A sample's weight is its number of
+// measurements (at most Estimate::kMemory; one half if scaled). If the samples do not determine the coefficients, for
+// example if all have the same number of workers, the smallest squares spread the cost evenly, so that nothing grows
+// without bound outside the measurements. Without samples the exchange costs nothing.
 plan::Exchange fit_exchange(const std::vector<ExchangeSample>& samples);
 
 }  // namespace estrain::profile

@@ -8,7 +8,7 @@
 namespace estrain::profile {
 namespace {
 
-// All samples of all kinds: the fit then gives their mean.
+// Fits all samples of all kinds together, which gives their mean.
 plan::Exchange common_exchange(const std::vector<const Capability*>& known) {
   std::vector<ExchangeSample> samples;
   for (const Capability* capability : known)
@@ -16,7 +16,7 @@ plan::Exchange common_exchange(const std::vector<const Capability*>& known) {
   return fit_exchange(samples);
 }
 
-// A kind that was never measured alone is counted back to that by the crowding.
+// Divides by the crowding if a kind was never measured with a single worker.
 double seconds_alone(const MiniBatchSample& base, const std::vector<double>& crowding) {
   return base.estimate.seconds / crowding[static_cast<size_t>(base.workers) - 1];
 }
@@ -26,7 +26,7 @@ bool knows_several_workers(const Capability& capability) {
          std::ranges::any_of(capability.exchanges, [](const ExchangeSample& s) { return s.workers > 1; });
 }
 
-// Of its model, itself included.
+// Number of devices of the same model, including itself.
 int64_t devices_like(const std::string& kind, const Host& host, const std::vector<KindCount>& kinds) {
   int64_t alike = 0;
   for (const KindCount& other : kinds) alike += host.model_of(other.kind) == host.model_of(kind) ? other.count : 0;

@@ -59,7 +59,7 @@ Profiles ProfileStore::load() const {
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) throw;
   }
-  // Whoever else found it so may have put a good one in its place meanwhile.
+  // Another process may have found the damage, too, and already replaced the file.
   try {
     const UniqueFd held = lock(path_);
     return load_locked();

@@ -8,9 +8,9 @@
 //                  "exchange": [{"workers", "partial_sums", "seconds", …}…],
 //                  "memory": {"worker", "state", "gradients", "batch"}}…]}
 //
-// Seconds are of a mini-batch, an update, an exchange; "measured" is seconds since 1970; bytes. Several jobs may use it
-// at a time: each change reads, changes and replaces the file under a lock (the file with ".lock" behind its name), so
-// none is lost, and readers see a whole file.
+// "seconds" are those of a mini-batch, an update or an exchange; "measured" is in seconds since 1970; memory is in
+// bytes. Several jobs may use the file at the same time: each change reads, modifies and replaces it under a lock (the
+// file with ".lock" appended to its name). So no change is lost, and readers see a whole file.
 
 #include <functional>
 #include <map>
@@ -20,28 +20,28 @@
 
 namespace estrain::profile {
 
-// ESTRAIN_PROFILES; else estrain/profiles.json in XDG_CACHE_HOME, or in .cache of HOME. Empty where none of them is
+// ESTRAIN_PROFILES; otherwise estrain/profiles.json in XDG_CACHE_HOME, or in .cache of HOME. Empty if none of these is
 // set.
 std::string default_store_path(const std::map<std::string, std::string, std::less<>>& environment);
 
 class ProfileStore {
  public:
-  // `warn` is told, in one sentence, of a file that was set aside.
+  // Calls `warn` with one sentence if a file is renamed because it is damaged.
   ProfileStore(std::string path, std::function<void(const std::string&)> warn)
       : path_(std::move(path)), warn_(std::move(warn)) {}
 
   const std::string& path() const { return path_; }
 
-  // What is in the file; nothing where there is none. A file that is damaged or none of ours is renamed to
-  // PATH.bad, and said to be so: it will be built anew. Throws Fault::io where there is a file that cannot be read.
+  // The content of the file; empty if it is missing. A damaged or foreign file is renamed to PATH.bad with a warning,
+  // and a new one will be made. Throws Fault::io if the file is unreadable.
   Profiles load() const;
 
-  // Reads, lets `change` change, and writes. Makes the folder. Throws Fault::io where that cannot be done, or where
-  // another process holds the lock for longer than two seconds.
+  // Reads the file, applies `change`, and writes it. Creates the folder. Throws Fault::io if that fails, or if another
+  // process holds the lock for more than two seconds.
   void update(const std::function<void(Profiles&)>& change) const;
 
  private:
-  Profiles read() const;  // throws Fault::corrupt, too
+  Profiles read() const;  // also throws Fault::corrupt
   Profiles load_locked() const;
 
   std::string path_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kFormat = "estrain profiles 1";
 
-// Of the devices of one kind in a stage: the mean of the times as they would be with all computing all the time.
+// The mean mini-batch time of one kind's devices in a stage, converted to all workers computing all the time.
 double mini_batch_seconds(const StageSpeed& stage, const std::vector<double>& factors, const std::string& kind) {
   double seconds = 0, mini_batches = 0;
   for (size_t i = 0; i < stage.workers.size(); ++i) {
@@ -23,11 +23,12 @@ double mini_batch_seconds(const StageSpeed& stage, const std::vector<double>& fa
   return seconds / mini_batches;
 }
 
-// What of a lone worker's time per mini-batch is its update.
+// The update's part of a single worker's time per mini-batch.
 double update_share(const Capability& capability, const StageSpeed& stage) {
   if (!capability.update) return 0;
   const double share = capability.update->seconds / static_cast<double>(stage.workers.front().ests);
-  return std::min(share, 0.5 * stage.workers.front().mini_batch_seconds());  // no update takes more than the mini-batch
+  return std::min(share, 0.5 * stage.workers.front().mini_batch_seconds());  // the update takes at most as long as the
+                                                                             // rest of the mini-batch
 }
 
 Json estimate_json(const Estimate& estimate) {
@@ -164,7 +165,7 @@ void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpe
           workers, seconds,
           turns(workers, spec.job.threads, host.cores) / turns(base->workers, spec.job.threads, host.cores));
     capability.observe_mini_batch(workers, {seconds, stage.spread}, now);
-    if (update_inside && !capability.update) continue;  // the exchange would come out without its update
+    if (update_inside && !capability.update) continue;  // otherwise the computed exchange would lack the update
     const double exchange = stage.exchange_seconds() + update * static_cast<double>(stage.workers.front().ests);
     capability.observe_exchange(workers, stage.partial_sums(), {exchange, 0}, stage.step_seconds(), now);
   }

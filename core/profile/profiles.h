@@ -1,5 +1,5 @@
 #pragma once
-// All that has been measured, by piece of work. In memory and pure: time is passed in; the file is profile_store.h's.
+// All measurements, by kind of work. In memory and pure: the caller passes the time; profile_store.h handles the file.
 
 #include <cstdint>
 #include <vector>
@@ -20,23 +20,23 @@ struct Entry {
 
 class Profiles {
  public:
-  static constexpr size_t kMostEntries = 1000;  // those measured longest ago go first
+  static constexpr size_t kMostEntries = 1000;  // the oldest measurements are dropped first
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Capability* find(const Work& work) const;                  // null: nothing known
-  Capability& at(const Work& work);                                // made where there is none
-  Profiles of(const spec::JobSpec& spec, const Host& host) const;  // what is known of this job, on any kind of device
+  Capability& at(const Work& work);                                // creates it if missing
+  Profiles of(const spec::JobSpec& spec, const Host& host) const;  // this job's measurements, on all kinds
 
-  // Takes in what a stage of the job did: of each kind in it the time of a mini-batch and of the exchange.
+  // Adds the measurements of a stage: for each of its kinds, the times of a mini-batch and of the exchange.
   void learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& stage, int64_t now);
 
-  // From two stages of one lone worker with different numbers of ESTs, n and m: c(n) = t + u/n and c(m) = t + u/m give
-  // the time of a mini-batch t and of the update u within the last one. No effect where the update is not in there.
+  // Learns the update from two stages of a single worker with n and m ESTs: c(n) = t + u/n and c(m) = t + u/m give the
+  // time t of a mini-batch and u of the update within the last one. No effect if the update is separate.
   void learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
                     int64_t now);
 
-  // The document of the file. Throws Fault::corrupt, saying what is wrong, for one that is not of this form or holds
-  // numbers that cannot be times.
+  // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible
+  // times.
   Json to_json() const;
   static Profiles from_json(const Json& document);
 

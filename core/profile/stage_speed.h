@@ -1,11 +1,11 @@
 #pragma once
-// How fast a stage of a run went, as the launcher logs it (`stage_speed` of events.jsonl), and what that says about the
-// devices it ran on.
+// The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and what it says about the
+// stage's devices.
 //
-// Workers that have done their ESTs wait, and leave memory and cores to the others. So of workers that finish at times
-// f_1 <= f_2 <= …, the one that finishes as the k-th was crowded by W - 1 others up to f_1 only, by W - 2 up to f_2,
-// and so on. A stage whose ranges are of unequal length is counted back to what it would have been with all computing
-// all the time.
+// Workers that have finished their ESTs wait, and leave memory and cores to the others. So if workers finish at
+// times f_1 <= f_2 <= …, the one that finishes k-th shared the machine with W - 1 others only until f_1, with W - 2
+// until f_2, and so on. For ranges of unequal length, times are converted to those with all workers computing all
+// the time.
 
 #include <cstdint>
 #include <optional>
@@ -21,27 +21,27 @@ struct StageSpeed {
     std::string kind;
     int64_t ests = 0;
     int64_t mini_batches = 0;
-    double computing_seconds = 0;  // within them; waiting for others is no part of it
+    double computing_seconds = 0;  // within the mini-batches, without waiting for others
     double mini_batch_seconds() const { return computing_seconds / static_cast<double>(mini_batches); }
   };
   int64_t steps = 0;
-  double seconds = 0;           // of these steps
-  double spread = 0;            // middle half of the steps' times over their median; 0: not known
-  std::vector<Worker> workers;  // in worker order: their ranges of ESTs follow one another
+  double seconds = 0;           // of the counted steps
+  double spread = 0;            // interquartile range of the steps' times over their median; 0: unknown
+  std::vector<Worker> workers;  // in worker order: their ranges of ESTs are consecutive
 
-  // Nothing where the event is not one, or holds nothing to learn from: no step, a worker without a mini-batch, numbers
-  // that are no times.
+  // Nothing if the event is of another kind or unusable: no step, a worker without a mini-batch, invalid
+  // times.
   static std::optional<StageSpeed> from_event(const Json& event);
 
   int64_t num_workers() const { return static_cast<int64_t>(workers.size()); }
   double step_seconds() const { return seconds / static_cast<double>(steps); }
-  double compute_seconds() const;   // of the slowest worker in a step
+  double compute_seconds() const;   // of the slowest worker per step
   double exchange_seconds() const;  // the rest of the step; never below 0
-  int64_t partial_sums() const;     // that the ranges pass on to the exchange
+  int64_t partial_sums() const;     // that the ranges contribute to the exchange
 };
 
-// For each worker: how many times longer its mini-batches would have taken had all computed all the time. `crowding`:
-// crowding[w - 1] as in plan::Job; with one entry or none there is nothing to count back.
+// For each worker: the factor by which its mini-batches would have taken longer if all workers had computed all the
+// time. `crowding`: crowding[w - 1] as in plan::Job; with at most one entry the factors are 1.
 std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vector<double>& crowding);
 
 }  // namespace estrain::profile

@@ -15,7 +15,7 @@ namespace {
 
 using spec::JobSpec;
 
-// Keys outside of [model] that are told by their value.
+// Keys outside of [model] whose values are fields.
 constexpr std::array<std::string_view, 11> kDataKeys = {"data.format", "data.shape",   "data.channels", "data.resize",
                                                         "data.pad",    "data.crop",    "data.scale",    "data.flip",
                                                         "data.batch",  "data.readers", "optimizer.name"};
@@ -32,7 +32,7 @@ bool defines_work(const spec::Key<JobSpec>& key) {
   return std::ranges::find(kDataKeys, key.name) != kDataKeys.end();
 }
 
-// The files, where nothing but them says what shape a sample has.
+// The data files, if only they determine the shape of a sample.
 std::optional<std::string> files_that_tell_the_shape(const spec::DataSection& data) {
   const bool in_files = data.format == spec::DataFormat::idx || data.format == spec::DataFormat::hdf5;
   if (!in_files || !data.resize.empty() || !data.crop.empty()) return std::nullopt;

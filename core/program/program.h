@@ -1,10 +1,10 @@
 #pragma once
-// An exported PyTorch program (torch.export, the "training IR": ATen's operators before autograd) as plain data: what a
-// .pt2 file holds besides Python's pickles, every name and index checked. Nothing here knows torch.
+// An exported PyTorch program (torch.export, the "training IR": ATen's operators before autograd) as plain data: the
+// content of a .pt2 file except Python's pickles, with every name and index checked. Independent of torch.
 //
-// A program is a list of calls. Each takes constants and values, and makes values; values are numbered, and each is
-// made once, before it is used. Graphs inside the graph (`with torch.no_grad()`, `with torch.autocast(...)`) are spread
-// out into the list; what they set stands at each of their calls.
+// A program is a list of calls. Each takes constants and values, and produces values; values are numbered, and each is
+// produced once, before its use. Inner graphs (`with torch.no_grad()`, `with torch.autocast(...)`) are flattened into
+// the list; each of their calls carries the settings.
 
 #include <cstdint>
 #include <map>
@@ -36,10 +36,10 @@ enum class Type : uint8_t {
 size_t type_size(Type type);
 std::string_view type_name(Type type);  // torch's: "float32", "bool", …
 
-// One size of a tensor: a number, or a symbol whose value the mini-batch gives.
+// One size of a tensor: a number, or a symbol whose value comes from the mini-batch.
 struct Size {
   int64_t number = 0;
-  std::string symbol{};  // empty: `number` holds
+  std::string symbol{};  // empty: `number` is the size
   bool operator==(const Size&) const = default;
 };
 // "[s0, 3, 32, 32]"
@@ -50,16 +50,16 @@ struct Range {
   std::optional<int64_t> high;
 };
 
-// A tensor that the file brings. `bytes` lie in the file's memory: contiguous, `elements` of `type`.
+// A tensor stored in the file. `bytes` are in the file's memory: contiguous, `elements` of `type`.
 struct StoredTensor {
-  std::string name;  // of the state_dict, or of the constant
+  std::string name;  // its name in the state_dict, or the constant's name
   Type type = Type::f32;
   std::vector<int64_t> sizes{};
   bool requires_grad = false;
   std::span<const std::byte> bytes{};
   int value = -1;          // its number
-  std::string alias_of{};  // another name of the same tensor, which stands before it (tied weights)
-  bool persistent = true;  // of a buffer: stands in the state_dict
+  std::string alias_of{};  // the earlier name of the same tensor (tied weights)
+  bool persistent = true;  // for a buffer: whether it is in the state_dict
 };
 
 struct UserInput {
@@ -89,31 +89,31 @@ using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// Settings of `with` blocks for their calls; unset: those of the surroundings.
+// Settings of `with` blocks for their calls; unset: inherited.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {
     bool enabled;
     Type type;
     bool cache;
-    int64_t outermost;  // number of the block that it is, or lies, in
+    int64_t outermost;  // number of the outermost block that contains it
   };
   std::optional<Autocast> autocast;
 };
 
 struct Call {
-  bool is_arithmetic = false;  // of sizes, then `name` is Python's: "add", "floordiv"
+  bool is_arithmetic = false;  // arithmetic on sizes: then `name` is Python's: "add", "floordiv"
   std::string name;            // "aten::conv2d"
   std::string overload;        // "" for the default one
   std::vector<std::pair<std::string, Argument>> arguments;
   struct Result {
     bool is_list = false;
-    std::vector<int> values;  // one unless it is a list; none: nobody wants it
+    std::vector<int> values;  // one unless it is a list; none: unused
   };
   std::vector<Result> results;
   size_t modes = 0;    // index into Program::modes
-  std::string module;  // of the user's: "encoder.layer.0"; empty: the outermost
-  std::string line;    // of the user's source: "net.py:12"; empty: unknown
+  std::string module;  // the user's module: "encoder.layer.0"; empty: the outermost
+  std::string line;    // the user's source line: "net.py:12"; empty: unknown
 
   std::string full_name() const { return overload.empty() ? name : name + "." + overload; }
   // "encoder.layer.0 (net.py:12)"
@@ -123,20 +123,20 @@ struct Call {
 struct Program {
   std::string path;                  // for messages
   std::string torch_version;         // "2.11.0+cu130"
-  bool is_marked_training = false;   // the export says so (examples/export)
+  bool is_marked_training = false;   // set by the export (examples/export)
   std::vector<std::string> modules;  // every module's name, in the order of named_modules()
   std::vector<StoredTensor> parameters, buffers, constants;
-  std::vector<UserInput> inputs;                       // tensors; what else a user gave is fixed in the calls
-  std::vector<int> outputs;                            // values of the tensors that the user gets
-  std::vector<std::pair<std::string, int>> mutations;  // buffer, and the value that it takes after the calls
+  std::vector<UserInput> inputs;                       // tensors; the user's other arguments are fixed in the calls
+  std::vector<int> outputs;                            // values of the returned tensors
+  std::vector<std::pair<std::string, int>> mutations;  // buffer, and its value after the calls
   std::vector<Modes> modes;
   std::vector<Call> calls;
   std::map<std::string, Range> ranges;  // of symbols
   int values = 0;
 };
 
-// Reads `file`, which must outlive the program. Throws Fault::corrupt for what is no sound program; Fault::mismatch for
-// one of a schema, or with contents, that are not known, by name.
+// Reads `file`, which must outlive the program. Throws Fault::corrupt for an invalid program; Fault::mismatch, naming
+// the part, for an unknown schema or content.
 Program read_program(std::span<const std::byte> file, const std::string& path);
 
 }  // namespace estrain::program

@@ -36,7 +36,7 @@ class Scope {
   std::map<std::string, int> numbers_;
 };
 
-// The name that a value goes by: of {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a
+// The name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a
 // constant.
 std::optional<std::string> name_of(const Json& argument) {
   const auto [kind, value] = one_of(argument);
@@ -61,7 +61,7 @@ Argument scalar_argument(std::string_view kind, const Json& value) {
   return truth(value);
 }
 
-// Of {"as_name": n} or {"as_int": 3}.
+// Reads {"as_name": n} or {"as_int": 3}.
 Argument symbolic_argument(const Json& value, const Scope& scope) {
   const auto [kind, inner] = one_of(value);
   if (kind == "as_name") return Value{scope[text(inner)]};
@@ -152,7 +152,7 @@ class Reader {
   std::string folder_;
   Json weights_, constants_;
   std::set<std::string> names_;                        // of all stored tensors
-  std::map<const std::byte*, StoredTensor> by_place_;  // those that have memory of their own
+  std::map<const std::byte*, StoredTensor> by_place_;  // those with their own memory
   int64_t autocasts_ = 0;
   Program program_;
 };
@@ -220,7 +220,7 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
   return tensor;
 }
 
-// Tied weights are one tensor under two names. Others that share a part of their memory are not known.
+// Tied weights are one tensor under two names. Other tensors with shared memory are not supported.
 void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const char* name_field, Scope& scope) {
   StoredTensor tensor = stored_tensor(text(field(spec, name_field)));
   if (!names_.insert(tensor.name).second) throw damaged_program(tensor.name + " is there twice");
@@ -243,7 +243,7 @@ void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const c
 const StoredTensor* Reader::sharing_memory(const StoredTensor& tensor) const {
   if (tensor.bytes.empty()) return nullptr;
   const std::byte* end = tensor.bytes.data() + tensor.bytes.size();
-  const auto behind = by_place_.lower_bound(end);  // those before it begin before `tensor` ends
+  const auto behind = by_place_.lower_bound(end);  // the previous ones begin before `tensor` ends
   if (behind == by_place_.begin()) return nullptr;
   const StoredTensor& last = std::prev(behind)->second;
   return last.bytes.data() + last.bytes.size() > tensor.bytes.data() ? &last : nullptr;
@@ -273,7 +273,7 @@ void Reader::read_input(const Json& input, const Json& graph, Scope& scope) {
     program_.buffers.back().persistent = truth(field(spec, "persistent"));
   } else if (kind == "tensor_constant") {
     add_stored(program_.constants, spec, "tensor_constant_name", scope);
-  } else if (kind != "constant_input") {  // those stand in the calls
+  } else if (kind != "constant_input") {  // these are constants in the calls
     throw unknown_in_program(fmt::format("an input of kind {}", kind));
   }
 }
@@ -339,7 +339,7 @@ const Json& inner_argument(const Json& inputs, size_t at, const char* kind) {
   return value;
 }
 
-// `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and gives values.
+// `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.
 void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const std::string& target = text(field(node, "target"));
   const Json& inputs = list_field(node, "inputs");

@@ -22,7 +22,7 @@ void AppendedFile::append(std::string_view content) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const Error refused = system_error("cannot write " + path_, errno);
-      // If even this fails a torn record stays at the end until the next append overwrites it.
+      // If even this fails, a torn record stays at the end until the next append overwrites it.
       [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
       throw Error(refused);
     }

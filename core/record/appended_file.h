@@ -10,16 +10,16 @@
 
 namespace estrain::record {
 
-// What is written at once when many records are.
+// Size of a single write if there are many records.
 inline constexpr size_t kWriteBytes = size_t{1} << 20;
 
 class AppendedFile {
  public:
-  // Opens the file, which is made where there is none, and drops what is behind its first `keep` bytes. Throws
+  // Opens or creates the file, and drops everything after its first `keep` bytes. Throws
   // Fault::io.
   AppendedFile(std::string path, uint64_t keep);
 
-  // Adds all of `content` or, where the system refuses (a full disk), nothing. Throws Fault::io.
+  // Appends all of `content` or, on failure (a full disk), nothing. Throws Fault::io.
   void append(std::string_view content);
 
  private:

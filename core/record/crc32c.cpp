@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kLanes = 8;
 using Tables = std::array<std::array<uint32_t, 256>, kLanes>;
 
-// tables[k][b]: what byte b does to the remainder when k bytes follow it.
+// tables[k][b]: the effect of byte b on the remainder when k bytes follow it.
 constexpr Tables make_tables() {
   constexpr uint32_t polynomial = 0x82F63B78;
   Tables tables{};

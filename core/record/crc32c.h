@@ -1,6 +1,6 @@
 #pragma once
-// CRC-32C (Castagnoli, the polynomial 0x1EDC6F41 bit-reversed), as RFC 3720 uses it: what TFRecord files are checked
-// by.
+// CRC-32C (Castagnoli, the polynomial 0x1EDC6F41 bit-reversed), as in RFC 3720: the checksum of TFRecord
+// files.
 
 #include <cstdint>
 #include <string_view>
@@ -9,8 +9,8 @@ namespace estrain::record {
 
 uint32_t crc32c(std::string_view bytes);
 
-// As TFRecord stores it: turned by 15 bits to the right, plus a constant, so that a check of data that holds checks
-// differs from them.
+// As stored in TFRecord files: rotated right by 15 bits, plus a constant, so that a checksum of data with embedded
+// checksums is robust.
 uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace estrain::record

@@ -8,22 +8,22 @@
 
 namespace estrain::record {
 
-// How much of a file is looked at, back from the step that a run goes on from: more than what lay in memory alone when
-// the power went.
+// How much of a file is checked before the step from which a run resumes: more than could be unsynced at a power
+// cut.
 constexpr uint64_t kCheckedBytes = uint64_t{16} << 20;
 
-// A file that was put aside.
+// A file that was set aside.
 struct Damage {
   std::string path;
-  std::string kept_as;  // whole, as it was found
-  std::string why;      // the first thing that is wrong with it
+  std::string kept_as;  // complete, as found
+  std::string why;      // the first error in it
 };
 
-// Keeps the file `path` under the next free name of path.damaged-1, path.damaged-2, …, and moves the file `sound` to
-// its place (an empty name: nothing). Whoever reads `path` finds the old file or the new one. Throws Fault::io.
+// Renames the file `path` to the next free name of path.damaged-1, path.damaged-2, …, and moves the file `sound` to its
+// place (an empty name: nothing). A reader of `path` finds the old file or the new one. Throws Fault::io.
 Damage put_aside(const std::string& path, const std::string& sound, std::string why);
 
-// What a writer throws that finds a file damaged: Fault::corrupt.
+// The Fault::corrupt error of a writer that finds a damaged file.
 Error damaged(const std::string& path, const std::string& why);
 
 }  // namespace estrain::record

@@ -25,13 +25,13 @@ constexpr char magic[8] = {'E', 'S', 'T', 'F', 'P', 'R', 'T', '1'};
 struct Head {
   char magic[8];
   uint64_t num_names;
-  uint64_t names_bytes;  // of the names, each ended by a line feed, padded with zeros to a multiple of 8
+  uint64_t names_bytes;  // size of the names, each with a line feed, padded with zeros to a multiple of 8
 };
 
-// A record is step, digests, check.
+// A record consists of step, digests and check.
 size_t record_words(size_t num_digests) { return num_digests + 2; }
 
-// Not zero for a record of zeros, which a file system may leave behind after a power cut.
+// Non-zero for a record of zeros, which a file system may leave after a power cut.
 uint64_t check_of(const uint64_t* words, size_t num_digests) {
   return ~kernels::digest(words, (num_digests + 1) * sizeof(uint64_t));
 }
@@ -47,7 +47,7 @@ std::string header_of(const std::vector<std::string>& names) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + text;
 }
 
-// No file, or one whose making was cut short.
+// False if there is no file, or only an unfinished header.
 bool is_begun(const std::string& path, const std::string& header) {
   std::error_code absent;
   const auto size = std::filesystem::file_size(path, absent);
@@ -56,7 +56,7 @@ bool is_begun(const std::string& path, const std::string& header) {
 
 struct KeptRecords {
   size_t records = 0;
-  std::string damage;  // why the records up to `last` are not sound
+  std::string damage;  // why the records up to `last` are damaged
 };
 
 KeptRecords records_until(const FingerprintReader& reader, Step last) {
@@ -82,7 +82,7 @@ KeptRecords records_until(const FingerprintReader& reader, Step last) {
   return kept;
 }
 
-// Makes the file where need be, and tells how many of its bytes stay.
+// Creates the file if needed, and returns how many of its bytes to keep.
 uint64_t prepare(const std::string& path, const std::vector<std::string>& names, Step last) {
   const std::string header = header_of(names);
   if (!is_begun(path, header)) {
@@ -98,7 +98,7 @@ uint64_t prepare(const std::string& path, const std::vector<std::string>& names,
   return header.size() + kept.records * record_words(names.size()) * sizeof(uint64_t);
 }
 
-// All that are intact and not after `last`; steps rise.
+// Copies intact records up to `last`, with increasing steps.
 void copy_sound_records(const FingerprintReader& reader, Step last, AppendedFile& copy) {
   std::string text(reader.header());
   Step newest(-1);
@@ -190,7 +190,7 @@ void FingerprintReader::read_names() {
     throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
 }
 
-// A power cut leaves the tail torn, zero or stale; it does not leave many records of which none is right.
+// A power cut leaves a torn, zero or stale tail, but not many records that are all invalid.
 void FingerprintReader::find_records() {
   const size_t whole = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
   num_records_ = num_whole_ = whole;

@@ -2,7 +2,7 @@
 // The file `fingerprints` of a run: one 64-bit digest (kernels/digest.h) per parameter with its optimizer slots, per
 // buffer and per EST's generator, for every step. Described in FORMAT.md.
 //
-// Every record carries a check, so that a damaged record is not taken for a difference between runs.
+// Every record has a check, so that a damaged record does not look like a difference between runs.
 
 #include <cstdint>
 #include <optional>
@@ -20,13 +20,13 @@ namespace estrain::record {
 
 class FingerprintWriter {
  public:
-  // Opens the file for steps after `last`: what it holds beyond, a torn or damaged tail included, is dropped. Looks for
-  // that place by bisection, and checks no more than kCheckedBytes of the records before it. A new file is made where
-  // there is none. Throws Fault::mismatch if the file is of other names, Fault::io, and Fault::corrupt where
-  // mend_fingerprints would mend.
+  // Opens the file for steps after `last`: drops later records and a torn or damaged tail. Finds the place by
+  // bisection, and checks at most kCheckedBytes of the records before it. Creates a missing file. Throws
+  // Fault::mismatch if the file has other names, Fault::io, and Fault::corrupt if mend_fingerprints would mend the
+  // file.
   FingerprintWriter(const std::string& path, const std::vector<std::string>& names, Step last);
 
-  // Adds all records in one write, or none (Fault::io). Steps must rise; those that the file has are passed over.
+  // Appends all records in one write, or none (Fault::io). Steps must increase; those already in the file are skipped.
   void append(std::span<const StepRecord> records);
 
  private:
@@ -35,14 +35,14 @@ class FingerprintWriter {
   AppendedFile file_;
 };
 
-// Before a run goes on from step `last`: a file in which something up to that step is damaged, as far as
-// FingerprintWriter looks, is put aside, and all records up to `last` that fit their checks take its place; if it
-// cannot be read at all, nothing does. Nothing where the file is sound, or there is none. Throws Fault::io.
+// Call it before a run resumes from step `last`. If something up to that step is damaged, within the range that
+// FingerprintWriter checks, sets the file aside and replaces it by the valid records up to `last`, or by nothing if it
+// is unreadable. Returns nothing if the file is intact or missing. Throws Fault::io.
 std::optional<Damage> mend_fingerprints(const std::string& path, Step last);
 
 class FingerprintReader {
  public:
-  // Maps the file as it is now; a torn or damaged tail is left out. Throws Fault::io, Fault::corrupt.
+  // Maps the current file; ignores a torn or damaged tail. Throws Fault::io, Fault::corrupt.
   explicit FingerprintReader(const std::string& path);
   ~FingerprintReader();
   FingerprintReader(const FingerprintReader&) = delete;
@@ -51,12 +51,12 @@ class FingerprintReader {
   const std::string& path() const { return path_; }
   const std::vector<std::string>& names() const { return names_; }
   size_t size() const { return num_records_; }             // records
-  size_t size_with_damaged() const { return num_whole_; }  // those at the end that do not count included
+  size_t size_with_damaged() const { return num_whole_; }  // including invalid ones at the end
   std::string_view header() const { return {reinterpret_cast<const char*>(base_), records_at_}; }
   std::string_view bytes(size_t record) const;
   Step step(size_t record) const;
   std::span<const uint64_t> digests(size_t record) const;
-  bool intact(size_t record) const;             // its check fits
+  bool intact(size_t record) const;             // whether it passes its check
   std::optional<size_t> find(Step step) const;  // the record of a step
 
  private:

@@ -26,7 +26,7 @@ std::optional<Line> read_if_sound(std::string_view text) {
   }
 }
 
-// All that can be read and is not after `last`; steps rise.
+// Copies readable lines up to `last`, with increasing steps.
 void copy_sound_lines(const std::string& path, Step last, AppendedFile& copy) {
   std::string text;
   Step step(-1), evaluated(-1);
@@ -48,13 +48,13 @@ void copy_sound_lines(const std::string& path, Step last, AppendedFile& copy) {
 struct KeptLines {
   uint64_t bytes = 0;
   Step step = Step(-1), evaluated = Step(-1);
-  std::string damage;  // why the lines up to `last` are not sound
+  std::string damage;  // why the lines up to `last` are damaged
 };
 
 KeptLines lines_until(const std::string& path, Step last) {
   KeptLines kept;
-  Step behind = last;       // of the line behind, as long as lines stay
-  bool unreadable = false;  // the line behind
+  Step behind = last;       // step of the following line, while lines are kept
+  bool unreadable = false;  // whether the following line is
   BackwardLineReader lines(path);
   for (std::string_view text; lines.next(&text);) {
     const std::optional<Line> line = read_if_sound(text);
@@ -69,7 +69,7 @@ KeptLines lines_until(const std::string& path, Step last) {
     }
     behind = step_of(*line);
     if (!stays) kept.bytes = lines.end();
-    if (!stays && unreadable) {  // that of step `last` may have been its evaluation
+    if (!stays && unreadable) {  // the unreadable line may have been the evaluation of step `last`
       kept.damage = fmt::format("a line after that of step {} cannot be read", behind);
       return kept;
     }
@@ -85,7 +85,7 @@ KeptLines lines_until(const std::string& path, Step last) {
 
 MetricsWriter::MetricsWriter(const std::string& path, Step last) : path_(path), file_(path, take_up(path, last)) {}
 
-// Returns how many bytes of the file stay.
+// Returns how many bytes of the file to keep.
 uint64_t MetricsWriter::take_up(const std::string& path, Step last) {
   const KeptLines kept = lines_until(path, last);
   if (!kept.damage.empty()) throw damaged(path, kept.damage);
@@ -122,7 +122,7 @@ void MetricsWriter::append(const EvaluationRecord& evaluation) {
 }
 
 Metrics read_metrics(const std::string& path) {
-  (void)open_input(path);  // one that is not there is an error
+  (void)open_input(path);  // a missing file is an error
   Metrics metrics;
   LineReader lines(path);
   int64_t number = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The file metrics.jsonl of a run: a line per step and per evaluation (FORMAT.md). Losses stand as numbers to read and
-// as exact bits to compare.
+// The file metrics.jsonl of a run: a line per step and per evaluation (FORMAT.md). Losses are given as numbers for
+// reading and as exact bits for comparing.
 
 #include <optional>
 #include <span>
@@ -15,19 +15,19 @@ namespace estrain::record {
 
 class MetricsWriter {
  public:
-  // Opens the file for steps after `last`; lines beyond and a torn last line are dropped. Reads it backwards, and no
-  // more than kCheckedBytes of the lines that stay. Throws Fault::io, and Fault::corrupt where mend_metrics would
-  // mend.
+  // Opens the file for steps after `last`: drops later lines and a torn last line. Reads backwards, and at
+  // most kCheckedBytes of the kept lines. Throws Fault::io, and Fault::corrupt if mend_metrics would mend the
+  // file.
   MetricsWriter(const std::string& path, Step last);
 
-  // Adds all lines in one write, or none (Fault::io). Steps that the file has are passed over.
+  // Appends all lines in one write, or none (Fault::io). Skips steps already in the file.
   void append(std::span<const StepRecord> records);
-  // Nothing if the file holds the evaluation of that step or a later one: a recovery may repeat one, with the same
+  // Does nothing if the file has the evaluation of that step or a later one: a recovery may repeat one, with the same
   // bits.
   void append(const EvaluationRecord& evaluation);
 
   const std::string& path() const { return path_; }
-  // That the file holds, as far as it was looked at when it was opened; -1: none.
+  // The file's last step, within the range read when it was opened; -1: none.
   Step last_step() const { return step_; }
   Step last_evaluation() const { return evaluated_; }
 
@@ -39,9 +39,9 @@ class MetricsWriter {
   AppendedFile file_;
 };
 
-// Before a run goes on from step `last`: a file in which something up to that step cannot be read, as far as
-// MetricsWriter looks, is put aside, and all lines up to `last` that can be read take its place. Nothing where the file
-// is sound, or there is none. Throws Fault::io.
+// Call it before a run resumes from step `last`. If something up to that step is unreadable, within the range that
+// MetricsWriter checks, sets the file aside and replaces it by the readable lines up to `last`. Returns nothing if the
+// file is intact or missing. Throws Fault::io.
 std::optional<Damage> mend_metrics(const std::string& path, Step last);
 
 struct Metrics {
@@ -49,7 +49,7 @@ struct Metrics {
   std::vector<EvaluationRecord> evaluations;
 };
 
-// Reads a whole file; a torn last line is left out. Throws Fault::io, Fault::corrupt naming the line.
+// Reads a whole file; ignores a torn last line. Throws Fault::io, Fault::corrupt naming the line.
 Metrics read_metrics(const std::string& path);
 
 }  // namespace estrain::record

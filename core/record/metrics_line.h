@@ -13,8 +13,8 @@ namespace estrain::record {
 std::string to_line(const StepRecord& record);
 std::string to_line(const EvaluationRecord& evaluation);
 
-// Any line of JSON with the keys of FORMAT.md; those written by to_line are read quickly, for verify reads many of
-// them. Without the line feed. Throws Fault::corrupt saying `source` ("metrics.jsonl:17").
+// Reads any line of JSON with the keys of FORMAT.md, without its line feed. Lines written by to_line are read fast,
+// since verify reads many. Throws Fault::corrupt naming `source` ("metrics.jsonl:17").
 using Line = std::variant<StepRecord, EvaluationRecord>;
 Line parse_line(std::string_view text, std::string_view source);
 

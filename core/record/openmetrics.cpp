@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kPeriodNs = 1'000'000'000;
 constexpr size_t kMostEventNames = 100;
 
-// The value of a label: UTF-8 without control characters, and with its own signs escaped.
+// The value of a label: UTF-8 without control characters, with special characters escaped.
 std::string label(const std::string& text) {
   const std::string utf8 = parse_json(json_text(Json(text)), "a label").get<std::string>();
   std::string safe;
@@ -41,7 +41,7 @@ std::string number(double value) {
   return fmt::format("{}", value);
 }
 
-// Removes what was written so far where it cannot be written whole.
+// Removes the partial file if it cannot be written completely.
 void write_beside(const std::string& path, const std::string& content) {
   const std::string beside = path + ".tmp";
   const UniqueFd file = create_temporary(beside);

@@ -1,7 +1,7 @@
 #pragma once
-// The file `metrics.prom` of a run (logging.openmetrics): how it stands now, in the OpenMetrics text format, which
-// Prometheus' node_exporter reads as a text file, too (FORMAT.md). Replaced as a whole, so a reader finds the old or
-// the new one; not synced.
+// The file `metrics.prom` of a run (logging.openmetrics): its current status in the OpenMetrics text format, which
+// Prometheus' node_exporter also reads as a text file (FORMAT.md). It is replaced as a whole, so a reader finds the old
+// or the new one; not synced.
 
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ class OpenMetricsWriter {
   void note(const StepRecord& step);
   void note(const EvaluationRecord& evaluation) { evaluation_ = evaluation; }
 
-  // Writes the file where something is new, once in a second at most. Throws Fault::io; the next call tries again.
+  // Writes the file if something is new, at most once a second. Throws Fault::io; the next call tries again.
   void write_if_due(int64_t now_ns);
   void write();
 

@@ -5,7 +5,7 @@
 
 namespace estrain::record {
 
-// A line for scribe.log. That may lie on the full disk, too: what it has no room for is left out, and no exception.
+// Writes a line to scribe.log. The log may be on the full disk too: a line that does not fit is dropped.
 inline void write_log(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
 
 }  // namespace estrain::record

@@ -1,8 +1,8 @@
 #pragma once
-// What a job ran on so far, as its checkpoints tell it: the "stage" lines of events.jsonl.
+// The history of a job's devices for its checkpoints: the "stage" lines of events.jsonl.
 //
-// A job may have had 60,000 of them: the first few and the newest are kept, and counted what lies between. The file is
-// read once; each call of `follow` reads what was added since.
+// A job may have 60,000 of them: the first few and the newest are kept, and those in between are counted. The file is
+// read once; each call of `follow` reads only new lines.
 
 #include <cstdint>
 #include <deque>
@@ -16,15 +16,15 @@ namespace estrain::record {
 class StageHistory {
  public:
   static constexpr size_t kFirst = 10, kNewest = 1000;
-  static constexpr size_t kMostBytes = size_t{1} << 20;  // of the newest, as text
+  static constexpr size_t kMostBytes = size_t{1} << 20;  // limit for the newest, as text
 
   explicit StageHistory(std::string events) : path_(std::move(events)) {}
 
-  // Reads on. Lines that are damaged, or no stages, are passed over. Throws Fault::io.
+  // Reads new lines. Skips damaged lines and other events. Throws Fault::io.
   void follow();
 
-  // A JSON list of the lines, oldest first. Where stages are left out, {"event": "stages_left_out", "count", "step"}
-  // stands for them, with the step of the first.
+  // A JSON list of the lines, oldest first. In place of omitted stages is {"event": "stages_left_out", "count",
+  // "step"}, with the step of the first.
   std::string to_json() const;
   // Of the newest stage: "cpu,cpu:avx2".
   const std::string& devices() const { return devices_; }

@@ -1,8 +1,8 @@
 #pragma once
-// The folder `tensorboard` of a run (logging.tensorboard): its metrics as TensorBoard reads them (FORMAT.md).
+// The folder `tensorboard` of a run (logging.tensorboard): its metrics for TensorBoard (FORMAT.md).
 //
-// It says what metrics.jsonl says: every step once, also over kills, resumes and power cuts. What it lacks, or what is
-// damaged in it, is written again from there; then the time of writing stands for the time of the step.
+// It has the same metrics as metrics.jsonl: every step once, in spite of kills, resumes and power cuts. Missing or
+// damaged parts are rewritten from there, with the time of writing instead of the time of the step.
 
 #include <memory>
 #include <span>
@@ -16,13 +16,13 @@ namespace estrain::record {
 
 class TensorboardWriter {
  public:
-  // Opens the folder for steps after `last`, which is made where there is none. What is beyond, or damaged, is dropped,
-  // and a new file begun, which tells a TensorBoard that has seen it to forget it. What the folder lacks
-  // of `metrics`, which was opened for the same step and may have grown since, is added. Throws Fault::io, and
-  // Fault::usage for what a run does not write to (own_file.h).
+  // Opens or creates the folder for steps after `last`. Drops later and damaged messages, and then begins a new file,
+  // which tells a running TensorBoard to forget them. Adds what the folder lacks of `metrics`, which was opened for the
+  // same step and may have grown since. Throws Fault::io, and Fault::usage for files that a run refuses to write to
+  // (own_file.h).
   TensorboardWriter(const std::string& folder, const MetricsWriter& metrics, Step last);
 
-  // Adds all in one write, or none (Fault::io). Steps that the files have are passed over.
+  // Appends all in one write, or none (Fault::io). Skips steps already in the files.
   void append(std::span<const StepRecord> records);
   void append(const EvaluationRecord& evaluation);
 

@@ -9,7 +9,7 @@ namespace estrain::record {
 namespace {
 
 constexpr size_t kHead = 12, kTail = 4;
-constexpr uint64_t kLargestMessage = uint64_t{1} << 20;  // a few scalars take some hundred bytes
+constexpr uint64_t kLargestMessage = uint64_t{1} << 20;  // a few scalars take a few hundred bytes
 
 enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
@@ -53,7 +53,7 @@ std::string framed(const std::string& message) {
   return length + raw(masked_crc32c(length)) + message + raw(masked_crc32c(message));
 }
 
-// Goes through the fields of a message. `ok` turns false at what is none.
+// Iterates over the fields of a message. `ok` becomes false at an invalid field.
 class Fields {
  public:
   explicit Fields(std::string_view message) : left_(message) {}

@@ -20,17 +20,17 @@ struct Scalar {
   float value = 0;
 };
 
-// Framed, ready to be written. `wall_time` is in seconds since 1970.
+// A framed message. `wall_time` is in seconds since 1970.
 std::string version_frame(double wall_time);
 std::string start_frame(double wall_time, int64_t step);
 std::string scalar_frame(double wall_time, int64_t step, const std::vector<Scalar>& scalars);
 
-// What a frame at the beginning of `bytes` is, without its scalars' values. Nothing where it is cut short, or does not
-// fit its checks, or is no such message.
+// Parses the frame at the beginning of `bytes`, without its scalars' values. Nothing if it is truncated, fails its
+// checks, or is another kind of message.
 struct FoundFrame {
   size_t bytes = 0;  // of the whole frame
   int64_t step = 0;
-  std::vector<std::string> tags;  // of its scalars; none of a version or a start
+  std::vector<std::string> tags;  // of its scalars; none for a version or a start
 };
 std::optional<FoundFrame> find_frame(std::string_view bytes);
 

@@ -1,5 +1,5 @@
 #pragma once
-// When a record is written, for readers that show it. Internal to this folder.
+// The time of writing a record, for display. Internal to this folder.
 
 #include <ctime>
 

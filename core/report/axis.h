@@ -1,5 +1,5 @@
 #pragma once
-// Numbers to places along an axis: 0 at its beginning, 1 at its end.
+// Maps numbers to positions along an axis: 0 at its beginning, 1 at its end.
 
 #include <string>
 #include <vector>
@@ -8,16 +8,16 @@ namespace estrain::report {
 
 class Axis {
  public:
-  // From `low` to `high`, both finite; a little is added where they are equal.
+  // From `low` to `high`, both finite; widened slightly if they are equal.
   static Axis linear(double low, double high);
-  // Logarithmic where that shows more: all is above 0, and the highest is more than fifty times the lowest.
+  // Logarithmic if all values are above 0 and the highest is more than fifty times the lowest; otherwise linear.
   static Axis for_values(double low, double high);
 
-  double at(double value) const;  // beyond the ends: 0 or 1
+  double at(double value) const;  // 0 or 1 beyond the ends
   bool is_logarithmic() const { return logarithmic_; }
-  // Round numbers within the axis, at most `most` and, where it is linear, two at least.
+  // Round numbers within the axis, at most `most` and, on a linear axis, at least two.
   std::vector<double> ticks(int most) const;
-  // The same where the numbers are seconds: round times from 0 on.
+  // The same for seconds: round times from 0 on.
   std::vector<double> time_ticks(int most) const;
 
  private:

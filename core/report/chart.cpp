@@ -132,7 +132,7 @@ class Drawing {
       const Span& from_behind = spans[spans.size() - 1 - i];
       fmt::format_to(std::back_inserter(back), "{:.1f} {:.1f} ", px(middle(from_behind)), py(from_behind.low));
     }
-    if (spans.size() == 1) mean += "h0";  // a dot, by the round ends of lines
+    if (spans.size() == 1) mean += "h0";  // a dot, from the round ends of lines
     return fmt::format("<path class=\"band c{0}\" d=\"{1}{2}z\"/><path class=\"line c{0}\" d=\"{3}\"/>",
                        line.colour % kColours, band, back, mean);
   }
@@ -146,7 +146,7 @@ class Drawing {
     return fmt::format("{} ({} to {})", short_number(span.mean()), short_number(span.low), short_number(span.high));
   }
 
-  // Each line has a share of the height, for one place would hide another.
+  // Each line gets part of the height, so that places do not hide each other.
   std::string places() const {
     std::vector<ReadingPlace> all;
     const double share = 1 / static_cast<double>(lines_.size());

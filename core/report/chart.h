@@ -1,7 +1,7 @@
 #pragma once
-// A chart of numbers over steps, as HTML with a picture in SVG: of each span of steps the mean as a line, and from the
-// lowest to the highest number as a band. The picture stretches to the width of the page; its labels are text of the
-// page, so they keep their size on a phone. Below it the same as a table.
+// A chart of numbers over steps, as HTML with an SVG picture: for each span of steps, a line for the mean and a band
+// from the lowest to the highest number. The picture stretches to the width of the page; its labels are text of the
+// page, so they keep their size on a phone. A table below has the same numbers.
 
 #include <cstdint>
 #include <string>
@@ -18,17 +18,17 @@ struct ChartLine {
 };
 
 struct Chart {
-  std::string id;  // of this page alone
+  std::string id;  // unique on the page
   std::string title;
   std::string remark;            // a sentence under the title; may be empty
-  std::vector<ChartLine> lines;  // those without numbers are left out
+  std::vector<ChartLine> lines;  // lines without numbers are omitted
   std::vector<int64_t> marked;   // steps with a vertical line
-  bool from_zero = false;        // the axis begins at 0
+  bool from_zero = false;        // whether the axis begins at 0
 };
 
 constexpr size_t kColours = 8;  // in the page's style, c0 to c7
 
-// Where no line has a number: a sentence in place of the picture.
+// If no line has a number: a sentence instead of the picture.
 std::string to_html(const Chart& chart);
 
 }  // namespace estrain::report

@@ -18,7 +18,7 @@ std::optional<record::StepRecord> next_step(record::MetricsReader& lines) {
   return std::nullopt;
 }
 
-// Equal bits are no distance, also those of a NaN.
+// Equal bits have distance 0, even NaNs.
 double distance(float a, float b) {
   if (std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b)) return 0;
   return std::abs(static_cast<double>(a) - static_cast<double>(b));

@@ -1,5 +1,5 @@
 #pragma once
-// How a run differs from another one: what `estrain verify` finds of the two, and how far apart their losses are.
+// The difference between two runs: the result of `estrain verify`, and the distance of their losses.
 
 #include <string>
 
@@ -8,15 +8,15 @@
 namespace estrain::report {
 
 struct RunDifference {
-  bool compared = false;  // else `words` say why not
+  bool compared = false;  // if false, `words` gives the reason
   bool identical = false;
-  int64_t first_step = 0;  // that differs
-  std::string words;       // of verify::to_text
-  Series losses;           // |loss of A - loss of B| at the steps that both recorded
+  int64_t first_step = 0;  // the first step that differs
+  std::string words;       // from verify::to_text
+  Series losses;           // |loss of A - loss of B| at common steps
 };
 
-// What cannot be compared is an answer, too: two runs without a common step, a damaged record. Throws Fault::io where
-// the losses cannot be read.
+// Incomparable runs are also a result: two runs without a common step, a damaged record. Throws Fault::io if the losses
+// are unreadable.
 RunDifference difference_of(const std::string& a, const std::string& b);
 
 }  // namespace estrain::report

@@ -1,6 +1,6 @@
 #pragma once
-// A whole report: one HTML file that needs nothing beside it, has no script, and forbids the browser to load or run
-// anything (Content-Security-Policy).
+// A whole report: one self-contained HTML file without scripts, which forbids the browser to load or run anything
+// (Content-Security-Policy).
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace estrain::report {
 
-// `differences` are those of every run but the first from the first one; empty for one run.
+// `differences` compares the first run with every other; empty for one run.
 std::string page(const std::vector<RunRecords>& runs, const std::vector<RunDifference>& differences);
 
 }  // namespace estrain::report

@@ -1,6 +1,6 @@
 #pragma once
-// How a report looks: light or dark as the reader's system, on a phone, on paper. Colours of lines and blocks are told
-// apart by those who see few colours, and each is named in a legend.
+// The style of a report: light or dark like the reader's system, also on a phone and on paper. The colours of lines and
+// blocks suit colour-blind readers, and a legend names each.
 
 namespace estrain::report {
 

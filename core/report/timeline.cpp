@@ -29,7 +29,7 @@ std::optional<double> seconds_of(const std::string& time) {
   return static_cast<double>(timegm(&parts)) + second;
 }
 
-// A time that somebody measured: not negative, not absurd.
+// A plausible measured time: not negative, not too large.
 double seconds_in(const Json& event, std::string_view key) {
   const double value = number_in(event, key).value_or(0);
   return value >= 0 && value < 1e12 ? value : 0;
@@ -77,7 +77,7 @@ std::string slow_words(const Json& event) {
                      short_number(seconds_in(event, "usual_seconds")));
 }
 
-// All fields of an event that has no words of its own.
+// All fields of an event without its own text.
 std::string fields_in_words(const Json& event) {
   std::string words;
   for (const auto& [key, value] : event.items()) {
@@ -93,7 +93,7 @@ struct Told {
   std::string words;
 };
 
-// What a reader is shown of an event; nothing of those that are counted or drawn otherwise.
+// The text for an event; nothing for events that are only counted or drawn.
 std::optional<Told> tell(const std::string& name, const Json& event) {
   if (name == "start") return Told{MarkKind::launch, "on " + text_or(event, "devices", "?")};
   if (name == "finished") return Told{MarkKind::end, "done"};
@@ -178,8 +178,8 @@ void TimelineReader::end_stage(double at) {
   stage_open_ = false;
 }
 
-// "cpu" for the first worker of that kind in a stage, "cpu #2" for the second. Kinds beyond what anybody has share the
-// last one.
+// "cpu" for the first worker of that kind in a stage, "cpu #2" for the second. Beyond the limit, all share the last
+// one.
 size_t TimelineReader::device_index(const std::string& kind, std::map<std::string, int>& seen) {
   constexpr size_t most = 1000;
   const int number = ++seen[kind];
@@ -221,7 +221,7 @@ void TimelineReader::add_stage_speed(const Json& event) {
   }
 }
 
-// Of too many the first and the last ones stay.
+// If there are too many, keeps the first and the last ones.
 void TimelineReader::add_mark(Mark mark, MarkKind kind, std::string words) {
   constexpr size_t longest = 600;
   mark.kind = kind;

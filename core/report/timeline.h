@@ -1,9 +1,9 @@
 #pragma once
-// What happened to a run, from its events.jsonl: launches one behind the other on an axis of running time, which
-// workers trained which ESTs when, what else happened, and where the time went.
+// The history of a run from its events.jsonl: consecutive launches on an axis of running time, which workers trained
+// which ESTs when, other events, and where the time went.
 //
-// Running time leaves out the time between launches. A launcher that was killed leaves no last word: its launch ends
-// with its last event.
+// Running time excludes the time between launches. A killed launcher writes no final event: its launch ends with its
+// last event.
 
 #include <cstdint>
 #include <map>
@@ -42,20 +42,20 @@ struct Stretch {
   double from = 0, to = 0;
 };
 
-// Seconds; of what was measured alone.
+// Seconds; only measured time.
 struct TimeSpent {
   double running = 0;       // all launches
   double starting = 0;      // until the first step of each launch
-  double stepping = 0;      // steps of which `stage_speed` tells
+  double stepping = 0;      // steps covered by `stage_speed`
   double exchange = 0;      // of these
   double computing = 0;     // of these, the mean of the workers
   double recovering = 0;    // from last signs of life to the next steps
-  double standing = 0;      // still, for resizes and rebalances
-  double saving = 0;        // checkpoints, beside the training
-  int64_t checkpoints = 0;  // that were written
+  double standing = 0;      // pauses for resizes and rebalances
+  double saving = 0;        // checkpoints, in parallel with training
+  int64_t checkpoints = 0;  // number written
 };
 
-// A device's speed over all stages, as `stage_speed` tells.
+// A device's speed over all stages, from `stage_speed`.
 struct DeviceWork {
   int64_t mini_batches = 0;
   double computing_seconds = 0;
@@ -63,16 +63,16 @@ struct DeviceWork {
 
 struct Timeline {
   double length = 0;                 // seconds of running time
-  std::vector<std::string> devices;  // "cpu", "cpu #2", "cuda:0": a second one of a kind has its number
+  std::vector<std::string> devices;  // "cpu", "cpu #2", "cuda:0": further ones of a kind are numbered
   std::vector<StageBar> stages;
   std::vector<Mark> marks;                 // oldest first; at most kMostMarks
-  int64_t marks_left_out = 0;              // from their middle
-  std::vector<Stretch> recoveries;         // from a fault to the first step behind it
-  std::vector<double> checkpoints;         // when one was written; at most kMostMarks
+  int64_t marks_left_out = 0;              // dropped from the middle
+  std::vector<Stretch> recoveries;         // from a fault to the next step
+  std::vector<double> checkpoints;         // times of writing; at most kMostMarks
   std::map<std::string, int64_t> counts;   // of events by name
   std::map<std::string, DeviceWork> work;  // by kind of device
   TimeSpent spent;
-  std::string state;  // "finished", "stopped", "failed" or, without a last word, ""
+  std::string state;  // "finished", "stopped", "failed" or, without a final event, ""
   int64_t ests = 0;
 };
 
@@ -80,8 +80,8 @@ constexpr size_t kMostMarks = 500;
 
 class TimelineReader {
  public:
-  // In the order of the file. A field of another type than FORMAT.md's counts as absent; an event without a time is
-  // at the time of the one before it.
+  // Call it in the order of the file. A field of the wrong type counts as absent; an event without a time gets the
+  // previous event's time.
   void add(const Json& event);
   Timeline finish();
 
@@ -97,7 +97,7 @@ class TimelineReader {
   Timeline line_;
   double wall_ = 0;  // of the last event, seconds since 1970; 0: none yet
   double launch_at_ = -1;
-  double fault_at_ = -1;  // that is not recovered from yet
+  double fault_at_ = -1;  // of a fault without recovery so far
   bool stage_open_ = false;
 };
 

@@ -16,7 +16,7 @@ namespace estrain::report {
 namespace {
 
 constexpr size_t kMostBlocks = 4000, kMostPlaces = 150, kMostNames = 60;
-constexpr int64_t kSeparatedEsts = 64;  // more than these have no line between them
+constexpr int64_t kSeparatedEsts = 64;  // with more ESTs, no lines are drawn between them
 
 struct Sign {
   const char* style;
@@ -46,7 +46,7 @@ Sign sign_of(MarkKind kind) {
   return {"note", "\u00b7", "other"};
 }
 
-// What is drawn of stages: each by itself, or, with `blocks` empty, several that are too short to be seen.
+// The bars to draw: one per stage, or, with empty `blocks`, one for several stages that are too short to be visible.
 std::vector<StageBar> drawn_together(const std::vector<StageBar>& stages, double least) {
   std::vector<StageBar> drawn;
   for (const StageBar& stage : stages) {
@@ -126,7 +126,7 @@ class TimelineDrawing {
     return html + "</ul>";
   }
 
-  // Links to the rows of the table of events: reached with Tab.
+  // Links to the rows of the table of events, reachable with Tab.
   std::string signs() const {
     std::string html;
     for (size_t i = 0; i < timeline_.marks.size(); ++i) {
@@ -197,7 +197,7 @@ class TimelineDrawing {
     return svg + "</svg>";
   }
 
-  // Written into blocks that have room for it.
+  // Labels of blocks that are large enough.
   std::string block_names() const {
     std::string html;
     size_t names = 0;

@@ -1,9 +1,9 @@
 #pragma once
-// The time line of a run as HTML: a picture of which worker trained which ESTs when, with what happened marked above
-// it; then the same in tables, and where the time went.
+// The timeline of a run as HTML: a picture of which worker trained which ESTs when, with events marked above it; then
+// the same in tables, and where the time went.
 //
-// In the picture every EST is a row and running time goes to the right. A block's colour names the worker. Stages too
-// short to be seen are drawn together.
+// In the picture every EST is a row, and running time goes to the right. A block's colour identifies the worker. Stages
+// too short to be visible are merged.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace estrain::report {
 
-// `id` is a name of this page alone, and begins all names that the part gives.
+// `id` must be unique on the page; it is the prefix of all names in this part.
 std::string timeline_html(const std::string& id, const Timeline& timeline);
 std::string time_spent_html(const Timeline& timeline);
 std::string devices_html(const Timeline& timeline);

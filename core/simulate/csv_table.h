@@ -13,15 +13,15 @@ namespace estrain::simulate {
 
 class CsvTable {
  public:
-  // Throws Fault::io where the file cannot be read, Fault::corrupt where it is no gzip file.
+  // Throws Fault::io if the file is unreadable, Fault::corrupt if it is not a gzip file.
   static CsvTable read(const std::string& path);
-  // PATH, or PATH.gz where there is only that.
+  // PATH, or PATH.gz if only that exists.
   static CsvTable read_plain_or_gzip(const std::string& path);
   static CsvTable parse(std::string content, const std::string& path);
 
   size_t rows() const { return lines_.size(); }
   bool has(std::string_view column) const;
-  // Throws where it is missing, listing the columns that are there.
+  // Throws if it is missing, listing the existing columns.
   size_t column(std::string_view name) const;
 
   std::string_view text(size_t row, size_t column) const { return fields_[row * names_.size() + column]; }
@@ -36,7 +36,7 @@ class CsvTable {
  private:
   std::string path_;
   std::vector<std::string> names_;
-  std::vector<int64_t> lines_;       // of each row, in the file, from 1
+  std::vector<int64_t> lines_;       // line number of each row in the file, from 1
   std::vector<std::string> fields_;  // row by row
 };
 

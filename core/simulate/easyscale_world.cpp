@@ -13,7 +13,7 @@ namespace estrain::simulate {
 namespace {
 
 constexpr double kRoundOfEasyscale = 60, kFirstStart = 20;
-// The profiles that the published simulator read are lost; these factors give back its published results.
+// The published simulator's profiles are lost; these factors reproduce its published results.
 constexpr double kProfileFactor = 1.35, kYoloHalfBatch = 0.6;
 
 // Samples of an epoch, which is 1 % of the data set.
@@ -75,8 +75,8 @@ class EasyscaleWorld : public World {
   }
 
  private:
-  // Of the best way to spread the ESTs: the shortest time in which the devices do as many mini-batches as there are
-  // ESTs.
+  // With the best split of the ESTs: the shortest time in which the devices compute one mini-batch per
+  // EST.
   static double step_seconds(const pool::Shape& shape, const std::array<double, pool::Cluster::kMostTypes>& mini_batch,
                              int64_t ests) {
     double best = 0;
@@ -114,7 +114,8 @@ class EasyscaleWorld : public World {
     }
   }
 
-  // Of one mini-batch. On V100 linear in the batch through its two points; elsewhere in the same ratio as at the first.
+  // Seconds of one mini-batch. On V100 linear in the batch through two measured points; on other types scaled by the
+  // ratio at the first point.
   double seconds(const ElasticJob& job, size_t type) const {
     const Model& model = measured_.at(job.model);
     const Measured &first = model.by_type.at("v100"), &second = *model.second;
@@ -182,7 +183,7 @@ class EasyscaleWorld : public World {
     }
   }
 
-  // The preferred type, or the one with most devices where a gang would not fit.
+  // The preferred type, or the one with the most devices if a gang would not fit.
   size_t fitting_type(size_t preferred, int64_t devices) const {
     if (devices <= cluster_.devices_of_type(preferred)) return preferred;
     size_t largest = 0;

@@ -1,14 +1,14 @@
 #pragma once
 // The trace experiment of EasyScale (SC'23, section 5.2): 32 V100 on 4 hosts, 16 P100 on 8, 16 T4 on 4; rounds of 60 s;
-// a job's first start costs 20 s, as published, later changes nothing. --charge SECONDS: every change costs that.
+// a job's first start costs 20 s, as published, later changes nothing; with --charge SECONDS, each costs that.
 //
-// The makespan is a whole number of rounds. With the published charge a round sees, as in the published simulator, the
-// jobs that are submitted until its end: a job may begin up to 60 s before it is submitted. With any other charge none
-// does; all else being equal, completion times and the makespan are 60 s longer.
+// The makespan is a whole number of rounds. With the published charge, a round sees the jobs submitted until its end,
+// as in the published simulator: a job may begin up to 60 s before it is submitted. Any other charge prevents this;
+// otherwise equal completion times and makespans are then 60 s longer.
 //
 // The folder holds step_times.csv. A trace has the columns name, submit_s, model, max_parallelism, batch_per_est,
-// epochs, heterogeneous, preferred_gpu. Of jobs with one name the last counts, at the place of the first, as the
-// published simulator has it. A step takes as long as the type of device with the largest ESTs x seconds.
+// epochs, heterogeneous, preferred_gpu. Of jobs with the same name the last one counts, at the position of the first,
+// as in the published simulator. The type of device with the largest ESTs x seconds determines the time of a step.
 
 #include <memory>
 

@@ -18,7 +18,7 @@ constexpr double kBytesOfNumber = 4;
 struct LayerRows {
   std::string name;
   int64_t block = 0, branch = 0;
-  double input_elements = 0, parameters = 0;  // of a sample; in all
+  double input_elements = 0, parameters = 0;  // per sample; in total
   std::map<double, double> seconds;           // by samples
 };
 
@@ -39,7 +39,7 @@ double product_of_dimensions(const CsvTable& table, size_t row, size_t column) {
   }
 }
 
-// Of a convolution or a linear layer; 0 of others.
+// Parameters of a convolution or a linear layer; 0 for others.
 double count_parameters(const CsvTable& table, size_t row, size_t params, std::string_view layer) {
   const bool convolves = layer == "conv2d";
   if (!convolves && layer != "linear") return 0;
@@ -54,7 +54,7 @@ double count_parameters(const CsvTable& table, size_t row, size_t params, std::s
   }
   const double inputs = json.at(in).get<double>(), outputs = json.at(out).get<double>();
   if (!convolves) return outputs * (inputs + 1);
-  const Json& kernel = json.at("kernel_size");  // a number, or one for each side
+  const Json& kernel = json.at("kernel_size");  // one number, or one per side
   double window = 1;
   if (kernel.is_array()) {
     for (const Json& side : kernel) window *= side.is_number() ? side.get<double>() : 1;
@@ -86,7 +86,7 @@ std::vector<LayerRows> read_rows(const CsvTable& table, const LayerTableOptions&
     throw Error::make(Fault::usage, "{} has no model \"{}\"", table.path(), chosen_model)
         .advise("--model NAME or NAME/SET; it has " + known);
   }
-  // Rows of one batch size follow the order of execution; of each batch the k-th is layer k.
+  // Rows of one batch size are in the order of execution; the k-th row of each batch is layer k.
   std::map<int64_t, std::map<int64_t, size_t>> rows_of_batch;
   for (size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, model) != chosen_model) continue;

@@ -5,9 +5,9 @@
 // total_ms. Optional: block and branch; rows of one block (a number from 1) follow each other and are branches of it by
 // their branch number; 0 or nothing: the chain.
 //
-// A layer's time on g devices is that of batch / g samples: linear between measured batches, in proportion beyond the
-// largest, that of the smallest below. Numbers of devices are powers of two, no more than samples. Activations and
-// parameters have 4 bytes; parameters are counted of convolutions and linear layers, as the published planner does.
+// A layer's time on g devices is that of batch / g samples: interpolated linearly between measured batches,
+// proportional beyond the largest, and constant below the smallest. Numbers of devices are powers of two, at most the
+// number of samples. Activations and parameters have 4 bytes; parameters of convolutions and linear layers count.
 
 #include <cstdint>
 #include <string>
@@ -19,12 +19,12 @@ namespace estrain::simulate {
 
 struct LayerTableOptions {
   std::string model;         // empty: the only one
-  std::string set;           // empty: the first that the model has in the table
-  int64_t batch = 32;        // samples, of all devices
-  int64_t most_devices = 8;  // the largest power of two up to here is the most
+  std::string set;           // empty: the model's first in the table
+  int64_t batch = 32;        // samples on all devices
+  int64_t most_devices = 8;  // rounded down to a power of two
 };
 
-// Throws Fault::spec for a table that is wrong, Fault::usage for a model or set that is not in it.
+// Throws Fault::spec for an invalid table, Fault::usage for an unknown model or set.
 std::vector<plan::BurstPart> read_layer_table(const std::string& path, const LayerTableOptions& options);
 
 }  // namespace estrain::simulate

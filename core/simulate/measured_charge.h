@@ -1,12 +1,12 @@
 #pragma once
-// The cost of a change of devices on this machine, from the event log of a run that was resized.
+// The cost of a change of devices on this machine, from the event log of a resized run.
 
 #include <string>
 
 namespace estrain::simulate {
 
-// Median over the resizes in the file events.jsonl of the seconds that the job stood still or lost while new workers
-// warmed. Throws Fault::infeasible where there is no resize in it.
+// The median, over the resizes in the file events.jsonl, of the seconds that the job paused or lost while new workers
+// warmed up. Throws Fault::infeasible if it has no resize.
 double measured_charge(const std::string& events_path);
 
 }  // namespace estrain::simulate

@@ -1,9 +1,9 @@
 #pragma once
-// What was measured of one application of Pollux's simulator (OSDI'21): seconds of a step by placement and batch, and
-// how training advances by batch and epoch.
+// The measurements of one application in Pollux's simulator (OSDI'21): seconds of a step by placement and batch, and
+// training progress by batch and epoch.
 //
-// Progress counts in iterations at the initial batch size; an iteration at another batch size is worth `gain` of them
-// (Pollux, section 3). An epoch is over when its progress is reached, at any batch size.
+// Progress is measured in iterations at the initial batch size; an iteration at another batch size counts as `gain` of
+// them (Pollux, section 3). An epoch ends when its progress is reached, at any batch size.
 
 #include <cstdint>
 #include <map>
@@ -15,17 +15,17 @@
 namespace estrain::simulate {
 
 struct BatchLimits {
-  int64_t least_local, most_local;  // samples on one device at once
-  int64_t init, most;               // samples of a step
+  int64_t least_local, most_local;  // samples on one device at a time
+  int64_t init, most;               // samples per step
   int64_t epochs;
-  bool one_device;  // elastic policies leave it on one device, at its largest batch
+  bool one_device;  // elastic policies keep it on one device, at its largest batch
 };
 
 struct StepTimes {
   double step, sync;  // seconds, of which `sync` are the exchange
 };
 
-// How a batch is spread: `accumulated` rounds of `local` samples before the one that exchanges.
+// How a batch is split: `accumulated` rounds of `local` samples before the round with the exchange.
 struct BatchSplit {
   int64_t local = 0, accumulated = 0;
 };
@@ -37,15 +37,15 @@ class PolluxApplication {
   const std::string& name() const { return name_; }
   const BatchLimits& limits() const { return limits_; }
 
-  // Devices on each host, hosts in order; those of a packed placement if `devices` are on as few hosts of 4 as can be.
+  // Devices on each host, in order; a packed placement uses as few hosts of 4 devices as possible.
   using Counts = std::vector<int32_t>;
   static Counts packed_counts(int64_t devices);
 
-  // Measured placements: linear between batch sizes, at the nearest beyond them. Placements that differ by a rotation
-  // are one. Others: from the table of what lies between. Nothing where neither has it.
+  // Measured placements: interpolated linearly between batch sizes, the nearest beyond them. Placements that differ by
+  // a rotation are equal. Other placements come from the table of interpolated ones; nothing if it lacks them.
   std::optional<StepTimes> times(const Counts& counts, int64_t local) const;
 
-  // The given batch on so many devices.
+  // The given batch on this many devices.
   BatchSplit split(double batch, int64_t devices) const;
   double step_seconds(const StepTimes& times, int64_t accumulated) const {
     return times.step + (times.step - times.sync) * static_cast<double>(accumulated);
@@ -62,15 +62,15 @@ class PolluxApplication {
   double gain(double batch, int64_t epoch) const {
     return gain(noise(batch, epoch), batch / static_cast<double>(limits_.init));
   }
-  // The progress at which `epochs` epochs are done.
+  // The progress after `epochs` epochs.
   double progress(int64_t epochs) const { return progress_[static_cast<size_t>(epochs)]; }
-  // Steps that `epoch` + 1 epochs take at this batch size.
+  // Steps of `epoch` + 1 epochs at this batch size.
   double iterations(double batch, int64_t epoch) const;
 
-  // Batch sizes worth trying on so many devices: 50, evenly spaced by ratio.
+  // Batch sizes to try on this many devices: 50, evenly spaced by ratio.
   std::vector<double> batches(int64_t devices) const;
 
-  // Filled by whoever reads the tables.
+  // Called by the readers of the tables.
   void add_placement(const std::string& digits, int64_t local, StepTimes times);
   void add_between(int64_t hosts, int64_t devices, int64_t local, StepTimes times);
   struct Validation {
@@ -78,7 +78,7 @@ class PolluxApplication {
   };
   void add_validation(int64_t batch, int64_t epoch, Validation row);
   bool is_empty() const { return placements_.empty() && between_.empty() && rows_.empty(); }
-  // Throws Fault::spec where rows are missing.
+  // Throws Fault::spec if rows are missing.
   void finish(const std::string& source);
 
  private:
@@ -88,7 +88,7 @@ class PolluxApplication {
   };
   static Counts normal(const Counts& counts);
   static std::optional<StepTimes> at(const Sizes& sizes, int64_t local);
-  // Between which sizes of batch, and where: {lower, upper, part of the upper}.
+  // A position between two batch sizes: {lower, upper, weight of the upper}.
   struct Between {
     size_t lower, upper;
     double part;
@@ -99,7 +99,7 @@ class PolluxApplication {
   BatchLimits limits_;
   std::map<Counts, Sizes> placements_;
   std::map<std::pair<int64_t, int64_t>, Sizes> between_;
-  std::vector<double> batches_;                      // of the validation table, rising
+  std::vector<double> batches_;                      // of the validation table, increasing
   std::vector<std::vector<Validation>> validation_;  // [batch][epoch]
   std::map<int64_t, std::vector<Validation>> rows_;  // until finish
   std::vector<double> progress_;                     // by epochs done

@@ -1,10 +1,10 @@
 #pragma once
 // The world of Pollux's simulator: 16 hosts with 4 T4 each, six applications with measured speeds, rounds of 60 s. The
-// published charge for every change of devices, the first included, is 30 s.
+// published charge for every change of devices, including the first, is 30 s.
 //
-// The folder holds pollux_placements.csv, pollux_interpolated.csv and pollux_validation.csv (each may end in ".gz").
-// A trace has the columns name, time_s, application, num_replicas, batch_size, and may have load and workload: then it
-// is one workload for each pair, named LOAD/WORKLOAD.
+// The folder holds pollux_placements.csv, pollux_interpolated.csv and pollux_validation.csv (each may end in ".gz"). A
+// trace has the columns name, time_s, application, num_replicas, batch_size, and optionally load and workload: then
+// each pair is a workload, named LOAD/WORKLOAD.
 
 #include <memory>
 #include <string>

@@ -33,7 +33,7 @@ std::string use_over_time(const Result& result) {
                      kUseHeight, points);
 }
 
-// A bar for each job: grey while it waits, darker the more devices it holds.
+// A bar for each job: grey while it waits, darker with more devices.
 std::string job_bars(const Result& result) {
   const size_t jobs = std::min(result.jobs.size(), kMostBars);
   std::string bars = fmt::format("<svg viewBox=\"0 0 {} {}\">", kWidth, static_cast<double>(jobs) * kJobHeight);

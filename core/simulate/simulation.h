@@ -1,8 +1,8 @@
 #pragma once
-// One policy on one workload, from the first submission to the last completion.
+// Simulates one policy on one workload, from the first submission to the last completion.
 //
-// Rounds: every job runs for a round on what it has; then the policy sees the jobs that have been submitted and are not
-// done, and what it decides holds from then on. Where no job is there, the clock goes to the round of the next one.
+// Rounds: every job runs for a round on its devices; then the policy sees the submitted, unfinished jobs, and its
+// decision takes effect. Without jobs, the clock jumps to the round of the next submission.
 
 #include <functional>
 #include <string>
@@ -41,11 +41,11 @@ struct Result {
 
 struct Limits {
   bool keep_stretches = false;
-  int64_t idle_rounds = 100'000;  // with jobs waiting and none running: the policy is stuck
+  int64_t idle_rounds = 100'000;  // after this many rounds with waiting jobs and none running, the policy is stuck
 };
 
-// Throws Fault::infeasible where the policy leaves jobs waiting for ever, Fault::bug where it gives out more than there
-// is.
+// Throws Fault::infeasible if the policy leaves jobs waiting forever, Fault::bug if it gives out more devices than
+// exist.
 Result simulate(Workload workload, const pool::PolicyChoice& choice, uint64_t seed, const Limits& limits);
 
 }  // namespace estrain::simulate

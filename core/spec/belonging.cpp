@@ -15,13 +15,13 @@ std::string why_not(const Condition& condition, const JobSpec& spec) {
                      find_key(condition.selector)->write(spec).value_or("not set"));
 }
 
-// How a message names a key: that of the table of keys, and the part of its value that is meant.
+// How a message names a key: the key in the table, and the part of its value.
 struct Named {
   std::string key;
   std::string part;  // "momentum: " of a group, or empty
 };
 
-// A member that stands in the document although a condition of its key does not hold.
+// Complains about a member of the document if a condition of its key does not hold.
 void check_member(const std::vector<Condition>& conditions, const toml::Member& member, const Named& named,
                   const JobSpec& spec, Findings& findings) {
   for (const Condition& condition : conditions) {

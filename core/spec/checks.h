@@ -1,6 +1,6 @@
 #pragma once
-// What no key can be checked for alone: keys that belong to another model, optimizer, format or schedule than the
-// chosen one, and values that do not go together.
+// Checks over several keys: keys of another model, optimizer, format or schedule than the chosen one, and incompatible
+// values.
 
 #include "core/spec/document.h"
 #include "core/spec/findings.h"
@@ -8,7 +8,7 @@
 
 namespace estrain::spec {
 
-// Adds to `findings`. A check is left out where something was already found about one of its keys.
+// Adds to `findings`. Skips a check if one of its keys already has a finding.
 void check_belonging(const JobSpec& spec, const Document& document, Findings& findings);
 void check_combinations(const JobSpec& spec, const Document& document, Findings& findings);
 

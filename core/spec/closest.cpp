@@ -13,7 +13,7 @@ bool same_letter(char a, char b) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Row i holds the distances from a's first i letters to all beginnings of b.
+  // Row i holds the distances from a's first i letters to all prefixes of b.
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) rows[i][0] = i;
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;

@@ -1,5 +1,5 @@
 #pragma once
-// "did you mean": the known word that a mistyped one was meant to be.
+// "did you mean": finds the known word nearest to a mistyped one.
 
 #include <cstddef>
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace estrain::spec {
 
-// Letters to insert, delete, replace or swap with their neighbour to get from one word to the other; case does not
-// count.
+// The number of insertions, deletions, replacements and swaps of neighbouring letters that turn one word into the
+// other. Case does not count.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `candidates`, if it is within a third of the length of `word` (at least one edit); the first of
-// equals.
+// The nearest of `candidates`, if its distance is at most a third of the length of `word` (but at least 1 is allowed).
+// The first one wins a tie.
 std::optional<std::string> closest(std::string_view word, const std::vector<std::string>& candidates);
 
 // `"a", "b"`: how messages list words.

@@ -1,6 +1,6 @@
 #pragma once
-// TOML value <-> C++ value, by type. A codec says what is wrong with a value at its place instead of throwing, so that
-// one reading of a spec finds all its mistakes.
+// TOML value <-> C++ value, by type. A codec reports a bad value with its place instead of throwing, so that one pass
+// over a spec finds all mistakes.
 
 #include <filesystem>
 #include <functional>
@@ -17,13 +17,13 @@
 
 namespace estrain::spec {
 
-// Takes note of something wrong at a place.
+// Records a mistake at a place.
 using Complain = std::function<void(const toml::Location&, std::string)>;
 
-// What reading one value needs besides the value.
+// The context for reading a value.
 struct Reading {
   const Rule& rule;
-  const std::filesystem::path& folder;  // where relative paths start
+  const std::filesystem::path& folder;  // base of relative paths
   const Complain& complain;
 };
 
@@ -31,7 +31,7 @@ void complain_of_type(const toml::Value& value, const std::string& expected, con
 void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const Reading& reading);
 bool length_fits(const toml::Value& value, size_t length, const Reading& reading);
 
-// read: nothing after a complaint. write: TOML text that reads back as the same value; nothing where there is no value.
+// read: nothing after a complaint. write: TOML text that reads back as the same value; nothing if there is no value.
 template <typename T>
 struct Codec;
 
@@ -63,7 +63,7 @@ struct Codec<std::string> {
   static std::optional<std::string> write(const std::string& value, const Rule&) { return toml::literal(value); }
 };
 
-// The keys of a group are a table of their own (keys.h).
+// The keys of a group have their own table (keys.h).
 template <>
 struct Codec<OptimizerGroup> {
   static std::string type(const Rule&) { return "table"; }

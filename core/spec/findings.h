@@ -1,5 +1,5 @@
 #pragma once
-// What is wrong with a spec: all of it, not only the first.
+// Collects all mistakes in a spec, not only the first.
 
 #include <string>
 #include <string_view>
@@ -13,11 +13,11 @@ class Findings {
  public:
   void add(toml::Location at, std::string_view key, std::string what_is_wrong);
 
-  // Whether something was found about `key` or its table: its value is then not to be relied on.
+  // Whether `key` or its table has a finding: its value is then unreliable.
   bool about(std::string_view key) const;
 
-  // One Fault::spec Error with a line "place: key: what is wrong" for each finding, in the order of the file;
-  // what has no place in the file stands last.
+  // Throws one Fault::spec Error with a line "place: key: what is wrong" for each finding, in the order of the file;
+  // findings without a place come last.
   void throw_if_any();
 
  private:

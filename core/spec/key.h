@@ -1,5 +1,5 @@
 #pragma once
-// One key of a spec: everything there is to know about it. The table of all keys is keys.cpp.
+// One key of a spec, with everything about it. The table of all keys is keys.cpp.
 //
 // A Key is built by a chain that reads like a sentence:
 //   key(...).min(1).means("Samples per EST and step.")
@@ -17,11 +17,11 @@
 
 namespace estrain::spec {
 
-// A key belongs to some values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single value
-// "" says that the two keys exclude each other.
+// A key may belong to some values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single
+// value "" means that the two keys exclude each other.
 struct Condition {
   std::string selector;             // the other key, a string or an enumeration
-  std::vector<std::string> values;  // those for which this key may be given
+  std::vector<std::string> values;  // values for which this key may be given
 };
 
 // Owner: JobSpec, or OptimizerGroup for the keys of a group.
@@ -30,18 +30,18 @@ struct Key {
   std::string name;  // dotted: "data.batch"; of a group: "match"
   Rule rule;
   std::string meaning;       // one sentence
-  std::string when_not_set;  // what an optional key means that is not given
+  std::string when_not_set;  // meaning of an optional key that is absent
   std::vector<Condition> conditions;
   bool required = false;
-  bool defines_bits = true;                     // whether a change of it changes the bits or what a checkpoint means
-  std::optional<Condition> defines_bits_where;  // if it does not everywhere: where this holds it does
+  bool defines_bits = true;                     // whether it changes the bits or a checkpoint's meaning
+  std::optional<Condition> defines_bits_where;  // if set: it defines bits only under this condition
 
-  // Set by make_key from the type of the field. `read` returns whether the value was fit.
+  // Set by make_key from the type of the field. `read` returns whether the value was valid.
   std::string (*type)(const Rule&) = nullptr;
   std::function<bool(Owner&, const toml::Value&, const Reading&)> read;
   std::function<std::optional<std::string>(const Owner&, const Rule&)> write_field;
 
-  // The value as TOML text; nothing where it is not set.
+  // The value as TOML text; nothing if it is not set.
   std::optional<std::string> write(const Owner& owner) const { return write_field(owner, rule); }
   std::string default_text() const {
     if (required) return "required";
@@ -78,7 +78,7 @@ struct Key {
   Key takes_integer() const {
     return with([](Key& key) { key.rule.takes_integer = true; });
   }
-  // Where the bytes are says nothing about what they are: a moved data set is no other job.
+  // A path does not define the bits: a moved data set is still the same job.
   Key path() const {
     return with([](Key& key) { key.rule.path = true, key.defines_bits = false; });
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The table of all keys: what parsing, checking, the resolved spec, the reference and the messages are made from.
+// The table of all keys. Parsing, checking, the resolved spec, the reference and the messages are made from it.
 
 #include <string>
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace estrain::spec {
 
-// In the order of documentation; the keys of one table stand together.
+// In the order of documentation, with the keys of one table together.
 const std::vector<Key<JobSpec>>& job_keys();
 
-// The keys of one [[optimizer.groups]]; their conditions, too, look at the whole spec.
+// The keys of one [[optimizer.groups]]; their conditions refer to the whole spec.
 const std::vector<Key<OptimizerGroup>>& group_keys();
 
 // The key called `name`, or null.
@@ -25,7 +25,7 @@ std::string_view leaf_of(std::string_view name);
 // " Only for optimizer.name "sgd"." for each condition.
 std::string only_for(const std::vector<Condition>& conditions);
 
-// Whether `spec` is one that a key with this condition belongs to.
+// Whether a key with this condition belongs to `spec`.
 bool holds(const Condition& condition, const JobSpec& spec);
 bool all_hold(const std::vector<Condition>& conditions, const JobSpec& spec);
 

@@ -1,6 +1,6 @@
 #pragma once
-// [optimizer] of a job: which optimizers there are, with torch.optim's names and defaults, and what their keys hold.
-// What a key means stands in keys.cpp, what is computed in kernels/optimizer_rules.h.
+// [optimizer] of a job: the optimizers, with torch.optim's names and defaults, and the values of their keys. keys.cpp
+// documents the keys, kernels/optimizer_rules.h the computation.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ namespace estrain::spec {
 
 enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad };
 
-// An optimizer's name in a spec, and the defaults in which they differ.
+// An optimizer's name in a spec, and its defaults that differ from other optimizers'.
 struct OptimizerTraits {
   OptimizerKind kind;
   std::string_view name;
@@ -31,7 +31,7 @@ constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimize
 
 struct OptimizerGroup {
   std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
-  std::optional<double> lr, weight_decay;  // what differs from the optimizer's own values
+  std::optional<double> lr, weight_decay;  // replace the optimizer's values
   std::optional<double> momentum;          // sgd, rmsprop
 
   bool operator==(const OptimizerGroup&) const = default;

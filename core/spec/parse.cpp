@@ -21,7 +21,7 @@ bool is_table(std::string_view name) {
   return std::any_of(job_keys().begin(), job_keys().end(), [&](const auto& key) { return table_of(key.name) == name; });
 }
 
-// A spec says either steps or epochs; --set with one of them means it instead of the other that the file has.
+// A spec has either steps or epochs; --set with one of them replaces the other in the file.
 void replace_length(toml::Value& root) {
   toml::Member* train = toml::find(*root.table(), "train");
   if (!train || !train->value.table()) return;
@@ -76,7 +76,7 @@ void find_missing(const Document& document, Findings& findings) {
   }
 }
 
-// A path that does not lead to a file is the user's fault.
+// Reports an unreadable path as a mistake in the spec.
 template <typename Read>
 auto read_spec(Read&& read) {
   try {

@@ -18,7 +18,7 @@ fs::path real_folder(const fs::path& folder) {
 std::string resolve_path(const std::string& path, const fs::path& folder) {
   if (path.empty() || fs::path(path).is_absolute()) return path;
   fs::path resolved = real_folder(folder);
-  bool leading = true;  // behind a name, ".." is left to the file system: the name may be a symbolic link
+  bool leading = true;  // after a name, ".." is left to the file system, since the name may be a symbolic link
   for (const fs::path& part : fs::path(path)) {
     if (part == "." || part.empty()) continue;
     leading = leading && part == "..";

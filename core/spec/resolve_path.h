@@ -5,9 +5,9 @@
 
 namespace estrain::spec {
 
-// `path` as an absolute one: absolute paths and the empty one as they are, others taken from `folder` (itself taken
-// from the current folder; symbolic links in it are followed, so that ".." means its real parent). `~` is a name like
-// any other.
+// Makes `path` absolute. Absolute and empty paths stay as they are; others are relative to `folder`, which is relative
+// to the current folder. Symbolic links in `folder` are followed, so that ".." means its real parent. `~` has no
+// special meaning.
 std::string resolve_path(const std::string& path, const std::filesystem::path& folder);
 
 }  // namespace estrain::spec

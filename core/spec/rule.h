@@ -1,5 +1,5 @@
 #pragma once
-// What the value of one key may be, beyond its type; said once, for checking and for the reference of all keys.
+// The allowed values of a key, beyond its type. Checking and the reference of all keys use the same rule.
 
 #include <cstdint>
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace estrain::spec {
 
-// An interval; a bound that is not set does not bind.
+// An interval; an unset bound means no limit.
 struct Range {
   std::optional<int64_t> low, high;
-  bool low_open = false, high_open = false;  // the bound itself is outside
+  bool low_open = false, high_open = false;  // whether the bound itself is excluded
 
   bool contains(int64_t value) const { return contains_value(value); }
   bool contains(double value) const { return contains_value(value); }
@@ -29,19 +29,19 @@ struct Range {
 };
 
 struct Rule {
-  Range range;                                         // of a number, or of every element of an array
-  std::vector<std::string> choices;                    // of a string; empty: any
-  std::vector<std::pair<std::string, int64_t>> words;  // strings that stand for integers
-  std::vector<int64_t> numbers;                        // the only values of an integer; empty: any in range
-  std::vector<size_t> lengths;                         // how many elements an array may have; empty: any number
-  bool filled = false;                                 // a string, or an array, that must not be empty
-  bool path = false;                                   // of a file or folder: made absolute when read
-  bool takes_integer = false;                          // a string that may be written as an integer >= 1
+  Range range;                                         // for a number, or for every element of an array
+  std::vector<std::string> choices;                    // for a string; empty: any
+  std::vector<std::pair<std::string, int64_t>> words;  // words that replace integers
+  std::vector<int64_t> numbers;                        // the only values for an integer; empty: any in range
+  std::vector<size_t> lengths;                         // allowed numbers of elements of an array; empty: any
+  bool filled = false;                                 // a string or array must not be empty
+  bool path = false;                                   // a file or folder: made absolute when read
+  bool takes_integer = false;                          // a string may be written as an integer >= 1
 
-  std::string text() const;  // all of it in words, for the reference; may be empty
+  std::string text() const;  // the whole rule in words, for the reference; may be empty
 };
 
-// `one of 1, 2 or 3`-like list of the lengths: "2", "0 or 2".
+// The lengths as a list: "2", "0 or 2".
 std::string lengths_text(const Rule& rule);
 
 }  // namespace estrain::spec

@@ -7,8 +7,8 @@
 
 namespace estrain::spec {
 
-// TOML for a job on that data set: gpt for text, lenet for IDX, resnet18 for other images. Every table is there; keys
-// that a user often changes stand as comments with their defaults. `name` is job.name. Ready to run as it is.
+// TOML for a job on that data set: gpt for text, lenet for IDX, resnet18 for other images. It has every table, and
+// comments with the defaults of frequently changed keys. `name` is job.name. The spec is ready to run.
 std::string starter_spec(const std::string& name, const DataSection& data);
 
 }  // namespace estrain::spec

@@ -1,5 +1,5 @@
 #pragma once
-// What to say about names that no key has.
+// Messages for unknown names.
 
 #include <string>
 
@@ -7,7 +7,7 @@ namespace estrain::spec {
 
 std::string unknown_table(const std::string& name);
 
-// `name` is dotted, its table known; or a lone name that stands outside all tables.
+// `name` is dotted with a known table, or a single name outside all tables.
 std::string unknown_key(const std::string& name);
 
 std::string unknown_group_key(const std::string& leaf);

@@ -7,7 +7,7 @@ namespace {
 
 bool ends_line(char c) { return c == '\n' || c == '\r'; }
 
-// Behind the string that begins at `at`. One line's string ends with the line, at the latest.
+// The position after the string that begins at `at`. A single-line string ends at the latest with the line.
 size_t behind_string(std::string_view text, size_t at) {
   const char quote = text[at];
   const std::string_view fence = quote == '"' ? R"(""")" : "'''";
@@ -19,7 +19,9 @@ size_t behind_string(std::string_view text, size_t at) {
       return text[i] == quote ? i + 1 : i;
     } else if (many_lines && text.substr(i, 3) == fence) {
       size_t end = i + 3;
-      while (end < std::min(text.size(), i + 5) && text[end] == quote) ++end;  // two quotes may stand before the fence
+      while (end < std::min(text.size(), i + 5) && text[end] == quote)
+        ++end;  // two quotes may precede the closing
+                // fence
       return end;
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Values as TOML text, such that parsing the text gives back the same bits.
+// Values as TOML text; parsing the text gives the same bits.
 
 #include <cstdint>
 #include <string>
@@ -13,6 +13,6 @@ std::string literal(
     double number);  // the shortest text that reads back as the same double; always with '.', 'e', inf or nan
 std::string literal(bool flag);
 inline std::string literal(const std::string& text) { return literal(std::string_view(text)); }
-inline std::string literal(const char* text) { return literal(std::string_view(text)); }  // would else be a bool
+inline std::string literal(const char* text) { return literal(std::string_view(text)); }  // would otherwise be a bool
 
 }  // namespace estrain::toml

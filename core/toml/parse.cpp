@@ -1,7 +1,7 @@
 #include "core/toml/parse.h"
 
-// toml++ 3.3 on text that is no TOML: "[=a]" fails an assertion although the code behind it reports the mistake, and a
-// letter such as e-acute in a bare key reaches a __builtin_unreachable in functions that should return false.
+// Works around toml++ 3.3 on invalid text: "[=a]" fails an assertion although the code after it reports the mistake,
+// and a letter such as e-acute in a bare key reaches a __builtin_unreachable in functions that should return false.
 // clang-format off
 #define TOML_ASSERT(expression) static_cast<void>(0)
 #include <toml++/impl/preprocessor.h>
@@ -64,7 +64,7 @@ Value convert(const ::toml::node& node, const std::string& source) {
   return value;
 }
 
-// Everything inside came from the command line: places in its text would say nothing.
+// Everything inside came from the command line, so places in its text would be meaningless.
 void relocate(Value& value, const Location& at) {
   value.at = at;
   if (auto* array = std::get_if<Array>(&value.data)) {
@@ -88,7 +88,9 @@ Value override_value(std::string_view text, const Location& at) {
   try {
     if (too_deep(text)) throw_too_deep(at);
     const ::toml::table parsed = ::toml::parse("value = " + std::string(text));
-    if (parsed.size() == 1) value = convert(*parsed.get("value"), at.source);  // more: a line break led to a second key
+    if (parsed.size() == 1)
+      value = convert(*parsed.get("value"), at.source);  // otherwise a line break started a
+                                                         // second key
   } catch (const ::toml::parse_error&) {
     // a bare word
   }

@@ -1,5 +1,5 @@
 #pragma once
-// TOML text -> Value. The only file that knows the TOML library (toml++) is this header's .cpp.
+// TOML text -> Value. Only this header's .cpp knows the TOML library (toml++).
 
 #include <string>
 #include <string_view>
@@ -8,17 +8,17 @@
 
 namespace estrain::toml {
 
-// The document as a table. Throws Fault::spec "source:line:column: not valid TOML: ..." at the first mistake, which
-// includes a key given twice, text that is not UTF-8, and what is deeper than depth.h lets pass.
+// The document as a table. Throws Fault::spec "source:line:column: not valid TOML: ..." at the first mistake, including
+// a key given twice, text that is not UTF-8, and nesting deeper than depth.h allows.
 Value parse(std::string_view text, const std::string& source_name);
 
-// Puts one "dotted.key=value" into `document`, making tables on the way and replacing what stands there. The value is
-// read as TOML ("16", "[0.5, 0.5]", "{ a = 1 }"); what is no TOML value is a string ("adam", "/data/set"). What it puts
-// in has the location "--set <argument>". Throws Fault::usage where there is no '=', a key part is empty or the text is
-// not UTF-8, Fault::spec where the path goes through a value that is no table.
+// Stores one "dotted.key=value" in `document`, creating tables as needed and replacing an existing value. The value is
+// read as TOML ("16", "[0.5, 0.5]", "{ a = 1 }"), otherwise as a string ("adam", "/data/set"). Its location is "--set
+// <argument>". Throws Fault::usage if there is no '=', a key part is empty or the text is not UTF-8, Fault::spec if the
+// path leads through a value that is not a table.
 void apply_override(Value& document, std::string_view argument);
 
-// Whether `text` can stand in a TOML file (is UTF-8).
+// Whether `text` can be stored in a TOML file (is UTF-8).
 bool representable(std::string_view text);
 
 }  // namespace estrain::toml

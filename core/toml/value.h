@@ -1,8 +1,8 @@
 #pragma once
-// A TOML document as plain data: every value and every key knows where it was written. No type of the TOML library is
-// seen outside this folder.
+// A TOML document as plain data: every value and every key has its place in the text. Hides the types of the TOML
+// library.
 //
-// Members of a table stand in the order of the file's text, not sorted by name.
+// Members of a table are in the order of the text, not sorted by name.
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace estrain::toml {
 
-// A place in a file, or a command-line argument that stands in its stead (line 0).
+// A place in a file, or a command-line argument instead (line 0).
 struct Location {
   std::string source;   // "job.toml", or "--set data.batch=16"
   uint32_t line = 0;    // from 1
@@ -27,7 +27,7 @@ struct Member;
 struct Value;
 using Array = std::vector<Value>;
 using Table = std::vector<Member>;
-struct Date {};  // dates and times: no key of ours takes one, so only their kind is kept
+struct Date {};  // dates and times: no key uses one, so only the kind is kept
 
 struct Value {
   std::variant<std::string, int64_t, double, bool, Date, Array, Table> data;
@@ -41,7 +41,7 @@ struct Value {
   Table* table() { return std::get_if<Table>(&data); }
   std::optional<double> number() const;  // a real or an integer
 
-  // What it is, in words for a message: `the string "16"`, "the integer 3", "an array", "a table".
+  // A description for messages: `the string "16"`, "the integer 3", "an array", "a table".
   std::string describe() const;
 };
 

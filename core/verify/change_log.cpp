@@ -9,7 +9,7 @@
 namespace estrain::verify {
 namespace {
 
-// What holds for a step up to `last`. What cannot be parsed is an entry too: a string.
+// The changes in effect for steps up to `last`. An unparsable line is also an entry: a string.
 std::vector<Json> entries_until(std::string_view log, Step last) {
   std::vector<Json> entries;
   for (size_t end; (end = log.find('\n')) != log.npos; log.remove_prefix(end + 1)) {
@@ -27,7 +27,7 @@ std::string text_of(const Json& entry) {
   return entry.is_string() ? entry.get<std::string>() : entry.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Without the time of day at which somebody made them, and where the file then lay.
+// Removes the time of the change and the path of the file.
 std::vector<std::string> comparable(std::vector<Json> entries) {
   std::vector<std::string> texts;
   for (Json& entry : entries) {

@@ -9,11 +9,11 @@
 
 namespace estrain::verify {
 
-// How they differ in changes that hold from a step up to `last`, as a sentence: the first entry that only one has.
-// Empty if they do not.
+// The first difference in changes that take effect up to step `last`, as a sentence. Empty if there is
+// none.
 std::string change_log_difference(std::string_view a, std::string_view b, Step last);
 
-// The changes of one log that hold for steps up to `last`, a sentence each.
+// The changes of one log in effect for steps up to `last`, a sentence each.
 std::vector<std::string> changes_in_words(std::string_view log, Step last);
 
 }  // namespace estrain::verify

@@ -22,7 +22,7 @@ std::map<std::string, size_t> index_of(const StateLayout& layout) {
 
 bool same_form(const StateTensor& a, const StateTensor& b) { return a.dtype == b.dtype && a.shape == b.shape; }
 
-// 8-byte aligned room for a tensor.
+// 8-byte aligned memory for a tensor.
 class Elements {
  public:
   Elements(const CheckpointFile& file, size_t tensor) : words_(file.layout().tensors[tensor].bytes() / 8 + 1) {

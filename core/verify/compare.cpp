@@ -16,7 +16,7 @@ namespace estrain::verify {
 namespace {
 
 using checkpoint::CheckpointFile;
-using Pair = std::pair<Step, Step>;  // of A's checkpoint and of B's
+using Pair = std::pair<Step, Step>;  // steps of A's and B's checkpoints
 
 bool earlier(const Difference& a, const Difference& b) {
   return std::tie(a.step, a.evidence) < std::tie(b.step, b.evidence);
@@ -26,7 +26,7 @@ std::string end_of(const std::string& file, bool empty, Step last) {
   return empty ? fmt::format("{} has no step", file) : fmt::format("{} ends at step {}", file, last);
 }
 
-// Both records of a run grow together.
+// The two record files of a run grow together, so one that is shorter is torn.
 std::string short_file(const Subject& run) {
   if (!run.fingerprints || (run.spec && !run.spec->logging.fingerprints)) return "";
   const bool no_losses = run.metrics.steps.empty(), no_digests = run.fingerprints->size() == 0;
@@ -56,7 +56,7 @@ SideSummary summarize(const Subject& subject) {
   return side;
 }
 
-// That of the stage that computed the step, by a checkpoint of that stage.
+// The processor of the stage that computed the step, from a checkpoint of that stage.
 std::string processor_at(const Subject& subject, Step step) {
   std::string processor;
   for (const auto& [saved, path] : subject.checkpoints) {
@@ -104,7 +104,7 @@ class Search {
     if (candidate && (!result_.difference || earlier(*candidate, *result_.difference)))
       result_.difference = std::move(candidate);
   }
-  // Whether a difference at this point would come before what was found so far.
+  // Whether a difference at this step would precede the one found so far.
   bool of_interest(Step step) const { return !result_.difference || step <= result_.difference->step; }
 
   bool both_recorded() const { return a_.fingerprints && b_.fingerprints; }
@@ -139,7 +139,7 @@ class Search {
     consider(first_record_difference(*a_.fingerprints, *b_.fingerprints));
   }
 
-  // Of one step, or the two checkpoints that were given.
+  // Pairs of checkpoints of the same step, or the two given checkpoints.
   std::vector<Pair> checkpoint_pairs() const {
     std::vector<Pair> pairs;
     if (!a_.is_run && !b_.is_run) {
@@ -179,7 +179,7 @@ class Search {
     return difference;
   }
 
-  // Of a checkpoint that no record tells it of.
+  // Adds the damage of a checkpoint that has no record to compare with.
   void add_damage(const char* side, const Subject& subject, const CheckpointFile& file, Difference& difference) {
     if (has_record(subject, file.meta().step) || present_.damaged(file).empty()) return;
     difference.remarks.push_back(fmt::format("the checkpoint of {} is damaged: {}", side, change_of(file)));
@@ -190,7 +190,7 @@ class Search {
     search_own_records("B", b_, "A", a_, result_.b.recorded);
   }
 
-  // Each checkpoint of `side` with what it recorded, or the other one did where it did not.
+  // Compares each checkpoint of `side` with its own record or, without one, the other side's.
   void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other,
                           std::vector<Step>& as_recorded) {
     for (const auto& [step, path] : subject.checkpoints) {
@@ -226,7 +226,7 @@ class Search {
 
   void require_something_compared() const {
     if (result_.steps > 0 || result_.states.count > 0 || result_.difference) return;
-    // That two runs began alike tells nothing of steps that one of them has recorded.
+    // An equal start says nothing about the steps that one of them has recorded.
     const bool recorded_steps = result_.a.steps > 0 || result_.b.steps > 0;
     const bool only_the_start = a_.is_run && b_.is_run && recorded_steps && compared_ == Step(0);
     if (compared_ && !only_the_start) return;
@@ -241,7 +241,7 @@ class Search {
     return result_.difference ? std::max(last, result_.difference->step) : last;
   }
 
-  // What else is known of the state in which the difference shows.
+  // Adds further information about the state with the difference.
   void describe(Difference& difference) {
     result_.a.processor = processor_at(a_, difference.step);
     result_.b.processor = processor_at(b_, difference.step);
@@ -266,7 +266,7 @@ class Search {
   const Subject &a_, &b_;
   Comparison result_;
   PresentDigests present_;
-  std::optional<Step> compared_;  // the last one whose checkpoint was held against what the other side has
+  std::optional<Step> compared_;  // the last step whose checkpoint was compared with the other side
 };
 
 }  // namespace

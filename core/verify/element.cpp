@@ -13,7 +13,7 @@ namespace {
 using checkpoint::DType;
 using checkpoint::StateTensor;
 
-// Maps floats to integers in the order of the numbers, neighbours to neighbours, -0 just below 0.
+// Maps floats to integers, preserving order and neighbours, with -0 just below 0.
 template <typename Integer, typename Float>
 int64_t rank_of(Float value) {
   const auto bits = std::bit_cast<Integer>(value);

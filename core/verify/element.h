@@ -1,5 +1,5 @@
 #pragma once
-// Two tensors of one type and shape, element by element.
+// Compares two tensors of equal type and shape element by element.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace estrain::verify {
 
 struct ElementDifference {
   uint64_t index = 0;            // flat, in C order
-  std::vector<int64_t> at;       // the same per dimension
-  std::string value_a, value_b;  // shortest decimal text that gives the same number again
+  std::vector<int64_t> at;       // the same index per dimension
+  std::string value_a, value_b;  // shortest decimal text that reads back as the same number
   std::string bits_a, bits_b;    // hexadecimal
   std::optional<uint64_t>
       distance;  // floats: representable numbers in between + 1 (ulp); integers: difference. None if NaN
@@ -28,11 +28,11 @@ struct TensorDifference {
   ElementDifference first;
 };
 
-// Nothing where the two are equal bit for bit (so -0 differs from 0, and equal NaNs do not differ).
+// Nothing if the two are equal bit for bit (so -0 differs from 0, and equal NaNs do not differ).
 std::optional<TensorDifference> compare_elements(const checkpoint::StateTensor& tensor, const std::byte* a,
                                                  const std::byte* b);
 
-// Representable float32 numbers between a and b, + 1; 0 and -0 are neighbours. None where one is NaN.
+// The number of float32 values between a and b, plus 1; 0 and -0 are neighbours. None if one is NaN.
 std::optional<uint64_t> ulp_distance(float a, float b);
 std::optional<uint64_t> ulp_distance(double a, double b);
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the digests of a checkpoint's tensors to those that a run records of the same state.
+// Converts the digests of a checkpoint's tensors to those that a run records for the same state.
 
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace estrain::verify {
 
-// By the names of the fingerprints file: a parameter with its optimizer slots, a buffer, "est/<rank>/generator".
+// Keyed by the names of the fingerprints file: a parameter with its optimizer slots, a buffer, "est/<rank>/generator".
 // `digests` are those of layout.tensors.
 std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& layout,
                                                  const std::vector<uint64_t>& digests);

@@ -33,7 +33,7 @@ bool same_losses(const StepRecord* a, const StepRecord* b) {
                     [](float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); });
 }
 
-// Whether everything that is known of the recorded run at the step is what the replay gave.
+// Whether the replay agrees with everything recorded about the run at the step.
 bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDigests& present) {
   const CheckpointFile file = checkpoint_at(replay, step);
   if (!same_losses(losses_at(recorded, step), losses_at(replay, step))) return false;
@@ -44,7 +44,7 @@ bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDi
   return !own || tensor_differences(*own, file, present).empty();
 }
 
-// What became of B where A repeats, and the other way round: the replay stands for the run that repeats.
+// The differences of the run that does not repeat, compared with the replay, which equals the run that does.
 std::vector<TensorDifference> damage(const Subject& a, const Subject& b, Step step, PresentDigests& present) {
   const auto of_a = open_checkpoint(a, step), of_b = open_checkpoint(b, step);
   if (!of_a || !of_b) return {};

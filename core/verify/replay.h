@@ -1,8 +1,8 @@
 #pragma once
-// What a repetition of the steps before a difference tells: which run, if any, can be repeated.
+// Replays the steps before a difference to find out which run, if any, can be reproduced.
 //
-// The caller runs the stretch again, from the last checkpoint that both runs have and that is equal, once as A was
-// placed and once as B was, each to a checkpoint of the step of the difference; then judge_replay compares.
+// The caller repeats the steps from the last equal checkpoint of both runs, once with A's placement and once with B's,
+// each to a checkpoint of the step of the difference. Then judge_replay compares.
 
 #include <optional>
 #include <string>
@@ -18,15 +18,15 @@ struct ReplayPlan {
   std::string checkpoint;  // path of A's (B's is equal)
 };
 
-// Nothing if the runs are identical, not of one job, or have no equal checkpoint before the difference.
+// Nothing if the runs are identical, belong to different jobs, or have no equal checkpoint before the difference.
 std::optional<ReplayPlan> plan_replay(const Comparison& comparison, const Subject& a);
 
 enum class Repeats {
   difference,  // the replays differ from each other: systematic, in the placement or the code
-  a_only,      // both replays give what A recorded: something befell B once (a flipped bit, an edited checkpoint)
-  b_only,      // the other way round
-  neither,     // the replays agree with each other and with neither: both were disturbed, or made on other hardware
-  both,        // both states are those of the replays: only what was recorded of them differs
+  a_only,      // both replays give A's record: B was disturbed once (a flipped bit, an edited checkpoint)
+  b_only,      // vice versa
+  neither,     // the replays agree with each other but with neither run: both were disturbed, or ran on other hardware
+  both,        // both states equal the replays': only their records differ
 };
 
 struct ReplayVerdict {

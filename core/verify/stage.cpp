@@ -15,7 +15,7 @@ std::string describe(const Json& line) {
   return fmt::format("{} ({} worker{})", devices, workers, workers == 1 ? "" : "s");
 }
 
-// What stands for a stage, or for several that a checkpoint has no room for.
+// The text for a stage, or for the stages that a checkpoint left out.
 std::string stage_text(const Json& line) {
   const std::string event = text_in(line, "event").value_or("");
   if (event == "stage") return describe(line);

@@ -1,5 +1,5 @@
 #pragma once
-// What a run ran on, and when.
+// The devices of a run over time.
 
 #include <string>
 #include <string_view>
@@ -10,19 +10,19 @@
 namespace estrain::verify {
 
 struct Stage {
-  Step from;         // the state it began with
+  Step from;         // the state with which it began
   std::string text;  // "cpu,cpu (2 workers)"
 
   bool operator==(const Stage&) const = default;
 };
 
-// From the "stage" lines of events.jsonl, in the order they happened: a run that went back to a checkpoint repeats
-// steps, and only what it ran on in the end counts. Other lines and torn ones are left out.
+// Reads the "stage" lines of events.jsonl, in order. A run that went back to a checkpoint repeats steps: only the last
+// devices of a step count. Ignores other and torn lines.
 std::vector<Stage> stages_from_events(std::string_view events);
-// From a checkpoint's `stages`, a JSON list of such lines and, where it is long, of what stands for those left out.
+// Reads a checkpoint's `stages`, a JSON list of such lines, with a placeholder for omitted ones.
 std::vector<Stage> stages_from_list(std::string_view json);
 
-// The stage that computed the state at `step`; nullptr where none is known.
+// The stage that computed the state at `step`; nullptr if unknown.
 const Stage* stage_of(const std::vector<Stage>& stages, Step step);
 
 }  // namespace estrain::verify

@@ -1,5 +1,5 @@
 #pragma once
-// The first step whose records differ.
+// Finds the first step with different records.
 
 #include <optional>
 
@@ -7,16 +7,16 @@
 
 namespace estrain::verify {
 
-// Steps whose losses, or whose digests, both recorded.
+// The steps for which both recorded losses, or digests.
 CommonSteps common_steps(const record::Metrics& a, const record::Metrics& b);
 CommonSteps common_steps(const record::FingerprintReader& a, const record::FingerprintReader& b);
 
-// The first step at which an EST's loss differs in any bit, with all that differ there. A mean that differs although
-// the ESTs' losses agree counts too: it has no LossDifference.
+// The first step at which an EST's loss differs in any bit, with all differing losses of that step. A different mean
+// with equal losses of ESTs also counts: then there is no LossDifference.
 std::optional<Difference> first_loss_difference(const record::Metrics& a, const record::Metrics& b);
 
-// The first step at which a digest differs. Both have the same names. Throws Fault::corrupt if it differs because a
-// file is damaged.
+// The first step with a different digest. Both must have the same names. Throws Fault::corrupt if the cause is a
+// damaged file.
 std::optional<Difference> first_record_difference(const record::FingerprintReader& a,
                                                   const record::FingerprintReader& b);
 

@@ -11,7 +11,8 @@
 namespace estrain::verify {
 namespace {
 
-// Only tells which keys differ: a spec that an older or newer estrain wrote must not keep anybody from comparing bits.
+// The spec only shows which keys differ, so an unreadable spec from an older or newer estrain must not prevent
+// comparing bits.
 std::optional<spec::JobSpec> parse_if_possible(const std::string& text, const std::string& source) {
   try {
     return spec::parse_text(text, source);
@@ -20,7 +21,7 @@ std::optional<spec::JobSpec> parse_if_possible(const std::string& text, const st
   }
 }
 
-// Nothing where the file is gone.
+// Nothing if the file is gone.
 std::optional<checkpoint::CheckpointFile> open_if_there(const std::string& path) {
   try {
     return checkpoint::CheckpointFile::open(path);

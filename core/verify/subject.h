@@ -1,5 +1,5 @@
 #pragma once
-// One side of a comparison: a run directory, or a checkpoint alone, which is a run of which one state is known.
+// One side of a comparison: a run directory, or a single checkpoint, treated as a run with one known state.
 
 #include <map>
 #include <memory>
@@ -24,24 +24,24 @@ struct UnreadableCheckpoint {
 struct Subject {
   std::string path;
   bool is_run = false;
-  std::optional<spec::JobSpec> spec;  // none where its text can no longer be read
+  std::optional<spec::JobSpec> spec;  // none if its text is no longer readable
   std::string changes;                // text of the change log
   std::vector<Stage> stages;
   record::Metrics metrics;                                  // empty for a checkpoint
   std::unique_ptr<record::FingerprintReader> fingerprints;  // may be absent
-  // Paths of those that open. None stays open: a run may have more of them than a process may have files.
+  // Paths of the readable ones. None is kept open: a run may have more checkpoints than a process may have open files.
   std::map<Step, std::string> checkpoints;
-  std::string processor;                         // that the newest of them was made on; empty if there is none
-  std::vector<UnreadableCheckpoint> unreadable;  // damaged ones of a run
+  std::string processor;                         // of the newest checkpoint; empty if there is none
+  std::vector<UnreadableCheckpoint> unreadable;  // damaged checkpoints of a run
 };
 
-// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged record or a
-// damaged checkpoint that is given alone, Fault::io wherever the system refuses: what was not looked at is not
+// Throws Fault::usage for a path that is neither a run nor a checkpoint, Fault::corrupt for a damaged record or
+// a single damaged checkpoint, Fault::io whenever the system refuses, since unread data cannot count as
 // identical.
 Subject open_subject(const std::string& path);
 
-// One of its checkpoints, elements unchecked. Nothing where it has none of that step, or a running job pruned it since.
-// Throws Fault::io, Fault::corrupt.
+// Opens one of its checkpoints, without checking elements. Nothing if there is none of that step, or a running job has
+// pruned it. Throws Fault::io, Fault::corrupt.
 std::optional<checkpoint::CheckpointFile> open_checkpoint(const Subject& subject, Step step);
 
 }  // namespace estrain::verify

@@ -26,7 +26,9 @@ void Records::follow_metrics() {
     losses_ = {};
     read_ = 0;
   }
-  if (read_ == 0 && size > kMostMetrics) read_ = size - kMostMetrics;  // amid a line, which counts as damaged
+  if (read_ == 0 && size > kMostMetrics)
+    read_ = size - kMostMetrics;  // in the middle of a line, which counts as
+                                  // damaged
   LineReader lines(path, read_);
   for (std::string_view text; lines.next(&text);) {
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// Follows the files of a run at work, for `status --watch`. Each call reads what was added since the last one.
+// Follows the files of a running job, for `status --watch`. Each call reads only what was added.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ class Records {
  public:
   explicit Records(std::string run) : run_(std::move(run)) {}
 
-  // Reads on. A run that was resumed may have shorter files than before: they are read anew. Of a long file only the
-  // end is read. What is damaged is passed over. Throws Fault::io.
+  // Reads new lines. After a resume, files may be shorter than before: then they are read again. Reads only the end of
+  // a long file. Skips damaged lines. Throws Fault::io.
   void follow();
 
   const report::Series& losses() const { return losses_; }

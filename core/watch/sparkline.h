@@ -1,5 +1,5 @@
 #pragma once
-// Small pictures made of characters.
+// Small charts made of characters.
 
 #include <cstdint>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace estrain::watch {
 
-// A column for each value, from the lowest to the highest of them in eight heights; all the same: half way up. ASCII
-// signs where the terminal has no block elements.
+// One column per value, in eight heights from the lowest to the highest value; half height if all are equal. Uses ASCII
+// if the terminal has no block elements.
 std::string sparkline(const std::vector<double>& values, bool blocks);
 
-// `filled` of `columns` cells.
+// A bar with `filled` of `columns` cells.
 std::string bar(size_t filled, size_t columns, bool blocks);
 
 }  // namespace estrain::watch

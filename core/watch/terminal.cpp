@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kIn = STDIN_FILENO, kOut = STDOUT_FILENO;
 
-// The other screen, no cursor, and lines that end at the edge; and back.
+// Switches to the alternate screen without cursor and line wrap; and back.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J", kLeave = "\033[?7h\033[?25h\033[?1049l";
 
 std::string setting(const char* name) {

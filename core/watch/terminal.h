@@ -1,6 +1,6 @@
 #pragma once
-// A terminal that is drawn on as a whole while this object lives, and is afterwards as it was: also when the process
-// is told to end, or is stopped with Ctrl-Z and continued.
+// Draws on the whole terminal during its lifetime and then restores it, even if the process is terminated, or stopped
+// with Ctrl-Z and continued.
 
 #include <termios.h>
 
@@ -14,18 +14,18 @@ namespace estrain::watch {
 
 class Terminal {
  public:
-  // Throws Fault::usage where stdout is no terminal, or one that cannot be redrawn (TERM=dumb).
+  // Throws Fault::usage if stdout is not a terminal, or cannot be redrawn (TERM=dumb).
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Its size now; colours unless NO_COLOR is set; block elements where the locale is of UTF-8.
+  // Its current size; colours unless NO_COLOR is set; block elements if the locale uses UTF-8.
   Look look() const;
   void draw(const std::vector<std::string>& lines);
 
   enum class Happened { nothing, redraw, quit };
-  // Waits for a key, a signal or the end of the time. q, Q, Ctrl-C and Ctrl-D quit, as do SIGTERM and SIGHUP.
+  // Waits for a key, a signal or the timeout. q, Q, Ctrl-C, Ctrl-D, SIGTERM and SIGHUP quit.
   Happened wait(int milliseconds);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// The lines that `estrain status --watch` shows: pure, so that they can be tested without a terminal.
+// The lines of `estrain status --watch`: pure, so that they can be tested without a terminal.
 //
-// Names and messages are somebody else's text: control characters in it are not sent to the terminal.
+// Names and messages are untrusted: their control characters are not sent to the terminal.
 
 #include <cstdint>
 #include <string>
@@ -14,21 +14,21 @@
 namespace estrain::watch {
 
 struct View {
-  Json status;                       // as launch::run_status gives it
+  Json status;                       // from launch::run_status
   std::vector<report::Span> losses;  // of all steps, oldest first
   std::vector<report::Mark> events;  // the last ones, oldest first
-  std::string trouble;               // why `status` is not of now; empty if it is
+  std::string trouble;               // why `status` is outdated; empty if it is current
 };
 
-// What the terminal can show.
+// The abilities of the terminal.
 struct Look {
   size_t columns = 80, rows = 24;
   bool colour = true;
-  bool blocks = true;  // block elements of Unicode; else ASCII alone
+  bool blocks = true;  // block elements of Unicode; otherwise only ASCII
 };
 
-// At most `rows` lines of at most `columns` columns each, without line ends. Where there is less room than it needs,
-// events go first, then workers.
+// At most `rows` lines of at most `columns` columns each, without line ends. If space is short, events are dropped
+// first, then workers.
 std::vector<std::string> lines_of(const View& view, const Look& look);
 
 }  // namespace estrain::watch

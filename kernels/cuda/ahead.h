@@ -1,12 +1,12 @@
 #pragma once
-// Loads that are under way before what is done with them: a thread that takes one term after another then waits for
-// memory once in so many terms.
+// Issues loads ahead of their use, so that a thread that processes terms one by one waits for memory only once in
+// several terms.
 
 #include "kernels/cuda/value.h"
 
 namespace estrain::kernels::cuda {
 
-// take(load(0)), take(load(1)), ... take(load(n - 1)), the loads of `ahead` terms before the first of them is taken.
+// Calls take(load(0)), take(load(1)), ..., take(load(n - 1)); loads `ahead` terms before taking the first of them.
 template <int ahead, typename Load, typename Take>
 __device__ inline void in_order(int64_t n, Load load, Take take) {
   using Value = decltype(load(n));
@@ -31,10 +31,10 @@ __device__ inline void in_order(int64_t n, Load load, Take take) {
   }
 }
 
-// What changes no number when it is added to it, +0 and -0 included.
+// The neutral element of addition: x + kNothing has the bits of x, also for +0 and -0.
 constexpr float kNothing = -0.0f;
 
-// load(0) + load(1) + ... + load(n - 1), in order; +0 without any.
+// load(0) + load(1) + ... + load(n - 1), in order; +0 if n is 0.
 template <int ahead, typename Load>
 __device__ inline float total_of(int64_t n, Load load) {
   float total = kNothing;

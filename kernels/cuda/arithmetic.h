@@ -1,5 +1,5 @@
 #pragma once
-// The namespace that kernels/portable/arithmetic is compiled into here. To be included before its headers.
+// The namespace for kernels/portable/arithmetic in CUDA code. Include it before those headers.
 
 #ifndef ESTRAIN_ISA
 #define ESTRAIN_ISA cuda

@@ -1,6 +1,6 @@
-// Attention (kernels/portable/attention.h): scores, weights and outputs as matrix products by product.h over as many
-// heads at a time as scratch memory takes, with a warp for each row between them. The softmax is not the online one of
-// FlashAttention, whose order depends on tiles; so scores go through memory.
+// Attention (kernels/portable/attention.h): scores, weights and outputs are matrix products by product.h, over as many
+// heads at a time as fit into scratch memory; between them one warp processes each row. The softmax is not
+// FlashAttention's online one, whose order depends on tiles, so scores go through memory.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/lanes.h"
@@ -20,7 +20,7 @@ using portable::AttentionOutput;
 
 constexpr int64_t kMostScores = int64_t{1} << 26;  // floats of scratch memory
 
-// Which terms a row has, under a causal mask or without.
+// The terms of a row, with or without a causal mask.
 struct KeyTerms {  // a row is a query, its terms are keys
   static constexpr bool whole = false;
   int64_t keys;
@@ -48,14 +48,14 @@ struct ScoreTerms {  // a row is a query, a column a key, terms are channels
   }
 };
 
-// Heads [first, first + count) of all batches' heads; z is the number among them.
+// Heads [first, first + count) of all heads of all batches; z is the index within the range.
 struct Heads {
   int64_t first, count, heads;
   __host__ __device__ int64_t batch_of(int64_t z) const { return (first + z) / heads; }
   __host__ __device__ int64_t head_of(int64_t z) const { return (first + z) % heads; }
 };
 
-// Tokens as an operand: a lane or a step for each, the other for channels.
+// Tokens as an operand: tokens are lanes and channels steps, or vice versa.
 template <bool steps_adjacent>
 struct Tokens : Strided<steps_adjacent> {
   int64_t head_stride;
@@ -99,7 +99,7 @@ struct ScoreOutput {
   }
 };
 
-// Rows of tokens: total * factor, or * factors[z][row]; +0 for rows from `without_terms` on.
+// Rows of tokens: total * factor, or total * factors[z][row]; +0 for rows from `without_terms` on.
 struct TokenOutput {
   AttentionOutput to;
   int64_t rows, without_terms;
@@ -120,13 +120,13 @@ struct TokenOutput {
   }
 };
 
-// Of AttentionInput and AttentionOutput.
+// For AttentionInput and AttentionOutput.
 template <typename Tensor>
 bool in_quads(const Tensor& x) {
   return cuda::in_quads(x.data, 1, x.token_stride, x.head_stride, x.batch_stride);
 }
 
-// What rows of scores are worked on with.
+// Arguments of the kernels that process rows of scores.
 struct Rows {
   Heads heads;
   int64_t queries, keys;
@@ -137,7 +137,7 @@ struct Rows {
   __host__ __device__ int64_t count() const { return heads.count * queries; }
   __device__ int64_t terms(int64_t query) const { return causal ? portable::causal_terms(query, keys) : keys; }
   __device__ int64_t allowed(int64_t query) const { return causal && query + 1 < keys ? query + 1 : keys; }
-  // `row` counts the rows at hand.
+  // `row` is an index within the current rows.
   __device__ bool kept(int64_t row, int64_t key) const {
     if (!drops) return true;
     const int64_t drawn = portable::round_up(keys, portable::kDrawnKeys);
@@ -161,7 +161,7 @@ Rows rows_of(const Attention& a, const Heads& heads) {
           {{low(s.key), low(s.key >> 32) ^ low(s.step >> 32)}, {s.call, low(s.step), s.rank}}};
 }
 
-// Scores become weights. statistics[row][2] may be null.
+// Turns scores into weights. statistics[row][2] may be null.
 __global__ void weigh_row(Rows r, float* scores, float* statistics, float* factors) {
   const int64_t row = warp_index();
   if (row >= r.count()) return;
@@ -219,7 +219,7 @@ __global__ void dot_rows(Rows r, AttentionInput x, AttentionInput y, int64_t dim
   dots[row] = total;
 }
 
-// Scores become w; gradients become z.
+// Turns scores into w, and gradients into z.
 __global__ void differentiate_rows(Rows r, float* scores, float* gradients, const float* statistics,
                                    const float* dots) {
   const int64_t row = warp_index();
@@ -238,7 +238,7 @@ __global__ void differentiate_rows(Rows r, float* scores, float* gradients, cons
   }
 }
 
-// body(heads) for as many heads at a time as `arrays` arrays of scores fit for.
+// Calls body(heads) for groups of heads, each so large that `arrays` arrays of scores fit.
 template <typename Body>
 void for_heads(const Attention& a, int64_t arrays, Body body) {
   const int64_t all = a.batch * a.heads, each = a.queries * a.keys * arrays;

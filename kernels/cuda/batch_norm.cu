@@ -1,8 +1,8 @@
-// Batch normalisation (kernels/portable/batch_norm.h). Sums: a warp for each block of a channel's sum, its lanes the
-// sum's lanes, which takes the block's rows as one sequence of 32 positions each; where rows have at most 32 positions,
-// each has a lane of its own, and a thread for each position walks over the images, neighbours side by side in memory.
-// A warp for each channel then adds the blocks in order and computes the channel's numbers; a thread for four elements
-// each does the rest.
+// Batch normalisation (kernels/portable/batch_norm.h). Sums: one warp for each block of a channel's sum; its lanes are
+// the sum's lanes, and it takes the block's rows as one sequence, 32 positions at a time. If rows have at most 32
+// positions, each position is a lane: one thread per position walks over the images, with neighbouring threads side by
+// side in memory. Then one warp per channel adds the blocks in order and computes the channel's values. One thread
+// processes four elements for the rest.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/fours.h"
@@ -25,7 +25,7 @@ Blocks blocks_of(const Arguments& a) {
   return {images, portable::divide_up(a.n, images), portable::divide_up(a.hw, portable::kLaneBlock)};
 }
 
-// What is added: add(load(arguments, offset in x and dy), mean, lanes). `ahead`: how many terms are loaded at a time.
+// The terms of a sum: add(load(arguments, offset in x and dy), mean, lanes). `ahead`: terms loaded at a time.
 struct SumOfX {
   static constexpr int sums = 1, ahead = 16;
   static __device__ float load(const Arguments& a, int64_t at) { return a.x[at]; }
@@ -56,7 +56,7 @@ struct GradientSums {
   }
 };
 
-// partials[sum][channel][block], of a warp each.
+// partials[sum][channel][block], one warp each.
 template <typename Terms>
 __global__ void sum_wide(Arguments a, Blocks blocks, const float* means, float* partials) {
   const int64_t index = warp_index();
@@ -96,7 +96,7 @@ __global__ void sum_wide(Arguments a, Blocks blocks, const float* means, float* 
   }
 }
 
-// lanes[sum][block][channel][position], a thread each.
+// lanes[sum][block][channel][position], one thread each.
 template <typename Terms>
 __global__ void sum_narrow(Arguments a, Blocks blocks, const float* means, float* positions) {
   const int64_t row = a.channels * a.hw, index = chain_index();
@@ -111,7 +111,7 @@ __global__ void sum_narrow(Arguments a, Blocks blocks, const float* means, float
   for (int s = 0; s < Terms::sums; ++s) positions[s * blocks.groups * row + index] = lanes[s];
 }
 
-// The lanes of sum_narrow, [count][hw], combined: one thread for each result. Lanes behind hw hold +0.
+// Combines the lanes of sum_narrow, [count][hw]: one thread for each result. Lanes from hw on hold +0.
 __global__ void combine_narrow(const float* lanes, int64_t sums, Blocks blocks, int64_t channels, int64_t hw,
                                float* partials) {
   const int64_t index = thread_index();
@@ -153,7 +153,7 @@ __device__ float weight_of(const Arguments& a, int64_t channel) {
 __device__ float bias_of(const Arguments& a, int64_t channel) { return a.bias == nullptr ? 0.0f : a.bias[channel]; }
 __device__ float inverse_deviation(float variance, float eps) { return 1.0f / square_root(variance + eps); }
 
-// A channel's numbers for its elements.
+// A channel's coefficients for its elements.
 struct alignas(16) Coefficients {
   float mean, factor, shift, scale;
 };
@@ -187,7 +187,7 @@ __global__ void finish_eval(Arguments a, Coefficients* coefficients) {
                            bias_of(a, channel), 0};
 }
 
-// Sums: [0] dbias, [1] dot where `dots`.
+// Sums: [0] dbias, [1] dot if `dots`.
 __global__ void finish_backward(Arguments a, int64_t blocks, const float* partials, bool training, bool dots,
                                 Coefficients* coefficients) {
   const int64_t channel = warp_index();
@@ -203,7 +203,7 @@ __global__ void finish_backward(Arguments a, int64_t blocks, const float* partia
                            invstd * weight_of(a, channel)};
 }
 
-// Of an element: of(coefficients, x, dy).
+// The result for an element: of(coefficients, x, dy).
 struct Normalised {
   static constexpr bool reads_x = true, reads_dy = false;
   static __device__ float of(const Coefficients& c, float x, float) { return fused(x - c.mean, c.factor, c.shift); }

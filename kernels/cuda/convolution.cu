@@ -1,9 +1,9 @@
 // Convolutions (kernels/portable/convolution.h) as implicit matrix products by product.h: rows are channels of the
-// result, columns its positions (or, for filters, the taps of all channels), and an operand's elements are found in the
-// image as they are needed. Depthwise and other groups with few channels take the way of a thread for each output.
+// result, columns its positions (for filters: the taps of all channels), and an operand's elements are read from the
+// image when needed. Depthwise and other groups with few channels use one thread per output.
 //
-// Which taps count is decided by portable/convolution_axis.h, for CPU and GPU alike; their list travels to the device
-// inside the arguments of a kernel, so nothing is copied from host memory.
+// portable/convolution_axis.h decides which taps count, for CPU and GPU alike. Their list is passed in a kernel's
+// arguments, so nothing is copied from host memory.
 
 #include <stdexcept>
 
@@ -46,9 +46,9 @@ void put_taps(const std::vector<Tap>& taps, Tap* to, const DeviceQueue& queue) {
 }
 
 struct TermSizes {
-  int64_t channels, rows, columns;     // of taps that count
+  int64_t channels, rows, columns;     // of counted taps
   int64_t channel_stride, row_stride;  // in the image
-  int64_t weight_channel, weight_row;  // strides in a filter; of a column 1
+  int64_t weight_channel, weight_row;  // strides in a filter; 1 for a column
   int64_t count() const { return channels * rows * columns; }
 };
 
@@ -120,7 +120,7 @@ struct GroupChannels {
 };
 GroupChannels channels_of(const Convolution& s) { return {s.channels_in / s.groups, s.channels_out / s.groups}; }
 
-// Terms and lanes are counted by 32 bits.
+// Terms and lanes are 32-bit numbers.
 void require_size(int64_t elements) {
   if (elements > INT32_MAX - 256)
     throw std::invalid_argument("a convolution of 2^31 positions, filter or image elements");
@@ -146,14 +146,14 @@ Image input_image(const Convolution& s, const float* x, const Term* terms) {
                   s.stride_height, s.stride_width, terms);
 }
 
-// One tap, which is inside of the image at every position.
+// Whether there is one tap, and it is inside the image at every position.
 bool is_plain(const std::vector<Tap>& rows, const std::vector<Tap>& columns, const Image& image) {
   if (rows.size() != 1 || columns.size() != 1) return false;
   const int64_t row = rows[0].distance, column = columns[0].distance;
   return row >= 0 && row + (image.positions.rows - 1) * image.row_stride < image.height && column >= 0 &&
          column + (image.positions.columns - 1) * image.column_stride < image.width;
 }
-// Each position has an element, in the same order.
+// Whether positions and elements correspond one to one, in the same order.
 bool is_dense(const Image& image) {
   return image.positions.rows == image.height && image.positions.columns == image.width && image.row_stride == 1 &&
          image.column_stride == 1;
@@ -172,7 +172,7 @@ PositionLanes plain_lanes(const Image& image, const Tap& row, const Tap& column)
           quads};
 }
 
-// A channel's terms as forward and filter gradients have them.
+// A channel's terms in the forward pass and for filter gradients.
 TermSizes input_terms(const Convolution& s, size_t rows, size_t columns) {
   return {channels_of(s).in,
           static_cast<int64_t>(rows),

@@ -1,17 +1,17 @@
 #pragma once
-// Operands and outputs of a convolution as a matrix product (product.h, readers.h): elements are found in the image as
-// they are needed. Which there are is said by a list of terms in the device's memory.
+// Operands and outputs of a convolution as a matrix product (product.h, readers.h). Elements are read from the image
+// when needed. A list of terms in the device's memory gives their places.
 
 #include "kernels/cuda/readers.h"
 
 namespace estrain::kernels::cuda {
 
-// One term of a sum over channels and taps: where its element lies in the image, from a position's first; how far its
-// tap is from the position; and where it stands in a filter.
+// One term of a sum over channels and taps: the offset of its element in the image, from a position's first element;
+// the distance of its tap from the position; and its offset in a filter.
 struct alignas(16) Term {
   int32_t offset, row, column, weight;
 };
-// Behind the list, for tiles that reach beyond it: these lie outside of every image.
+// Spare terms after the list, for tiles that extend beyond it: they lie outside every image.
 constexpr int64_t kSpareTerms = 128;
 constexpr int32_t kOutside = INT32_MIN / 2;
 
@@ -21,7 +21,7 @@ __host__ __device__ inline int64_t quotient(int64_t a, int64_t b) {
                               : static_cast<int64_t>(x / y);
 }
 
-// The positions of all images: number p is (image, row, column), the column running fastest.
+// The positions of all images: position p is (image, row, column), column fastest.
 struct ImagePlace {
   int64_t image;
   int32_t row, column;
@@ -32,7 +32,7 @@ struct Positions {
     const int64_t line = quotient(p, columns), image = quotient(line, rows);
     return {image, static_cast<int32_t>(line - image * rows), static_cast<int32_t>(p - line * columns)};
   }
-  // `by` positions further, step = of(by).
+  // Advances by `by` positions; step = of(by).
   __device__ void advance(ImagePlace& place, const ImagePlace& step) const {
     place.image += step.image;
     place.row += step.row;
@@ -42,7 +42,7 @@ struct Positions {
   }
 };
 
-// An image read at position * stride + the term's distance; +0 outside.
+// An image, read at position * stride + the term's distance; +0 outside.
 struct Image {
   const float* data;
   int64_t group_stride, image_stride;
@@ -52,7 +52,7 @@ struct Image {
   const Term* terms;
   ImagePlace tile_step;  // positions.of(kTileSteps)
 
-  // A position's first element, which may lie outside, as may the position itself.
+  // A position's first element. It may lie outside the image, and so may the position.
   struct Origin {
     const float* at;
     int32_t row, column;
@@ -72,7 +72,7 @@ struct Image {
   }
 };
 
-// A thread has one lane, of every tile the same.
+// Each thread has one lane, the same in every tile.
 struct ImageByPosition : Image {
   __device__ Origin lane(int64_t l) const { return origin(positions.of(l)); }
   __device__ Term step(int64_t k) const { return terms[k]; }
@@ -111,18 +111,18 @@ struct ImageByPosition : Image {
   };
 };
 
-// What readers share whose neighbouring threads read neighbouring steps: a thread has one step of every tile.
+// Shared code of readers whose neighbouring threads read neighbouring steps: each thread has one step of every tile.
 template <int lanes>
 struct StepEach {
   static constexpr int kEach = lanes * kTileSteps / kThreads, kLanesAtOnce = kThreads / kTileSteps;
   __device__ static int own_step() { return static_cast<int>(threadIdx.x) % kTileSteps; }
   __device__ static int own_lane() { return static_cast<int>(threadIdx.x) / kTileSteps; }
-  // The i-th of the thread's lanes in a tile, the last of all where there is none.
+  // The i-th of the thread's lanes in a tile; the last lane if there is no such lane.
   __device__ static int lane(const Lanes& of, int i) {
     return lesser_of(of.first + own_lane() + i * kLanesAtOnce, of.count - 1);
   }
   __device__ static bool whole(const Lanes& of) { return of.first + lanes <= of.count; }
-  // values[i] = from[i * stride], of the lanes that there are.
+  // values[i] = from[i * stride], for existing lanes.
   __device__ void read(const float* from, int64_t stride, const Lanes& of) {
     if (whole(of)) {
 #pragma unroll
@@ -172,7 +172,7 @@ struct ImageByTerm : Image {
   };
 };
 
-// Filters, a lane for each channel of the result.
+// Filters, with one lane for each channel of the result.
 struct Filters {
   const float* data;
   int64_t group_stride, lane_stride;
@@ -202,11 +202,11 @@ struct Filters {
   };
 };
 
-// Images of one element for each position: a lane for each channel, a step for each position of all images.
+// Images with one element per position: lanes are channels, steps are the positions of all images.
 struct Channels {
   const float* data;
   int64_t group_stride, image_stride, positions;
-  // kTileSteps positions further: whole images, and what is left, which may reach into one more.
+  // Offset of kTileSteps positions: whole images, and a rest that may extend into one more.
   int64_t tile_stride = kTileSteps / positions * (image_stride - positions) + kTileSteps;
   int tile_rest = static_cast<int>(kTileSteps % positions);
 
@@ -245,13 +245,13 @@ struct Channels {
   };
 };
 
-// The same images the other way round: a lane for each position, a step for each channel.
+// The same images transposed: lanes are positions, steps are channels.
 struct PositionLanes {
   const float* data;
   int64_t group_stride, image_stride, channel_stride;
   Positions positions;
   int32_t row_stride, column_stride;
-  bool quads;  // four positions from a multiple of four on lie side by side, 16-byte aligned
+  bool quads;  // four positions, starting at a multiple of four, are consecutive and 16-byte aligned
 
   __device__ void select(int64_t group) { data += group * group_stride; }
   __device__ int64_t lane(int64_t l) const {
@@ -279,7 +279,7 @@ struct PositionLanes {
       } else {
 #pragma unroll
         for (int i = 0; i < kQuads; ++i) {
-          // A step that there is not: the first of the tile's last steps.
+          // For a step beyond the end: the first of the tile's last steps.
           const int beyond = from + own_step() + i * kStepsAtOnce - (end - 1);
           const float* const at = next_ + i * between - (beyond > 0 ? beyond : 0) * x.channel_stride;
           quads_[i].of[0] = at[0];
@@ -305,7 +305,7 @@ struct PositionLanes {
   };
 };
 
-// A row for each channel, a column for each position (of a phase).
+// Rows are channels, columns are positions (of a phase).
 struct ImageOutput {
   float* data;
   int64_t group_stride, image_stride, channel_stride;

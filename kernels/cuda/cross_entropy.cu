@@ -1,5 +1,5 @@
-// Negative log likelihood (kernels/portable/cross_entropy.h): a thread for each row, then the sums of reduction.cu;
-// backward a thread for four elements.
+// Negative log likelihood (kernels/portable/cross_entropy.h): one thread per row, then the sums of reduction.cu;
+// backward: one thread per four elements.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/fours.h"
@@ -12,7 +12,7 @@ using portable::LossReduction;
 using portable::NllLoss;
 using portable::TotalWeight;
 
-// The weight of a row: +0 where it is skipped, NaN where its target is no class.
+// The weight of a row: +0 if it is skipped, NaN if its target is not a class.
 __device__ float weight_of(const NllLoss& loss, int64_t target) {
   if (target == loss.ignore_index) return 0;
   if (target < 0 || target >= loss.classes) return __builtin_nanf("");

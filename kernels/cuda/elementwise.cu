@@ -1,4 +1,4 @@
-// Functions of one element at a time (kernels/portable/elementwise.h): a thread takes four neighbours.
+// Elementwise functions (kernels/portable/elementwise.h): each thread takes four neighbours.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"

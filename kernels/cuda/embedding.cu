@@ -1,6 +1,6 @@
-// The gradient of an embedding's weight (kernels/portable/embedding.h): the occurrences of each row are brought
-// together in order by a counting sort, in chunks of indices; then blocks of threads for each row walk over its
-// occurrences, a thread for each column. Atomic operations count integers only.
+// The gradient of an embedding's weight (kernels/portable/embedding.h). A counting sort, in chunks of indices, collects
+// the occurrences of each row in order. Then blocks of threads walk over a row's occurrences, one thread per column.
+// Atomic operations only count integers.
 
 #include "kernels/cuda/ahead.h"
 #include "kernels/cuda/families.h"
@@ -11,13 +11,13 @@ namespace {
 
 using portable::EmbeddingShape;
 
-constexpr int64_t kMostCounts = int64_t{1} << 24;  // 64 MiB of them
+constexpr int64_t kMostCounts = int64_t{1} << 24;  // 64 MiB of counts
 
 // Chunks of indices, each with a count for each row of the weight.
 struct Sorting {
   int64_t vocabulary, n, chunk, chunks;
-  int* counts;      // [chunks][vocabulary]; then where the chunk's occurrences begin among the row's
-  int64_t* starts;  // [vocabulary + 1]: where the row's occurrences begin in `order`
+  int* counts;      // [chunks][vocabulary]; later the position of the chunk's first occurrence among the row's
+  int64_t* starts;  // [vocabulary + 1]: start of the row's occurrences in `order`
   int64_t* order;   // [n]
 };
 
@@ -33,7 +33,7 @@ __global__ void count(Sorting s, const int64_t* indices) {
   if (i < s.n && is_row(s, indices[i])) atomicAdd(s.counts + i / s.chunk * s.vocabulary + indices[i], 1);
 }
 
-// Counts of a row's chunks to where they begin; the row's number of occurrences to starts[row].
+// Turns the counts of a row's chunks into start positions; stores the row's number of occurrences in starts[row].
 __global__ void add_chunks(Sorting s) {
   const int64_t v = thread_index();
   if (v >= s.vocabulary) return;
@@ -49,7 +49,7 @@ __global__ void add_chunks(Sorting s) {
   s.starts[v] = sum;
 }
 
-// Numbers of occurrences to where they begin, by one block of threads.
+// Turns numbers of occurrences into start positions, in one block of threads.
 constexpr unsigned kRowThreads = 1024;
 __global__ void __launch_bounds__(kRowThreads) add_rows(Sorting s) {
   __shared__ int64_t sums[kRowThreads];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kRowThreads) add_rows(Sorting s) {
   const auto load = [&](int64_t i) { return s.starts[begin + i]; };
   int64_t own = 0;
   in_order<16>(end - begin, load, [&](int64_t count) { own += count; });
-  // Then the sums of the threads up to each.
+  // Then a prefix sum over the threads.
   sums[thread] = own;
   for (int64_t distance = 1; distance < kRowThreads; distance *= 2) {
     __syncthreads();
@@ -86,7 +86,7 @@ __global__ void place(Sorting s, const int64_t* indices) {
   s.order[s.starts[v] + s.counts[chunk * s.vocabulary + v] + before] = i;
 }
 
-// A row's occurrences are listed in shared memory, so many at a time.
+// The number of a row's occurrences held in shared memory at a time.
 constexpr int kListed = 256;
 __global__ void add_occurrences(Sorting s, EmbeddingShape shape, float* dweight, const float* dy, int64_t pieces) {
   __shared__ int64_t places[kListed];
@@ -111,7 +111,7 @@ int64_t chunk_of(const EmbeddingShape& shape) {
   return least < 1024 ? 1024 : least;
 }
 
-// Threads to a block: few where blocks are few.
+// Threads per block: few if there are few blocks.
 unsigned threads_for(const EmbeddingShape& shape) {
   constexpr int64_t kManyBlocks = 2048;
   const int64_t most =

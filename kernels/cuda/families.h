@@ -1,5 +1,5 @@
 #pragma once
-// What the .cu files of this folder define for kernels.cu to put together.
+// Tables that the .cu files of this folder define and kernels.cu combines.
 
 #include "kernels/cuda/grid.h"
 #include "kernels/portable/device_kernels.h"

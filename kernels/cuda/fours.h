@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of which a thread takes four neighbours: one access of 16 bytes where the arrays are aligned to that, else
-// four. All loads of a thread come before its stores.
+// Arrays of which each thread takes four neighbours: one 16-byte access if the arrays are so aligned, otherwise four
+// accesses. All loads of a thread precede its stores.
 
 #include "kernels/cuda/grid.h"
 
@@ -17,11 +17,11 @@ static inline bool are_aligned(const Arrays*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % alignof(Four) == 0) && ...);
 }
 
-// This thread's elements of [0, n): `count` of them from `at`.
+// This thread's elements of [0, n): `count` elements from `at` on.
 struct Place {
   int64_t at;
   int count;   // <= 0: none
-  bool whole;  // four at an aligned place
+  bool whole;  // four elements at an aligned address
 };
 __device__ inline Place place_of(int64_t n, bool aligned) {
   const int64_t at = 4 * thread_index(), left = n - at;

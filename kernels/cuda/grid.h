@@ -1,6 +1,6 @@
 #pragma once
-// Launching kernels, and the part of CUDA's language that they use. Every .cu file here is compiled twice: by nvcc, and
-// for the tests as C++ with ESTRAIN_CUDA_EMULATION, a header that runs a grid's threads on the CPU.
+// Launches kernels, and provides the part of CUDA's language that they use. Every .cu file here is compiled twice: by
+// nvcc, and for the tests as C++ with ESTRAIN_CUDA_EMULATION, a header that runs a grid's threads on the CPU.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@
 
 namespace estrain::kernels::cuda {
 
-static constexpr unsigned kThreads = 256;      // of a block whose threads have nothing to do with each other
-static constexpr unsigned kChainThreads = 64;  // where they are few and each takes long: spread over the processors
+static constexpr unsigned kThreads = 256;      // per block, for independent threads
+static constexpr unsigned kChainThreads = 64;  // per block, for few long threads: spread over processors
 static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
 // `blocks` blocks of threads.x by threads.y threads; no blocks: nothing is launched.
@@ -28,11 +28,11 @@ struct Grid {
   unsigned threads_x = kThreads, threads_y = 1;
 };
 
-// Enough blocks for a thread each of [0, n).
+// Enough blocks for one thread per element of [0, n).
 static inline Grid grid_for(int64_t n) { return {(n + kThreads - 1) / kThreads}; }
 static inline Grid grid_of_chains(int64_t n) { return {(n + kChainThreads - 1) / kChainThreads, kChainThreads}; }
 
-// Throws std::runtime_error, naming the kernel, if it cannot be launched, or if a call before it failed.
+// Throws std::runtime_error, naming the kernel, if the launch or an earlier call failed.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* name, const DeviceQueue& queue, Grid grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
@@ -63,7 +63,7 @@ void launch(const char* name, const DeviceQueue& queue, Grid grid, void (*kernel
 __device__ inline int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ inline int64_t chain_index() { return static_cast<int64_t>(blockIdx.x) * kChainThreads + threadIdx.x; }
 
-// Scratch memory until the end of the scope; work put into the queue meanwhile may use it.
+// Scratch memory until the end of the scope; work queued within the scope may use it.
 template <typename T>
 class Scratch {
  public:

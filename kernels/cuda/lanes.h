@@ -1,6 +1,6 @@
 #pragma once
-// Sums in 32 lanes: a lane of portable/order.h is a lane of a warp. Blocks of threads are 32 wide, a row of threads is
-// a warp; all lanes of a warp make these calls together.
+// Sums in 32 lanes: a lane of portable/order.h is a lane of a warp. Blocks of threads are 32 wide, so a row of threads
+// is a warp. All lanes of a warp must make these calls together.
 
 #include "kernels/cuda/ahead.h"
 #include "kernels/portable/order.h"
@@ -13,21 +13,21 @@ static constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
 __device__ inline float of_lane(float x, int lane) { return __shfl_sync(kAllLanes, x, lane); }
 
-// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1; in all lanes.
+// Adds lanes l and l + 16, then + 8, + 4, + 2, + 1; returns the total in all lanes.
 __device__ inline float lane_total(float x) {
 #pragma unroll
   for (unsigned half = 16; half > 0; half /= 2) x = x + __shfl_down_sync(kAllLanes, x, half);
   return of_lane(x, 0);
 }
 
-// The largest lane, in all lanes. NaN only where all lanes are.
+// The largest lane, in all lanes. NaN only if all lanes are NaN.
 __device__ inline float lane_largest(float x) {
 #pragma unroll
   for (int half = 16; half > 0; half /= 2) x = greater(__shfl_xor_sync(kAllLanes, x, half), x);
   return x;
 }
 
-// x[0] + x[1] + ... + x[n - 1], in order, in all lanes of a warp; +0 without any.
+// x[0] + x[1] + ... + x[n - 1], in order, in all lanes of a warp; +0 if n is 0.
 __device__ inline float warp_total(const float* x, int64_t n) {
   constexpr int kAhead = 8;
   float total = kNothing;
@@ -48,7 +48,7 @@ __device__ inline float warp_total(const float* x, int64_t n) {
   return n == 0 ? 0.0f : total;
 }
 
-// add(load(i), lanes) for i = begin + lane, + 32, ... below end, each of the sums' lanes from +0.
+// Calls add(load(i), lanes) for i = begin + lane, + 32, ... below end; each lane of the sums starts at +0.
 template <int sums, typename Load, typename Add>
 __device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums], Load load, Add add) {
 #pragma unroll
@@ -61,8 +61,8 @@ __device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums]
   for (int s = 0; s < sums; ++s) out[s] = lane_total(out[s]);
 }
 
-// Sums of n terms in blocks of kLaneBlock, which the block's warps take in turns; the first block's sum is the first
-// total, later ones are added in order. In all threads; all threads of the block call.
+// Sums of n terms in blocks of kLaneBlock. The warps take turns with the blocks; the first block's sum is the first
+// total, later ones are added in order. All threads of a thread block must call; all get the sums.
 constexpr int kMostWarps = 8;
 template <int sums, typename Load, typename Add>
 __device__ inline void row_sums(int64_t n, float (&totals)[sums], Load load, Add add) {
@@ -88,7 +88,7 @@ __device__ inline void row_sums(int64_t n, float (&totals)[sums], Load load, Add
   __syncthreads();
 }
 
-// take(i, load(i)) for this thread's elements of a row of n, the loads of some before what is done with them.
+// Calls take(i, load(i)) for this thread's elements of a row of n, with several loads ahead of their use.
 template <typename Load, typename Take>
 __device__ inline void for_row(int64_t n, Load load, Take take) {
   const int64_t first = threadIdx.y * portable::kLanes + threadIdx.x, threads = portable::kLanes * blockDim.y;
@@ -101,7 +101,7 @@ __device__ inline void for_row(int64_t n, Load load, Take take) {
       });
 }
 
-// The largest of the block's threads, in all threads.
+// The maximum over the block's threads, in all threads.
 __device__ inline float block_largest(float x) {
   __shared__ float of_warps[kMostWarps];
   x = lane_largest(x);
@@ -117,10 +117,10 @@ static inline unsigned warps_for(int64_t n) {
   const int64_t blocks = portable::divide_up(n, portable::kLaneBlock);
   return blocks <= 1 ? 1 : blocks < kMostWarps ? static_cast<unsigned>(blocks) : kMostWarps;
 }
-// One row to a block of threads.
+// One row per block of threads.
 static inline Grid grid_of_rows(int64_t rows, int64_t n) { return {rows, 32, warps_for(n)}; }
 
-// Several warps to a block of threads, each with its own item.
+// Several warps per block of threads, each with its own item.
 constexpr unsigned kWarpsOfBlock = 8;
 static inline Grid grid_of_warps(int64_t items) {
   return {(items + kWarpsOfBlock - 1) / kWarpsOfBlock, 32, kWarpsOfBlock};

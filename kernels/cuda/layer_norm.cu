@@ -1,5 +1,5 @@
-// Layer normalisation (kernels/portable/layer_norm.h): a block of threads for each row; for dgamma and dbeta a thread
-// for each column of a block of rows, then one for each column that adds the blocks in order.
+// Layer normalisation (kernels/portable/layer_norm.h): one block of threads per row. For dgamma and dbeta: one thread
+// per column of a block of rows, then one thread per column that adds the blocks in order.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/lanes.h"
@@ -104,7 +104,7 @@ void backward(const Arguments& arguments, const Execution& execution) {
   const bool parameters = a.dgamma != nullptr || a.dbeta != nullptr;
   const Scratch<float> partial(queue, parameters ? blocks * 2 * a.d : 0);
   a.partial = partial.get();
-  // Before dx is written, which may be dy.
+  // Must run before dx is written, since dx may be dy.
   if (parameters) {
     launch("layer_norm_rows", queue, grid_of_chains(blocks * a.d), add_rows, a, blocks);
     launch("layer_norm_parameters", queue, grid_of_chains(2 * a.d), add_blocks, a, blocks);

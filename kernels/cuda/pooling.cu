@@ -1,5 +1,5 @@
-// Pooling (kernels/portable/pooling.h): forward a thread for each output, which walks over its window; backward of
-// averages and maxima a thread for each input, which walks over the windows that hold it.
+// Pooling (kernels/portable/pooling.h). Forward: one thread per output, which walks over its window. Backward, for
+// averages and maxima: one thread per input, which walks over the windows that contain it.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/grid.h"
@@ -64,7 +64,7 @@ __global__ void maximum(Arguments a, int64_t n) {
   a.indices[index] = chosen;
 }
 
-// How many taps of a regular window count along a dimension.
+// The number of counted taps of a regular window along a dimension.
 __device__ int64_t counted(const WindowAxis& axis, int64_t o, bool padding_counts) {
   const int64_t begin = o * axis.stride - axis.padding;
   const int64_t end = smaller(begin + axis.kernel, axis.in + axis.padding);
@@ -97,14 +97,15 @@ __global__ void average(Arguments a, int64_t n) {
   a.y[index] = sum / divisor_of<adaptive>(a, o.row, o.column);
 }
 
-// The windows [begin, end) that hold input i.
+// The windows [begin, end) that contain input i.
 struct Holders {
   int64_t begin, end;
 };
 template <bool adaptive>
 __device__ Holders holders_of(const WindowAxis& axis, int64_t i) {
   if constexpr (adaptive) return {i * axis.out / axis.in, ((i + 1) * axis.out - 1) / axis.in + 1};
-  const int64_t past = i + axis.padding, before = past - axis.kernel;  // windows that end before i begin at most here
+  const int64_t past = i + axis.padding, before = past - axis.kernel;  // windows that begin at or before this end
+                                                                       // before i
   return {before < 0 ? 0 : before / axis.stride + 1, smaller(axis.out, past / axis.stride + 1)};
 }
 
@@ -124,7 +125,7 @@ __global__ void average_gradient(Arguments a, int64_t n) {
   a.dx[index] = sum;
 }
 
-// Division of numbers below 2^31 by one that all threads share.
+// Divides numbers below 2^31 by a divisor that all threads share.
 class Divisor {
  public:
   explicit Divisor(int64_t by) {
@@ -139,7 +140,7 @@ class Divisor {
   uint32_t factor_, shift_ = 31;
 };
 
-// Finds the regular windows that reach from before an input to behind it, which need not have a tap there.
+// Finds the regular windows whose extent contains an input; they need not have a tap there.
 class Reach {
  public:
   explicit Reach(const WindowAxis& axis)
@@ -157,7 +158,7 @@ class Reach {
   int padding_, extent_, out_;
 };
 
-// A plane has `pieces` blocks of threads; a thread takes kRows inputs of a column.
+// A plane has `pieces` blocks of threads; each thread takes kRows inputs of a column.
 constexpr int kRows = 4;
 template <bool adaptive>
 __global__ void maximum_gradient(Arguments a, unsigned pieces, Divisor width, Reach rows, Reach columns) {

@@ -1,7 +1,7 @@
 #pragma once
 // Matrix products out[row, column] = sum over k of a(row, k) * b(column, k), for gemm, convolution and attention:
-// blocks of portable::kBlock terms, each a chain of fused multiply-adds from +0, added in order. What an operand is and
-// where results go, the caller says:
+// blocks of portable::kBlock terms, each a chain of fused multiply-adds from +0, added in order. The caller defines the
+// operands, the output and the range of terms:
 //
 //   operand  select(z)           the z-th product of a batch
 //            Reader<lanes>       brings tiles to shared memory (readers.h)
@@ -15,9 +15,9 @@
 //            decreasing with the row; the rows of a tile begin in one block and end in one.
 //            wanted(last row, first column): whether any of a tile's outputs is.
 //
-// None of the ways to compute them reaches the order of a sum: tiles of 64 or 128 by 64 or 128 outputs by way of shared
-// memory, each thread with 4 or 8 by 4 or 8 of them in registers; or, for few rows, a thread for each output. Where
-// outputs are few and sums long, the blocks of a sum are computed side by side, and added in order afterwards.
+// There are several ways to compute a product, all with the same order of sums: tiles of 64 or 128 by 64 or 128 outputs
+// in shared memory, with 4 or 8 by 4 or 8 outputs of each thread in registers; or, for few rows, one thread per output.
+// If outputs are few and sums long, the blocks of a sum are computed in parallel and then added in order.
 
 #include <stdexcept>
 
@@ -33,7 +33,7 @@ namespace estrain::kernels::cuda {
 static_assert(kBlock % kTileSteps == 0 && portable::kCausalRows % kTileSteps == 0);
 static_assert(kBlock % (2 * kGroup) == 0);  // so causal rows of a tile begin and end in one block
 
-// All rows have all terms.
+// The range in which all rows have all terms.
 struct AllTerms {
   static constexpr bool whole = true;
   int64_t k;
@@ -42,15 +42,15 @@ struct AllTerms {
   __host__ __device__ bool wanted(int64_t, int64_t) const { return true; }
 };
 
-// Blocks of sums that are computed side by side: [first, last) of them, `each` to a block of threads or a thread.
+// The blocks of sums that are computed in parallel: [first, last), `each` of them per block of threads or thread.
 // partials[z][block - first][row][column].
 struct Parts {
   int64_t first, last, each, count;
   float* partials;
 };
 
-// Rows and columns of a thread lie in quads, kGroup apart. A warp has the same 16 rows of each group, and 8 quads of
-// columns, so that its reads of shared memory are of few addresses.
+// A thread's rows and columns come in quads, kGroup apart. The threads of a warp share the same 16 rows of each group
+// and have 8 quads of columns, so that the warp reads few addresses of shared memory.
 static_assert(portable::kCausalRows == 16);
 __device__ inline int own_row() {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -66,7 +66,7 @@ struct Sums {
   static constexpr int kColumns = column_groups * kQuad;
   float at[row_groups * kQuad][kColumns];
 
-  // f(i, sum) for the i-th sum, i counting from 0.
+  // Calls f(i, sum) for the i-th sum, from i = 0.
   template <typename Each>
   __device__ void for_each(Each f) {
 #pragma unroll
@@ -79,7 +79,7 @@ struct Sums {
     for_each([](int, float& sum) { sum = 0; });
   }
 
-  // One term for the groups of rows that have it.
+  // Adds one term to the groups of rows that have it.
   __device__ void add(const Tile<row_groups * kGroup>& a, const Tile<column_groups * kGroup>& b, int step, int row,
                       int column, const bool (&active)[row_groups]) {
     Four x[row_groups], y[column_groups];
@@ -115,7 +115,7 @@ __device__ void put_quad(const Output& out, int64_t row, int64_t place, const Fo
   *reinterpret_cast<Four*>(out.at(row, place)) = results;
 }
 
-// Puts out[row(r)][first column + ...] for a thread's rows and columns. value(r, c): of its r-th row and c-th column.
+// Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c) is that of row r and column c.
 template <int row_groups, int column_groups, typename Output, typename Value>
 __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const Sizes& sizes, Value value) {
 #pragma unroll
@@ -147,7 +147,7 @@ __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_col
   }
 }
 
-// A block of every sum, of a part of them.
+// One block of every sum, as output to the partial sums.
 struct PartialOutput {
   float* to;
   int64_t columns;
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int row = own_row(), column = own_column();
   bool active[row_groups];
   Sums<row_groups, column_groups> sums;
-  // What blocks before have come to. Needed once in kBlock terms, so it lies in memory: two blocks of threads then fit
-  // a processor's registers.
+  // The total of the previous blocks. Needed only once per kBlock terms, so it lies in memory: then two blocks of
+  // threads fit into a processor's registers.
   float storage[split ? 1 : row_groups * column_groups * kQuad * kQuad];
   float* const totals = split ? nullptr : in_memory(storage);
   sums.clear();
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       sums.clear();
       continue;
     }
-    // Of the last block, what is in registers goes to the output from there.
+    // The last block's sums go from registers to the output.
     if (begun) sums.for_each([&](int i, float& sum) { sum = totals[i] + sum; });
     if (k >= end) break;
     sums.for_each([&](int i, float& sum) { totals[i] = sum; });
@@ -269,7 +269,7 @@ __device__ float block_of_output(const A& a, const B& b, int64_t row, int64_t co
   return sum;
 }
 
-// A thread for each output.
+// One thread per output.
 template <typename A, typename B, typename Output>
 __global__ void multiply_each(Sizes sizes, A a, B b, Output out, int64_t k) {
   const int64_t index = thread_index();
@@ -287,7 +287,7 @@ __global__ void multiply_each(Sizes sizes, A a, B b, Output out, int64_t k) {
   put(out, row, out.column(column), total);
 }
 
-// A thread for each block of each output, to parts.partials.
+// One thread per block of each output; stores to parts.partials.
 template <typename A, typename B>
 __global__ void multiply_blocks(Sizes sizes, A a, B b, int64_t k, Parts parts) {
   const int64_t index = thread_index(), blocks = parts.last - parts.first;
@@ -300,7 +300,7 @@ __global__ void multiply_blocks(Sizes sizes, A a, B b, int64_t k, Parts parts) {
   parts.partials[index] = block_of_output(a, b, row, column, begin, end);
 }
 
-// Adds the blocks at hand to what went before in totals[z][row][column]; the last ones go to the output.
+// Adds the current blocks to the previous total in totals[z][row][column]; the last ones go to the output.
 template <typename Output>
 __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, bool last) {
   const int64_t index = thread_index(), outputs = sizes.rows * sizes.columns, blocks = parts.last - parts.first;
@@ -340,14 +340,14 @@ void launch_tiles(const char* name, const Sizes& s, const Way& way, const A& a, 
   }
 }
 
-// Kernels count rows, columns and terms by 32 bits.
+// Kernels use 32-bit numbers for rows, columns and terms.
 static inline void require_counts(const Sizes& s, int64_t k) {
   constexpr int64_t most = INT32_MAX - 2 * kBlock;
   if (s.rows > most || s.columns > most || k > most)
     throw std::invalid_argument("a product of 2^31 rows, columns or terms");
 }
 
-// All of a product whose sums are split into blocks, as many at a time as scratch memory takes.
+// Computes a product with sums split into blocks, as many blocks at a time as fit into scratch memory.
 template <typename A, typename B, typename Output>
 void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
                        const Way& way, const DeviceQueue& queue) {
@@ -368,7 +368,7 @@ void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, 
   }
 }
 
-// Every row has all of k terms.
+// A product in which every row has all k terms.
 template <typename A, typename B, typename Output>
 void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
               const DeviceQueue& queue) {
@@ -383,7 +383,7 @@ void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& 
   }
 }
 
-// Rows have terms of their own, k at the most.
+// A product in which rows have ranges of terms, at most k.
 template <typename A, typename B, typename Output, typename Range>
 void multiply_ranges(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
                      const Range& range, const DeviceQueue& queue) {

@@ -1,5 +1,5 @@
 #pragma once
-// In which of the ways that product.h has a product is computed: by what they cost, roughly. Any gives the same bits.
+// Chooses one of product.h's ways to compute a product, by estimated cost. All give the same bits.
 
 #include "kernels/cuda/readers.h"
 
@@ -10,26 +10,26 @@ struct Sizes {
   __host__ __device__ int64_t outputs() const { return batch * rows * columns; }
 };
 
-// Tiles of so many groups of rows and columns, or a thread for each output; a sum in one go, or its blocks in `parts`
-// parts side by side.
+// Tiles with these numbers of groups of rows and columns, or one thread per output; sums computed in one go, or their
+// blocks in `parts` parallel parts.
 struct Way {
-  int row_groups = 0, column_groups = 0;  // 0: a thread for each output
+  int row_groups = 0, column_groups = 0;  // 0: one thread per output
   int64_t parts = 1;
 };
 
-static constexpr int64_t kFewRows = 16;                     // of outputs: tiles would be mostly empty
-static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: they stay in a large GPU's cache
+static constexpr int64_t kFewRows = 16;                     // output rows up to which tiles are mostly empty
+static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: fits into a large GPU's cache
 
-// Rough cycles of the whole device, estimated from the machine code of sm_90 and not measured: a processor has 128
-// multiply-adds a cycle, of which a tile's shape and the number of blocks of threads beside it leave some unused.
+// Rough cycles of the whole device, estimated from sm_90 machine code, not measured. A processor does 128 multiply-adds
+// per cycle; the tile's shape and the number of resident blocks of threads leave some unused.
 struct TileCost {
   int row_groups, column_groups;
-  double pace, pace_alone;  // of all multiply-adds: with other blocks of threads on the processor, or alone
+  double pace, pace_alone;  // fraction of all multiply-adds: with other blocks of threads on the processor, or alone
 };
 static constexpr TileCost kTileCosts[] = {
     {2, 2, 0.68, 0.50}, {1, 2, 0.60, 0.45}, {2, 1, 0.60, 0.45}, {1, 1, 0.48, 0.35}};
-static constexpr double kTileStart = 64;       // terms that starting and ending a tile are worth
-static constexpr double kBytesPerCycle = 12;   // of a processor's partial sums, written and read again
+static constexpr double kTileStart = 64;       // cost of starting and ending a tile, in terms
+static constexpr double kBytesPerCycle = 12;   // of a processor's partial sums, written and read back
 static constexpr double kSecondLaunch = 4000;  // cycles
 
 static inline int64_t blocks_of(int64_t k) { return k <= kBlock ? 1 : divide_up(k, kBlock); }

@@ -1,7 +1,7 @@
 #pragma once
-// How operands of a product (product.h) get from the device's memory to shared memory: tiles of kTileSteps terms of 64
-// or 128 lanes (rows or columns). An operand's Reader<lanes> belongs to a thread and has its share of each tile in
-// registers while the tile before is worked on:
+// Readers bring the operands of a product (product.h) from device memory to shared memory, in tiles of kTileSteps terms
+// by 64 or 128 lanes (rows or columns). An operand's Reader<lanes> belongs to a thread and holds its part of the next
+// tile in registers while the current tile is processed:
 //
 //   Reader(operand, Lanes, first step)
 //   read(operand, Lanes, step, end)   elements from `step` on, kTileSteps further with every call; what it brings for
@@ -9,7 +9,7 @@
 //                                     operand is read
 //   write(operand, tile)              what was read last
 //
-// Registers are dear: lanes and steps are counted by 32-bit numbers.
+// Registers are scarce, so lanes and steps are 32-bit numbers.
 
 #include "kernels/cuda/fours.h"
 #include "kernels/cuda/value.h"
@@ -29,12 +29,12 @@ struct alignas(16) Tile {
   float at[kTileSteps][lanes + kQuad];
 };
 
-// Of a tile: it begins with lane `first`, of `count` in all.
+// The lanes of a tile: it begins with lane `first` of `count`.
 struct Lanes {
   int first, count;
 };
 
-// An array that the compiler does not keep in registers.
+// Keeps the compiler from holding an array in registers.
 __device__ inline float* in_memory(float* array) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+l"(array)::"memory");
@@ -42,8 +42,8 @@ __device__ inline float* in_memory(float* array) {
   return array;
 }
 
-// The same number, as one that the compiler knows nothing of: what follows from it is computed again where it is
-// needed, and not kept in registers.
+// Returns the same number, but hides its value from the compiler, which then recomputes derived values when needed
+// instead of keeping them in registers.
 __device__ inline int forgotten(int x) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(x));
@@ -51,7 +51,7 @@ __device__ inline int forgotten(int x) {
   return x;
 }
 
-// What no thread of the launch writes, in the device's memory.
+// Reads device memory that no thread of the launch writes.
 __device__ inline float constant(const float* at) {
 #ifdef __CUDA_ARCH__
   return __ldg(at);
@@ -62,12 +62,12 @@ __device__ inline float constant(const float* at) {
 
 __host__ __device__ inline int lesser_of(int a, int b) { return a < b ? a : b; }
 
-// Whether quads from there on can be read at once: all strides but the one along the quad are multiples of it.
+// Whether one access can read a quad from `data` on: all strides except the one along it are multiples of a quad.
 static inline bool in_quads(const float* data, int64_t along, int64_t stride, int64_t other = 0, int64_t another = 0) {
   return along == 1 && are_aligned(data) && stride % kQuad == 0 && other % kQuad == 0 && another % kQuad == 0;
 }
 
-// An operand by strides. Quads are read along steps (steps_adjacent) or along lanes.
+// An operand with strides. Quads are read along steps (steps_adjacent) or along lanes.
 template <bool steps_adjacent>
 struct Strided {
   const float* data;
@@ -121,7 +121,7 @@ struct Strided {
 
    private:
     static constexpr int kQuads = lanes / kGroup, kLaneQuads = lanes / kQuad, kStepsAtOnce = kThreads / kLaneQuads;
-    // Where the i-th quad begins.
+    // The first lane of the i-th quad.
     __device__ static int lane(int i) {
       const int t = static_cast<int>(threadIdx.x);
       return steps_adjacent ? t / kQuad + i * kGroup : t % kLaneQuads * kQuad;

@@ -1,6 +1,6 @@
-// Sums over the middle index (kernels/portable/reduction.h). inner == 1: a warp for each block of a row, its lanes the
-// sum's lanes; where blocks are many, a warp for each output then adds them in order. inner > 1: a thread for each
-// chain, neighbours side by side in memory; then one for each output, as for few blocks.
+// Sums over the middle index (kernels/portable/reduction.h). inner == 1: one warp per block of a row, its lanes are the
+// sum's lanes; with many blocks, one warp per output then adds them in order. inner > 1: one thread per chain, with
+// neighbours side by side in memory; then one thread per output, as for few blocks.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/lanes.h"
@@ -83,7 +83,7 @@ void add(const Terms& t, const float* partials, float* out, Finish finish, const
   }
 }
 
-// `out` may be the partial sums' place: the number of blocks is one then.
+// `out` may hold the partial sums if there is one block.
 void reduce(float* out, const float* x, const float* means, const Reduced& shape, bool squares, Finish finish,
             const DeviceQueue& queue) {
   const int64_t outputs = shape.outer * shape.inner;

@@ -1,5 +1,5 @@
-// Softmax and its logarithm (kernels/portable/softmax.h). inner == 1: a block of threads for each row, its warps
-// sharing the blocks of the row's sum. inner > 1: a thread for each column, neighbours side by side in memory.
+// Softmax and its logarithm (kernels/portable/softmax.h). inner == 1: one block of threads per row, whose warps divide
+// the blocks of the row's sum. inner > 1: one thread per column, with neighbours side by side in memory.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"
@@ -59,7 +59,7 @@ __global__ void backward_row(Arguments a) {
 
 constexpr int kAhead = 8;  // down a column
 
-// add(load(offset), sum) down a column, in chains.
+// Calls add(load(offset), sum) down a column, in chains.
 template <typename Load, typename Add>
 __device__ float column_sum(const Arguments& a, Load load, Add add) {
   float total = 0;
@@ -73,7 +73,7 @@ __device__ float column_sum(const Arguments& a, Load load, Add add) {
   return total;
 }
 
-// take(offset, load(offset)) down a column.
+// Calls take(offset, load(offset)) down a column.
 template <typename Load, typename Take>
 __device__ void for_column(const Arguments& a, Load load, Take take) {
   int64_t offset = 0;

@@ -1,4 +1,4 @@
-// Arrays side by side: a block of threads has a part of one, and adds its part of a digest.
+// Updates many arrays in one launch: each block of threads has a part of one array, and adds its part of the digest.
 
 #include <stdexcept>
 
@@ -11,11 +11,11 @@
 namespace estrain::kernels::cuda {
 namespace {
 
-constexpr int kEach = 4;  // elements of a thread
+constexpr int kEach = 4;  // elements per thread
 constexpr int64_t kBlockElements = int64_t{kThreads} * kEach;
-constexpr size_t kMostParameterBytes = 4096;  // of a kernel
+constexpr size_t kMostParameterBytes = 4096;  // limit of a kernel's parameters
 
-// What a launch works on; it travels with the kernel's other parameters.
+// The pieces of a launch, passed with the kernel's other parameters.
 template <typename Piece, unsigned most>
 struct Table {
   Piece pieces[most];
@@ -27,7 +27,7 @@ using Folds = Table<FoldPiece, 96>;
 using Digests = Table<DigestPiece, 64>;
 using Norms = Table<NormPiece, 96>;
 
-// Calls launch_table(table, blocks) for as many tables as it takes, with blocks of so many elements.
+// Calls launch_table(table, blocks) for as many tables as needed, with block_elements elements per block.
 template <typename Filled, int64_t block_elements, typename Piece, typename Launch>
 void fill_blocks(std::span<const Piece> pieces, Launch launch_table) {
   constexpr unsigned most = sizeof(Filled::pieces) / sizeof(Piece);
@@ -48,14 +48,14 @@ void fill_blocks(std::span<const Piece> pieces, Launch launch_table) {
   }
   flush();
 }
-// launch_table(table, grid), a block of threads for kBlockElements elements.
+// Calls launch_table(table, grid), with one block of threads per kBlockElements elements.
 template <typename Filled, typename Piece, typename Launch>
 void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
   fill_blocks<Filled, kBlockElements>(pieces,
                                       [&](const Filled& table, int64_t blocks) { launch_table(table, Grid{blocks}); });
 }
 
-// The piece that a block is a part of.
+// The piece that contains a block.
 template <typename Piece, unsigned most>
 __device__ unsigned piece_of(const Table<Piece, most>& table, unsigned block) {
   unsigned low = 0, high = table.count;
@@ -65,13 +65,13 @@ __device__ unsigned piece_of(const Table<Piece, most>& table, unsigned block) {
   }
   return low;
 }
-// The piece that this block of threads has a part of.
+// The piece that contains this block of threads.
 template <typename Piece, unsigned most>
 __device__ unsigned own_piece(const Table<Piece, most>& table) {
   return piece_of(table, blockIdx.x);
 }
 
-// This thread's elements of it: first(), and kThreads on, and so on, kEach in all, of which those below n are there.
+// This thread's elements: first(), first() + kThreads, and so on, kEach in all; only those below n exist.
 template <typename Piece, unsigned most>
 __device__ int64_t first_element(const Table<Piece, most>& table, unsigned piece) {
   return static_cast<int64_t>(blockIdx.x - table.first_block[piece]) * kBlockElements + threadIdx.x;
@@ -82,7 +82,7 @@ __device__ unsigned long long weighted(float value, uint64_t word) {
   return bits_of(value) * (table * digest_key(word / digest_block));
 }
 
-// Adds the threads' numbers to *to[0], *to[1] and so on.
+// Adds the threads' numbers to *to[0], *to[1], ...
 template <int sums>
 __device__ void add_to(unsigned long long* const (&to)[sums], const unsigned long long (&own)[sums]) {
   __shared__ unsigned long long all[sums][kThreads];
@@ -103,7 +103,7 @@ __device__ void add_to(unsigned long long* const (&to)[sums], const unsigned lon
 
 __device__ bool is_finite(float x) { return x - x == 0; }
 
-// The i-th of `values`, of which there are n; 0 behind them.
+// values[i] for i < n, otherwise 0.
 __device__ float read(const float* values, int64_t i, int64_t n) { return i < n ? values[i] : 0.0f; }
 
 template <typename Rule>
@@ -161,7 +161,7 @@ __global__ void digest_words(Digests table) {
   add_to({piece.sum}, sum);
 }
 
-// A warp for each block of kLaneBlock elements.
+// One warp per block of kLaneBlock elements.
 __global__ void square_blocks(Norms table, unsigned blocks, float* partials) {
   const auto block = static_cast<unsigned>(warp_index());
   if (block >= blocks) return;
@@ -176,7 +176,7 @@ __global__ void square_blocks(Norms table, unsigned blocks, float* partials) {
       [](float x, float(&lanes)[1]) { lanes[0] = fused(x, x, lanes[0]); });
   if (threadIdx.x == 0) partials[block] = sum[0];
 }
-// A warp for each piece.
+// One warp per piece.
 __global__ void finish_norms(Norms table, unsigned blocks, const float* partials) {
   const auto own = static_cast<unsigned>(warp_index());
   if (own >= table.count) return;

@@ -1,5 +1,5 @@
-// Resizing (kernels/portable/upsample.h): forward a thread for each output; backward a thread for each input, which
-// walks over the outputs that read it, found by bisection: what an output reads never decreases with its index.
+// Resizing (kernels/portable/upsample.h). Forward: one thread per output. Backward: one thread per input, which walks
+// over the outputs that read it. It finds them by bisection, since the input never decreases with the output's index.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/value.h"
@@ -74,8 +74,8 @@ __global__ void bilinear(Axes a, float* y, const float* x) {
   y[i] = fused(h.second_weight, bottom, h.first_weight * top);
 }
 
-// step(sum, output, weight) for the outputs that read input i, in order; for one that reads it twice, its first comes
-// first.
+// Calls step(sum, output, weight) for the outputs that read input i, in order; for an output that reads it twice, its
+// `first` comes first.
 template <typename Step>
 __device__ float gathered(const ResizedAxis& axis, int64_t i, Step step) {
   const int64_t begin = first_reader<false>(axis, i - 1), end = first_reader<false>(axis, i + 1);

@@ -1,7 +1,7 @@
 #pragma once
-// One float, as portable/arithmetic computes with it in a thread of a GPU. Built with -fmad=false, -ftz=false,
-// -prec-div=true and -prec-sqrt=true every operation is IEEE's, and multiply and add are fused where fused() says so
-// alone.
+// One float, the type for portable/arithmetic in a GPU thread. Built with -fmad=false, -ftz=false,
+// -prec-div=true and -prec-sqrt=true, every operation is IEEE's, and only fused() fuses multiply and
+// add.
 
 #include <stddef.h>
 #include <stdint.h>

@@ -12,11 +12,11 @@
 namespace estrain::kernels::pinned {
 namespace {
 
-enum : int64_t { kX = 1, kW = 2, kY = 3 };  // what operands are called in cuDNN's graph
+enum : int64_t { kX = 1, kW = 2, kY = 3 };  // names of the operands in cuDNN's graph
 
-constexpr int64_t kMostConfigurations = 40;  // that each kind of heuristics is asked for
-constexpr size_t kMostTried = 12;            // of those that fit, in the order that they were suggested
-constexpr size_t kEnough = 8;                // candidates: with fewer, engines are tried that no heuristics suggest
+constexpr int64_t kMostConfigurations = 40;  // requested from each kind of heuristics
+constexpr size_t kMostTried = 12;            // tried among those that fit, in the suggested order
+constexpr size_t kEnough = 8;                // with fewer candidates, all other engines are tried, too
 
 cudnnDataType_t type_of(Element element) { return element == Element::f32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16; }
 
@@ -45,7 +45,7 @@ CudnnDescriptor geometry(const Convolution& c) {
   return std::move(descriptor).finalized("a convolution");
 }
 
-// How the backend calls the operation of a pass and its operands.
+// The backend's names for the operation of a pass and its operands.
 struct PassNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, geometry, x, w, y;
@@ -81,7 +81,7 @@ PassNames names_of(Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-// What cuDNN computes on: a device in use, or the description of one.
+// The device for cuDNN: the current device, or the description of one.
 class Device {
  public:
   Device() { require_cudnn(cudnnCreate(&handle_), "its start"); }
@@ -97,7 +97,7 @@ class Device {
 
   cudnnHandle_t handle() const { return handle_; }
 
-  // Says to a descriptor which device it is for, in one of two ways.
+  // Sets a descriptor's device, in one of two ways.
   void tell(CudnnDescriptor& descriptor, std::optional<cudnnBackendAttributeName_t> by_handle,
             std::optional<cudnnBackendAttributeName_t> by_description) const {
     if (description_ && by_description) descriptor.set(*by_description, *description_);
@@ -109,7 +109,7 @@ class Device {
   std::optional<CudnnDescriptor> description_;
 };
 
-// A descriptor and those that it was made of, which live as long: cuDNN does not say whether it looks at them again.
+// A descriptor and its parts, kept alive together: cuDNN does not document whether it reads the parts again.
 struct Composed {
   std::vector<CudnnDescriptor> parts;
   CudnnDescriptor whole;
@@ -139,7 +139,7 @@ Composed graph_of(const Device& device, const Convolution& c) {
   return {std::move(parts), std::move(graph).finalized("a graph of operations")};
 }
 
-// Nothing where cuDNN does not know such an operation.
+// Nothing if cuDNN does not know the operation.
 std::optional<Composed> graph_if_known(const Device& device, const Convolution& c) {
   try {
     return graph_of(device, c);
@@ -160,7 +160,7 @@ bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNume
   return std::ranges::find(notes, note) != notes.end();
 }
 
-// Why its arithmetic is not that of the convolution; nothing where it is.
+// Why an engine's arithmetic is not that of the convolution; nothing if it is.
 std::optional<std::string> wrong_arithmetic(const Convolution& c, const CudnnDescriptor& engine) {
   const auto notes = engine.values<cudnnBackendNumericalNote_t>(
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
@@ -221,7 +221,7 @@ std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDes
   return algorithms;
 }
 
-// Every engine as it is without a choice of knobs.
+// Every engine with its default knobs.
 std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
   std::vector<ConvolutionAlgorithm> all;
   const auto engines = graph.value<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64);
@@ -229,7 +229,7 @@ std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
   return all;
 }
 
-// Of the convolution's arithmetic, by whether their engine is there as it is or must be compiled.
+// Algorithms with the convolution's arithmetic, sorted by whether their engine is precompiled or must be compiled.
 struct Sorted {
   std::vector<ConvolutionAlgorithm> ready, compiled;
 };

@@ -1,14 +1,14 @@
 #pragma once
-// Convolutions of images, and their gradients, through cuDNN by an algorithm that is named, not left to its heuristics.
+// Convolutions of images and their gradients through cuDNN, by a named algorithm instead of cuDNN's heuristics.
 //
-// An algorithm is a text, "engine=5 knobs=2:7,14:3": an engine of cuDNN's backend by its global index, and the values
-// of its knobs (cudnnBackendKnobType_t), from which alone the execution plan is built again. The same text, shape and
-// type of device with the same cuDNN gives the same bits. Excluded are engines whose notes say that they are not
-// deterministic, or sum in less than float32; in float32 those that make their inputs 16-bit floats, and at Math::exact
-// those on tensor cores; and those that want more than most_workspace().
+// An algorithm is a text, "engine=5 knobs=2:7,14:3": the global index of an engine in cuDNN's backend and the values of
+// its knobs (cudnnBackendKnobType_t). This is enough to rebuild the execution plan. The same text, shape and type of
+// device with the same cuDNN gives the same bits. Excluded are engines whose notes say that they are not deterministic
+// or sum in less than float32; in float32 those that convert their inputs to 16-bit floats, and at Math::exact those on
+// tensor cores; and those that need more than most_workspace().
 //
-// Images are NCHW, filters KCRS, contiguous; pointers are the device's, multiples of kConvolutionAlignment bytes. An
-// image of one dimension is one of height 1. One thread at a time.
+// Images are NCHW, filters KCRS, contiguous; pointers are in device memory, multiples of kConvolutionAlignment bytes. A
+// one-dimensional image has height 1. For one thread at a time.
 
 #include <algorithm>
 #include <compare>
@@ -46,13 +46,13 @@ struct Convolution {
   int64_t output_width() const {
     return (width + 2 * padding_width - dilation_width * (filter_width - 1) - 1) / stride_width + 1;
   }
-  // Whether the filter lies within the padded image somewhere: there is an output.
+  // Whether the filter fits into the padded image, so that there is an output.
   bool filter_fits() const {
     return height + 2 * padding_height > dilation_height * (filter_height - 1) &&
            width + 2 * padding_width > dilation_width * (filter_width - 1);
   }
-  // Bytes. On tensor cores images are rearranged, channels last, in the workspace: about the bytes of the operands. An
-  // algorithm may have twice that, or kMostWorkspace if that is more.
+  // Bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes of the
+  // operands. The limit is twice that, or kMostWorkspace if larger.
   size_t most_workspace() const {
     const int64_t x = batch * channels_in * height * width, y = batch * channels_out * output_height() * output_width();
     const int64_t w = channels_out * (channels_in / groups) * filter_height * filter_width;
@@ -61,7 +61,7 @@ struct Convolution {
   auto operator<=>(const Convolution&) const = default;
 };
 
-// Or their gradients; the one that the pass gives is written, the others are read.
+// The operands or their gradients; the pass writes one of them and reads the others.
 struct ConvolutionOperands {
   void *x = nullptr, *w = nullptr, *y = nullptr;
 };
@@ -70,33 +70,33 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   virtual size_t workspace() const = 0;  // bytes
-  // Puts the convolution into `stream` (a cudaStream_t). Throws Failure.
+  // Queues the convolution in `stream` (a cudaStream_t). Throws Failure.
   virtual void run(const ConvolutionOperands& operands, void* workspace, void* stream) = 0;
 };
 
 class Convolutions {
  public:
-  // For the CUDA device that is current. Throws Failure.
+  // For the current CUDA device. Throws Failure.
   Convolutions();
-  // For a device that need not be there, as cuDNN describes one (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): what is
-  // built for it does not run.
+  // For a device that may be absent, by cuDNN's description (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans built
+  // for it cannot run.
   explicit Convolutions(const std::string& device);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
 
   static std::string version();  // "cuDNN 9.19.0"
 
-  // Algorithms that can be built for the convolution, ascending by engine, then knobs. Engines that are compiled when
-  // they are built (seconds each) are among them only where there are no others. None where cuDNN does not know the
-  // convolution. `between`: called now and then, as this may take seconds. `left_out`: told why one that the library
-  // has is not among them.
+  // Algorithms that can be built for the convolution, sorted by engine, then knobs. Engines that need compiling
+  // (seconds each) are included only if there are no others. Empty if cuDNN does not know the convolution. `between` is
+  // called now and then, as this may take seconds. `left_out` gets the reason for each algorithm of the library that is
+  // excluded.
   std::vector<std::string> candidates(
       const Convolution& convolution, const std::function<void()>& between = [] {},
       const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
 
   struct Built {
     std::unique_ptr<ConvolutionPlan> plan;  // null: refused
-    std::string refusal;                    // why; also where a call of the library fails
+    std::string refusal;                    // the reason; also set if a library call fails
   };
   // Plans must not outlive this object.
   Built build(const Convolution& convolution, const std::string& algorithm) const;

@@ -1,5 +1,5 @@
 #pragma once
-// An engine of cuDNN's with its knobs as text and back.
+// Converts a cuDNN engine and its knobs to text and back.
 
 #include <compare>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ConvolutionAlgorithm {
   auto operator<=>(const ConvolutionAlgorithm&) const = default;
 
   std::string text() const;
-  // Nothing where it is not exactly what text() gives.
+  // Nothing if it is not exactly in the form of text().
   static std::optional<ConvolutionAlgorithm> from_text(const std::string& text);
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A descriptor of cuDNN's backend that destroys itself. Private to this folder.
+// Owns a descriptor of cuDNN's backend. Private to this folder.
 
 #include <cudnn.h>
 
@@ -34,7 +34,7 @@ class CudnnDescriptor {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other.get());
   }
 
-  // Whether cuDNN takes what was set: an engine or a plan may not be for this graph or device.
+  // Whether cuDNN accepts the attributes: an engine or a plan may not fit this graph or device.
   [[nodiscard]] bool finalizes();
   CudnnDescriptor&& finalized(const char* what) &&;  // throws Failure
 
@@ -44,14 +44,14 @@ class CudnnDescriptor {
     get(name, type, 1, &value);
     return value;
   }
-  // At most `most` of them.
+  // At most `most` values.
   template <typename Value>
   std::vector<Value> values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t most) const {
     std::vector<Value> values(static_cast<size_t>(most));
     values.resize(static_cast<size_t>(get(name, type, most, values.data())));
     return values;
   }
-  // Into descriptors that were made for it; returns how many were filled.
+  // Fills existing descriptors; returns how many were filled.
   int64_t fill(cudnnBackendAttributeName_t name, std::vector<CudnnDescriptor>& into) const;
 
  private:

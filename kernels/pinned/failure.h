@@ -1,5 +1,5 @@
 #pragma once
-// A call of CUDA, cuDNN or cuBLASLt that failed where it must not.
+// An unexpected failure of a call to CUDA, cuDNN or cuBLASLt.
 
 #include <stdexcept>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// A pinned operation in words: all that decides which algorithms there are for it, by name. Shapes that differ in
-// anything differ in their words.
+// A pinned operation as named fields: everything that determines its possible algorithms. Different shapes have
+// different fields.
 
 #include <map>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace estrain::kernels::pinned {
 
-// Of letters, digits, '_' and '-': {"input", "8x3x224x224"}, {"a", "n64-4096"}: not transposed, rows 64 elements apart,
-// matrices 4096.
+// Made of letters, digits, '_' and '-': {"input", "8x3x224x224"}, {"a", "n64-4096"} (not transposed, rows 64 elements
+// apart, matrices 4096).
 using Fields = std::map<std::string, std::string>;
 
 std::string operation_of(const Product& product);          // "product"

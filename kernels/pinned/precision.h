@@ -1,18 +1,18 @@
 #pragma once
-// What pinned operations compute in.
+// The precision of pinned operations.
 
 #include <cstddef>
 
 namespace estrain::kernels::pinned {
 
-enum class Element { f32, bf16 };  // of all operands; sums are float32
+enum class Element { f32, bf16 };  // type of all operands; sums are float32
 
 enum class Math {
   exact,  // float32 products of the operands as they are
   tf32,   // float32 operands may be rounded to TF32
 };
 
-// Algorithms that want more memory beside the operands are none; convolutions of large operands may have more.
+// Algorithms that need more workspace are excluded; convolutions of large operands may use more.
 constexpr size_t kMostWorkspace = size_t{256} << 20;  // bytes
 constexpr size_t kWorkspaceAlignment = 256;
 

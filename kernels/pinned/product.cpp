@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostCandidates = 24;
 
-// Reduction schemes whose sums have one order and are float32's.
+// Reduction schemes with a fixed order and float32 sums.
 constexpr uint32_t kSchemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 void require(cublasStatus_t status, const char* what) {
@@ -51,19 +51,19 @@ Description describe(const Product& product) {
   cublasLtMatmulDesc_t made = nullptr;
   require(cublasLtMatmulDescCreate(&made, compute_type(product), CUDA_R_32F), "a product");
   Description description(made);
-  // cuBLASLt's matrices have their columns side by side: it computes the transpose, B' A'.
+  // cuBLASLt's matrices are column-major, so it computes the transpose, B' A'.
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (product.addend == Product::Addend::bias) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.element));
-    // Looked at for its alignment alone until a run sets it.
+    // Until a run sets the pointer, only its alignment matters.
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(product.alignment));
   }
   return description;
 }
 
-// `rows` and `columns` as they lie in memory, row after row.
+// `rows` and `columns` as in memory, row-major.
 Layout lay_out(const Product& product, const Product::Operand& operand, int64_t rows, int64_t columns) {
   if (operand.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t made = nullptr;
@@ -80,10 +80,10 @@ Layout lay_out(const Product& product, const Product::Operand& operand, int64_t 
   return layout;
 }
 
-// All that cuBLASLt wants to know of a product.
+// cuBLASLt's description of a product.
 struct Problem {
   Description description;
-  Layout a, b, c, d;  // a is the product's b, and the other way round
+  Layout a, b, c, d;  // a is the product's b, and vice versa
 
   explicit Problem(const Product& p)
       : description(describe(p)),
@@ -108,7 +108,7 @@ Preference preference(const Product& product) {
   return wanted;
 }
 
-// What of an algorithm's configuration stands where; the sizes are cublasLt.h's.
+// The place of each setting in an algorithm's configuration; the sizes are cublasLt.h's.
 struct Setting {
   cublasLtMatmulAlgoConfigAttributes_t attribute;
   int64_t ProductAlgorithm::*field;
@@ -127,14 +127,14 @@ constexpr std::array<Setting, 8> kSettings = {{
 
 std::optional<int64_t> value_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute,
                                 size_t bytes) {
-  uint32_t value = 0;  // little-endian: a smaller number fills its start
+  uint32_t value = 0;  // little-endian: a smaller type fills its first bytes
   size_t written = 0;
   if (cublasLtMatmulAlgoConfigGetAttribute(&algo, attribute, &value, bytes, &written) != CUBLAS_STATUS_SUCCESS)
     return std::nullopt;
   return value;
 }
 
-// Nothing where the library does not say all of it.
+// Nothing if the library does not report all settings.
 std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& algo) {
   const auto id = value_of(algo, CUBLASLT_ALGO_CONFIG_ID, 4);
   if (!id) return std::nullopt;
@@ -147,7 +147,7 @@ std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& alg
   return algorithm;
 }
 
-// Why the library has no such algorithm; nothing where `algo` is it now.
+// Why the library has no such algorithm; nothing if `algo` was set to it.
 std::optional<std::string> configure(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
                                      cublasLtMatmulAlgo_t* algo) {
   const cudaDataType_t type = type_of(product.element);
@@ -170,14 +170,14 @@ std::optional<std::string> configure(cublasLtHandle_t handle, const Product& pro
 constexpr size_t kBytesOfWords = sizeof(ProductAlgorithm::words);
 static_assert(sizeof(cublasLtMatmulAlgo_t) == kBytesOfWords);
 
-// Whether the configuration says all of the algorithm. Of newer algorithms the library keeps more than it tells.
+// Whether the configuration determines the algorithm. For newer algorithms the library stores more than it reports.
 bool is_whole(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
               const cublasLtMatmulAlgo_t& algo) {
   cublasLtMatmulAlgo_t made = {};
   return !configure(handle, product, algorithm, &made) && std::memcmp(&made, &algo, kBytesOfWords) == 0;
 }
 
-// As configure(), of an algorithm that is given by its words.
+// Like configure(), for an algorithm given by its words.
 std::optional<std::string> restore(ProductAlgorithm algorithm, cublasLtMatmulAlgo_t* algo) {
   if (algorithm.version != cublasLtGetVersion()) return "another version of cuBLASLt gave it";
   std::memcpy(algo, algorithm.words.data(), kBytesOfWords);
@@ -187,7 +187,7 @@ std::optional<std::string> restore(ProductAlgorithm algorithm, cublasLtMatmulAlg
   return std::nullopt;
 }
 
-// Throws Failure where the library does not say.
+// Throws Failure if the library does not report it.
 template <typename Value>
 Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t attribute) {
   Value value{};
@@ -197,7 +197,7 @@ Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttribut
   return value;
 }
 
-// Why its arithmetic is not that of the product; nothing where it is.
+// Why an algorithm's arithmetic is not that of the product; nothing if it is.
 std::optional<std::string> wrong_arithmetic(const Product& product, const ProductAlgorithm& algorithm,
                                             const cublasLtMatmulAlgo_t& algo) {
   if ((static_cast<uint64_t>(algorithm.reduction) & ~uint64_t{kSchemes}) != 0)
@@ -220,7 +220,7 @@ class Plan : public ProductPlan {
   Plan(cublasLtHandle_t handle, const Product& product)
       : handle_(handle), problem_(product), has_bias_(product.addend == Product::Addend::bias) {}
 
-  // Why it cannot be; nothing where it can.
+  // Why the algorithm cannot be used; nothing if it can.
   std::optional<std::string> take(const Product& product, const ProductAlgorithm& algorithm) {
     auto refusal = algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
     if (refusal) return refusal;
@@ -278,7 +278,7 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   const Problem problem(product);
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results = {};
   int found = 0;
-  // Not supported: there is none.
+  // Not supported means that there is no algorithm.
   if (cublasLtMatmulAlgoGetHeuristic(handle_->lt, problem.description.get(), problem.a.get(), problem.b.get(),
                                      problem.c.get(), problem.d.get(), preference(product).get(), kMostCandidates,
                                      results.data(), &found) != CUBLAS_STATUS_SUCCESS)

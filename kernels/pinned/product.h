@@ -1,14 +1,14 @@
 #pragma once
-// Matrix products through cuBLASLt by an algorithm that is named, not left to its heuristics.
+// Matrix products through cuBLASLt, by a named algorithm instead of cuBLASLt's heuristics.
 //
 // An algorithm is a text, "id=21 tile=15 stages=4 split_k=1 reduction=0 swizzle=0 custom=0 inner=0 cluster=0": the
-// configuration of cublasLtMatmulAlgo_t, from which alone it is built again. Where the library keeps more of it than
-// the configuration, its opaque words follow, " version=130101 words=…", which that version alone takes. The same text,
+// configuration of cublasLtMatmulAlgo_t. This is enough to rebuild it. If the library stores more than the
+// configuration, its opaque words follow, " version=130101 words=…", which only that version accepts. The same text,
 // shape and type of device with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in
-// place, or in less than float32; those on tensor cores at Math::exact in float32; and those that want more than
+// place or in less than float32; those on tensor cores at Math::exact in float32; and those that need more than
 // kMostWorkspace.
 //
-// Pointers are the device's. One thread at a time.
+// Pointers are in device memory. For one thread at a time.
 
 #include <compare>
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace estrain::kernels::pinned {
 
-// D = alpha A B + beta C, for each of `batch` matrices: A [m, k], B [k, n], C and D [m, n]. Rows of a matrix lie
-// `leading` elements apart, the elements of a row side by side; a transposed operand lies there as its transpose.
+// D = alpha A B + beta C, for each of `batch` matrices: A [m, k], B [k, n], C and D [m, n]. Rows of a matrix are
+// `leading` elements apart, and a row is contiguous; a transposed operand is stored as its transpose.
 struct Product {
   struct Operand {
     int64_t leading = 0;
@@ -57,20 +57,20 @@ class ProductPlan {
  public:
   virtual ~ProductPlan() = default;
   virtual size_t workspace() const = 0;  // bytes
-  // Puts the product into `stream` (a cudaStream_t). Throws Failure.
+  // Queues the product in `stream` (a cudaStream_t). Throws Failure.
   virtual void run(const ProductOperands& operands, void* workspace, void* stream) = 0;
 };
 
 class Products {
  public:
-  // For the CUDA device that is current. Throws Failure.
+  // For the current CUDA device. Throws Failure.
   Products();
   ~Products();
   Products(const Products&) = delete;
 
   static std::string version();  // "cuBLASLt 13.1.0"
 
-  // Algorithms that can be built for the product, ascending by their numbers. `between`, `left_out` as
+  // Algorithms that can be built for the product, sorted by their numbers. `between`, `left_out`: as for
   // Convolutions::candidates.
   std::vector<std::string> candidates(
       const Product& product, const std::function<void()>& between = [] {},
@@ -78,7 +78,7 @@ class Products {
 
   struct Built {
     std::unique_ptr<ProductPlan> plan;  // null: refused
-    std::string refusal;                // why; also where a call of the library fails
+    std::string refusal;                // the reason; also set if a library call fails
   };
   // Plans must not outlive this object.
   Built build(const Product& product, const std::string& algorithm) const;

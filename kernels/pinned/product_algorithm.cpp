@@ -43,7 +43,7 @@ std::optional<ProductAlgorithm> ProductAlgorithm::from_text(const std::string& t
       next = *end == ',' ? end + 1 : end;
     }
   }
-  if (a.text() != text) return std::nullopt;  // which no other text gives
+  if (a.text() != text) return std::nullopt;  // reject any other spelling
   return a;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A cuBLASLt algorithm as text and back: its configuration, and where that does not say all of it, its opaque words.
+// Converts a cuBLASLt algorithm to text and back: its configuration and, if that is not enough, its opaque words.
 
 #include <array>
 #include <compare>
@@ -12,7 +12,7 @@ namespace estrain::kernels::pinned {
 struct ProductAlgorithm {
   // Ids of tiles, stages and shapes are cublasLt.h's.
   int64_t id{}, tile{}, stages{}, split_k{}, reduction{}, swizzle{}, custom{}, inner{}, cluster{};
-  // cublasLtMatmulAlgo_t, which the library of that version takes as it gave it; all 0: the configuration is enough.
+  // The content of cublasLtMatmulAlgo_t, valid only for that library version; all 0: the configuration suffices.
   uint64_t version{};
   std::array<uint64_t, 8> words{};
 
@@ -21,7 +21,7 @@ struct ProductAlgorithm {
   bool has_words() const { return words != decltype(words){}; }
 
   std::string text() const;
-  // Nothing where it is not exactly what text() gives.
+  // Nothing if it is not exactly in the form of text().
   static std::optional<ProductAlgorithm> from_text(const std::string& text);
 };
 

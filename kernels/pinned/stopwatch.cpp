@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kSecondsOfSeries = 3e-3;
 constexpr int kSeries = 2;
-constexpr int kMostRuns = 50;  // of a series
+constexpr int kMostRuns = 50;  // runs per series
 constexpr int64_t kLongestHoldNs = 10'000'000;
 constexpr double kMuchLonger = 1.5;
-constexpr double kLaunch = 50e-6;  // what a single run may seem to take longer than one of a series
+constexpr double kLaunch = 50e-6;  // launch overhead: a single run may seem longer by this than one of a series
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw Failure(std::string("CUDA error: ") + what + ": " + cudaGetErrorString(error));
@@ -31,7 +31,7 @@ class Event {
   ~Event() { (void)cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   void record(void* stream) { require(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "an event"); }
-  // Waits for this one.
+  // Waits for this event.
   double seconds_since(const Event& begin) const {
     float milliseconds = 0;
     require(cudaEventSynchronize(event_), "a run");
@@ -43,8 +43,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Keeps a stream from going on until the end of its life, so that what is put into it meanwhile then runs without a
-// pause: short kernels take longer to launch than to run. Lets go by itself after a while, as a launch may wait for the
+// Blocks a stream during its lifetime, so that the work queued meanwhile then runs without a pause: short
+// kernels take longer to launch than to run. Unblocks by itself after a while, since a launch may wait for the
 // stream.
 class Held {
  public:

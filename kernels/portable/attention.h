@@ -4,14 +4,14 @@
 // query, output and their gradients are [batch, heads, queries, dim], key and value [batch, heads, keys, dim]; each by
 // strides, dim contiguous. Written below for one head; i is a query, j a key, c a channel.
 //
-// Which keys are terms: without `causal` all, terms(i) = [0, keys). With it query i attends to the keys j <= i (the
-// mask is aligned top left), and terms(i) = [0, min(keys, 16 * (i / 16 + 1))): a key i < j of terms(i) has weight +0
-// and is a term all the same, those behind are none. So an Inf or NaN in key or value beyond the diagonal shows
-// at most 15 rows early, and only in output and gradients, not in the statistics.
+// The keys that are terms: without `causal` all, terms(i) = [0, keys). With `causal`, query i attends to the keys j <=
+// i (the mask is aligned top left), and terms(i) = [0, min(keys, 16 * (i / 16 + 1))). A key j > i in terms(i) is a term
+// with weight +0; later keys are not terms. So an Inf or NaN in key or value beyond the diagonal shows at most 15 rows
+// early, and only in output and gradients, not in the statistics.
 //
-// dot(...) is gemm.h's: blocks of 256 consecutive indices at multiples of 256, each a chain of fma from +0 in index
-// order over those of its indices that are terms; the first block that has any is the first total, the others are
-// added to it in order.
+// dot(...) is gemm.h's: blocks of 256 consecutive indices at multiples of 256. Each block is a chain of fma from +0, in
+// index order, over its indices that are terms. The first block with a term is the first total, the others are added to
+// it in order.
 //
 // Forward
 //   s[i,j]  = scale * dot_c(query[i,c] key[j,c]), rounded, then + mask[i,j] if there is one
@@ -44,7 +44,7 @@
 
 namespace estrain::kernels::portable {
 
-// An array [batch, heads, tokens, dim]; strides in floats, that of dim is 1.
+// An array [batch, heads, tokens, dim] with strides in floats; the stride of dim is 1.
 struct AttentionInput {
   const float* data = nullptr;
   int64_t batch_stride = 0, head_stride = 0, token_stride = 0;
@@ -60,10 +60,10 @@ struct AttentionMask {
   int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
 };
 
-// Weight j of row (batch * heads + head) * queries + query is kept where dropout (random.h) would keep element number
-// row * (keys rounded up to a multiple of 64) + j of one call: u < keep, keep = float(1 - p).
+// Weight j of row (batch * heads + head) * queries + query is kept if dropout (random.h) would keep element row * (keys
+// rounded up to a multiple of 64) + j of one call: u < keep, keep = float(1 - p).
 struct AttentionDropout {
-  double probability = 0;  // 0: no dropout, nothing is drawn. 1: all are dropped
+  double probability = 0;  // 0: no dropout, nothing is drawn. 1: all weights are dropped
   Stream stream = {};
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 // Batch normalisation, forward and backward, for training and for evaluation.
 //
-// x, y, dy, dx are [n, channels, hw], contiguous; hw is the product of the spatial sizes, 1 for [n, channels]. All else
-// is [channels]. A missing weight counts as 1, a missing bias as +0. y may be x, and dx may be dy.
+// x, y, dy, dx are [n, channels, hw], contiguous; hw is the product of the spatial sizes, 1 for [n, channels]. All
+// other arrays are [channels]. A missing weight counts as 1, a missing bias as +0. y may be x, and dx may be dy.
 //
 // Order of summation: the sum over a channel of terms t(image, p), p in [0, hw), runs in blocks.
 //   hw <= 4096: a block is max(1, 4096 / hw) consecutive images (integer division; the last block may have fewer);
@@ -10,7 +10,7 @@
 // In a block, lane l of 32 starts from +0 and takes the terms of positions p = l, l + 32, ... of its first image, then
 // those of the next image, and so on. The lanes are combined pairwise (l with l + 16, then + 8, + 4, + 2, + 1). The
 // first block's sum is the first total, later ones are added to it in order. So a channel's lanes never depend on where
-// another image's rows begin, and for hw <= 32 every position has a lane of its own.
+// another image's rows begin, and for hw <= 32 every position has its own lane.
 //
 // Arithmetic, each operation rounded once, fma(a, b, c) = a * b + c fused, N = n * hw as a float:
 //   mean     = sum(x) / N                            terms added:  lane = lane + x
@@ -29,10 +29,10 @@
 //   training:   dx = fma(x - mean, -k, dy - dbias / N) * scale      k = (dot / N) * (invstd * invstd)
 //   evaluation: dx = dy * scale
 //
-// NaN and infinities go where this arithmetic takes them. One value per channel (N = 1) has variance 0 and makes
-// running_var NaN, as in PyTorch. With N = 0 nothing but the gradients (+0) is defined.
+// NaN and infinities propagate as this arithmetic implies. One value per channel (N = 1) has variance 0 and makes
+// running_var NaN, as in PyTorch. With N = 0 only the gradients (+0) are defined.
 //
-// Sources: S. Ioffe, C. Szegedy, "Batch Normalization"; PyTorch's native_batch_norm (what the numbers mean).
+// Sources: S. Ioffe, C. Szegedy, "Batch Normalization"; PyTorch's native_batch_norm (for the meaning of the numbers).
 
 #include <stdint.h>
 
@@ -67,7 +67,7 @@ void batch_norm_train(float* y, float* save_mean, float* save_invstd, const floa
 void batch_norm_eval(float* y, const float* x, const BatchNormShape& shape, const BatchNormParameters& parameters,
                      const float* running_mean, const float* running_var, const Execution& execution = {});
 
-// Any of them may be null: not wanted.
+// Any of them may be null: then it is not computed.
 struct BatchNormGradients {
   float* dx = nullptr;
   float* dweight = nullptr;

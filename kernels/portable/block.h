@@ -1,7 +1,7 @@
 #pragma once
-// The length of a dot product's blocks, in gemm, convolution and attention: the reduction index runs in blocks of this
-// many consecutive indices, each one chain of fused multiply-adds from +0 in index order; the first block's sum is the
-// first total, later ones are added to it in order. It defines bits: it never changes.
+// The length of a dot product's blocks, in gemm, convolution and attention. The reduction index runs in blocks of this
+// many consecutive indices. Each block is one chain of fused multiply-adds from +0 in index order. The first block's
+// sum is the first total; later ones are added to it in order. This length defines bits, so it never changes.
 
 #include <stdint.h>
 

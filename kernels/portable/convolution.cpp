@@ -36,7 +36,7 @@ struct Operands {
   }
 };
 
-// 1x1: y[n] = w x[n], and dx[n] = w^T dy[n], whose k is the filter's rows.
+// 1x1: y[n] = w x[n], and dx[n] = w^T dy[n], where k runs over the filter's rows.
 void multiply_matrices(const GemmPlan& plan, const float* source, const Operands& operands,
                        const Execution& execution) {
   const PackedOperand& w = plan.operand;
@@ -90,7 +90,7 @@ void multiply_group(void* context, int g) {
   multiply(task.plan, task.phases, task.operands.of_group(g), task.loops, task.serial);
 }
 
-// Threads share groups, or each group's work where there is one.
+// Threads divide the groups or, if there is only one, its work.
 void multiply_groups(GemmPlan plan, const Convolution& shape, const Operands& operands, const Execution& execution) {
   plan.grid.point_at_phases();
   if (!plan.first_row.empty()) {
@@ -123,7 +123,7 @@ Execution shared(const Convolution& shape, const Execution& execution) {
   return chosen;
 }
 
-// Results of so few channels leave most lanes of wide vectors empty: the next narrower ones do more at a time.
+// With at most this many channels, most lanes of wide vectors would be empty, so narrower vectors are faster.
 constexpr int64_t kFewChannels = 8;
 Execution narrower(Execution execution, int64_t channels) {
   if (channels <= kFewChannels && execution.isa == Isa::avx512) execution.isa = Isa::avx2;
@@ -150,7 +150,7 @@ DepthwiseShape depthwise_shape(const Convolution& shape) {
           .dilation_width = shape.dilation_width};
 }
 
-// Floats of a group, in one image where the tensor has images.
+// Number of floats of a group (for tensors with images: in one image).
 struct GroupSizes {
   int64_t x, y, w, channels_out;
 };

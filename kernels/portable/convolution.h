@@ -1,6 +1,6 @@
 #pragma once
-// Two-dimensional convolution (cross-correlation, as the field says it) and its backward parts; fp32. A one-dimensional
-// one is a convolution of height 1.
+// Two-dimensional convolution (strictly, cross-correlation) and its backward parts; fp32. A one-dimensional one is a
+// convolution of height 1.
 //
 //   x, dx  [batch, channels_in, height, width]                                contiguous, as all tensors here
 //   w, dw  [channels_out, channels_in / groups, filter_height, filter_width]
@@ -9,8 +9,8 @@
 //
 // Output (oh, ow) reads through tap (r, s) the input position
 //   ih = oh * stride_height - padding_height + r * dilation_height,  iw likewise;
-// outside the image it reads padding. Output channel k belongs to group k / (channels_out / groups) and sees that
-// group's channels_in / groups input channels alone.
+// outside the image it reads padding. Output channel k belongs to group k / (channels_out / groups) and reads only that
+// group's channels_in / groups input channels.
 //
 // Order of summation. Each output element is one dot product, the terms in the order below, cut into blocks of kBlock
 // (block.h) consecutive terms: within a block fused multiply-adds from +0, the blocks' sums added in order. No terms:
@@ -29,17 +29,17 @@
 //
 // (c counts within the group; the last index runs fastest.)
 //
-// Padding. A term that reads outside x (backward data: outside dy) is a term with +0 in that place: fma(+0, w, sum), so
-// an infinite or NaN weight still shows. But rows and columns of the filter that no position can use are no terms, as a
-// function of shapes alone:
+// Padding. A term that reads outside x (backward data: outside dy) has +0 there: fma(+0, w, sum), so an infinite or NaN
+// weight still shows. But rows and columns of the filter that no position can use are not terms, depending only on
+// shapes:
 //   forward          filter row r is left out if ih is outside the image for every oh; columns likewise
 //   backward data    per phase: row r is left out if oh is outside dy for every ih of that phase; columns likewise
 //   backward filter  every (n, oh, ow) is a term of every tap, except that a row r or column s left out in the forward
 //                    direction has dw = +0
 //
-// NaN, infinities, -0 and denormals take part as IEEE arithmetic has it; which NaN comes out is not promised. The bits
-// depend on neither instruction set nor threads. A depthwise convolution (groups == channels_in > 1) follows the same
-// order; its loops are depthwise.h's.
+// NaN, infinities, -0 and denormals follow IEEE arithmetic; the payload of a NaN is unspecified. The bits depend on
+// neither instruction set nor threads. A depthwise convolution (groups == channels_in > 1) has the same order; its
+// loops are depthwise.h's.
 
 #include <stdint.h>
 
@@ -47,8 +47,8 @@
 
 namespace estrain::kernels::portable {
 
-// Sizes and strides are at least 0 and 1; the padded image need not be as large as the filter (there is no output
-// then).
+// Sizes are at least 0, strides at least 1. The padded image may be smaller than the filter; then there is no
+// output.
 struct Convolution {
   int64_t batch = 0;
   int64_t channels_in = 0;
@@ -64,10 +64,10 @@ struct Convolution {
   int64_t output_width() const;
 };
 
-// How many positions the filter takes along one axis; 0 if it does not fit.
+// The number of positions of the filter along one axis; 0 if it does not fit.
 int64_t convolution_output_size(int64_t size, int64_t filter, int64_t stride, int64_t padding, int64_t dilation);
 
-// y = x * w + bias. `bias` may be null: nothing is added then.
+// y = x * w + bias. `bias` may be null: then nothing is added.
 void convolution_forward(const Convolution& shape, const float* x, const float* w, const float* bias, float* y,
                          const Execution& execution);
 // dx from dy.

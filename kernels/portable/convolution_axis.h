@@ -1,5 +1,5 @@
 #pragma once
-// One axis of a convolution: which rows (or columns) of the filter count, and what they read.
+// One axis of a convolution: which rows (or columns) of the filter count, and which elements they read.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace estrain::kernels::portable {
 
-// A filter row or column that counts: it reads element (position + shift) of grid phase `phase`.
+// A counted filter row or column: it reads element (position + shift) of grid phase `phase`.
 struct AxisTap {
   int64_t tap, phase, shift;
 };
@@ -18,9 +18,9 @@ struct ConvolutionAxis {
 
   // The taps that read the image for some output: output o reads element (o + shift) * stride + phase of it.
   Taps forward_taps() const;
-  // The taps that element i * stride + phase of the image sees, for some i: it reads element i + shift of the output.
+  // The taps that read element i * stride + phase of the image, for some i: it takes from output element i + shift.
   Taps backward_taps(int64_t phase) const;
-  // How many elements of the image are in a phase.
+  // The number of the image's elements in a phase.
   int64_t phase_size(int64_t phase) const;
 };
 

@@ -17,7 +17,7 @@ bool inside_image(const GridAxis& axis) {
 std::vector<GridPhase> stretches_of(const GridAxis& axis, const std::vector<int64_t>& phases) {
   std::vector<GridPhase> stretches;
   for (const int64_t phase : phases) {
-    // The least element at or behind a position of the image.
+    // The first element at or after a position of the image.
     const auto element = [&](int64_t position) {
       return std::clamp<int64_t>(ceil_divide(position - phase, axis.stride) - axis.low, 0, axis.count);
     };

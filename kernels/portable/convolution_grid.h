@@ -1,6 +1,6 @@
 #pragma once
-// The grid that the terms of a product read: a tensor itself, or a copy of it with zeros round its images and the
-// positions of each stride phase side by side.
+// The grid that the terms of a product read: a tensor itself, or a copy with zeros around its images and the positions
+// of each stride phase side by side.
 
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace estrain::kernels::portable {
 
 struct GridPlan {
-  bool copied = false;  // else the tensor itself, from `in_place_offset` on
+  bool copied = false;  // otherwise the tensor itself, from `in_place_offset` on
   int64_t in_place_offset = 0;
   GridCopy copy;
   std::vector<int64_t> row_phases, column_phases;
@@ -18,17 +18,17 @@ struct GridPlan {
   int64_t image = 0, plane = 0, pitch = 0;                 // floats between images, channels, rows
 
   int64_t floats() const { return copy.images * image; }
-  void point_at_phases();  // once the plan stands where it will be used
+  void point_at_phases();  // call it when the plan is at its final address
 };
 
 GridAxis grid_axis(int64_t size, int64_t stride, int64_t low, int64_t count);
 
-// A grid over images of which `image_stride` floats lie from one to the next. It is copied if anything but a part of
-// each image is read, or if `must_copy`.
+// A grid over images that are `image_stride` floats apart. It is copied if more than a contiguous part of each image is
+// read, or if `must_copy`.
 GridPlan plan_grid(const Convolution& shape, int64_t channels, int64_t image_stride, GridAxis rows, GridAxis columns,
                    std::vector<int64_t> row_phases, std::vector<int64_t> column_phases, bool must_copy);
 
-// Offsets of the taps `rows` x `columns` in it, for the first channel.
+// Offsets of the taps `rows` x `columns` in the grid, for the first channel.
 std::vector<int64_t> tap_offsets(const GridPlan& grid, const Taps& rows, const Taps& columns);
 
 }  // namespace estrain::kernels::portable

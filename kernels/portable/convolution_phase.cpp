@@ -8,14 +8,14 @@
 namespace estrain::kernels::portable {
 namespace {
 
-// Closes blocks without terms, and all of an empty list.
+// Closes trailing blocks without terms; for an empty list, all blocks.
 void finish_blocks(TermList& list, int64_t terms) {
   list.block_ends.resize(static_cast<size_t>(std::max<int64_t>(1, ceil_divide(terms, kBlock))), 0);
   for (size_t b = 1; b < list.block_ends.size(); ++b)
     list.block_ends[b] = std::max(list.block_ends[b], list.block_ends[b - 1]);
 }
 
-// The terms (c, tap) of those taps that are `used`, which stay in the blocks that they have among all.
+// The terms (c, tap) of the `used` taps; each stays in the block that it has in the full list.
 TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets, const std::vector<bool>& used,
                     int64_t channels, int64_t plane, int64_t first_row) {
   const int64_t taps = static_cast<int64_t>(offsets.size()), lanes = 2 * loops.vector_width;
@@ -33,20 +33,20 @@ TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& o
   return list;
 }
 
-// How many rows of `width` positions a tile takes, of those left.
+// The number of rows of `width` positions in a tile, out of `left`.
 int64_t tile_rows(const ConvolutionLoops& loops, int64_t width, int64_t left) {
   const int64_t rows = std::min({loops.tile_positions / width, left, int64_t{max_tile_rows}});
   return rows == 5 || rows == 7 ? rows - 1 : rows;
 }
 
-// Cuts an area's rows into pieces which, with as many rows as their tiles take, fill the registers best.
+// Cuts an area's rows into pieces so that their tiles fill the registers best.
 class ColumnCut {
  public:
   ColumnCut(const ConvolutionLoops& loops, const TileArea& area) : loops_(loops), area_(area) {
     const int64_t widest = loops.tile_positions;
     int64_t columns = area.columns;
     for (; columns >= 4 * widest; columns -= widest) widths_.push_back(widest);
-    // The least cost of the first columns, and the last piece that it takes.
+    // The least cost of the first columns, and the last piece in that solution.
     std::vector<double> least(static_cast<size_t>(columns) + 1, 0);
     std::vector<int64_t> last(static_cast<size_t>(columns) + 1, 0);
     std::vector<double> costs(1, 0);
@@ -63,7 +63,7 @@ class ColumnCut {
   const std::vector<int64_t>& widths() const { return widths_; }
 
  private:
-  // Of a piece, for each of its rows: the positions, what a tile loads anyway, and results of several rows, which are
+  // The cost of a piece, per row: the positions, the loads of a tile, and the results of several rows, which are
   // written one by one. Small tiles wait for their sums.
   double cost(int64_t width) const {
     const int64_t rows = tile_rows(loops_, width, area_.rows), positions = rows * width;
@@ -79,7 +79,7 @@ class ColumnCut {
   std::vector<int64_t> widths_;
 };
 
-// Which of some taps read the image, not padding, for each position along an axis.
+// For each position along an axis: the taps that read the image, not padding.
 class TapUse {
  public:
   // Position i reads element (i + shift) * stride + phase of `size`.
@@ -99,7 +99,7 @@ class TapUse {
   size_t num_sets() const { return sets_.size(); }
   size_t set_of(int64_t position) const { return set_of_[static_cast<size_t>(position)]; }
   bool uses(size_t set, size_t tap) const { return sets_[set][tap]; }
-  // The part of all (position, tap) that reads the image.
+  // The fraction of all pairs (position, tap) that read the image.
   double part() const {
     const size_t all = set_of_.size() * num_taps_;
     return all == 0 ? 1 : static_cast<double>(total_) / static_cast<double>(all);
@@ -111,12 +111,12 @@ class TapUse {
   std::vector<size_t> set_of_;
 };
 
-// Trimming pays where it saves this much, and cutting columns where tiles still find rows enough.
+// Trimming pays below this fraction. Cutting columns pays if tiles still have enough rows.
 constexpr double kWorthTrimming = 0.985;
 constexpr int64_t kSplitRows = 16;
-constexpr int64_t kTrimmedTerms = 256;  // with fewer, looking for the least magnitudes costs more
+constexpr int64_t kTrimmedTerms = 256;  // with fewer terms, finding the least magnitudes costs more than it saves
 
-// Columns [begin, end) read padding through the same taps.
+// Columns [begin, end) that read padding through the same taps.
 struct ColumnRun {
   int64_t begin, end;
   size_t set;
@@ -130,8 +130,8 @@ std::vector<ColumnRun> column_runs(const TapUse& use, int64_t columns) {
   return runs;
 }
 
-// Rows come sorted by the taps through which they read padding, and columns, where that pays, are cut likewise: what a
-// tile holds shares its list.
+// Rows are sorted by the taps through which they read padding. If it pays, columns are cut by the same criterion. So
+// all positions of a tile share one list.
 void plan_trimmed(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape,
                   const std::vector<int64_t>& offsets, const TapUse& row_use, const TapUse& column_use,
                   PhasePlan& phase) {
@@ -197,7 +197,7 @@ TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& o
 
 void add_tiles(const ConvolutionLoops& loops, const TileArea& area, size_t list, std::vector<GemmTile>& tiles) {
   const ColumnCut cut(loops, area);
-  int64_t step = 1;  // rows after which all pieces' tiles end together
+  int64_t step = 1;  // number of rows after which the tiles of all pieces end together
   for (const int64_t width : cut.widths()) step = std::lcm(step, tile_rows(loops, width, area.rows));
   for (int64_t begin = 0; begin < area.rows; begin += step) {
     const int64_t end = std::min(begin + step, area.rows);
@@ -229,7 +229,7 @@ bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const Phase
       list_terms(loops, offsets, std::vector<bool>(offsets.size(), true), shape.channels, grid.plane, phase.first_row));
   int64_t rows = shape.rows.positions, columns = shape.columns.positions;
   if (grid.pitch == columns && shape.rows.result_stride == columns && shape.columns.result_stride == 1) {
-    columns *= rows;  // one long row an image
+    columns *= rows;  // one long row per image
     rows = 1;
   } else if (shape.may_trim && !shape.narrow && phase.terms >= kTrimmedTerms) {
     const TapUse row_use(shape.rows.taps, rows, shape.rows.size, shape.rows.stride);

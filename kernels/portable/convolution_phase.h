@@ -1,8 +1,8 @@
 #pragma once
 // The terms of one phase of a product, and its positions cut into tiles.
 //
-// Trimming: where much of what a small image's outputs read is padding, tiles are made of positions which read padding
-// through the same taps (the same row of several images), and their list of terms leaves these out.
+// Trimming: if the outputs of a small image read much padding, tiles are made of positions that read padding through
+// the same taps (the same row of several images), and their list of terms omits these taps.
 
 #include <cstddef>
 #include <vector>
@@ -16,7 +16,7 @@ struct TermList {
   std::vector<int64_t> block_ends;
 };
 
-// What a GemmPhase points to.
+// The data that a GemmPhase points to.
 struct PhasePlan {
   std::vector<TermList> lists;
   std::vector<GemmTermList> list_views;
@@ -33,7 +33,7 @@ struct PhasePlan {
 // A phase's taps and positions along one axis.
 struct PhaseAxis {
   const Taps& taps;
-  int64_t positions, size, stride;  // of positions, of what they read
+  int64_t positions, size, stride;  // of positions; of the elements that they read
   int64_t result_stride;
 };
 
@@ -43,17 +43,17 @@ struct PhaseShape {
   bool narrow, may_trim;
 };
 
-// Terms, rows and tiles of forward and backward data, into `phase`, whose first_row and result_offset are given. True
-// if tiles are trimmed.
+// Plans terms, rows and tiles for forward and backward data into `phase`, whose first_row and result_offset are set.
+// True if tiles are trimmed.
 bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape, PhasePlan& phase);
 
-// Terms with an offset each.
+// A list of terms, one for each offset.
 TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets);
 
 struct TileArea {
   int64_t first_row, rows, first_column, columns;
   int64_t terms;
-  int64_t stride = 1;  // of the source: rows share fewer of its cache lines if greater
+  int64_t stride = 1;  // of the source: with a larger stride, rows share fewer cache lines
 };
 // Cuts an area of positions into tiles which use term list `list`.
 void add_tiles(const ConvolutionLoops& loops, const TileArea& area, size_t list, std::vector<GemmTile>& tiles);

@@ -33,8 +33,8 @@ bool narrow_is_better(const ConvolutionLoops& loops, int64_t channels, int64_t c
   return 10 * channels * vectors < 9 * columns * channel_vectors;
 }
 
-// 1x1, where one image's positions lie side by side on both sides: a matrix product for each image, if its rows are
-// long enough to be worth packing the filter anew.
+// Whether to use one matrix product per image: for 1x1 with contiguous positions in input and output, if the rows are
+// long enough to justify packing the filter for each image.
 bool is_matrix(const ConvolutionLoops& loops, const GridPlan& grid, const ConvolutionAxis& rows,
                const ConvolutionAxis& columns, int64_t pitch, int64_t positions) {
   return rows.filter * columns.filter == 1 && grid.pitch == pitch && positions >= loops.least_matrix_positions;
@@ -93,7 +93,7 @@ GemmPlan plan_backward_data(const Convolution& shape, const ConvolutionLoops& lo
   const auto [rows, columns] = axes_of(shape);
   const int64_t channels = shape.channels_in / shape.groups, channels_out = shape.channels_out / shape.groups;
   std::vector<Taps> row_taps, column_taps;  // per phase
-  // The stretch of dy that is read, padding included.
+  // The part of dy that is read, including padding.
   const auto collect = [](const ConvolutionAxis& axis, std::vector<Taps>& all) {
     int64_t low = 0, end = 0;
     bool none = true;
@@ -161,11 +161,11 @@ GemmPlan plan_backward_data(const Convolution& shape, const ConvolutionLoops& lo
 
 namespace {
 
-// Up to so many outputs, backward filter with several taps gathers x into the operand: lanes over all taps of all input
-// channels, so that dw is written in whole stretches. With more, gathering would cost more than it saves.
+// Up to this many outputs, backward filter with several taps gathers x into the operand: lanes run over all taps of all
+// input channels, so that dw is written contiguously. With more outputs, gathering costs more than it saves.
 constexpr int64_t kGatheredTerms = 256;
 
-// Where (n, oh, ow) finds its first tap.
+// The offset of the first tap of (n, oh, ow).
 std::vector<int64_t> position_offsets(const Convolution& shape, const GridPlan& grid) {
   const auto [rows, columns] = axes_of(shape);
   std::vector<int64_t> offsets;
@@ -177,7 +177,7 @@ std::vector<int64_t> position_offsets(const Convolution& shape, const GridPlan& 
   return offsets;
 }
 
-// Backward filter with x as the operand: a position is an output channel, its terms are dy.
+// Backward filter with x as the operand: positions are output channels, and the terms are dy.
 void plan_output_rows(const Convolution& shape, const ConvolutionLoops& loops, GemmPlan& plan) {
   const int64_t channels_out = shape.channels_out / shape.groups;
   const int64_t positions = shape.output_height() * shape.output_width();
@@ -212,7 +212,7 @@ void gather_taps(const Convolution& shape, const Taps& row_taps, const Taps& col
   plan.operand.channels = channels * taps;
 }
 
-// Backward filter of 1x1: x, where stride and padding leave it dense, is the operand.
+// Backward filter of 1x1: x is the operand if stride and padding leave it dense.
 GemmPlan plan_backward_one_tap(const Convolution& shape, const AxisTap& row, const AxisTap& column,
                                const ConvolutionLoops& loops) {
   const auto [rows, columns] = axes_of(shape);
@@ -241,7 +241,7 @@ GemmPlan plan_backward_filter(const Convolution& shape, const ConvolutionLoops& 
   }
   const int64_t channels = shape.channels_in / shape.groups, channels_out = shape.channels_out / shape.groups;
   const int64_t positions = rows.output * columns.output, taps = rows.filter * columns.filter;
-  // The stretch of the padded image between the first and the last position read.
+  // The part of the padded image from the first to the last position read.
   const auto grid_of = [](const ConvolutionAxis& axis, const Taps& live) {
     if (live.empty()) return grid_axis(axis.size, 1, 0, 0);
     const int64_t low = live.front().tap * axis.dilation - axis.padding;
@@ -269,7 +269,7 @@ GemmPlan plan_backward_filter(const Convolution& shape, const ConvolutionLoops& 
   PhasePlan& phase = plan.phases.emplace_back();
   phase.terms = shape.batch * positions;
   phase.lists.push_back(list_terms(loops, position_offsets(shape, plan.grid)));
-  // Neighbouring taps of a filter row lie side by side in the image too, unless dilated; else each is a row of its own.
+  // Neighbouring taps of a filter row are also neighbours in the image, unless dilated; then each is its own row.
   const bool side_by_side = columns.dilation == 1 && column_taps.back().tap - column_taps.front().tap + 1 ==
                                                          static_cast<int64_t>(column_taps.size());
   const int64_t low_row = row_taps.front().tap, low_column = column_taps.front().tap;

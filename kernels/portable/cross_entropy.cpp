@@ -18,7 +18,7 @@ enum Slot { losses_slot = 8, weights_slot };  // sum() uses the first ones
                           " classes");
 }
 
-// The class of a row, or -1 for a row that is skipped.
+// The class of a row, or -1 for a skipped row.
 int64_t target_of(const NllLoss& loss, int64_t row) {
   const int64_t target = loss.targets[row];
   if (target == loss.ignore_index) return -1;

@@ -9,11 +9,11 @@
 //              row as the term +0; the mean is the one divided by the other (0 / 0 = NaN if there is no row)
 // total_weight is the sum of w (not for none: 0).
 //
-// Backward: every element is +0 but that of the row's target, which is (-g) * w, where g is the row's gradient (none),
-// the one gradient (sum) or gradient / total_weight (mean).
+// Backward: every element is +0 except at the row's target, where it is (-g) * w, with g the row's gradient (none), the
+// single gradient (sum) or gradient / total_weight (mean).
 //
-// A target that is no class throws std::out_of_range; on a device, which cannot throw, the row's loss and gradient are
-// NaN. One thread: this is a gather.
+// A target that is not a class throws std::out_of_range; on a device, which cannot throw, the row's loss and gradient
+// are NaN. Single-threaded, since this is only a gather.
 
 #include <stdint.h>
 
@@ -36,7 +36,7 @@ void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& lo
 // out: rows x classes. gradient: one float, or one per row (none).
 void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss,
                        const Execution& execution);
-// The same with total_weight where nll_loss left it: on a device, where this does not wait for it.
+// The same with total_weight as nll_loss stored it: on a device, without waiting for its value.
 void nll_loss_backward(float* out, const float* gradient, const float* total_weight, const NllLoss& loss,
                        const Execution& execution);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Convolution whose every input channel is filtered by itself (groups = channels), forward and both backward parts.
+// Convolution that filters each input channel separately (groups = channels), forward and both backward parts.
 //
 // x is [n, channels, height, width], y and dy are [n, channels * multiplier, output_height, output_width], filters and
 // dfilters [channels * multiplier, 1, kernel_height, kernel_width], all contiguous. Output channel o reads input
@@ -9,18 +9,18 @@
 // for width). Every sum below is a dot product: its terms run in order, in blocks of 256 (block.h), each block one
 // chain of fused multiply-adds from +0; the first block's sum is the first total, later ones are added to it in order.
 // A sum without terms is +0. Padding is a zero term: fma(+0, factor, chain), so an infinite or NaN factor shows. A row
-// r of taps that reads padding for every output (a function of the sizes alone) gives no terms, likewise a column s.
+// r of taps that reads padding for every output (which depends only on the sizes) gives no terms; likewise a column s.
 //
-// Forward: terms x * filter in order (r, s); bias[o], where there is one, is added to the total.
+// Forward: terms x * filter in order (r, s); bias[o], if there is one, is added to the total.
 // Backward data: dx[h, w] takes terms dy * filter in order (j, r, s), j < multiplier, o = c * multiplier + j, over the
 //   taps (r, s) that some output reading this residue of (h + padding_height) mod stride_height could use: those where
-//   h + padding_height - r * dilation_height is a multiple of stride_height, likewise for width. Where the quotient
-//   lies outside dy the term is a zero term; a row r for which it lies outside for every h of the same residue gives no
-//   terms, likewise a column s.
-// Backward filter: dfilter[o, r, s] takes terms x * dy in order (n, oh, ow); without terms where the tap has none.
-// Bias's gradient is a sum, not done here.
+//   h + padding_height - r * dilation_height is a multiple of stride_height, likewise for width. If the quotient lies
+//   outside dy, the term is a zero term. A row r for which it lies outside for every h of the same residue gives no
+//   terms; likewise a column s.
+// Backward filter: dfilter[o, r, s] takes terms x * dy in order (n, oh, ow); a tap without terms gives a sum without
+// terms. The bias's gradient is a sum and not computed here.
 //
-// NaN and infinities go where this arithmetic takes them.
+// NaN and infinities propagate as this arithmetic implies.
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 #pragma once
-// The portable kernels of a device beside the CPU: what the functions of <family>.h hand their work to when
-// Execution::device is set. All arrays are then the device's memory, 4-byte aligned, and results are there when the
-// queue has come to them. kernels/cuda/kernels.h has CUDA's.
+// The portable kernels of a device other than the CPU: the functions of <family>.h call these if Execution::device is
+// set. All arrays are then in the device's memory, 4-byte aligned, and results are available once the queue has run the
+// work. kernels/cuda/kernels.h has CUDA's implementation.
 //
-// Where a table of loops/ says all that a family does, it is that table; else functions as in <family>.h.
+// If a table of loops/ covers a family, it is that table; otherwise functions as in <family>.h.
 
 #include "kernels/device_queue.h"
 #include "kernels/portable/convolution.h"
@@ -22,7 +22,7 @@
 
 namespace estrain::kernels::portable {
 
-// Where total_weight of cross_entropy.h stands: in the device's memory, or (null) here.
+// The place of cross_entropy.h's total_weight: in the device's memory, or (if null) here.
 struct TotalWeight {
   const float* at = nullptr;
   float value = 0;

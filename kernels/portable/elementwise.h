@@ -1,9 +1,9 @@
 #pragma once
-// Functions of one element at a time, forward and backward, over n contiguous floats. `out` may be any of the inputs.
+// Elementwise functions, forward and backward, over n contiguous floats. `out` may be any of the inputs.
 //
-// The exact arithmetic of each is stated beside its name; exp(), log()... are those of arithmetic/, fma(a, b, c) is
-// a * b + c rounded once, every other operation rounds by itself, from left to right. NaN in gives NaN out; infinities
-// and denormals are treated as IEEE arithmetic does (none is flushed).
+// The comment at each name states its exact arithmetic; exp(), log() and so on are those of arithmetic/, fma(a, b, c)
+// is a * b + c rounded once, and every other operation is rounded, from left to right. NaN in gives NaN out; infinities
+// and denormals follow IEEE arithmetic (nothing is flushed to zero).
 
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ enum class Unary {
 };
 void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution);
 
-// Gradients with respect to x from `gradient` (of the result) and what the forward function left behind.
+// Gradients with respect to x, from `gradient` (of the result) and the value saved by the forward function.
 enum class UnaryBackward {
   tanh,         // saved = tanh(x):    gradient * fma(-saved, saved, 1)
   sigmoid,      // saved = sigmoid(x): gradient * (saved * (1 - saved))

@@ -1,8 +1,8 @@
 #pragma once
-// The gradient of an embedding's weight: each row of the weight receives the gradients of its occurrences.
+// The gradient of an embedding's weight: each row sums the gradients of its occurrences.
 //
-// dweight is [vocabulary, d], indices [n], dy [n, d], contiguous. No atomics. (Forward is a copy of rows: exact
-// anywhere.)
+// dweight is [vocabulary, d], indices [n], dy [n, d], contiguous. No atomics. (Forward copies rows, which is exact
+// everywhere.)
 //
 // Order of summation: row v is one chain from +0 over the occurrences i with indices[i] = v, in order of i:
 //   row = row + dy[i]                     or, scaled by frequency,

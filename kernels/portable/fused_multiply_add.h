@@ -1,6 +1,6 @@
 #pragma once
-// out[i] = a[i] * b[i] + c[i], rounded once: the operation that the portable kernels are made of. Hardware's where it
-// has one, else computed in double (kernels/vector_baseline.h), with the same bits, NaN payloads apart.
+// out[i] = a[i] * b[i] + c[i], rounded once: the basic operation of the portable kernels. Uses the hardware's if there
+// is one, otherwise computes in double (kernels/vector_baseline.h) with the same bits except for NaN payloads.
 
 #include <stddef.h>
 

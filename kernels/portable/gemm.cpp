@@ -10,7 +10,7 @@
 namespace estrain::kernels::portable {
 namespace {
 
-// D without its strides, for where C holds totals before D is read.
+// A contiguous copy of D, for the case that C holds totals before D is read.
 std::vector<float> copy_of(const Gemm& g) {
   std::vector<float> copy(static_cast<size_t>(g.batch * g.m * g.n));
   float* to = copy.data();

@@ -1,18 +1,18 @@
 #pragma once
 // Batched matrix product, fp32: C = alpha * A B + beta * D, for each matrix of a batch.
 //
-// A is m x k, B is k x n, C and the optional addend D are m x n. Every element of A, B and D is at
-// data[batch * batch_stride + row * row_stride + column * column_stride]; any strides are right, 0 too (a broadcast).
-// Fast where the row or the column stride is 1: plain and transposed operands alike. C's columns are contiguous.
+// A is m x k, B is k x n, C and the optional addend D are m x n. Every element of A, B and D is at data[batch *
+// batch_stride + row * row_stride + column * column_stride]; any strides are allowed, including 0 (a broadcast). Fast
+// if the row or the column stride is 1, for plain and transposed operands. C's columns are contiguous.
 //
 // The exact arithmetic, for each element of C:
 //   block(b) = x = +0; for p in [256 b, min(k, 256 b + 256)): x = fma(A[row, p], B[p, column], x)      (block.h)
 //   dot      = block(0); for b = 1, 2, ...: dot = dot + block(b)                                       k = 0: dot = +0
 //   C        = alpha * dot                   without D, or where beta == 0: D is not read then
 //   C        = fma(beta, D, alpha * dot)     with D
-// alpha * dot is rounded, hence dot itself where alpha == 1; fma(1, D, x) is D + x. So beta == 1 adds a bias.
-// Every product is computed: an Inf or a NaN in A or B reaches C whatever it is multiplied with. k = 0 reads neither.
-// There is no padding. Which tiles, packing and threads are used leaves no trace in the bits.
+// alpha * dot is rounded, so it is dot itself if alpha == 1; fma(1, D, x) is D + x, so beta == 1 adds a bias. Every
+// product is computed: an Inf or a NaN in A or B reaches C whatever its factor. k = 0 reads neither A nor B. There is
+// no padding. Tiles, packing and threads do not affect the bits.
 //
 // Blocking and packing: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
 

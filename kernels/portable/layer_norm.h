@@ -23,9 +23,9 @@
 //   dgamma = sum over rows of dy * xhat                chain = fma(dy, xhat, chain)
 //   dbeta  = sum over rows of dy                       chain = chain + dy
 //
-// NaN and infinities go where this arithmetic takes them. No rows: dgamma and dbeta are +0.
+// NaN and infinities propagate as this arithmetic implies. Without rows, dgamma and dbeta are +0.
 //
-// Sources: J. Ba, J. Kiros, G. Hinton, "Layer Normalization"; PyTorch's native_layer_norm (what the numbers mean).
+// Sources: J. Ba, J. Kiros, G. Hinton, "Layer Normalization"; PyTorch's native_layer_norm (the numbers' meaning).
 
 #include <stdint.h>
 
@@ -47,7 +47,7 @@ struct LayerNormParameters {
 void layer_norm(float* y, float* mean, float* rstd, const float* x, const LayerNormShape& shape,
                 const LayerNormParameters& parameters, const Execution& execution = {});
 
-// Any of them may be null: not wanted.
+// Any of them may be null: then it is not computed.
 struct LayerNormGradients {
   float* dx = nullptr;
   float* dgamma = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// The numbers that decide in which order the portable kernels sum, beside block.h: for the CPU's loops and the CUDA
-// kernels alike. They define bits: they never change.
+// The constants, besides block.h, that determine the portable kernels' order of summation, for the CPU's loops and the
+// CUDA kernels alike. They define bits, so they never change.
 
 #include <stdint.h>
 
@@ -9,31 +9,31 @@
 
 namespace estrain::kernels::portable {
 
-// Sums along rows run in blocks of kLaneBlock elements, in kLanes lanes; lane l and lane l + 16 are added for l < 16,
-// then with 8, 4, 2, 1.
+// Sums along rows run in blocks of kLaneBlock elements, in kLanes lanes; lanes l and l + 16 are added for l < 16, then
+// likewise with 8, 4, 2, 1.
 static constexpr int64_t kLanes = 32;
 static constexpr int64_t kLaneBlock = 4096;
 
-// Sums across rows (reduction.h, softmax.h with inner > 1): chains of so many.
+// Sums across rows (reduction.h, softmax.h with inner > 1): length of a chain.
 static constexpr int64_t kChainBlock = 256;
 
-// layer_norm.h: rows of a chain of dgamma and dbeta.
+// layer_norm.h: rows per chain of dgamma and dbeta.
 static constexpr int64_t kLayerNormRowBlock = 64;
 
-// attention.h: rows under a causal mask that have the same keys as terms; keys that dropout draws for at a time.
+// attention.h: consecutive rows with the same terms under a causal mask; keys per draw of dropout.
 static constexpr int64_t kCausalRows = 16;
 static constexpr int64_t kDrawnKeys = 64;
 
 static constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static constexpr int64_t round_up(int64_t n, int64_t to) { return divide_up(n, to) * to; }
 
-// batch_norm.h: images whose rows of a channel make up one block.
+// batch_norm.h: images whose rows of a channel form one block.
 static constexpr int64_t batch_norm_images_per_block(int64_t hw) {
   return hw <= 0 ? kLaneBlock : hw >= kLaneBlock ? 1 : kLaneBlock / hw;
 }
 
-// attention.h: how many keys are terms of a query's sums under a causal mask, and the first query that has a key among
-// its terms.
+// attention.h, under a causal mask: the number of keys that are terms of a query's sums, and the first query that has a
+// key as a term.
 static constexpr int64_t causal_terms(int64_t query, int64_t keys) {
   const int64_t end = round_up(query + 1, kCausalRows);
   return end < keys ? end : keys;

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-// What a Stream (random.h) is to Philox: the key, and the words of the counter behind the block's index.
+// Philox's view of a Stream (random.h): the key, and the words of the counter after the block's index.
 struct PhiloxCounter {
   uint32_t key[2];
   uint32_t words[3];
@@ -16,7 +16,7 @@ struct PhiloxCounter {
 // Sixteen blocks, 64 words, are a group.
 static constexpr int64_t kGroup = 64;
 
-// The block, and the word of it, that element i of a call takes; and of a 64-bit integer the block and the first word.
+// The block and word for element i of a call; for a 64-bit integer, the block and first word.
 struct PhiloxPlace {
   uint32_t block;
   int word;

@@ -2,12 +2,12 @@
 // Maximum, average and adaptive pooling over two dimensions, forward and backward.
 //
 // Inputs are [planes, height, width] (planes = batch * channels), outputs [planes, output_height, output_width], both
-// contiguous; the caller gives the output size, so rounding up (ceil_mode) is its business. Window (oh, ow) has its tap
+// contiguous. The caller gives the output size, so it decides on rounding up (ceil_mode). Window (oh, ow) has its tap
 // (r, s) at input position (oh * stride_height - padding_height + r * dilation_height, the same for width).
 //
-// Maximum. Taps in padding do not exist. Taps in order (r, s): a tap replaces the maximum if it is larger or NaN, so
-// the first of equal maxima wins and nothing replaces a NaN but a later NaN. The maximum starts as -infinity at the
-// window's first existing tap; a window without any is -infinity with index -1. Indices are h * width + w in the plane.
+// Maximum. Taps in padding do not exist. In order (r, s), a tap replaces the maximum if it is larger or NaN, so the
+// first of equal maxima wins, and only a later NaN replaces a NaN. The maximum starts as -infinity at the window's
+// first existing tap; a window without taps gives -infinity with index -1. Indices are h * width + w in the plane.
 // Backward: dx is, from +0, the sum over the windows that chose it of their dy, in order (oh, ow).
 //
 // Average. sum = from +0, the existing taps added in order (r, s); y = sum / divisor, one IEEE division. divisor is
@@ -18,9 +18,9 @@
 // Adaptive. Window oh covers the rows [floor(oh * height / output_height), ceil((oh + 1) * height / output_height)),
 // columns likewise. Average: the same sums with divisor = rows * columns, as a float. Maximum: the same rule as above.
 //
-// NaN and infinities go where this arithmetic takes them; zero taps cannot change a sum that starts from +0.
+// NaN and infinities propagate as this arithmetic implies; zero taps cannot change a sum that starts from +0.
 //
-// Sources: PyTorch's documentation of MaxPool2d, AvgPool2d, AdaptiveAvgPool2d (which taps a window has).
+// Sources: PyTorch's documentation of MaxPool2d, AvgPool2d, AdaptiveAvgPool2d (for the taps of a window).
 
 #include <stdint.h>
 
@@ -41,7 +41,7 @@ struct PoolingShape {
 };
 
 void max_pool(float* y, int64_t* indices, const float* x, const PoolingShape& shape, const Execution& execution = {});
-// indices: those of max_pool. So below.
+// indices: those of max_pool; likewise below.
 void max_pool_backward(float* dx, const float* dy, const int64_t* indices, const PoolingShape& shape,
                        const Execution& execution = {});
 void average_pool(float* y, const float* x, const PoolingShape& shape, const Execution& execution = {});

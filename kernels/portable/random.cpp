@@ -31,7 +31,7 @@ RandomArguments arguments_of(float* out, int64_t n, const Stream& stream) {
   return arguments;
 }
 
-// The 64-bit words of elements in [first, first + 32), a group's: first is a multiple of 32.
+// The 64-bit words of a group, elements [first, first + 32); first is a multiple of 32.
 struct LongWords {
   uint32_t words[kGroup];
   uint64_t of(int64_t i) const {

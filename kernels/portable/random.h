@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers from a counter: what a call draws is a function of its Stream and the element's index alone.
+// Random numbers from a counter: the number for an element depends only on the call's Stream and the element's index.
 //
 // Generator: Philox4x32-10 (J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 //   key     = {low half of Stream::key, high half of Stream::key xor high half of Stream::step}
@@ -23,7 +23,7 @@
 //   permutation  Fisher-Yates: for i = n - 1 down to 1 element i changes places with element j, j the integer drawn as
 //                above for element i of the call, in [0, i].
 //
-// log, sin and cos are those of arithmetic/. At most 2^34 elements a call (2^33 for integers): more throw
+// log, sin and cos are those of arithmetic/. At most 2^34 elements per call (2^33 for integers): more throw
 // std::invalid_argument.
 
 #include <stdint.h>

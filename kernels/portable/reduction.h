@@ -7,7 +7,7 @@
 //                and so by 4, 2 and 1. The first block's sum is the first total, later ones are added to it in order.
 //   inner > 1    For each output the reduced index in blocks of 256, each one chain from +0 in index order. The first
 //                block's sum is the first total, later ones are added to it in order.
-// An empty sum is +0. A sum is never -0. NaN and infinities do what IEEE additions do with them.
+// An empty sum is +0. A sum is never -0. NaN and infinities follow IEEE addition.
 //
 //   sum                 adds x
 //   mean                that sum divided by float(reduced)
@@ -18,7 +18,7 @@
 //                       above: max(q - (s * s) / float(reduced), 0) / (float(reduced) - correction). The term
 //                       in s takes the rounding of the mean away. NaN where the divisor is not above 0.
 //
-// Threads share outputs; where these are few, the blocks of a sum.
+// Threads divide the outputs or, if these are few, the blocks of a sum.
 
 #include <stdint.h>
 
@@ -43,10 +43,10 @@ struct VarianceOptions {
 void variance(float* out, float* mean, const float* x, const Reduced& shape, const VarianceOptions& options,
               const Execution& execution);
 
-// The norm of n floats: of a gradient, or of the norms of gradients. On the CPU.
+// The norm of n floats: a gradient, or the norms of gradients. On the CPU.
 float l2_norm(const float* x, int64_t n, const Execution& execution);
-// What gradients are multiplied by so that their norm is at most max_norm: min(max_norm * (1 / (norm + 1e-6f)), 1),
-// with NaN as it is. As torch.nn.utils.clip_grad_norm_ has it.
+// The factor that limits the norm of gradients to max_norm: min(max_norm * (1 / (norm + 1e-6f)), 1); NaN stays NaN. As
+// in torch.nn.utils.clip_grad_norm_.
 float clip_factor(float norm, float max_norm);
 
 }  // namespace estrain::kernels::portable

@@ -6,8 +6,8 @@
 //   log_softmax           (x - m) - log(sum(exp(x - m)))
 //   softmax_backward      (g - sum(g * y)) * y, the sum as acc = fma(g, y, acc), y the result
 //   log_softmax_backward  fma(-exp(y), sum(g), g), y the result
-// A stretch with a NaN, with +infinity, or with nothing but -infinity gives NaN throughout; -infinity beside finite
-// numbers gives 0 (its logarithm -infinity).
+// A row with a NaN, with +infinity, or with only -infinity gives NaN throughout; -infinity among finite numbers gives 0
+// (its logarithm -infinity).
 
 #include <stdint.h>
 

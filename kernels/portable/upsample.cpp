@@ -9,7 +9,7 @@
 namespace estrain::kernels::portable {
 namespace {
 
-// What the outputs of a dimension read.
+// The inputs of the outputs along a dimension.
 struct Axis {
   int64_t in, out;
   std::vector<int64_t> first, second;

@@ -20,9 +20,9 @@
 //   t[oh, .]: for ow in order: t[first] = fma(aw, dy[oh, ow], t[first]); then t[second] = fma(bw, dy[oh, ow],
 //   t[second]) dx: for oh in order: dx[first row, .] = fma(ah, t[oh, .], dx[first row, .]); then the second row with bh
 //
-// NaN and infinities go where this arithmetic takes them (0 * infinity is NaN, as in PyTorch).
+// NaN and infinities propagate as this arithmetic implies (0 * infinity is NaN, as in PyTorch).
 //
-// Sources: PyTorch's documentation of Upsample (which inputs an output reads).
+// Sources: PyTorch's documentation of Upsample (for the inputs of an output).
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an output of upsample.h reads along one dimension, for CPU and CUDA code alike.
+// The inputs of upsample.h's outputs along one dimension, for CPU and CUDA code alike.
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for the programs that scripts/bench starts, each by its name: in form as they are, but quick, and nothing is
-computed. Whoever is started says so in the file $PRETENDED: its name, its arguments, what malloc is told."""
+"""Fake versions of the programs that scripts/bench starts: the same interface, but quick and without computation. Each
+start is recorded in the file $PRETENDED: name, arguments, settings of malloc."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 STEP_SECONDS = 0.002
-MALLOC = "glibc.malloc.pretended=1"  # what a worker's is told
+MALLOC = "glibc.malloc.pretended=1"  # expected settings of a worker's malloc
 
 
 def note_start(name):
@@ -31,7 +31,7 @@ def option(name, default=None):
 
 
 class Launcher:
-    """`estrain train`: its workers do nothing, its steps take the same time whatever the job."""
+    """`estrain train`: its workers do nothing; its steps take the same time for every job."""
 
     def __init__(self, spec, run, devices):
         self.spec, self.run = spec, run
@@ -119,7 +119,7 @@ def is_stopped(pid):
 
 
 def put(path, text):
-    """As a whole: somebody waits for it."""
+    """Writes the file atomically, since another process waits for it."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(text)
     beside.replace(path)
@@ -179,7 +179,7 @@ def kernels():
 
 
 def rank(control):
-    """ddp_script.py's part of what is said at its socket."""
+    """ddp_script.py's side of the protocol on its socket."""
     connection = Client(control, "AF_UNIX")
     connection.send(os.getpid())
     with contextlib.suppress(EOFError):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every row of scripts/bench can be measured: what its code names is there, and one of each kind is run with programs
-that only pretend (pretend.py). How the results are kept and shown, whatever fails. Times are not looked at."""
+"""Every row of scripts/bench can be measured: all names in its code exist, and one row of each kind runs with fake
+programs (pretend.py). Also tests how results are kept and shown, including failures. Times are not checked."""
 
 import ast
 import builtins
@@ -65,7 +65,7 @@ def code_of(module):
 
 
 def missing_names(module):
-    """What its code looks up as a global, and what is neither there nor built in."""
+    """The globals that its code looks up, and those that exist neither there nor as builtins."""
     names = set()
     for code in code_of(module):
         names |= {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
@@ -74,7 +74,7 @@ def missing_names(module):
 
 
 def class_names(module):
-    """What the bodies of its classes set: looked up by name there."""
+    """Names set in its class bodies, where they are looked up by name."""
     bodies = [node for node in ast.walk(ast.parse(Path(module.__file__).read_text())) if isinstance(node, ast.ClassDef)]
     named = (node for body in bodies for node in ast.walk(body) if isinstance(node, ast.Name))
     return {node.id for node in named if isinstance(node.ctx, ast.Store)} | {"__module__", "__qualname__", "__name__", "__annotations__"}
@@ -91,7 +91,7 @@ def missing_attributes(name, bench):
 
 
 class Tiny(program.Bench):
-    """As few rounds as a quick run has, and far shorter."""
+    """As few rounds as a quick run, and far shorter."""
 
     def __init__(self, folder):
         build, work = folder / "build", folder / "work"

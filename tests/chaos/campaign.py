@@ -1,4 +1,4 @@
-"""Many runs: plans carried out, judged and counted."""
+"""A campaign: executes many plans, judges and counts their runs."""
 import json
 import os
 import random
@@ -20,11 +20,11 @@ from run import Lost, Run
 
 TAIL_LINES = 25
 TMPFS_MB = 24
-ATTEMPTS = 4  # at a scenario whose faults did not all hit in their phase: on a busy machine the moment may pass
+ATTEMPTS = 4  # per scenario: on a busy machine, faults may miss their phase
 
 
 class Tools:
-    """The program under test and what looks at it from outside."""
+    """The program under test and its observer."""
 
     def __init__(self, build, work):
         self.estrain = (build / "estrain").resolve()
@@ -36,7 +36,7 @@ class Tools:
         jobs.write_text(self.text)
 
     def mount(self, path):
-        """A small file system of its own there; False where that is not allowed."""
+        """Mounts a small file system there; False if that is not permitted."""
         path.mkdir(parents=True, exist_ok=True)
         options = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs", path]
         if subprocess.run(options, stderr=subprocess.DEVNULL).returncode != 0:
@@ -64,8 +64,8 @@ class Campaign:
         self.tools, self.work, self.seed, self.keep = tools, work.resolve(), seed, keep
         self.fired, self.planned = Counter(), Counter()
         self.runs = self.identical = 0
-        self.skipped, self.limited = [], 0  # scenarios that cannot be played here; runs without their full disk
-        self.staged_again = []  # what was wrong with the staging, of each attempt that another one followed
+        self.skipped, self.limited = [], 0  # scenarios that cannot run here; runs without their full disk
+        self.staged_again = []  # for each repeated attempt, what was wrong with its staging
         self.references, self.locks = {}, threading.Lock()
         self.talking = threading.Lock()
         self.begin = time.monotonic()
@@ -98,8 +98,8 @@ class Campaign:
     # --- one run
 
     def carry_out(self, plan):
-        """Only what the harness did not manage to stage is tried again, never a run that went wrong, or that took a fault
-        for another one. Each time is counted."""
+        """Retries and counts only scenarios that the harness failed to stage, never a failed run or a wrong
+        diagnosis."""
         if plan.tmpfs and plan.strict and not self.tools.can_mount():
             with self.talking:
                 self.skipped.append(plan.name)
@@ -110,7 +110,7 @@ class Campaign:
                 return
 
     def attempt(self, plan, last):
-        """True: the run was fine, its faults were not as planned, and this was not the last attempt."""
+        """True if the run was correct, its faults were not as planned, and attempts are left."""
         begin = time.monotonic()
         folder = self.work / plan.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -132,7 +132,7 @@ class Campaign:
             problems += self.unexpected(run, plan, staged=not unstaged)
         except Lost as lost:
             problems.append(str(lost))
-        except Exception:  # what the checks did not expect to find is a finding, too
+        except Exception:  # an unexpected exception of a check is a finding, too
             problems.append(traceback.format_exc())
         finally:
             run.kill_everybody()
@@ -145,7 +145,7 @@ class Campaign:
         return False
 
     def disturb(self, run, plan, chance):
-        """All faults, then the rest of the job: shots, and what was not as it should be."""
+        """Injects all faults, then runs the rest of the job. Returns shots and findings."""
         shots = []
         run.launch()
         for fault in plan.faults:
@@ -160,7 +160,7 @@ class Campaign:
                 break
         code = run.wait(3 * faults.PATIENCE)
         if code == 1 and shots and shots[-1].fault.kind == "disk-full":
-            run.launch()  # the job came to its end on a full disk: it asks for room and a resume
+            run.launch()  # the job ended on a full disk: it asks for space and a resume
             code = run.wait(3 * faults.PATIENCE)
         run.receive_answer()
         return shots, [] if code == 0 else [f"the launcher ended with {code}"]
@@ -174,7 +174,7 @@ class Campaign:
 
     @staticmethod
     def unstaged(plan, shots):
-        """Faults that did not hit, or not in their phase: the moment passed."""
+        """Faults that missed, or missed their phase."""
         found = []
         for fault in plan.faults if plan.strict else []:
             shot = next((shot for shot in shots if shot.fault is fault), None)
@@ -186,7 +186,7 @@ class Campaign:
 
     @staticmethod
     def unexpected(run, plan, staged):
-        """What the run recorded and the scenario does not expect. Where not all faults hit, fewer of them are right too."""
+        """Recorded causes that the scenario does not expect. If some faults missed, fewer causes are right too."""
         found = []
         causes = sorted(event["cause"] for event in run.events("fault"))
         if plan.causes is not None and not match(causes, plan.causes, all_of_them=staged):
@@ -267,8 +267,8 @@ class Campaign:
 
 
 def match(causes, expected, all_of_them=True):
-    """Whether each cause is one of the expected entries ("this" or "this|that"), each entry taken once; and, if all of them
-    are wanted, no entry is left."""
+    """Whether each cause matches an expected entry ("this" or "this|that"), each entry at most once; with `all_of_them`,
+    every entry must be matched."""
     left = sorted(expected, key=lambda entry: entry.count("|"))
     for cause in causes:
         found = next((entry for entry in left if cause in entry.split("|")), None)

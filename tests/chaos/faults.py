@@ -1,7 +1,6 @@
-"""The faults of a chaos run. A fault is a plan (Fault): a kind, a phase to strike in, a step to wait for. Carried out it is a
-shot (Shot): what it hit, in which phase it was seen to hit, and how to tell afterwards, from the run's own records or from
-the end of the process, that it did. Only what can be told that way counts as fired. What the run took for its cause is another
-matter: a wrong one is a failure, however often it is tried."""
+"""The faults of a chaos run. A Fault is planned: its kind, phase and step. A Shot is an injected fault: its target, the
+phase observed, and a check, from the run's records or the end of the process, that it hit. Only a confirmed shot counts
+as fired. The run's diagnosis is judged separately: a wrong cause is a failure and never retried."""
 import os
 import resource
 import signal
@@ -14,21 +13,21 @@ from typing import Callable, Optional
 from run import Lost, read_process
 
 PHASES = ["start", "training", "snapshot", "save", "resize", "recovery"]
-STATES = ["starting", "training", "warming", "pausing", "recovering", "ending"]  # that `estrain status` may name
-PATIENCE = 60  # seconds for anything that must come
+STATES = ["starting", "training", "warming", "pausing", "recovering", "ending"]  # reported by `estrain status`
+PATIENCE = 60  # seconds to wait for anything
 MB = 1 << 20
-SHORT_PAUSE = 0.9  # seconds; a launcher takes a worker that is stopped for a second for lost
+SHORT_PAUSE = 0.9  # seconds; after one second, a launcher considers a stopped worker lost
 
 
 @dataclass
 class Fault:
     kind: str
     phase: str = "training"
-    step: int = 0  # strikes when this step is committed; 0: as soon as the phase is there
+    step: int = 0  # fires when this step is committed; 0: as soon as the phase begins
     delay: float = 0.0  # seconds after that
-    target: str = "any"  # of a worker: any, first, newcomer (not yet part of a stage), survivor
-    devices: int = 2  # of a resize
-    gives_up: bool = False  # the launch is expected to end by it, with exit code 1
+    target: str = "any"  # of worker faults: any, first, newcomer (not yet in a stage), survivor
+    devices: int = 2  # for a resize
+    gives_up: bool = False  # the fault should end the launch, with exit code 1
 
 
 @dataclass
@@ -39,11 +38,12 @@ class Shot:
     launch: int
     pid: int = 0
     evidence: Optional[Callable[[], bool]] = None
-    causes: Optional[list] = None  # that the run may name for process `pid`, none of them if it is empty; None: not checked
+    causes: Optional[list] = None  # that the run may record for process `pid`; empty: it must record none; None: not
+                                   # checked
     problems: list = field(default_factory=list)
 
     def wrong_causes(self, run):
-        """What the run says of the process that was hit, and should not. Who lived on may have been hit by another one."""
+        """Wrong causes that the run recorded for the target. A survivor may have been hit by another fault."""
         if self.causes is None or (not self.causes and self.pid in run.struck):
             return []
         named = [event["cause"] for event in run.events("fault") if event.get("pid") == self.pid]
@@ -52,22 +52,22 @@ class Shot:
 
 
 def process_fault(run, pid):
-    """That the run recorded a fault of process `pid`, whatever cause it names."""
+    """A check that the run recorded a fault of process `pid`, with any cause."""
     return lambda: any(event.get("pid") == pid for event in run.events("fault"))
 
 
 def more_events(run, name, holds=lambda event: True):
-    """That an event comes that is not there yet."""
+    """A check that a new event appears."""
     count = lambda: sum(1 for event in run.events(name) if holds(event))
     before = count()
     return lambda: count() > before
 
 
-# --- who is hit
+# --- targets
 
 
 def pick_worker(run, fault, random):
-    """The process; None if there is none of that sort."""
+    """The target process; None if there is none."""
     found = []
 
     def any_there():
@@ -85,7 +85,7 @@ def pick_worker(run, fault, random):
 
 
 def strike(run, process, number, survives=False):
-    """False: it is gone."""
+    """False if it has ended."""
     now = read_process(process.pid)
     if not now or now.begun != process.begun:
         return False
@@ -95,7 +95,7 @@ def strike(run, process, number, survives=False):
     return True
 
 
-# --- kinds: functions of (run, fault, random) that strike and return the shot, or None where nobody was there to hit
+# --- kinds: functions of (run, fault, random) that inject the fault and return the shot, or None without a target
 
 
 def shot_of(run, fault, phase, pid, evidence, causes=None):
@@ -117,8 +117,8 @@ def signal_worker(number):
 
 
 def pause_worker(run, fault, random):
-    """A short stop, over before anybody may call it a hang: the run goes on with the same worker. One that this process, on a
-    busy machine, ended too late does not count."""
+    """A pause too short to be a hang: the run continues with the same worker. A pause that this process, on a busy
+    machine, ended too late does not count."""
     worker = pick_worker(run, fault, random)
     phase = run.phase()
     begin = time.monotonic()
@@ -167,13 +167,13 @@ def signal_launcher(number):
 
 
 def kill_everybody(run, fault, random):
-    """As a power cut: nobody lives to save anything."""
+    """Simulates a power cut: kills all processes, so that none can save anything."""
     phase, step, members = run.phase(), run.step(), run.members()
     scribe = run.scribe()
     if run.code() is not None:
         return None
     shot = Shot(fault, phase, step, run.launches, run.launcher.pid, lambda: code == -signal.SIGKILL)
-    # The launcher first: where the others lie dead for a moment, it would begin to recover.
+    # Kill the launcher first; otherwise it would start a recovery.
     for pid in [run.launcher.pid] + ([scribe.pid] if scribe else []) + members:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -184,7 +184,7 @@ def kill_everybody(run, fault, random):
 
 
 def pause(whom):
-    """SIGSTOP, and SIGCONT after a while longer than a hang takes to be noticed: nobody may be blamed for it."""
+    """SIGSTOP, and SIGCONT later than hang detection would fire: no worker may be blamed for it."""
 
     def fire(run, fault, random):
         phase = run.phase()
@@ -210,7 +210,7 @@ def pause(whom):
 
 
 def order_reader(order, causes):
-    """A reader thread of a worker carries it out (inject.cpp)."""
+    """A reader thread of a worker executes it (inject.cpp)."""
 
     def fire(run, fault, random):
         worker = pick_worker(run, fault, random)
@@ -232,14 +232,14 @@ def order_reader(order, causes):
 
 
 def limit_memory(pid, more):
-    """What the process has, and so much more."""
+    """Current usage of the process plus this much."""
     with open(f"/proc/{pid}/statm") as statm:
         pages = int(statm.read().split()[0])
     resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + more, resource.RLIM_INFINITY))
 
 
 def starve_newcomer(run, fault, random):
-    """A worker that is starting meets its limit wherever it happens to be: in an allocation, or in starting a thread."""
+    """A starting worker hits its limit at an arbitrary point: in an allocation or a thread's start."""
     worker = pick_worker(run, fault, random)
     phase = run.phase()
     if not worker:
@@ -253,7 +253,7 @@ def starve_newcomer(run, fault, random):
 
 
 def fill_disk(run, fault, random):
-    """Nothing more can be written for a while; records must wait, and training go on when there is room again."""
+    """Fills the disk for a while: records must wait, and training must continue once space is free."""
     fill = fill_file_system if run.tools.full_disk(run.path) else limit_scribe
     return fill(run, fault, random)
 
@@ -292,7 +292,7 @@ def fill_up(folder):
 
 
 def comes(holds):
-    """Whether it does, be there a launcher or not."""
+    """Whether it waits for space, with or without a launcher."""
     deadline = time.monotonic() + PATIENCE
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -300,7 +300,7 @@ def comes(holds):
 
 
 def kill_launcher_on_full_disk(run, fault, random):
-    """The scribe is left with the committed state and waits for room. A launch is refused until there is some."""
+    """The scribe holds the committed state and waits for space. A launch is refused until then."""
     scribe, phase = run.scribe(), run.phase()
     if not scribe or not run.tools.full_disk(run.path):
         return None
@@ -313,7 +313,7 @@ def kill_launcher_on_full_disk(run, fault, random):
     run.wait(PATIENCE)
     if not comes(lambda: name.exists() and name.read_text() == "waits for room\n"):
         shot.problems.append("the scribe does not wait for room")
-    run.launch()  # which sees at once that there is no room
+    run.launch()  # which detects the full disk at once
     if run.wait(PATIENCE) != 1 or "disk space" not in run.said():
         shot.problems.append("a launch on a full disk is not refused for want of room")
     filler.unlink()
@@ -335,7 +335,7 @@ def fill_file_system(run, fault, random):
 def stop(number):
     def fire(run, fault, random):
         phase = run.phase()
-        if not run.until(lambda: run.scribe() is not None, PATIENCE):  # the launcher watches its signals by then
+        if not run.until(lambda: run.scribe() is not None, PATIENCE):  # then the launcher handles its signals
             return None
         recorded = more_events(run, "stopped")
         shot = shot_of(run, fault, phase, run.launcher.pid, lambda: code == 75 and recorded())
@@ -347,7 +347,7 @@ def stop(number):
 
 
 def damage_checkpoint(how):
-    """The newest one, behind the back of a run that was killed: it must fall back to the one before."""
+    """Damages the newest checkpoint of a killed run, which must fall back to the previous one."""
 
     def fire(run, fault, random):
         if run.code() is not None:
@@ -383,7 +383,7 @@ def damage(path, how, random):
 
 
 def resize(run, fault, random):
-    """Asks again where it is refused for a recovery or a start; the phase is that of the first time."""
+    """Retries if refused during a recovery or a start; the phase is that of the first attempt."""
     phase, step = run.phase(), run.step()
     if phase == "resize" or not run.ask_for_resize(fault.devices):
         return None
@@ -410,7 +410,7 @@ def wait_for_nobody(run):
 
 
 def relaunch(run, shot, random):
-    """At once or when all are gone, on the same or on other devices."""
+    """Relaunches at once or after all have ended, on the same or other devices."""
     if random.random() < 0.5:
         wait_for_nobody(run)
     if random.random() < 0.5:
@@ -457,7 +457,7 @@ KINDS = {
 
 
 def wait_for_moment(run, fault, random):
-    """False: the run ended before."""
+    """False if the run ended before."""
     if fault.phase == "start":
         if not run.until(lambda: bool(run.workers()) or run.begun, PATIENCE):
             return False
@@ -485,7 +485,7 @@ def wait_for_moment(run, fault, random):
 
 
 def fire(run, fault, random):
-    """The shot; None if the moment did not come or nobody was there."""
+    """The shot; None if the phase did not occur or no target existed."""
     if not wait_for_moment(run, fault, random):
         return None
     shot = KINDS[fault.kind][1](run, fault, random)

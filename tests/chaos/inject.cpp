@@ -1,9 +1,9 @@
-// Faults from inside a worker, for chaos runs: a library for LD_PRELOAD, so that the program itself has no place to
-// inject anything.
+// Faults from inside a worker, for chaos runs: a library for LD_PRELOAD, so that the program itself contains no fault
+// injection.
 //
-// A reader thread of a worker ("estrain-reader") takes a mutex for every piece of a mini-batch. There it looks for an
-// order: a file of the folder ESTRAIN_CHAOS_ORDERS, named for what to do and the process that is to do it. Orders are
-// carried out once: whoever renames the file does it, and NAME.done says that it was done.
+// A reader thread of a worker ("estrain-reader") locks a mutex for every part of a mini-batch. There it looks for a
+// command: a file in the folder ESTRAIN_CHAOS_ORDERS, named by the action and its target process. Each command is
+// executed once, by the thread that renames the file; NAME.done marks it as done.
 //
 //   exit-PID       exit(1), as a library that takes a fault for its own to decide about
 //   abort-PID      abort()

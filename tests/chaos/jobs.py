@@ -1,5 +1,5 @@
-"""Tiny jobs for chaos runs: together they use everything that could leave a trace of a fault. Some milliseconds a step,
-several epochs within `steps`, a checkpoint every few steps."""
+"""Tiny jobs for chaos runs. Together they use every feature in which a fault could change results. Steps of some
+milliseconds, several epochs within `steps`, a checkpoint every few steps."""
 from dataclasses import dataclass
 
 MLP = """[model]
@@ -95,7 +95,7 @@ clip_grad_norm = 1.0
 label_smoothing = 0.05
 """
 
-# 9.4 MB of state that is saved after every step: somewhere a save is always being written.
+# 9.4 MB of state saved after every step, so that a save is nearly always in progress.
 SAVING = """[model]
 name = "mlp"
 hidden = [1024, 512]
@@ -120,7 +120,7 @@ TEXT_BYTES = 8000
 
 
 def write_text(path):
-    """Text that never repeats itself."""
+    """Text without repetition."""
     words, n = [], 0
     while sum(map(len, words)) < TEXT_BYTES:
         n += 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What scripts/chaos makes of a run: a scenario whose fault came too late is staged again, and counted; one whose fault was
-taken for another one is a failure at the first attempt, as are wrong bits."""
+"""How scripts/chaos judges a run: it repeats and counts a scenario whose fault came too late; a wrong cause or wrong
+bits fail at the first attempt."""
 import io
 import os
 import sys
@@ -22,7 +22,7 @@ KILL = Fault("worker-kill", "training", 60)
 
 
 class FakeRun:
-    """A run of one worker, PID, that was killed. `happens`: the cause that it records, or None: it was over before."""
+    """A run whose only worker, PID, was killed. `happens`: the recorded cause, or None: the run ended before."""
 
     launches = 1
 
@@ -51,7 +51,7 @@ class Tools:
 
 
 def carry_out(runs, strict=True, causes=None, problems=None):
-    """The campaign after these attempts, and how many there were."""
+    """The campaign after these attempts, and their number."""
     with tempfile.TemporaryDirectory() as name:
         chaos = Campaign(Tools(), Path(name), 1, True)
         chaos.reference = lambda job: None
@@ -88,7 +88,7 @@ def expect_wrong_causes_to_fail():
         chaos, attempts, said = carry_out([FakeRun("hung"), FakeRun("killed")], strict, causes)
         assert (attempts, chaos.identical) == (1, 0), (strict, causes)
         assert f"process {PID} was hit by worker-kill, and the run names hung instead of killed" in said, said
-    # The moment passed, and the run took something for a fault that was none.
+    # The fault missed its phase, and the run reported a fault that did not happen.
     chaos, attempts, said = carry_out([FakeRun("hung", "start"), FakeRun("killed")], causes=["killed"])
     assert (attempts, chaos.identical) == (1, 0), said
 
@@ -101,7 +101,7 @@ def expect_wrong_bits_to_fail():
 
 
 def expect_blameless():
-    """Who was paused for a moment is not to be taken for hung; who was hit again by another fault may be."""
+    """A briefly paused worker must not be diagnosed as hung, unless another fault hit it."""
     run = FakeRun("hung")
     paused = Shot(Fault("worker-pause"), "training", 60, 1, PID, lambda: True, [])
     assert paused.wrong_causes(run) == []

@@ -1,4 +1,4 @@
-"""What is to happen to a run: drawn at random, or read from a scenario file."""
+"""Plans the faults of a run: drawn at random or read from a scenario file."""
 import tomllib
 from dataclasses import dataclass, field
 
@@ -27,14 +27,14 @@ class Plan:
     faults: list
     checkpoint_every: int = 20
     retries: int = 50
-    tmpfs: bool = False  # the run directory is a small file system of its own, where that may be mounted (campaign.py)
-    causes: list = None  # expected of the recorded faults, in any order; None: not checked
+    tmpfs: bool = False  # the run directory is a small file system of its own, if mounting is permitted (campaign.py)
+    causes: list = None  # expected causes of the recorded faults, in any order; None: not checked
     launches: int = 0  # expected; 0: not checked
-    strict: bool = False  # every fault must fire, in its phase
+    strict: bool = False  # every fault must fire in its phase
 
 
 def draw(number, random):
-    """Several faults over a run, some of them during the start, a resize or the recovery from another."""
+    """Several faults in a run, some during the start, a resize or a recovery."""
     job = jobs.draw(random)
     plan = Plan(f"random-{number}", job, random.randint(1, 4), [], random.choice([5, 10, 20]), tmpfs=random.random() < 0.2)
     moments = sorted(random.randrange(3, job.steps * 9 // 10) for _ in range(random.randint(2, 4)))

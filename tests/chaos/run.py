@@ -1,5 +1,5 @@
-"""One run of estrain, looked at from outside: its launches one after another, its processes, its shared memory, its files,
-its control socket."""
+"""One run of estrain, observed from outside: its successive launches, processes, shared memory, files and control
+socket."""
 import json
 import mmap
 import os
@@ -12,15 +12,16 @@ from collections import namedtuple
 from pathlib import Path
 
 MEMORY_NAME = "/memfd:estrain"
-Process = namedtuple("Process", "pid verb begun state")  # begun: the kernel's ticks, so that a reused pid is another process
+Process = namedtuple("Process", "pid verb begun state")  # begun: the kernel's start ticks, which distinguish processes
+                                                         # with a reused pid
 
 
 class Lost(Exception):
-    """Something waited for did not come."""
+    """A wait timed out."""
 
 
 def read_process(pid):
-    """None where there is none, or only what is left of one."""
+    """None if there is no such process, or only a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -38,7 +39,7 @@ def pids():
 
 
 class Words:
-    """What stands in the header of a job's shared memory."""
+    """The header of a job's shared memory."""
 
     def __init__(self, offsets, launcher):
         self.offsets, self.map, self.inode = offsets, None, None
@@ -66,11 +67,11 @@ class Run:
         self.orders.mkdir(parents=True, exist_ok=True)
         self.output = self.folder / "output.txt"
         self.launches, self.launcher, self.words = 0, None, None
-        self.begun = False  # the launch at hand has begun its first stage
-        self.seated = set()  # workers that were there when it trained
-        self.struck = set()  # workers and scribes that have been hit by what must end them: nobody is hit twice
-        self.inodes = set()  # of all shared memories of the run
-        self.client, self.answers = None, []  # who waits for the answer to a resize; answers so far
+        self.begun = False  # the current launch has begun its first stage
+        self.seated = set()  # workers seen while it trained
+        self.struck = set()  # workers and scribes hit by a fatal fault; none is hit twice
+        self.inodes = set()  # inodes of all shared memories of the run
+        self.client, self.answers = None, []  # socket that waits for the answer to a resize; answers so far
 
     # --- launches
 
@@ -84,14 +85,15 @@ class Run:
         with open(self.output, "ab") as output:
             output.write(f"--- launch {self.launches}\n".encode())
             output.flush()
-            # Signals stay as they are in Python: SIGXFSZ is ignored, so that a limit on files is an error like a full disk.
+            # Signals keep Python's settings: SIGXFSZ is ignored, so that exceeding a file size limit is an error like a
+            # full disk.
             self.launcher = subprocess.Popen(
                 list(map(str, arguments)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
                 restore_signals=False)
         self.launched = time.monotonic()
 
     def code(self):
-        """None while it runs; negative: the signal that ended it."""
+        """None while it runs; negative: the fatal signal."""
         return self.launcher.poll()
 
     def wait(self, seconds):
@@ -103,7 +105,7 @@ class Run:
     # --- processes
 
     def children(self, verb):
-        """The launcher's, oldest first."""
+        """Children of the launcher, oldest first."""
         try:
             text = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children").read_text()
         except OSError:
@@ -122,10 +124,10 @@ class Run:
         return found[-1] if found else None
 
     def members(self):
-        """Everybody who belongs to the run, whoever the parent is now; also who merely holds its memory."""
+        """All processes of the run, with any parent, including those that only map its memory."""
         mine, path = [], str(self.path).encode()
         for pid in pids():
-            if pid == os.getpid():  # looks at the memory, too
+            if pid == os.getpid():  # this process maps the memory, too
                 continue
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -157,15 +159,15 @@ class Run:
         if self.launcher:
             self.launcher.wait()
 
-    # --- what it is doing
+    # --- state
 
     def look(self):
-        """Takes notice of what has changed. Cheap: called all the time."""
+        """Updates what is known of the run. Cheap: called all the time."""
         if self.words is None and self.code() is None:
             try:
                 self.words = Words(self.tools.offsets, self.launcher.pid)
                 self.inodes.add(self.words.inode)
-            except (OSError, ValueError):  # no memory yet, or not of its size
+            except (OSError, ValueError):  # no memory yet, or not yet of its full size
                 pass
         if self.words and not self.begun and self.words["ready"] and self.words["stage_started"] > 0:
             self.begun = True
@@ -193,7 +195,7 @@ class Run:
         return "save" if self.saving() else "training"
 
     def until(self, holds, seconds, pause=0.001):
-        """False: the launcher ended, or the time did."""
+        """False if the launcher ended or the time ran out."""
         deadline = time.monotonic() + seconds
         while True:
             self.look()
@@ -229,7 +231,7 @@ class Run:
     # --- the control socket
 
     def ask_for_resize(self, devices):
-        """Does not wait for the answer: receive_answer() does. False: nobody there."""
+        """Does not wait for the answer; receive_answer() does. False if no launcher answers."""
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         client.settimeout(2)
         try:
@@ -243,7 +245,7 @@ class Run:
         return True
 
     def ask_for_status(self):
-        """The answer; None if there was none, as from a launcher that is just ending."""
+        """The answer; None if there was none, for example from a launcher that is ending."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(5)
             try:

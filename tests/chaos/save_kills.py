@@ -1,5 +1,5 @@
-"""One run with megabytes of state that writes a checkpoint after every step, killed again and again in the middle of that:
-all its processes at once, so that nobody lives to save anything. The newest valid checkpoint must take it on each time."""
+"""Kills a run again and again while it writes a checkpoint (megabytes of state, after every step): all its processes at
+once, so that none can save anything. Each time the newest valid checkpoint must resume it."""
 import os
 import random
 import signal
@@ -11,7 +11,7 @@ import verdict
 from run import Lost, Run
 
 PATIENCE = 60
-STEPS_AFTER = 10  # that it still trains after the last kill
+STEPS_AFTER = 10  # trained after the last kill
 
 
 def kill_saves(campaign, wanted):
@@ -49,13 +49,13 @@ def kill_saves(campaign, wanted):
 
 
 def kill_in_save(run, chance):
-    """Newest step reported as saved before, and whether a file was left half written."""
+    """The newest step reported as saved before, and whether a partial file was left."""
     after = start_step(run) + chance.randint(1, 6)
     if not run.until(lambda: run.begun and run.step() >= after, PATIENCE) or not run.until(run.saving, PATIENCE, 0):
         raise Lost("a save")
     time.sleep(chance.uniform(0, 0.06))
     scribe = run.scribe()
-    os.kill(scribe.pid, signal.SIGSTOP)  # the order of things is that of the disk from here on
+    os.kill(scribe.pid, signal.SIGSTOP)  # from here on, only the disk's order matters
     saved = max((event["step"] for event in run.events("checkpoint")), default=0)
     for pid in [scribe.pid, run.launcher.pid] + [worker.pid for worker in run.workers()]:
         os.kill(pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ def kill_in_save(run, chance):
 
 
 def resumed_from(run):
-    """The step that a launch goes on from; -1 if it does not."""
+    """The step that a launch resumes from; -1 if it fails."""
     if not run.until(lambda: run.begun and len(run.events("start")) == run.launches, PATIENCE, 0.01):
         return -1
     return start_step(run)
@@ -81,7 +81,7 @@ def start_step(run):
 
 
 def finish(campaign, run, job):
-    """The job with as many steps as it has come to and a few more, compared with an undisturbed run of so many."""
+    """Runs the job a few steps further and compares it with an undisturbed run of the same length."""
     run.launcher.send_signal(signal.SIGTERM)
     if (code := run.wait(PATIENCE)) != 75:
         return [f"exit code {code} after SIGTERM"]

@@ -1,4 +1,4 @@
-"""What must hold after a run that was disturbed: the same bits as the undisturbed one, and nothing left behind.
+"""Checks a disturbed run: it has the same bits as the undisturbed one and leaves nothing behind.
 
 That each sample was used exactly once per epoch follows: which samples an EST takes at a step is a pure function of seed,
 epoch, step and virtual rank; there is exactly one record for each step from the first to the last, in both files; and the
@@ -10,11 +10,11 @@ import struct
 import subprocess
 import time
 
-PATIENCE = 30  # seconds for the last processes to go
+PATIENCE = 30  # seconds for the last processes to end
 
 
 def fingerprint_steps(path):
-    """As core/record/FORMAT.md says."""
+    """As defined in core/record/FORMAT.md."""
     content = path.read_bytes()
     magic, names, names_bytes = struct.unpack_from("<8sQQ", content)
     assert magic == b"ESTFPRT1", magic
@@ -56,7 +56,7 @@ def problems_of_leftovers(run):
 
 
 def problems_of_report(run):
-    """Every fault that the last launch recorded is in its report."""
+    """Checks that the last launch's report contains every fault that it recorded."""
     events = run.events()
     last = max(i for i, event in enumerate(events) if event["event"] == "start")
     recorded = sum(event["event"] == "fault" for event in events[last:])

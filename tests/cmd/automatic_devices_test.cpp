@@ -11,7 +11,7 @@
 namespace estrain::testing {
 namespace {
 
-// Keeps this process, and so its children, to the first `cores` of its cores.
+// Restricts this process, and so its children, to its first `cores` cores.
 class FewCores {
  public:
   explicit FewCores(int cores) {

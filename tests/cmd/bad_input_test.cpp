@@ -1,4 +1,4 @@
-// What a user can get wrong before a job runs: each has its exit code and a message to act on, and nothing is lost.
+// User errors before a job runs: each has its exit code and an actionable message, and nothing is lost.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Case {
   std::string what;
-  Words arguments;  // behind `train SPEC --run RUN`
+  Words arguments;  // after `train SPEC --run RUN`
   int code;
   Words says;
 };
@@ -108,7 +108,7 @@ TEST_CASE("whoever asks for JSON gets JSON, of errors too") {
     arguments.push_back("--json");
     const Ended ended = estrain(arguments);
     CHECK(ended.code == 2);
-    const size_t begin = ended.text.find('{');  // what it says in words comes by stderr
+    const size_t begin = ended.text.find('{');  // stderr's text comes before the JSON
     REQUIRE(begin != std::string::npos);
     const Json answer = parse_json(ended.text.substr(begin, ended.text.find('\n', begin) - begin), "stdout");
     CHECK(answer.at("ok") == false);

@@ -1,5 +1,4 @@
-// Data files that are no longer those that a run began with: refused by name wherever a worker starts, unless the user
-// accepts them.
+// Data files changed since the run began: every starting worker refuses them by name, unless the user accepts them.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +23,7 @@ constexpr size_t kTextBytes = 40'000;
 
 void append(const std::string& path, const std::string& more) { std::ofstream(path, std::ios::app) << more; }
 
-// Without the evaluation at the end, which a run that goes on further does not have.
+// Without the final evaluation, which a continued run does not have.
 Words steps(int64_t count) {
   return {"--set", "train.steps=" + std::to_string(count), "--set", "train.eval_every=never"};
 }
@@ -41,7 +40,7 @@ std::vector<Json> changes_of(const std::string& run) {
   return changes;
 }
 
-// A text, the spec of a job on it, and a run of four of its steps.
+// A text, the spec of a job that trains on it, and a run of four steps.
 struct Begun {
   ScratchFolder folder;
   std::string text = folder.write("book.txt", some_text(kTextBytes));
@@ -116,7 +115,7 @@ TEST_CASE("data that were accepted are a change of the run: in its log, its chec
   CHECK(changes[0].at("is").at("size") == 43'000);
   CHECK(events(begun.run, "data_accepted").size() == 1);
 
-  // From here on these are the run's data, and the log stays as it is.
+  // From here on these are the run's data, and the log does not change.
   const Ended resumed = resume(begun.run, steps(8));
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);
@@ -171,7 +170,7 @@ TEST_CASE("only a resume can accept other data") {
   CHECK_FALSE(fs::exists(folder / "run"));
 }
 
-// The others still have the file as it was: a worker that trained on more of it would give bits that nobody can repeat.
+// The other workers have mapped the old file; a worker that trained on a longer one would give irreproducible bits.
 TEST_CASE(
     "a file that grows while the job runs: a resize is refused, and the loss of a worker ends the job resumably") {
   const ScratchFolder folder;
@@ -195,7 +194,7 @@ TEST_CASE(
   const std::vector<Json> faults = events(run, "fault");
   const auto changed =
       std::ranges::count_if(faults, [](const Json& fault) { return fault.at("cause") == "data_changed"; });
-  CHECK(changed == 2);  // by the resize, and in place of the worker that was killed
+  CHECK(changed == 2);  // by the resize, and by the killed worker's replacement
   CHECK(faults.back().at("class") == "user");
   CHECK(faults.back().at("retry") == false);
   const int64_t reached = metric_steps(run).back();

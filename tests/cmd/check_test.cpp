@@ -1,4 +1,4 @@
-// `estrain check` tells all that would keep a job from running, and `estrain train` what of it takes no time.
+// `estrain check` reports everything that would prevent a job from running; `estrain train` runs the quick checks.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A lower soft limit, which commands inherit, until the object goes.
+// A lower soft limit, inherited by commands, for the object's lifetime.
 class Limited {
  public:
   Limited(__rlimit_resource resource, rlim_t value) : resource_(resource) {
@@ -37,7 +37,7 @@ struct Checked {
   int code;
   Json report;
 
-  // "outcome: seen" of all lines about `check`.
+  // "outcome: seen" for all lines about `check`.
   Words about(const std::string& check) const {
     Words lines;
     for (const Json& line : report.at("checks")) {

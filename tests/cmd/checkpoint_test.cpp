@@ -1,4 +1,4 @@
-// Checkpoints of a run: which ones stay, and what happens where one cannot be written or is damaged.
+// Checkpoints of a run: which are kept, and what happens if one cannot be written or is damaged.
 
 #include <doctest/doctest.h>
 
@@ -182,7 +182,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     return job.step() > 0 && events(job.run(), "checkpoint").size() >= 2;
   });
   const std::vector<int64_t> before = checkpoint_steps(job.run());
-  limit_files(job.scribe(), 500'000);  // more than the records take, less than a checkpoint
+  limit_files(job.scribe(), 500'000);  // more than the records need, less than a checkpoint
   wait_until("a checkpoint that fails", [&] {
     job.status();
     return !events(job.run(), "checkpoint_failed").empty();
@@ -216,7 +216,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     CHECK(entry.path().extension() != ".tmp");
 }
 
-// What somebody else, or a damaged disk, puts into the files that a checkpoint quotes.
+// Foreign or damaged content in the files that a checkpoint quotes.
 TEST_CASE("records of any type do not keep checkpoints from being written") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run", {"--set", "checkpoint.every=5"});
@@ -258,8 +258,8 @@ TEST_CASE("a checkpoint that fails before the last one does not keep that from b
   const pid_t scribe = job.scribe();
   ::kill(scribe, SIGSTOP);
   try {
-    job.reach(201);                  // the job is over, but for its records and checkpoints
-  } catch (const std::exception&) {  // on a busy machine it has ended: the stopped scribe was replaced meanwhile
+    job.reach(201);                  // the job has ended except for its records and checkpoints
+  } catch (const std::exception&) {  // on a busy machine the stopped scribe may have been replaced, and the job ended
   }
   ::kill(scribe, SIGCONT);
   const Ended train = job.launcher().wait();
@@ -281,7 +281,7 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
   wait_until("the warning", [&] { return !events(run, "write_failed").empty(); });
   INFO(job.launcher().text());
   CHECK(job.launcher().text().find("cannot write " + run + "/") != std::string::npos);
-  // Once the ring of records is full nobody commits any more.
+  // Once the ring of records is full, no step is committed.
   int64_t step = -1;
   wait_until("a standstill", [&] {
     step = job.step();

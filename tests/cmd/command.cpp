@@ -16,7 +16,7 @@
 namespace estrain::testing {
 namespace {
 
-// Speeds and algorithms that the jobs of these tests find are nobody else's, and nobody else's are theirs.
+// These tests share no measured speeds and algorithms with other jobs.
 struct OwnProfiles {
   ScratchFolder folder;
   OwnProfiles() { ::setenv("ESTRAIN_PROFILES", (folder / "profiles.json").c_str(), 1); }
@@ -28,7 +28,7 @@ std::string fresh_output_file() {
   return pattern;
 }
 
-// The program under test; another build of it where the environment names one.
+// The program under test, or another build named by the environment.
 std::string program() {
   const char* named = std::getenv("ESTRAIN_PROGRAM");
   return named != nullptr ? named : ESTRAIN_PROGRAM;

@@ -1,6 +1,6 @@
 #pragma once
-// Running the estrain program as a user does. What goes wrong in the harness itself (a time-out) is thrown, so that the
-// test case fails with the command's words.
+// Runs the estrain program as a user does. A failure of the harness (a time-out) throws, so that the test case fails
+// with the command's output.
 
 #include <sys/types.h>
 
@@ -16,10 +16,10 @@ namespace estrain::testing {
 
 using Words = std::vector<std::string>;
 
-Words with(Words words, const Words& more);  // the ones behind the others
+Words with(Words words, const Words& more);  // concatenates
 
 struct Ended {
-  int code = -1;     // exit status; 128 + the signal's number where a signal ended it
+  int code = -1;     // exit status, or 128 + the number of the fatal signal
   std::string text;  // stdout and stderr
   bool says(std::string_view words) const { return text.find(words) != std::string::npos; }
   std::string shown() const;  // for messages
@@ -29,7 +29,7 @@ struct Ended {
 class Command {
  public:
   struct Options {
-    std::string before;  // what a shell does first, which then becomes the command
+    std::string before;  // run first by a shell, which then executes the command
   };
   explicit Command(const Words& arguments) : Command(arguments, Options{}) {}
   Command(const Words& arguments, Options options);
@@ -38,9 +38,9 @@ class Command {
 
   pid_t pid() const { return process_.pid(); }
   void signal(int number) const { process_.signal(number); }
-  void kill();                          // and reap; no effect once it has ended
-  bool ended_within(int milliseconds);  // false: it still runs
-  Ended wait(int seconds = 600);        // throws, and kills, if it takes longer: it hangs
+  void kill();                          // and reaps; no effect after its end
+  bool ended_within(int milliseconds);  // false if it still runs
+  Ended wait(int seconds = 600);        // after this long it counts as hung: kills it and throws
   std::string text() const;             // so far
 
  private:
@@ -51,9 +51,9 @@ class Command {
 
 Ended estrain(const Words& arguments);  // to its end
 
-// Asks again and again until `holds` does. Throws naming `what` after `seconds`: far more than a busy machine takes.
+// Polls until `holds()`. After `seconds`, far more than a busy machine needs, throws and names `what`.
 void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds = 300);
-// For what need not come: false after `seconds`.
+// For events that may not happen: false after `seconds`.
 bool comes_true(const std::function<bool()>& holds, int seconds);
 
 // Processes, from /proc. A zombie counts as ended.

@@ -1,4 +1,4 @@
-// The control socket of a running job: for its owner alone, and nobody who misbehaves there disturbs the job.
+// The control socket of a running job: only for its owner; misbehaving clients do not disturb the job.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ UniqueFd connect_to(const std::string& run) {
   return fd;
 }
 
-// What the launcher says until it hangs up.
+// Everything the launcher sends until it closes the connection.
 std::string answer_on(const UniqueFd& fd) {
   std::string text;
   char buffer[4096];
@@ -79,7 +79,7 @@ TEST_CASE("the socket is its owner's alone; idle, garbled and impatient clients 
     CHECK(answer_on(client).find("\"ok\":false") != std::string::npos);
   }
   {
-    const UniqueFd impatient = connect_to(job.run());  // gone before its answer
+    const UniqueFd impatient = connect_to(job.run());  // disconnects before its answer
     REQUIRE(::send(impatient.get(), "{\"do\": \"resize\", \"devices\": \"2\"}\n", 34, MSG_NOSIGNAL) > 0);
   }
   wait_until("the resize that nobody waits for", [&] {
@@ -91,7 +91,7 @@ TEST_CASE("the socket is its owner's alone; idle, garbled and impatient clients 
   CHECK(job.launcher().wait().code == 75);
 }
 
-// Sends without waiting for room.
+// Sends without waiting for buffer space.
 void throw_at(const UniqueFd& fd, const std::string& bytes) {
   ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -104,7 +104,7 @@ std::vector<UniqueFd> crowd_of(int number, const std::string& run) {
 
 struct Attack {
   const char* name;
-  std::function<void(const std::string& run)> once;  // what is done again and again
+  std::function<void(const std::string& run)> once;  // repeated
 };
 
 const Attack attacks[] = {
@@ -150,9 +150,9 @@ const Attack attacks[] = {
      }},
 };
 
-constexpr double kHangs = 300;  // seconds: no machine is so busy
+constexpr double kHangs = 300;  // seconds, more than any busy machine needs
 
-// The files say how far training is: nothing has to be asked of the launcher.
+// Reads training's progress from the files, without asking the launcher.
 size_t recorded_steps(const Job& job) { return metric_steps(job.run()).size(); }
 
 TEST_CASE("training goes on, and its owner is answered, under every kind of attack on the socket") {
@@ -165,7 +165,7 @@ TEST_CASE("training goes on, and its owner is answered, under every kind of atta
     const int64_t began = monotonic_ns();
     const auto passed = [began] { return seconds(monotonic_ns() - began); };
     while (passed() < 1 || (recorded_steps(job) < wanted && passed() < kHangs)) attack.once(job.run());
-    CHECK(recorded_steps(job) >= wanted);  // while it lasted
+    CHECK(recorded_steps(job) >= wanted);  // meanwhile
     attack.once(job.run());
     const Ended status = estrain({"status", job.run(), "--json"});
     INFO(status.shown());
@@ -177,7 +177,7 @@ TEST_CASE("training goes on, and its owner is answered, under every kind of atta
   CHECK(job.launcher().wait().code == 75);
 }
 
-// Tells the launcher of an evaluation after every step: a few hundred such messages fill a socket.
+// Sends the launcher an evaluation after every step: a few hundred such messages fill a socket.
 std::string talkative_job() {
   std::string spec = lenet_job();
   const auto replace = [&](const std::string& what, const std::string& by) {
@@ -211,7 +211,7 @@ TEST_CASE("a worker that is stopped does not keep the launcher from answering") 
     job.reach(2);
     const pid_t stopped = job.workers().at(1);
     ::kill(stopped, SIGSTOP);
-    // A launcher that waits for the worker answers when that is gone.
+    // A launcher that waits for the worker answers after the worker has ended.
     const bool answers = job.status().contains("state");
     timed.check(answers && process_lives(stopped), "the answer comes before the worker is given up");
     ::kill(stopped, SIGCONT);

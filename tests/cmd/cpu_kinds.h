@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of CPU that this machine can play, the widest first.
+// The kinds of CPU that this machine can act as, the widest first.
 
 #include "command.h"
 

@@ -1,5 +1,5 @@
-// Jobs on token files, folders of images and tar shards: the same bits wherever they run and wherever they stopped in
-// an epoch, and clear words where a file is damaged.
+// Jobs on token files, folders of images and tar shards: the same bits on all devices and after a stop within an epoch,
+// and clear messages for damaged files.
 
 #include <doctest/doctest.h>
 
@@ -63,9 +63,9 @@ eval_every = 4
 
 struct Format {
   std::string name;
-  std::function<std::string(const ScratchFolder&)> write;  // the data; returns the spec
+  std::function<std::string(const ScratchFolder&)> write;  // writes the data; returns the spec
   std::string damaged;                                     // a file, below the folder
-  std::string named;                                       // how errors name it
+  std::string named;                                       // its name in errors
 };
 
 std::string write_images(const ScratchFolder& folder) {

@@ -8,7 +8,7 @@
 
 namespace estrain::testing {
 
-// Replaces the first `from` in the file, which must be there, by `to`.
+// Replaces the first `from` in the file by `to`; `from` must occur.
 inline void edit(const std::string& file, const std::string& from, const std::string& to) {
   std::string text = read_file(file);
   const size_t at = text.find(from);

@@ -1,5 +1,5 @@
-// A job that takes part in elasticity by itself: offers taken or declined, devices given back in time, ESTs moved away
-// from a slow worker; and none of it leaves a trace.
+// A job's own elasticity: it takes or declines offers, returns devices in time, and moves ESTs away from a slow worker,
+// without any effect on the bits.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 namespace estrain::testing {
 namespace {
 
-// Speeds measured by other runs are no part of a test.
+// The test must not use speeds measured by other runs.
 struct ProfilesIn {
   explicit ProfilesIn(const ScratchFolder& folder) : file(folder / "profiles.json") {}
   const std::string file;
@@ -28,7 +28,7 @@ struct ProfilesIn {
 
 const Words kAutomatic = {"--set", "elastic.mode=auto"};
 const Words kTwoKinds = {"--set", "job.determinism=D2", "--set", "job.ests=8"};
-constexpr int kNoticedSeconds = 60;  // until what is measured has changed a plan
+constexpr int kNoticedSeconds = 60;  // until measurements have changed a plan
 
 Json answer(const Words& command) {
   const Ended ended = estrain(with(command, {"--json"}));
@@ -37,7 +37,7 @@ Json answer(const Words& command) {
   return Json::parse(ended.text);
 }
 
-// Asks again while the launcher has not seen enough steps to judge.
+// Retries while the launcher has seen too few steps to judge.
 Json offer(const Job& job, const std::string& devices) {
   Ended ended;
   wait_until("an answer to the offer", [&] {
@@ -176,7 +176,7 @@ TEST_CASE("all devices are reclaimed: a checkpoint, exit code 75, and the run ca
   check_ends_undisturbed(resumed, folder, spec, {"--set", "train.steps=300"});
 }
 
-// By a launcher whose second worker is in the middle of a long step, or stuck.
+// By a launcher whose second worker is within a long step, or stuck.
 void give_back_in_time(bool stuck, Timed& timed) {
   const ScratchFolder folder;
   const ProfilesIn profiles_file(folder);
@@ -193,7 +193,7 @@ void give_back_in_time(bool stuck, Timed& timed) {
   const double took = seconds(monotonic_ns() - begin);
   INFO(back.shown());
   CHECK(back.code == 0);
-  // The answer comes when the others go on, which is later than the device is free.
+  // The answer comes when the other workers continue, later than the device becomes free.
   timed.check(took < within + 0.5, fmt::format("an answer within 1.3 s: it took {:.2f} s", took));
   CHECK(job.workers().size() == 1);
   CHECK(events(run, "resize").at(0).at("from") == "cpu,cpu");
@@ -236,7 +236,7 @@ TEST_CASE("two reclaims at once: both get their device") {
   const ScratchFolder folder;
   const ProfilesIn profiles_file(folder);
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-  const Words size = {"--set", "data.batch=8000", "--set", "train.steps=6"};  // steps that outlast two requests
+  const Words size = {"--set", "data.batch=8000", "--set", "train.steps=6"};  // steps longer than two requests
   Job job(spec, run, with({"--devices", "3"}, size));
   job.reach(1);
   Command first({"reclaim", run, "1", "--within", "20s"}), second({"reclaim", run, "1", "--within", "20s"});
@@ -308,8 +308,8 @@ TEST_CASE("growth that makes the job no faster is taken back, and what was offer
     job.reach(50);
     const Json taken = offer(job, "1");
     if (timed.check(taken.at("taken") == Json{"cpu"}, "the offer pays: " + taken.dump())) {
-      // Two workers, each a quarter of the time: slower than the one before. Equally slow, so that moving ESTs is no
-      // way.
+      // Two workers, each throttled to a quarter: slower than the previous one. Both are equally slow, so moving ESTs
+      // does not help.
       const Throttled first(job.workers().at(0)), second(job.workers().at(1));
       timed.check(comes_true([&] { return events(run, "resize").size() == 2; }, kNoticedSeconds), "it goes back");
     }
@@ -325,7 +325,7 @@ TEST_CASE("growth that makes the job no faster is taken back, and what was offer
   });
 }
 
-// Seconds per mini-batch of a kind on its own, in a profile file; and the same scaled.
+// Seconds per mini-batch of a kind alone, in a profile file; and the same scaled.
 double& mini_batch_seconds(Json& profiles, const std::string& kind) {
   for (Json& entry : profiles.at("profiles")) {
     if (entry.at("work").at("device") == kind) return entry.at("mini_batch").at(0).at("seconds").get_ref<double&>();
@@ -333,7 +333,7 @@ double& mini_batch_seconds(Json& profiles, const std::string& kind) {
   throw std::runtime_error("no profile of " + kind);
 }
 
-// Speeds of both kinds as they are, but for the slower one's: a third of the truth, which is returned.
+// True speeds of both kinds, except that the slower kind's is a third of its true value, which is returned.
 double write_wrong_profile(const ScratchFolder& folder, const std::string& profiles_file, const std::string& spec) {
   for (const char* kind : {"cpu:avx2", "cpu:sse"}) {
     Words command = {"train", spec, "--run", folder / kind, "--devices", kind, "--set", "train.steps=200"};
@@ -348,7 +348,7 @@ double write_wrong_profile(const ScratchFolder& folder, const std::string& profi
   return right;
 }
 
-// Whatever number of workers it was measured with.
+// For any number of workers in the measurement.
 void check_mended(const std::string& profiles_file, double right, Timed& timed) {
   const Json mended = Json::parse(read_file(profiles_file));
   for (const Json& entry : mended.at("profiles")) {
@@ -368,7 +368,7 @@ TEST_CASE("a profile that is wrong by three times is followed, found out and men
     job.reach(20);
     const Json taken = offer(job, "cpu:sse");
     if (timed.check(taken.at("taken") == Json{"cpu:sse"}, "the offer pays: " + taken.dump())) {
-      // Following it, the slow device is given most; what is measured then moves the ESTs, or takes the device back.
+      // This profile gives the slow device most ESTs; measurements then move them or remove the device.
       const auto changes = [&] { return events(run, "rebalance").size() + events(run, "resize").size(); };
       timed.check(comes_true([&] { return changes() >= 2; }, kNoticedSeconds), "another plan");
       const Json grown = events(run, "resize").at(0), first = grown.at("ests");

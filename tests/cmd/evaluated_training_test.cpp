@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Random labels: what is learnt of them makes evaluations worse after a while.
+// Few samples, a high rate: evaluations are soon no better.
 std::string job_with(const std::string& tables) {
   return "[job]\nname = \"small\"\nseed = 3\nests = 4\n[model]\nname = \"mlp\"\nhidden = [24]\ndropout = 0.2\n"
          "classes = 10\n[data]\nformat = \"synthetic\"\nshape = [24]\nsamples = 96\nbatch = 4\n"

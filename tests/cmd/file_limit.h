@@ -7,10 +7,10 @@
 
 namespace estrain::testing {
 
-// A write beyond RLIMIT_FSIZE is an error then, as on a full disk, and no signal.
+// Makes a write beyond RLIMIT_FSIZE an error, as on a full disk, instead of a signal.
 const Command::Options kSurvivesFileLimit = {.before = "trap '' XFSZ"};
 
-// From now on no file of the process may grow beyond `bytes`.
+// From now on, no file of the process can grow beyond `bytes`.
 inline void limit_files(pid_t pid, rlim_t bytes) {
   rlimit limit{};
   REQUIRE(::prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) == 0);

@@ -1,5 +1,5 @@
-// A disk without room when there is nobody left but the scribe. The limit on the size of its files, which anybody may
-// set, stands for the full disk.
+// A full disk when only the scribe is left. A limit on its file sizes, which needs no privileges, simulates the full
+// disk.
 
 #include <doctest/doctest.h>
 
@@ -59,7 +59,7 @@ TEST_CASE("a scribe whose run directory is gone does not wait for room") {
   wait_until("its end", [&] { return !process_lives(scribe); });
 }
 
-// Small, so that the records take more room than a checkpoint.
+// Small, so that the records need more space than a checkpoint.
 std::string small_job() {
   return R"([job]
 name = "small"

@@ -1,5 +1,5 @@
-// A GPU where there is none: refused with what to do, before anything is written; a job that runs goes on. What a GPU
-// does where there is one, scripts/gpu-check shows.
+// A missing GPU is refused with advice before anything is written; a running job continues. scripts/gpu-check tests
+// real GPUs.
 
 #include <doctest/doctest.h>
 

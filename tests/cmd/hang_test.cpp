@@ -1,4 +1,4 @@
-// Who is taken for hung: a worker that stands still without a signal is, one that works for long is not.
+// Hang detection: a worker that stops without a signal is found, a worker busy for long is left alone.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 const Words k300Steps = {"--set", "train.steps=300"};
 
-// Steps of some 50 ms, and an evaluation of `samples` samples that takes 15 ms for each.
+// Steps of about 50 ms, and an evaluation of `samples` samples at 15 ms each.
 std::string evaluating_job(int64_t samples) {
   return R"([job]
 name = "evaluating"
@@ -54,7 +54,7 @@ bool computes(comm::JobMemory& memory) {
 // Worker 1 waits at a meeting, or has just come from it: sooner or later worker 0 waits for it.
 bool meets(comm::JobMemory& memory) { return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::meeting; }
 
-// The same, and worker 0 waits between the sums of the gradients and the update.
+// The same, and worker 0 waits between the gradient sums and the update.
 bool meets_between_sum_and_update(comm::JobMemory& memory) {
   if (!meets(memory)) return false;
   const auto waits_there = [&] { return memory.meetings().summed().arrived.load() == 1; };
@@ -62,7 +62,7 @@ bool meets_between_sum_and_update(comm::JobMemory& memory) {
   return waits_there();
 }
 
-// Stops the thread that trains of worker 1 at the right moment.
+// Stops worker 1's training thread at the right moment.
 std::unique_ptr<StoppedThread> stop_worker_1(Job& job, const Moment& is_right) {
   job.reach(20);
   const pid_t worker = job.workers().at(1);
@@ -70,7 +70,7 @@ std::unique_ptr<StoppedThread> stop_worker_1(Job& job, const Moment& is_right) {
   const auto memory = open_shared_memory(job.pid(), &fd);
   std::unique_ptr<StoppedThread> stopped;
   wait_until("a worker at the right moment", [&] {
-    stopped.reset();  // else it would not get any further
+    stopped.reset();  // otherwise it could not continue
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     stopped = std::make_unique<StoppedThread>(worker);
     return is_right(*memory);
@@ -78,7 +78,7 @@ std::unique_ptr<StoppedThread> stop_worker_1(Job& job, const Moment& is_right) {
   return stopped;
 }
 
-// What the launcher says that worker 1 did, which it kills for that.
+// The launcher's diagnosis of worker 1, which it kills.
 std::string blame_of(Job& job, StoppedThread& worker_1) {
   worker_1.wait_for_kill();
   wait_until("the fault", [&] { return !events(job.run(), "fault").empty(); });

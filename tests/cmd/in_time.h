@@ -1,17 +1,16 @@
 #pragma once
-// Assertions on time. On a busy machine one may fail though nothing is wrong: then what led to it is done again, which
-// is printed and counted. All else that an attempt checks, bits above all, counts at every attempt: CHECK and REQUIRE
-// are never tried again.
+// Assertions on time, which may fail on a busy machine although nothing is wrong: then the attempt is repeated, printed
+// and counted. All other assertions of an attempt (CHECK and REQUIRE, above all on bits) are final at every attempt.
 
 #include <functional>
 #include <string>
 
 namespace estrain::testing {
 
-// What was too slow in one attempt.
+// What was too slow in an attempt.
 class Timed {
  public:
-  // Returns `holds`. `what` should have come in time, or should follow from speeds as they are on a quiet machine.
+  // Returns `holds`. `what` should happen in time, or follow from the speeds of a quiet machine.
   bool check(bool holds, const std::string& what);
   const std::string& late() const { return late_; }
 
@@ -19,11 +18,10 @@ class Timed {
   std::string late_;
 };
 
-// Carries `attempt` out until all was in time, three times at most.
+// Runs `attempt` until everything is in time, at most three times.
 void in_time(const std::string& what, const std::function<void(Timed&)>& attempt);
 
-// Tells of something that is tried again: a line on stdout, and one in the file that ESTRAIN_RETRIES names, for
-// scripts/test to count.
+// Reports a retry: a line on stdout, and one in the file named by ESTRAIN_RETRIES, which scripts/test counts.
 void note_retry(const std::string& what);
 
 }  // namespace estrain::testing

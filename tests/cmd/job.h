@@ -1,5 +1,5 @@
 #pragma once
-// A job under test: `estrain train` in the background, and the commands that are run against it.
+// A job under test: `estrain train` in the background, and commands for it.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace estrain::testing {
 
-// `estrain train SPEC --devices DEVICES …more` to its end, which must be a good one. Returns the run directory, a new
-// one in `folder`.
+// Runs `estrain train SPEC --devices DEVICES …more`, which must succeed. Returns the run directory, a new one in
+// `folder`.
 std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
                      const Words& more = {});
 
@@ -21,7 +21,7 @@ class Job {
   Job(std::string spec, std::string run, const Words& more = {}, Command::Options options = {});
   // `estrain train --resume --run RUN …more`.
   static Job resumed(const std::string& run, const Words& more = {});
-  // Kills it if it still runs, and waits until its scribe has written what it had to.
+  // Kills it if it still runs, and waits until its scribe has written everything.
   ~Job();
   Job(const Job&) = delete;
 
@@ -29,17 +29,18 @@ class Job {
   Command& launcher() { return launcher_; }
   pid_t pid() const { return launcher_.pid(); }
 
-  // From the control socket; an empty object while nobody answers. Throws with the launcher's words if it has ended.
+  // From the control socket; an empty object while the launcher does not answer. If it has ended, throws with its
+  // output.
   Json status();
   int64_t step();
-  // Waits until the committed step is at least `step`.
+  // Waits for a committed step of at least `step`.
   void reach(int64_t step);
 
   Ended resize(const std::string& devices) const { return estrain({"resize", run_, "--devices", devices}); }
-  Ended stop() const { return estrain({"stop", run_}); }  // as the user sees it; train itself: launcher().wait()
+  Ended stop() const { return estrain({"stop", run_}); }  // the command's own end; for train's: launcher().wait()
 
-  std::vector<pid_t> workers();               // of the stage under way, by worker index
-  std::vector<ProcessInfo> children() const;  // workers that are warming up and the scribe, too
+  std::vector<pid_t> workers();               // of the current stage, by worker index
+  std::vector<ProcessInfo> children() const;  // including starting workers and the scribe
   pid_t scribe() const;
 
  private:
@@ -49,7 +50,7 @@ class Job {
   Command launcher_;
 };
 
-// Whether a process of the run lives.
+// Whether any process of the run is alive.
 bool anyone_left(const std::string& run);
 
 }  // namespace estrain::testing

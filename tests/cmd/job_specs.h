@@ -1,7 +1,7 @@
 #pragma once
-// Tiny jobs that together use everything that could leave a trace of the placement: dropout, augmentation, buffers,
-// both ways to update (with and without clipping), groups, schedules with a warm-up, short last batches. They run over
-// several epochs within `train.steps`, except the long ones, which stay in their first epoch and never end by
+// Tiny jobs that together use every feature in which placement could change results: dropout, augmentation, buffers,
+// both update paths (with and without clipping), groups, schedules with a warm-up, short last batches. They train
+// several epochs within `train.steps`, except the long ones, which stay in their first epoch and do not end by
 // themselves.
 
 #include <cstdint>
@@ -50,7 +50,7 @@ label_smoothing = 0.1
 )";
 }
 
-// Momentum SGD, not clipped: on one worker, updates happen inside the backward pass.
+// Momentum SGD without clipping: on one worker, updates happen within the backward pass.
 inline std::string lenet_job() {
   return R"([job]
 name = "lenet"
@@ -122,7 +122,7 @@ eval_every = "never"
 )";
 }
 
-// Text of `bytes` bytes that never repeats itself.
+// Text of `bytes` bytes without repetition.
 inline std::string some_text(size_t bytes) {
   std::string text;
   for (uint64_t n = 1; text.size() < bytes; ++n) text += "line " + std::to_string(n * n % 9973) + " of the book; ";
@@ -168,7 +168,7 @@ label_smoothing = 0.05
 )";
 }
 
-// Long enough to be stopped, resized and killed: about 5 ms a step, 2500 steps an epoch.
+// Long enough to stop, resize and kill: about 5 ms a step, 2500 steps an epoch.
 inline std::string long_job() {
   return R"([job]
 name = "long"
@@ -234,7 +234,7 @@ inline std::string idx(const std::vector<uint32_t>& dims, const std::string& val
   return bytes + values;
 }
 
-// LeNet on images of 28 x 28 from two such files.
+// LeNet on 28 x 28 images from two such files.
 inline std::string idx_job(const std::string& images, const std::string& labels) {
   return R"([job]
 ests = 2

@@ -1,4 +1,5 @@
-// Processes that are killed: nothing is left behind, nothing committed is lost, and the message names who died of what.
+// Killed processes: nothing is left behind, nothing committed is lost, and the message names the process and its cause
+// of death.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 namespace estrain::testing {
 namespace {
 
-// Whether the process is gone, or the kernel has doomed it: of its own code it runs no instruction any more.
+// Whether the process has ended, or is dying in the kernel and executes no more of its own code.
 bool is_doomed(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   std::ifstream status(folder + "/status"), stat(folder + "/stat");
@@ -34,7 +35,7 @@ bool is_doomed(pid_t pid) {
   return state == "Z" || state == "X" || (flags & (kExiting | kSignaled)) != 0;
 }
 
-// Resumes for some more steps and compares with a run that nobody disturbed.
+// Resumes for a few steps and compares with an undisturbed run.
 void check_goes_on(const ScratchFolder& folder, const std::string& spec, const std::string& run) {
   const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 8);
   const Ended resumed = estrain({"train", "--resume", "--run", run, "--devices", "2", "--set", steps});
@@ -78,7 +79,7 @@ TEST_CASE("the launcher is killed while a resize warms up a worker: that one goe
   Job job(folder.write("job.toml", long_job()), run);
   job.reach(5);
   Command resize({"resize", run, "--devices", "2"});
-  wait_until("an added worker", [&] { return job.children().size() == 3; });  // with the first one and the scribe
+  wait_until("an added worker", [&] { return job.children().size() == 3; });  // besides the first one and the scribe
   const std::vector<ProcessInfo> children = job.children();
   job.launcher().signal(SIGKILL);
   job.launcher().wait();

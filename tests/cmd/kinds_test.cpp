@@ -1,5 +1,5 @@
-// The kinds of CPU give different bits with LibTorch's kernels and the same bits with the portable ones, whatever the
-// devices were on the way.
+// The kinds of CPU give different bits with LibTorch's kernels and the same bits with the portable ones, for any
+// sequence of devices.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 const Words kD2 = {"--set", "job.determinism=D2"};
 
-// D2 on each kind alone and on all of them together.
+// D2 on each kind alone and on all together.
 void check_no_trace(const std::string& text, const ScratchFolder& folder) {
   const std::string spec = folder.write("job.toml", text);
   const std::string one = train_on(folder, spec, kinds()[0], kD2);

@@ -1,4 +1,4 @@
-// A step whose update is left out (train.nonfinite = "skip") and whose stage is given up before it is committed.
+// A skipped update (train.nonfinite = "skip") in a stage that is aborted before its commit.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@
 namespace estrain::testing {
 namespace {
 
-// The worker that has left out the update of a step, and waits for room for its record; nothing: nobody yet.
+// The worker that skipped the update of a step and waits for space for its record; nothing if none yet.
 std::optional<int64_t> committing(comm::JobMemory& memory) {
   const bool is_full = memory.ring().waiting() + 1 == memory.ring().capacity();
   if (!is_full || memory.ring().pending().head->left_out.where == comm::Nonfinite::Where::nowhere) return {};

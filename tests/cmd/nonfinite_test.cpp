@@ -1,5 +1,5 @@
-// NaN and infinity in training: the step is not committed, or its update is left out (train.nonfinite). Either way the
-// same on every placement, and the EST and tensor are named.
+// NaN and infinity in training: the step is not committed, or its update is skipped (train.nonfinite). Both behave the
+// same on every placement and name the EST and tensor.
 
 #include <doctest/doctest.h>
 
@@ -18,9 +18,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kSide = 6, kSamples = 96;
-constexpr int64_t kStep = 3, kRank = 3, kSample = 39;  // sample 39 is seen in the third step, by virtual rank 3
+constexpr int64_t kStep = 3, kRank = 3, kSample = 39;  // virtual rank 3 reads sample 39 in the third step
 
-// Images that are ordinary numbers, but for one pixel of one sample.
+// Images of ordinary numbers, except one pixel of one sample.
 std::string write_images(const ScratchFolder& folder, int64_t sample, float pixel, int64_t channels = 1) {
   const int64_t pixels = channels * kSide * kSide;
   std::vector<float> images(static_cast<size_t>(kSamples * pixels));
@@ -40,7 +40,7 @@ std::string write_images(const ScratchFolder& folder, int64_t sample, float pixe
   return path;
 }
 
-// Six steps an epoch; in their order, sample s is seen by virtual rank s mod 4 in step s / 16 + 1.
+// Six steps an epoch; unshuffled, virtual rank s mod 4 reads sample s in step s / 16 + 1.
 std::string job_on(const std::string& images, const std::string& optimizer) {
   return R"([job]
 name = "nonfinite"
@@ -103,7 +103,7 @@ TEST_CASE("an infinite pixel ends the job before its step is committed, naming s
       CAPTURE(clip);
       const std::string run = folder / ("run-" + devices + "-" + clip);
       const Ended ended = train(spec, run, {"--devices", devices, "--set", "train.clip_grad_norm=" + clip});
-      check_refused(ended, run, "to 3): " + kFound, 2);  // said by the worker that hosts rank 3
+      check_refused(ended, run, "to 3): " + kFound, 2);  // reported by the worker that hosts rank 3
       CHECK(ended.says("samples of virtual rank 3 in that step, counted from 0: 35, 39, 43, 47"));
       if (clip == "0") CHECK(difference(run, good).text == "");
     }
@@ -146,7 +146,7 @@ std::vector<uint64_t> digests_of(const std::string& run, int64_t step, const std
   return digests;
 }
 
-// That of step 3 and no other step had its update left out, and what that means.
+// Checks that exactly step 3's update was skipped, and the consequences.
 void check_left_out(const std::string& run) {
   const record::Metrics metrics = record::read_metrics(run + "/metrics.jsonl");
   double lr = 0;
@@ -206,7 +206,7 @@ TEST_CASE("with \"skip\" a step passes without an update, in the same bits on ev
 
 TEST_CASE("buffers stay as they were, too") {
   const ScratchFolder folder;
-  // Sample 32 is virtual rank 0's, whose buffers are kept.
+  // Sample 32 belongs to virtual rank 0, whose buffers are kept.
   std::string text = job_on(write_images(folder, 32, kInfinity, 3), kMomentum);
   text.replace(text.find("name = \"mlp\"\nhidden = [16]\ndropout = 0.2"), 40, "name = \"resnet18\"");
   const std::string spec = folder.write("job.toml", text), one = folder / "one", two = folder / "two";

@@ -1,4 +1,4 @@
-// Paths are bytes: those of a run need not be UTF-8, in which JSON is written.
+// Paths are bytes: a run's paths need not be UTF-8, which JSON requires.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
-// What D2 promises between machines: the networks of the zoo, trained for some steps, comes to the state whose digest
-// stands in pinned_d2.txt, on each kind of CPU that this machine can play. Integers alone are compared. Both VGGs are
-// left out: 130 million parameters whatever the configuration, 1 GB of files and 17 s of a processor for each run.
+// D2 between machines: the networks of the zoo, trained for some steps, reach the states with the digests in
+// pinned_d2.txt, on each kind of CPU that this machine can act as. Only integers are compared. Both VGGs are excluded:
+// 130 million parameters in any configuration, 1 GB of files and 17 s of CPU time per run.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -48,14 +48,14 @@ crop = [16, 16]
 flip = true
 )";
 
-// Its blocks end in one pixel, and their batch norms take no fewer values than these.
+// Its blocks end in one pixel, so their batch norms need at least this many samples.
 const char* const kLargerImages = R"(format = "synthetic"
 shape = [3, 32, 32]
 samples = 48
 batch = 8
 )";
 
-// The smallest of each, with what makes its steps different: dropout, clipping, each optimizer, groups, momentum.
+// The smallest configuration of each, together with dropout, clipping, each optimizer, groups, momentum.
 std::vector<Network> networks(const std::string& text) {
   const std::string vectors = "format = \"synthetic\"\nshape = [24]\nsamples = 40\nbatch = 4\n";
   const std::string digits = R"(format = "synthetic"
@@ -91,7 +91,7 @@ std::string spec_of(const Network& network) {
       network.name, network.model, network.data, network.optimizer);
 }
 
-// Of all that the last step left, the losses of all steps, and the evaluation.
+// Digest of the final state, the losses of all steps, and the evaluation.
 std::string digest_of(const std::string& run) {
   const record::FingerprintReader prints(run + "/fingerprints");
   const record::Metrics metrics = record::read_metrics(run + "/metrics.jsonl");

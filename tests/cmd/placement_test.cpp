@@ -1,5 +1,5 @@
-// Placement leaves no bits: however the ESTs are spread over workers, every digest, every EST's loss and the final
-// checkpoint are the same.
+// Placement does not affect bits: for every assignment of ESTs to workers, all digests, losses of ESTs and the final
+// checkpoint are equal.
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 namespace estrain::testing {
 namespace {
 
-// Of 8 ESTs: even and uneven, subtrees of the reduction tree and ranges across them, one worker for each.
+// For 8 ESTs: even and uneven, subtrees of the reduction tree and ranges across them, one worker per EST.
 const Words kPlacements = {
     "2", "3", "4", "5", "8", "cpu=1,cpu=7", "cpu=7,cpu=1", "cpu=3,cpu=3,cpu=2", "cpu=1,cpu=6,cpu=1"};
 const Words kFewPlacements = {"cpu=3,cpu=3,cpu=2", "8"};

@@ -1,4 +1,4 @@
-// `estrain plan` measures what it does not know, keeps it, and prints plans that `--devices` takes.
+// `estrain plan` measures and stores unknown speeds, and prints plans that `--devices` accepts.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A job and a database of its own, which commands see until the object goes.
+// A job and its own database, which commands use during the object's lifetime.
 class Planned {
  public:
   explicit Planned(const std::string& spec_text) : spec_(folder_.write("job.toml", spec_text)) {}
@@ -32,7 +32,7 @@ class Planned {
     more.insert(more.begin(), {"plan", spec_, "--seconds", "0.3"});
     return estrain(more);
   }
-  // The JSON, and what stood on stderr before it.
+  // The JSON, and the preceding stderr.
   Json plan_json(Words more) const {
     more.emplace_back("--json");
     const Ended ended = plan(more);
@@ -146,7 +146,7 @@ TEST_CASE("the plan of a list with ESTs is shown beside the best; kinds mix at D
   CHECK(given->at("devices") == "cpu=7,cpu:sse=1");
   CHECK(given->at("kinds") == Json({"cpu", "cpu:sse"}));
   CHECK(best(mixed).at("step_seconds") <= given->at("step_seconds"));
-  // Kinds at hand without ESTs: at D1 the best of one kind.
+  // Available kinds without ESTs: at D1 the best of one kind.
   const Json one_kind = job.plan_json({"--devices", "cpu,cpu:sse"});
   for (const Json& plan : one_kind.at("plans")) {
     const Json& kinds = plan.at("kinds");
@@ -154,7 +154,7 @@ TEST_CASE("the plan of a list with ESTs is shown beside the best; kinds mix at D
   }
 }
 
-// Every profile of the database as if devices had been found to be this fast, and the exchange to cost nothing.
+// Sets every profile of the database to this speed, with an exchange of zero seconds.
 void pretend(const std::string& database, const std::map<std::string, double>& seconds_per_mini_batch) {
   Json document = parse_json(read_file(database), database);
   for (Json& profile : document.at("profiles")) {
@@ -171,7 +171,7 @@ TEST_CASE("an offer is weighed: what each number of its devices would bring") {
   CHECK(job.plan_json(offer).at("profiles").size() == 2);
   pretend(job.database(), {{"cpu", 0.010}, {"cpu:sse", 0.020}});
   const Json report = job.plan_json(offer);
-  REQUIRE(report.at("plans").size() == 1);  // of the device held
+  REQUIRE(report.at("plans").size() == 1);  // for the device in use
   CHECK(report.at("plans").at(0).at("step_seconds").get<double>() == doctest::Approx(0.080));
   const Json& proposals = report.at("proposals");
   REQUIRE(proposals.size() >= 2);

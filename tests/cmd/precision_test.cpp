@@ -1,5 +1,5 @@
-// job.precision: every model trains under bf16 with bits that know nothing of the placement, and the precision is a
-// part of what a run is.
+// job.precision: every model trains under bf16 with bits independent of the placement, and the precision is part of a
+// run's identity.
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ std::string with_model(std::string text, const std::string& from, const std::str
   return text;
 }
 
-// Returns the run on one worker.
+// Returns the one-worker run.
 std::string check_no_trace(const ScratchFolder& folder, const std::string& text, const Words& placements,
                            const Words& more = {}) {
   const std::string spec = folder.write("job.toml", text);

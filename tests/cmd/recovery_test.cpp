@@ -1,5 +1,5 @@
-// Faults that a run survives: whatever is lost, and whenever, what comes out is what an undisturbed run gives, bit for
-// bit, and every step is recorded once.
+// Faults that a run survives: after any loss at any time, results equal those of an undisturbed run bit for bit, and
+// every step is recorded once.
 
 #include <doctest/doctest.h>
 
@@ -22,14 +22,14 @@ namespace {
 const std::string kSteps = "train.steps=400";
 const std::string kManyRetries = "recovery.retries=50";
 
-// A run of long_job() that nobody disturbed.
+// An undisturbed run of long_job().
 const std::string& whole_run() {
   static const ScratchFolder folder;
   static const std::string run = train_on(folder, folder.write("job.toml", long_job()), "1", {"--set", kSteps});
   return run;
 }
 
-// Waits for the end of the job, and compares it with a run that nobody disturbed.
+// Waits for the end of the job and compares it with an undisturbed run.
 void check_ends_undisturbed(Job& job) {
   const Ended ended = job.launcher().wait();
   INFO(ended.shown());
@@ -45,7 +45,7 @@ void wait_for_event(const std::string& run, const std::string& name, size_t time
       "event " + name, [&] { return events(run, name).size() >= times; }, 30);
 }
 
-// A worker that is none of those, once there is one: the kernel may give it any number.
+// Waits for a worker that is not one of those; its pid may be any number.
 pid_t newcomer(const Job& job, const std::vector<pid_t>& others) {
   pid_t found = 0;
   wait_until("a new worker", [&] {
@@ -69,7 +69,7 @@ void check_survives(const std::string& devices, size_t index, int signal, const 
   CHECK(seconds(monotonic_ns() - begin) < 15);
   const std::vector<pid_t> after = job.workers();
   CHECK(after.size() == before.size());
-  // The others are the same processes; only what was lost is new.
+  // The other processes are the same; only the lost one is new.
   for (size_t i = 0; i < before.size(); ++i) CHECK((std::ranges::count(after, before[i]) == 1) == (i != index));
   check_ends_undisturbed(job);
   const std::vector<Json> faults = events(run, "fault");
@@ -140,7 +140,7 @@ TEST_CASE("workers are killed again and again, also while the job recovers") {
     const std::vector<pid_t> workers = job.workers();
     ::kill(workers.at(static_cast<size_t>(round) % 3), SIGKILL);
     wait_for_event(run, "fault", 2 * static_cast<size_t>(round) + 1);
-    // The replacement, which is still starting, or another of those that stand still.
+    // The replacement, which is still starting, or another waiting worker.
     ::kill(round % 2 == 0 ? newcomer(job, workers) : workers.at(static_cast<size_t>(round + 1) % 3), SIGKILL);
     wait_for_event(run, "fault", 2 * static_cast<size_t>(round) + 2);
     wait_for_event(run, "recovered", static_cast<size_t>(round) + 1);
@@ -235,7 +235,7 @@ TEST_CASE("a fault that comes again and again at one step ends the job with that
   job.reach(10);
   const std::vector<pid_t> before = job.workers();
   ::kill(before.at(0), SIGKILL);
-  ::kill(newcomer(job, before), SIGKILL);  // any other worker would be lost to the first fault
+  ::kill(newcomer(job, before), SIGKILL);  // any other worker would count as lost by the first fault
   const Ended ended = job.launcher().wait();
   INFO(ended.shown());
   CHECK(ended.code == 1);

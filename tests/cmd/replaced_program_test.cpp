@@ -1,4 +1,5 @@
-// The program is rebuilt or upgraded while a job runs: the job goes on with what it began with, or says that it cannot.
+// The program is rebuilt or upgraded while a job runs: the job continues with its original version, or reports that it
+// cannot.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A copy of the program, and a job of it that is under way.
+// A copy of the program and a running job of it.
 struct RunningCopy {
   ScratchFolder folder;
   std::string program = folder / "estrain", library = folder / "libestrain_worker.so";
@@ -36,13 +37,13 @@ struct RunningCopy {
   RunningCopy() : under_test("ESTRAIN_PROGRAM", copy(program)), job(spec, run, {"--devices", "2"}) { job.reach(20); }
 };
 
-// As an installer does it: processes keep the file that they have.
+// Replaces the file as an installer does: processes keep their old file.
 void replace(const std::string& path, const std::string& content) {
   write_file_atomically(path, content);
   fs::permissions(path, fs::perms::owner_all);
 }
 
-// Another build id, in the file that processes have loaded.
+// Changes the build id in the file that processes have loaded.
 void change_build_id(const std::string& path) {
   const std::string bytes = read_file(path), note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);
   const size_t at = bytes.find(note);
@@ -56,7 +57,7 @@ void wait_for_events(const std::string& run, const std::string& name, size_t tim
   wait_until("event " + name, [&] { return events(run, name).size() >= times; });
 }
 
-// Up to its last step.
+// Runs it to its last step.
 void check_undisturbed(const RunningCopy& running) {
   const std::string whole = running.folder / "whole", steps = std::to_string(metric_steps(running.run).back());
   REQUIRE(estrain({"train", running.spec, "--run", whole, "--set", "train.steps=" + steps}).code == 0);
@@ -82,11 +83,11 @@ TEST_CASE("program and library are replaced: lost workers, a lost scribe and res
   wait_for_events(running.run, "recovered", 1);
   ::kill(job.scribe(), SIGKILL);
   wait_for_events(running.run, "fault", 2);
-  wait_until("all have their name", [&] {  // one that was just executed has not said it yet
+  wait_until("all have their name", [&] {  // a process that was just executed has not set it yet
     return std::ranges::all_of(job.children(),
                                [](const ProcessInfo& child) { return name_of(child.pid) == "estrain\n"; });
   });
-  replace(running.program, program);  // for the command that asks
+  replace(running.program, program);  // for the command that queries it
   REQUIRE(job.resize("3").code == 0);
   REQUIRE(job.resize("1").code == 0);
   CHECK(name_of(job.pid()) == "estrain\n");

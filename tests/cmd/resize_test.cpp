@@ -1,5 +1,5 @@
-// Changing the devices of a running job: the process id stays, the change is seen to have happened, and the bits are
-// those of a run that nobody touched.
+// Changing the devices of a running job: its process id stays, the change is visible, and the bits equal those of an
+// undisturbed run.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 namespace estrain::testing {
 namespace {
 
-// A run to `steps` on one worker that nobody disturbs.
+// An undisturbed run to `steps` on one worker.
 std::string undisturbed(const ScratchFolder& folder, const std::string& spec, int64_t steps, const Words& more = {}) {
   const std::string run = folder / "undisturbed";
   const Ended ended =
@@ -37,7 +37,7 @@ int64_t stop_and_count(Job& job) {
   return metric_steps(job.run()).back();
 }
 
-// Waits for a worker that is none of `before`.
+// Waits for a worker that is not in `before`.
 pid_t added_worker(const Job& job, const std::vector<pid_t>& before) {
   pid_t added = 0;
   wait_until("an added worker", [&] {
@@ -200,7 +200,7 @@ TEST_CASE("resizes that cannot be are refused with a sentence and disturb nothin
   stop_and_count(job);
 }
 
-// The process may open so many descriptors more, whatever it has inherited.
+// The process may open this many more descriptors, besides those it inherited.
 void leave_descriptors(pid_t pid, rlim_t more) {
   std::set<rlim_t> open;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd"))

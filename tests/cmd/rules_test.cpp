@@ -1,4 +1,4 @@
-// What the fault table says is done, by rules of a user's own: going on without a device, waiting longer each time.
+// The fault table's actions, with a user's own rules: continue without a device, wait longer each time.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ Words killed_is(const ScratchFolder& folder, const std::string& rule) {
   return {"--set", "recovery.rules=\"" + rules + "\"", "--set", "recovery.retries=50", "--set", "train.steps=300"};
 }
 
-// Waits for a worker that is none of `known`, adds it to them and returns it.
+// Waits for a worker not in `known`, adds it there and returns it.
 pid_t next_newcomer(const Job& job, std::vector<pid_t>& known) {
   pid_t newcomer = 0;
   wait_until("a new worker", [&] {

@@ -103,7 +103,8 @@ std::vector<int64_t> first_steps(int64_t last) {
 
 std::vector<Json> events(const std::string& run, const std::string& name) {
   std::vector<Json> found;
-  const std::string text = read_file_if_present(run + "/events.jsonl").value_or("");  // a run that just begins has none
+  const std::string text = read_file_if_present(run + "/events.jsonl").value_or("");  // a run that has just begun has
+                                                                                      // none
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     Json line = parse_json_if_sound(std::string_view(text).substr(begin, end - begin));
     if (line.is_object() && line.value("event", Json()) == name) found.push_back(std::move(line));

@@ -1,5 +1,5 @@
 #pragma once
-// What a run left in its directory, and whether two runs left the same.
+// Reads the files of a run's directory and compares those of two runs.
 
 #include <cstdint>
 #include <limits>
@@ -14,13 +14,13 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Difference {
   std::string text;             // empty: none
-  int64_t first_step = kNever;  // whose losses or digests differ first
+  int64_t first_step = kNever;  // the first with different losses or digests
 
   bool none() const { return text.empty(); }
 };
 
-// Digests of every step (the files byte for byte), losses of every EST at every step, learning rates, evaluations, and
-// every tensor of the last checkpoints.
+// Compares the digests of all steps (the files byte for byte), the losses of all ESTs and steps, learning rates,
+// evaluations, and all tensors of the last checkpoints.
 Difference difference(const std::string& run, const std::string& other);
 
 // Empty if all tensors are equal, bit for bit.
@@ -30,7 +30,7 @@ std::vector<int64_t> metric_steps(const std::string& run);       // in the file'
 std::vector<int64_t> fingerprint_steps(const std::string& run);  // in the file's order
 std::vector<int64_t> first_steps(int64_t last);                  // 1, 2, …, last
 std::vector<Json> events(const std::string& run, const std::string& name);
-std::vector<int64_t> checkpoint_steps(const std::string& run);  // all files, each checked whole
+std::vector<int64_t> checkpoint_steps(const std::string& run);  // all files, each fully verified
 std::string latest_checkpoint(const std::string& run);          // where `latest` points
 
 }  // namespace estrain::testing

@@ -1,4 +1,4 @@
-// The scribe is lost, and there is nothing to start another one with.
+// The scribe is lost, and no resources are left to start another one.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ std::set<rlim_t> open_descriptors(pid_t pid) {
   return open;
 }
 
-// The descriptors that stay open: a file that is read or written at this moment would leave one more free afterwards.
+// The descriptors that stay open; a file in use at this moment would free one more later.
 std::set<rlim_t> lasting_descriptors(pid_t pid) {
   std::set<rlim_t> lasting = open_descriptors(pid);
   for (int look = 0; look < 60; ++look) {
@@ -35,13 +35,13 @@ std::set<rlim_t> lasting_descriptors(pid_t pid) {
   return lasting;
 }
 
-// Until the object goes, the process gets no descriptors beyond those that it has and `more`.
+// During the object's lifetime, the process can open only `more` descriptors.
 class NoMoreDescriptors {
  public:
   NoMoreDescriptors(pid_t pid, rlim_t more) : pid_(pid) {
     REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, nullptr, &before_) == 0);
     const std::set<rlim_t> open = lasting_descriptors(pid_);
-    rlim_t end = 0;  // of the numbers that it may use; descriptors above stay open
+    rlim_t end = 0;  // of the allowed numbers; higher descriptors stay open
     for (rlim_t free = 0; free < more || open.contains(end); ++end) free += open.contains(end) ? 0 : 1;
     const rlimit limit{end, before_.rlim_max};
     REQUIRE(::prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr) == 0);

@@ -1,5 +1,5 @@
 #pragma once
-// Variables of the environment that the program under test sees.
+// Environment variables for the program under test.
 
 #include <cstdlib>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace estrain::testing {
 
-// Until the object goes; then what it was before.
+// Restored when the object is destroyed.
 class Setting {
  public:
   Setting(std::string name, const std::string& value) : name_(std::move(name)) {

@@ -1,5 +1,5 @@
-// A last mini-batch of one sample, which batch normalisation over single pixels cannot train on: told before the first
-// step, not at the end of the first epoch.
+// A last mini-batch of one sample, on which batch normalisation over single pixels cannot train: reported before the
+// first step, not at the end of the first epoch.
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 namespace estrain::testing {
 namespace {
 
-// Ten samples over two ESTs are five each: mini-batches of 2, 2 and 1. ResNet sees 1 x 1 pixels in its last stage where
-// the images have 32, and 2 x 2 where they have 64.
+// Ten samples for two ESTs are five each: mini-batches of 2, 2 and 1. In its last stage ResNet has 1 x 1 pixels for
+// images of 32 x 32, and 2 x 2 for 64 x 64.
 std::string job(int64_t side, int64_t steps) {
   return R"([job]
 name = "resnet18"

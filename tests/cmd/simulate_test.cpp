@@ -1,4 +1,4 @@
-// `estrain simulate` and `estrain plan --burst`: what comes out, and what is refused.
+// `estrain simulate` and `estrain plan --burst`: results and refusals.
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
-// GPU workers on simulated GPUs (tests/simulated_gpu): all of core/cuda under LibTorch's own CUDA library, which
-// compute as late as they may, or at any other time. The portable kernels are CUDA's source.
+// GPU workers on simulated GPUs (tests/simulated_gpu): all of core/cuda with LibTorch's own CUDA library. The GPUs
+// compute as late as allowed, or at random times. The portable kernels are CUDA's source.
 //
-// What is tried takes each way that the code has once or twice; scripts/check at_length takes more combinations.
+// These tests take each path of the code once or twice; scripts/check at_length tries more combinations.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -27,18 +27,18 @@ namespace {
 const Words kMixedD2 = {"--set", "job.determinism=D2", "--oversubscribe", "--allow-mixed"};
 const Words kD1 = {"--oversubscribe"};
 const Words kSmall = {"--set", "train.steps=2", "--set", "job.ests=3", "--set", "data.batch=2"};
-// Of resnet18: fewer pixels, and evaluated.
+// resnet18 with fewer pixels, and evaluations.
 const Words kEvaluated = {"--set", "data.shape=[3, 8, 8]", "--set", "data.crop=[8, 8]", "--set", "train.eval_every=2"};
 const Words kInBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
 
-// Device lists: the few, and at length the others, too.
+// Device lists: these few; at length, also the others.
 Words lists(Words few, const Words& others) {
   return std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? with(std::move(few), others) : few;
 }
 
-// One run's GPUs are slow where another's are quick.
+// The GPUs of one run are slow where those of another are fast.
 void take_another_order() {
   static int times = 0;
   constexpr std::array orders = {"late", "random", "early"};
@@ -78,7 +78,7 @@ TEST_CASE("without CUDA there are no simulated GPUs" * doctest::skip(is_here()))
 
 TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
 
-// A GPU that keeps the state, GPUs that exchange it, and those that meet a CPU in the host's memory.
+// A GPU that keeps the state, GPUs that exchange it, and GPUs that exchange it with a CPU in host memory.
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(mlp_job(), {}, lists({"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}, {"cuda:0"}));
 }
@@ -144,13 +144,13 @@ void check_replayed(const std::string& text, const Words& lists_of_devices, cons
 TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not") {
   const Words alone = lists({"cuda:0"}, {"cuda:0*2", "cuda:0"});
   check_replayed(lenet_job(), alone);
-  check_replayed(mlp_job(), lists({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // draws random numbers
-  check_replayed(GptJob().spec(), alone);                                // its backward passes draw them again
+  check_replayed(mlp_job(), lists({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // with random numbers
+  check_replayed(GptJob().spec(), alone);                                // its backward passes repeat the draws
   check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kInBf16)));
   check_replayed(resnet18_job(), lists({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
 }
 
-// What worker 0 did in a step, by its trace, in order of time.
+// Worker 0's operations in a step from its trace, in time order.
 std::vector<std::string> deeds(const std::string& run, int64_t first_traced, int64_t step) {
   std::ifstream file(fmt::format("{}/traces/step-{}-worker-0.json", run, first_traced));
   const Json events = Json::parse(file).at("traceEvents");
@@ -196,7 +196,7 @@ TEST_CASE("a GPU that trains alone begins the next step before this one is commi
   }
 }
 
-// Alone on its GPU a worker keeps the state there; two on one GPU share it in host memory.
+// A worker alone on its GPU keeps the state there; two workers on one GPU share it in host memory.
 TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in shared memory") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
@@ -234,7 +234,7 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
   }
 }
 
-// Goes wrong once, in one of a run's processes (tests/simulated_gpu/machine.h).
+// Fails once, in one of a run's processes (tests/simulated_gpu/machine.h).
 class SimulatedFault {
  public:
   SimulatedFault(const ScratchFolder& folder, const std::string& what)
@@ -292,7 +292,7 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
   CHECK_FALSE(ended.says("PYTORCH"));
 }
 
-// The most memory that a worker takes of a GPU (tests/simulated_gpu/runtime.cpp).
+// The limit on a worker's GPU memory (tests/simulated_gpu/runtime.cpp).
 size_t most_memory(const std::string& spec, const Words& more) {
   const ScratchFolder folder;
   const Setting noted("ESTRAIN_SIMULATED_MEMORY", folder.path());
@@ -362,7 +362,7 @@ void check_loss_of_a_worker(const std::string& devices) {
   Job job(spec, folder / "lost", with({"--devices", devices, "--set", "train.steps=1000000"}, with(kMixedD2, never)));
   job.reach(200);
   const int64_t before = job.step();
-  // Stopped first: the others come to where they wait for it, in a transfer most likely.
+  // Stop it first, so that the others wait for it, most likely in a transfer.
   const pid_t lost = job.workers().at(0);
   ::kill(lost, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -373,7 +373,7 @@ void check_loss_of_a_worker(const std::string& devices) {
   const std::vector<Json> recovered = events(job.run(), "recovered");
   REQUIRE(recovered.size() == 1);
   CHECK(recovered[0].at("committed_steps_redone") > 0);
-  CHECK(events(job.run(), "faults").at(0).at("faults").size() == 1);  // no other worker went with it
+  CHECK(events(job.run(), "faults").at(0).at("faults").size() == 1);  // no other worker was lost
   const int64_t last = metric_steps(job.run()).back();
   CHECK(metric_steps(job.run()) == first_steps(last));
   const std::string steps = "train.steps=" + std::to_string(last);

@@ -1,4 +1,4 @@
-// A worker that something outside slows down: named, with the step at which it began, and no longer when it is over.
+// A worker slowed down from outside: reported with the step at which it began, until it recovers.
 
 #include <doctest/doctest.h>
 
@@ -13,19 +13,19 @@ namespace {
 
 constexpr int kNamedSeconds = 60;
 
-// Events of this name about worker 1.
+// Events with this name about worker 1.
 std::vector<Json> about_worker_1(const std::string& run, const std::string& name) {
   std::vector<Json> found = events(run, name);
   std::erase_if(found, [](const Json& event) { return event.at("worker") != 1; });
   return found;
 }
 
-// A job whose second worker runs a quarter of the time for a while. What the launcher says of it.
+// Throttles a job's second worker to a quarter for a while. Returns the launcher's events about it.
 void slow_down(Timed& timed) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
   Job job(spec, run, {"--devices", "2", "--set", "data.batch=300"});  // a step of 0.1 s while it is slowed down
-  job.reach(60);                                                      // what is usual is known
+  job.reach(60);                                                      // the usual speed is known
   const size_t before = about_worker_1(run, "slow_worker").size();
   const int64_t begin = job.step();
   {
@@ -42,7 +42,7 @@ void slow_down(Timed& timed) {
   if (timed.late().empty()) {
     const Json named = about_worker_1(run, "slow_worker").back();
     timed.check(named.at("step").get<int64_t>() - begin <= 20, "within 20 steps: " + named.dump());
-    // At most in the window that was under way.
+    // At most in the current window.
     timed.check(named.at("since_step").get<int64_t>() >= begin - 20, "not from before it: " + named.dump());
     CHECK(named.at("since_step") <= named.at("step"));
     CHECK(named.at("factor") > 1.5);
@@ -52,7 +52,7 @@ void slow_down(Timed& timed) {
     timed.check(comes_true(at_speed, kNamedSeconds), "it is at speed again");
     CHECK(job.launcher().text().find("worker 1 is slow") != std::string::npos);
   }
-  CHECK(events(run, "fault").empty());  // it was slow, and nobody took it for hung
+  CHECK(events(run, "fault").empty());  // it was slow, and not diagnosed as hung
   CHECK(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
 }

@@ -1,4 +1,4 @@
-// A job trains by the spec that it began with, whatever becomes of its files while it runs.
+// A job keeps training by the spec that it began with, even if its files change meanwhile.
 
 #include <doctest/doctest.h>
 

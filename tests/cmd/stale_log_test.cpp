@@ -1,4 +1,4 @@
-// Logs are kept over launches. What an earlier launch wrote into them says nothing of a fault of this one.
+// Logs are kept across launches. Text from an earlier launch must not explain a fault of this one.
 
 #include <doctest/doctest.h>
 
@@ -13,11 +13,11 @@
 namespace estrain::testing {
 namespace {
 
-const std::string kDiverged = "step 41: the loss is NaN\n";  // a user's fault: nothing is tried again after it
+const std::string kDiverged = "step 41: the loss is NaN\n";  // a user's fault, which is never retried
 
 void append(const std::string& file, const std::string& words) { std::ofstream(file, std::ios::app) << words; }
 
-// A run that was stopped, in whose logs the last words of that launch are `words`, and that goes on.
+// A stopped run whose logs end with `words`, resumed.
 struct Resumed {
   ScratchFolder folder;
   std::string run;
@@ -37,7 +37,7 @@ struct Resumed {
     return run;
   }
 
-  // Of the first fault.
+  // The cause of the first fault.
   Json fault() {
     wait_until("a fault", [&] { return !events(run, "fault").empty(); });
     return events(run, "fault").at(0);

@@ -1,5 +1,5 @@
-// logging.tensorboard and logging.openmetrics of real jobs, over kills and resumes. Other programs' own readers look at
-// them in scripts/peers/standard_outputs.py.
+// logging.tensorboard and logging.openmetrics of real jobs, across kills and resumes. scripts/peers/standard_outputs.py
+// checks them with the readers of other programs.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ namespace {
 
 const Words kSwitchedOn = {"--set", "logging.tensorboard=true", "--set", "logging.openmetrics=true"};
 
-// In the order of the files.
+// In file order.
 std::vector<int64_t> tensorboard_steps(const std::string& run) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(run + "/tensorboard"))
@@ -51,7 +51,7 @@ TEST_CASE("killed with its scribe, and resumed: TensorBoard's files have every s
   Job job(folder.write("job.toml", long_job()), run,
           with(kSwitchedOn, {"--set", "checkpoint.every=30", "--devices", "cpu,cpu"}));
   job.reach(75);
-  ::kill(job.scribe(), SIGKILL);  // another one takes up the files
+  ::kill(job.scribe(), SIGKILL);  // its replacement continues the files
   job.reach(job.step() + 40);
   kill_all(job);
   Job again = Job::resumed(run);

@@ -1,4 +1,4 @@
-// What a start finds in its run directory, and when it looks: nothing of a run is lost by a start that should not be.
+// How a start treats an existing run directory: a mistaken start loses nothing of a run.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All files of a run but its lock and socket, by name.
+// All files of a run except its lock and socket, by name.
 std::map<std::string, std::string> files_of(const std::string& run) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(run)) {
@@ -127,7 +127,7 @@ void check_edit_refused(const std::string& from, const std::string& to, const st
   CHECK(resumed.says("step-000000013.h5: " + named + from.substr(from.find(" = "))));
   check_untouched(finished.run, original);
 
-  // With the spec that the run began with it goes on, and job.toml is that again.
+  // It continues with the spec that the run began with, and restores it as job.toml.
   const Ended given = estrain({"train", finished.spec, "--resume", "--run", finished.run, "--set", "train.steps=16"});
   INFO(given.shown());
   CHECK(given.code == 0);

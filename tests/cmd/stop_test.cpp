@@ -1,4 +1,4 @@
-// Stopping and going on, again and again within one epoch: exit code 75 each time and no trace in the bits.
+// Repeated stops and resumes within one epoch: exit code 75 each time and no effect on the bits.
 
 #include <doctest/doctest.h>
 
@@ -64,7 +64,7 @@ TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: n
 TEST_CASE("--grace 0 gives the step under way up at once") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_image_job());
-  Job job(spec, folder / "run", {"--grace", "0", "--set", "data.batch=8000"});  // of long steps
+  Job job(spec, folder / "run", {"--grace", "0", "--set", "data.batch=8000"});  // with long steps
   job.reach(1);
   job.launcher().signal(SIGTERM);
   const Ended ended = job.launcher().wait();
@@ -128,14 +128,14 @@ TEST_CASE("a stop while a resize waits for the scribe") {
   auto scribe = std::make_unique<StoppedThread>(job.scribe());
   REQUIRE(job.resize("2").code == 0);
   const int64_t step = events(job.run(), "resize").at(0).at("step");
-  Command another({"resize", job.run(), "--devices", "1"});  // waits for the checkpoint of the one before
+  Command another({"resize", job.run(), "--devices", "1"});  // waits for the previous one's checkpoint
   job.reach(step + 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // all leave their loop
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // all workers leave their loop
   REQUIRE(job.status().at("state") == "pausing");
   Command stop({"stop", job.run()});
   CHECK(another.wait().says("the job is being stopped"));
   scribe.reset();
-  CHECK(stop.ended_within(10'000));  // not only at the end of the grace of 30 s
+  CHECK(stop.ended_within(10'000));  // well before the end of the 30 s grace period
   CHECK(stop.wait().code == 0);
   CHECK(checkpoint_steps(job.run()).back() == step + 1);
 }
@@ -157,7 +157,7 @@ TEST_CASE("what nohup has a program ignore does not stop a job, nor who reads it
   ignores.reach(5);
   ignores.launcher().signal(SIGHUP);
   ignores.reach(ignores.step() + 50);
-  REQUIRE(ignores.resize("2").code == 0);  // the launcher after it ignores it, too
+  REQUIRE(ignores.resize("2").code == 0);  // the next launcher ignores it, too
   ignores.launcher().signal(SIGHUP);
   ignores.reach(ignores.step() + 50);
   CHECK(ignores.stop().code == 0);

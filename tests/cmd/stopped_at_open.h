@@ -12,7 +12,8 @@
 
 namespace estrain::testing {
 
-// Holds a child where it is about to open a file for the first time, until the object goes. Made before it gets there.
+// Stops a child when it is about to open a file for the first time, until the object is destroyed. Construct it before
+// that moment.
 class StoppedAtOpen {
  public:
   StoppedAtOpen(pid_t child, std::string path) : child_(child), path_(std::move(path)) {
@@ -22,7 +23,7 @@ class StoppedAtOpen {
   ~StoppedAtOpen() { ::ptrace(PTRACE_DETACH, child_, nullptr, nullptr); }
   StoppedAtOpen(const StoppedAtOpen&) = delete;
 
-  // Waits until it is there.
+  // Waits until the child stops there.
   void reach() {
     for (;;) {
       int status = 0;
@@ -42,7 +43,7 @@ class StoppedAtOpen {
     return call.op == PTRACE_SYSCALL_INFO_ENTRY && call.entry.nr == SYS_openat && text_at(call.entry.args[1]) == path_;
   }
 
-  // As many bytes as the path has, and the zero behind it.
+  // The bytes of the path and its terminating zero.
   std::string text_at(uint64_t address) const {
     std::string text(path_.size() + 1, '?');
     const iovec here{text.data(), text.size()}, there{reinterpret_cast<void*>(address), text.size()};

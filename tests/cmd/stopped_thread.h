@@ -8,7 +8,7 @@
 
 namespace estrain::testing {
 
-// Keeps a thread of a child from running, until the object goes; not as SIGSTOP does, which the launcher looks for.
+// Stops a thread of a child until the object is destroyed; without SIGSTOP, which the launcher detects.
 class StoppedThread {
  public:
   explicit StoppedThread(pid_t thread) : thread_(thread) {
@@ -21,7 +21,7 @@ class StoppedThread {
   }
   StoppedThread(const StoppedThread&) = delete;
 
-  // Of the first thread of a process: waits until somebody has killed it. Its parent learns of that no sooner.
+  // For the first thread of a process: waits until it has been killed. Its parent learns of that no sooner.
   void wait_for_kill() {
     int status = 0;
     do {

@@ -8,7 +8,7 @@
 
 namespace estrain::testing {
 
-// As cpulimit does it: the process runs a quarter of the time.
+// Like cpulimit: the process runs a quarter of the time.
 class Throttled {
  public:
   explicit Throttled(pid_t pid)

@@ -1,4 +1,4 @@
-// The switches of core/cuda/determinism.h, which are LibTorch's CPU part's and need no GPU to be looked at.
+// The switches of core/cuda/determinism.h, which belong to LibTorch's CPU part and can be tested without a GPU.
 
 #include "core/cuda/determinism.h"
 

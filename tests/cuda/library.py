@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What libestrain_cuda.so needs and gives, found out without loading it:
-library.py CUDA_LIBRARY LIBTORCH TOOLKIT_LIBRARIES PROGRAM…
+"""Checks the dependencies and exports of libestrain_cuda.so without loading it: library.py CUDA_LIBRARY LIBTORCH
+TOOLKIT_LIBRARIES PROGRAM…
 
-It must load LibTorch's CUDA part, whose kernels register themselves, and find every symbol that it uses; cuDNN and
-cuBLASLt, whose algorithms are pinned, and NCCL must be LibTorch's copies and not the toolkit's; the programs, which run
-without a driver, must need nothing of CUDA themselves.
-"""
+It must load LibTorch's CUDA part, whose kernels register themselves, and find every symbol it uses. cuDNN and cuBLASLt,
+whose algorithms are pinned, and NCCL must be LibTorch's copies, not the toolkit's. The programs, which run without a
+driver, must not depend on CUDA. """
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The judgement of tests/elastic/run: a job that lets faster devices pass is behind the oracle, and a reclaim that is refused
-fails the run. With jobs that are made up: estrain itself is not run."""
+"""Tests the judgement of tests/elastic/run with fake jobs, without estrain: a job that declines faster devices is
+slower than the oracle, and a refused reclaim fails the run."""
 import importlib.util
 import os
 import sys
@@ -23,7 +23,7 @@ SCHEDULE = [{"at": 0, "do": "offer", "devices": "cpu"}, {"at": 0, "do": "reclaim
 
 
 class FakeJob:
-    """Takes what it is offered and gives it back. `refuses`: which of its reclaims it does not; `ends_at`: and is over then."""
+    """A job that takes all offers and returns them. `refuses`: the reclaims it refuses; `ends_at`: when it ends."""
 
     run = "run"
 

@@ -1,5 +1,5 @@
-"""What a job could have done with the devices that it was offered, and what is to be said of what it did. Pure functions: the
-devices of a moment are a Counter of kinds."""
+"""The best use of the offered devices, and the judgement of a job's actual use. Pure functions; the devices of a moment
+are a Counter of kinds."""
 from collections import Counter
 from itertools import product
 
@@ -7,20 +7,20 @@ STILL_TARGET, ORACLE_TARGET = 0.05, 1.10
 
 
 def subsets(available, kept):
-    """All that a job may be on that always keeps the device `kept`: sorted tuples of kinds."""
+    """All sets possible for a job that always keeps the device `kept`: sorted tuples of kinds."""
     kinds = sorted(available)
     numbers = product(*(range(kind == kept, available[kind] + 1) for kind in kinds))
     return {tuple(sorted(Counter(dict(zip(kinds, each))).elements())) for each in numbers}
 
 
 def sets_offered(line, kept):
-    """Whatever a job could have been on at some moment of the time line, whether it was or not."""
+    """All sets of devices that a job could have used at some moment of the time line."""
     return set().union(*(subsets(available, kept) for _, available in line))
 
 
 def oracle_seconds(line, speed, steps, kept):
-    """When an oracle would have done so many steps. `line`: [(from this second on, what there is)]; `speed`: steps per second
-    of every set that it may be on."""
+    """The time at which an oracle completes this many steps. `line`: [(from this second on, available devices)];
+    `speed`: steps per second of every possible set."""
     done = 0.0
     for (begin, available), (end, _) in zip(line, line[1:] + [(float("inf"), None)]):
         rate = max(speed[devices] for devices in subsets(available, kept))
@@ -31,7 +31,7 @@ def oracle_seconds(line, speed, steps, kept):
 
 
 def faults_of(counts, same):
-    """What is wrong with a run whatever the machine is busy with. `counts`: of offers and reclaims, by what became of them."""
+    """Faults of a run that no load of the machine explains. `counts`: offers and reclaims by outcome."""
     found = [] if same else ["its bits are not those of a run whose devices never changed"]
     found += [f"{counts[what]} {what}" for what in ("reclaims failed", "offers failed") if counts[what]]
     if counts["taken"] == 0:
@@ -42,5 +42,5 @@ def faults_of(counts, same):
 
 
 def late(counts):
-    """Reclaims that were honoured, but not in time: on a busy machine once in a while."""
+    """Reclaims honoured too late, which happens now and then on a busy machine."""
     return counts["reclaims"] - counts["in time"] - counts["reclaims failed"]

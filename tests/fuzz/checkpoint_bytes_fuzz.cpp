@@ -1,12 +1,12 @@
-// Damaged checkpoints. The last byte, which is not part of the file: odd for one whose user block carries the digest
-// that fits it, so that what the seal lists is fuzzed too. Whatever differs from a file that was written must be
-// refused before HDF5 sees it; only a file that was not damaged may be accepted.
+// Damaged checkpoints. The last byte is not part of the file; if odd, the digest of the user block is corrected, so
+// that the seal's list is fuzzed too. Any difference from a written file must be refused before HDF5 sees it; only an
+// undamaged file may be accepted.
 #include "tests/fuzz/checkpoint_input.h"
 
 namespace estrain::fuzz {
 namespace {
 
-// The structure's digest, which nothing here makes fit, is right only by a chance of 2^-64.
+// The structure's digest, which is not corrected here, is right only by a chance of 2^-64.
 void read(std::string_view bytes, bool fits) {
   static const MemoryFile file;
   const std::string content = fits ? resealed(std::string(bytes), false) : std::string(bytes);

@@ -1,5 +1,5 @@
-// Checkpoints that somebody changed and gave a seal that fits: HDF5 parses bytes that nobody wrote. Not what estrain
-// promises to survive (the seal finds faults, not forgers): scripts/fuzz runs this target only when it is named.
+// Forged checkpoints with a valid seal, so that HDF5 parses arbitrary bytes. estrain does not promise to survive them
+// (the seal detects faults, not forgery): scripts/fuzz runs this target only when it is named.
 #include "tests/fuzz/checkpoint_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 #pragma once
-// Reading a checkpoint as a run does that goes on from it.
+// Reads a checkpoint as a resume does.
 
 #include <cstring>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace estrain::fuzz {
 
-// Opens, checks, and reads the whole state. False: refused.
+// Opens, checks, and reads the whole state. False if refused.
 inline bool read_whole_checkpoint(const std::string& path) {
   return accepts([&] {
     const auto file = checkpoint::CheckpointFile::open(path);
@@ -21,8 +21,8 @@ inline bool read_whole_checkpoint(const std::string& path) {
   });
 }
 
-// The bytes with the digests of their seal made to fit, as far as the seal's head makes sense: `everything`, or only
-// that of the user block. Extents stay as they are listed.
+// Corrects the digests of the seal, if its header is valid: `everything`, or only that of the user block. Listed
+// extents are unchanged.
 inline std::string resealed(std::string bytes, bool everything) {
   using namespace checkpoint;
   auto* start = reinterpret_cast<std::byte*>(bytes.data());

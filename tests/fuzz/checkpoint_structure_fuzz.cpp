@@ -1,7 +1,7 @@
-// Checkpoints that are sound HDF5 files behind a seal that fits, but hold what no checkpoint holds: datasets of other
-// types and shapes, attributes that are missing or of another class, links across groups. Input: a recipe.
+// Checkpoints that are valid HDF5 files with a valid seal, but with invalid content: datasets of other types and
+// shapes, attributes that are missing or of another class, links across groups. Input: a recipe.
 //
-// Also: one that is accepted is refused after any one byte of it was changed.
+// Also: an accepted checkpoint is refused after a change of any single byte.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "core/checkpoint/state_layout.h"
@@ -47,7 +47,7 @@ class Recipe {
   FuzzedDataProvider& from_;
 };
 
-// Attributes of a checkpoint; now and then one is missing or of another class.
+// Attributes of a checkpoint; sometimes one is missing or of another class.
 void add_attributes(h5::Group& root, Recipe& recipe) {
   for (const char* name : {"format", "estrain_version", "spec", "changes", "stages", "devices", "cpu", "algorithms"}) {
     if (!recipe.often()) continue;
@@ -84,7 +84,7 @@ void add_link(h5::Group& root, Recipe& recipe) {
   });
 }
 
-// Elements of the file that HDF5 knows of, all zero, as a seal lists them.
+// The extents of elements known to HDF5, all zero, as listed in a seal.
 std::vector<Extent> extents_of(const h5::Group& root) {
   std::vector<Extent> extents;
   accepts([&] {

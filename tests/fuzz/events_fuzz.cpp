@@ -1,5 +1,5 @@
-// events.jsonl and its like, as checkpoints quote them and `verify` reads them: lines of any type and depth are passed
-// over. What a history keeps is a list, is read as stages, and does not depend on how often it was looked at.
+// events.jsonl and similar files, as checkpoints quote them and `verify` reads them: lines of any type and depth are
+// skipped. The kept history is a list, is read as stages, and does not depend on how often it was read.
 #include "core/record/stage_history.h"
 #include "core/verify/change_log.h"
 #include "core/verify/stage.h"

@@ -1,5 +1,5 @@
-// The file `fingerprints`. Where the last byte is odd, all records get the checks that fit them first. A record that is
-// told to be intact can be read; a writer that goes on in any file that it accepts leaves one that holds what it wrote.
+// The file `fingerprints`. If the last byte is odd, the checksums of all records are corrected first. A record reported
+// as intact can be read; a writer that continues an accepted file leaves a file with what it wrote.
 #include <algorithm>
 #include <cstring>
 

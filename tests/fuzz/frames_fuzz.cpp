@@ -1,5 +1,5 @@
-// The stream between hosts: any bytes, cut as the first byte says. What comes out of the decoder fits the place that
-// the sink gave for it, and no byte is lost; a greeting that is understood is understood again.
+// The stream between hosts: any bytes, cut according to the first byte. The decoder's output fits the memory given by
+// the sink, and no byte is lost; a valid greeting is valid again after encoding.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What fuzz targets share: files that are only memory, and what a reader may do with an input.
+// Shared by fuzz targets: files in memory, and the rules for a reader.
 //
 // A reader may accept an input or throw an estrain::Error. Anything else ends the process, which is a finding: another
 // exception, a sanitizer's report, a failed `require`, a time-out, too much memory.
@@ -25,7 +25,7 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Runs `body`; false where it threw an Error. An Error of Fault::bug is a finding: no input may lead to one.
+// Runs `body`; false if it threw an Error. An Error of Fault::bug is a finding: no input may cause one.
 template <typename Body>
 bool accepts(Body&& body) {
   try {
@@ -43,7 +43,7 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// A folder, in memory where the system has /dev/shm, for what needs file names.
+// A folder, in memory if the system has /dev/shm, for code that needs file names.
 class Folder {
  public:
   Folder() {
@@ -66,7 +66,7 @@ class Folder {
   std::string path_;
 };
 
-// A file in such a folder, written anew for every input. HDF5 opens no file that has no name.
+// A file in such a folder, rewritten for every input. HDF5 cannot open files without names.
 class MemoryFile {
  public:
   MemoryFile() : path_(folder_ / "input"), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {

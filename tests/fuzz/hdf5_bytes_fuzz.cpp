@@ -1,5 +1,5 @@
-// Image data in HDF5 files of any bytes. There is no checksum over such a file, so the HDF5 library parses what it
-// finds; its own faults show here.
+// Image data in HDF5 files of any bytes. Such files have no checksum, so the HDF5 library parses anything; its own bugs
+// appear here.
 #include "tests/fuzz/read_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
-// Image data in HDF5 files that are sound, but not what a data set should be: any rank, shape, type, byte order,
-// chunks, filters, missing or misnamed datasets, shapes far larger than what is stored. Input: a recipe.
+// Image data in valid HDF5 files with unsuitable content: any rank, shape, type, byte order, chunks, filters, missing
+// or misnamed datasets, shapes far larger than the stored data. Input: a recipe.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <hdf5.h>
 
@@ -8,7 +8,7 @@
 namespace estrain::fuzz {
 namespace {
 
-// A dataset of small numbers; of a large one only a part of the chunks is ever written.
+// A dataset of small numbers; only some chunks of a large one are written.
 void add_dataset(hid_t file, const char* name, FuzzedDataProvider& input) {
   const hid_t types[] = {H5T_STD_U8LE,  H5T_IEEE_F32LE, H5T_STD_I64LE, H5T_STD_U8BE, H5T_IEEE_F32BE, H5T_STD_I16BE,
                          H5T_STD_U64LE, H5T_IEEE_F64LE, H5T_STD_I8LE,  H5T_C_S1,     H5T_STD_B8LE,   H5T_STD_U32LE};

@@ -10,7 +10,7 @@ namespace {
 enum Flags : uint8_t {
   images_gz = 1,      // the name ends in .gz
   labels_gz = 2,      //
-  images_packed = 4,  // the bytes are compressed first, so that what is fuzzed is behind the compression
+  images_packed = 4,  // the bytes are compressed first, to fuzz the code behind the decompression
   labels_packed = 8,
   resized = 16,
   grey_to_colour = 32,

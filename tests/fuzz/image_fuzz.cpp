@@ -1,4 +1,5 @@
-// One JPEG or PNG file in a folder of images: decoded, cut and scaled. The first byte says how, the rest is the file.
+// One JPEG or PNG file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the rest
+// is the file.
 #include "core/data/photos.h"
 #include "tests/fuzz/read_samples.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 enum Flags : uint8_t { scaled = 1, cut = 2, grey = 4, flipped = 8 };
 
-// Larger ones only cost time.
+// Larger images only cost time.
 constexpr int64_t kMostPixels = 1 << 20;
 
 class Files {

@@ -1,5 +1,5 @@
-// Messages between the launcher and its processes: packets of any bytes, each ended by a zero byte in the input. What
-// arrives as a message arrives again when it is sent on.
+// Messages between the launcher and its processes: packets of any bytes, each ended by a zero byte in the input. A
+// received message is received again when it is forwarded.
 #include <sys/socket.h>
 
 #include "core/comm/message_socket.h"
@@ -12,7 +12,7 @@ using comm::MessageSocket;
 using Received = MessageSocket::Received;
 
 void receive_packet(MessageSocket& ours, MessageSocket& theirs, std::string_view packet) {
-  if (packet.empty()) return;  // an empty packet looks like the end
+  if (packet.empty()) return;  // an empty packet looks like end of file
   require(::send(theirs.descriptor(), packet.data(), packet.size(), 0) > 0, "a packet is sent");
   Json message;
   Received received = Received::nothing;

@@ -1,5 +1,5 @@
-// metrics.jsonl. What is read must be the same after it has been written and read again; and a writer that goes on in
-// any file leaves one that can be read.
+// metrics.jsonl. Records must be equal after being written and read again; and a writer that continues any file leaves
+// a readable file.
 #include <bit>
 
 #include "core/base/files.h"

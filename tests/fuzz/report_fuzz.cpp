@@ -1,5 +1,5 @@
-// A run directory as `estrain report` reads it: whatever its events and metrics hold, a page is made, and nothing in
-// them becomes an element of it.
+// A run directory read by `estrain report`: any events and metrics give a page, and nothing in them becomes an HTML
+// element.
 #include <set>
 
 #include "core/base/files.h"

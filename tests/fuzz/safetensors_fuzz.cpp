@@ -1,4 +1,4 @@
-// Safetensors files of any bytes: what is accepted covers the file exactly and can be read to its last byte.
+// Safetensors files of any bytes: the tensors of an accepted file cover it exactly and can be read to the last byte.
 #include <vector>
 
 #include "core/checkpoint/safetensors.h"

@@ -1,5 +1,5 @@
-// The job spec: TOML text, then --set arguments, separated by zero bytes. A spec that is accepted must survive being
-// written out and read again.
+// The job spec: TOML text, then --set arguments, separated by zero bytes. An accepted spec must be equal after being
+// written and read again.
 #include "core/spec/parse.h"
 #include "tests/fuzz/fuzz_input.h"
 

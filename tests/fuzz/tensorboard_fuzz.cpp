@@ -1,5 +1,5 @@
-// A file of tensorboard/ that somebody else wrote: a frame lies within it, and whatever it holds, a writer that goes on
-// leaves files in which a reader finds every step that metrics.jsonl has, once.
+// A foreign file in tensorboard/: frames lie within it, and for any content, a writer that continues leaves files in
+// which a reader finds every step of metrics.jsonl exactly once.
 #include <filesystem>
 #include <set>
 
@@ -46,7 +46,7 @@ void read(std::string_view bytes) {
   const Folder folder;
   const std::string path = folder / "tensorboard", metrics_path = folder / "metrics.jsonl";
   std::filesystem::create_directory(path);
-  // Behind sound frames, so that damage lies anywhere.
+  // After valid frames, so that damage can be anywhere.
   std::string file = record::version_frame(1);
   for (int64_t step = 1; step <= 3; ++step) file += record::scalar_frame(1, step, {{"train/loss", 1}});
   const size_t cut = bytes.empty() ? 0 : static_cast<uint8_t>(bytes[0]) % file.size();

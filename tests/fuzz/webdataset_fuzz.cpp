@@ -1,5 +1,5 @@
-// A tar archive of samples. The first byte is the number of classes, 0 for as many as the labels say; the rest is the
-// archive. Every member that is found lies inside of it.
+// A tar archive of samples. The first byte is the number of classes (0: by the labels); the rest is the archive. Every
+// member found lies inside it.
 #include "core/archive/tar.h"
 #include "tests/fuzz/read_samples.h"
 

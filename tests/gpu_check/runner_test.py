@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whatever a check of scripts/gpu-check does, it is ended in time, what it found counts, and the others are made; what
-is left of all of them are few files. And what is wrong with kernels is not passed over."""
+"""Whatever a check of scripts/gpu-check does, it ends in time, its findings count, and the other checks run; all
+together leave few files. Faults of kernels are not missed."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ from machine import CHOICES, Machine  # noqa: E402
 from report import Failed, Skipped  # noqa: E402
 
 MOST_FILES = 8
-# Seconds, longer than anything is waited for here; tells this test's processes from others, another test of the same name included.
+# Seconds, longer than any wait here; distinguishes this test's processes from others, even of the same test.
 SLEEPS = os.environ.setdefault("ESTRAIN_TEST_SLEEPS", f"600.{os.getpid()}")
 FAKE_GPU_CHECK = """#!/bin/bash
 for part; do
@@ -145,7 +145,7 @@ def expect(folder):
 
 
 def expect_exit_codes():
-    """Only what was tried counts: nothing but skipped checks is no success."""
+    """Skipped checks alone are not a success."""
     codes = {("passed",): 0, ("passed", "skipped"): 0, ("skipped",): 77, (): 77, ("failed", "passed"): 1, ("failed", "skipped"): 1}
     for verdicts, code in codes.items():
         results = argparse.Namespace(count=verdicts.count)
@@ -153,7 +153,7 @@ def expect_exit_codes():
 
 
 def expect_limits():
-    """However much the checks leave behind, the archives keep their number and size, failures before all else."""
+    """For any amount of files left by checks, the archives keep within their number and size, failures first."""
     archives = archive.Archives()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -192,9 +192,9 @@ def expect_judgements():
 
 
 def expect_restarts():
-    """Where one part ends gpu_check, hangs, or leaves the GPU with errors, the others are tried all the same. Those that
-    time does not suffice for are no faults."""
-    kernel_checks.SILENT_SECONDS = 3  # more than a busy machine takes to start a program
+    """If one part ends gpu_check, hangs, or leaves the GPU with errors, the other parts still run. Parts without enough
+    time left are not faults."""
+    kernel_checks.SILENT_SECONDS = 3  # more than a busy machine needs to start a program
     with tempfile.TemporaryDirectory() as folder:
         fake = Path(folder) / "gpu_check"
         fake.write_text(FAKE_GPU_CHECK)
@@ -212,7 +212,7 @@ def expect_restarts():
 
 
 def expect_exchange():
-    """Algorithms go to other shapes of the same operation, if there are others."""
+    """Algorithms are moved to other shapes of the same operation, if there are any."""
     names = {"conv a": "x", "conv b": "y", "conv c": "", "product a": "z"}
     choices = {key: {"key": key, "algorithm": algorithm} for key, algorithm in names.items()}
     exchanged = {key: choice["algorithm"] for key, choice in pinned_choices.exchanged(choices).items()}
@@ -220,7 +220,7 @@ def expect_exchange():
 
 
 def expect_trace():
-    """Two kernels side by side count once, what lies outside of the steps, or in the first one, does not."""
+    """Two parallel kernels count once; kernels outside the steps, or in the first step, do not count."""
 
     def event(name, ts, dur, cat):
         return {"ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat}

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel tests compare with: bits, not values, and floats of every kind.
+// Shared by the kernel tests: comparison of bits instead of values, and floats of every kind.
 
 #include <bit>
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace estrain::kernels::test {
 
-// The variants that this machine can run.
+// The variants that this machine supports.
 inline std::vector<Isa> isas() {
   std::vector<Isa> all = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
   all.resize(static_cast<size_t>(best_isa()) + 1);
@@ -22,10 +22,10 @@ inline std::vector<Isa> isas() {
 
 inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 
-// Every NaN is one NaN: which operand's payload survives is not promised.
+// All NaNs are equal: it is not specified which operand's payload survives.
 inline uint32_t bits_but_nan(float x) { return x != x ? 0x7FC00000 : bits(x); }
 
-// Floats in a cache-aligned array, as arenas hold them, or `shift` floats behind the alignment.
+// Floats in a cache-aligned array, as in arenas, or `shift` floats after the alignment.
 class Floats {
  public:
   explicit Floats(size_t n, size_t shift = 0) : storage_(n + shift + 16), n_(n) {
@@ -58,7 +58,7 @@ inline Floats normal_floats(size_t n, float deviation, uint32_t seed, size_t shi
   return out;
 }
 
-// Any bit pattern at all, every fourth one of the values where arithmetic is special.
+// Random bit patterns; every fourth is a special value of arithmetic.
 inline Floats wild_floats(size_t n, uint32_t seed, size_t shift = 0) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float denormal = std::numeric_limits<float>::denorm_min();

@@ -6,7 +6,7 @@
 
 namespace estrain::kernels::test {
 
-// The same bits, but for which NaN it is. Shows the first element that differs.
+// Checks for equal bits, except NaN payloads. Shows the first different element.
 inline void check_same(const char* what, const Floats& got, const Floats& expected) {
   REQUIRE(got.size() == expected.size());
   const size_t i = first_difference(got, expected);

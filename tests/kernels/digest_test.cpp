@@ -20,7 +20,7 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// digest.h's definition, word for word.
+// digest.h's definition, one word at a time.
 uint64_t reference(const std::vector<uint8_t>& bytes, uint64_t first_word) {
   uint64_t sum = 0;
   for (size_t at = 0; at < bytes.size(); at += 4) {

@@ -26,7 +26,7 @@ State random_state(size_t n, size_t shift = 0) {
   return state;
 }
 
-// The same where the first slot is one.
+// The same for the first slot.
 State random_state(const Adam&, size_t n, size_t shift = 0) { return random_state(n, shift); }
 State random_state(const Sgd&, size_t n, size_t shift = 0) { return random_state(n, shift); }
 template <typename Optimizer>
@@ -76,7 +76,7 @@ void reference(const Sgd& o, Isa isa, float factor, float g, Element e) {
   p = fma(static_cast<float>(-o.lr), d, p);
 }
 
-// Stands for a library whose square roots are its own.
+// Represents a library with its own square roots.
 void rough_square_roots(float* roots, const float* values, size_t n) {
   for (size_t i = 0; i < n; ++i) roots[i] = std::nextafter(std::sqrt(values[i]), 1e30f);
 }
@@ -230,7 +230,7 @@ void check_everywhere(const Optimizer& optimizer) {
   }
 }
 
-// Pieces of every kind: digests add up to those of the whole result, and the result is the whole's.
+// Pieces of every kind: their digests add up to the whole's digest, and the result equals the whole's.
 template <typename Optimizer>
 void check_pieces(const Optimizer& optimizer, int num_slots) {
   const size_t n = 7003;
@@ -282,7 +282,7 @@ TEST_CASE("the digest taken on the way is that of the result, and pieces add up"
 }
 
 TEST_CASE("the lanes behind a piece's end are neither written nor digested") {
-  const Adam adam = {.lr = 1, .eps = 0};  // 0 / 0 in every lane that is not there
+  const Adam adam = {.lr = 1, .eps = 0};  // 0 / 0 in every unused lane
   for (Isa isa : test::isas()) {
     for (size_t n = 1; n < 16; ++n) {
       const State from = random_state(20);
@@ -384,11 +384,11 @@ bool leaves_all_finite(const Optimizer& optimizer, const State& from, const Floa
     expected &= std::isfinite(to.parameter[i]);
     for (const Floats& slot : to.slots) expected &= std::isfinite(slot[i]);
   }
-  CHECK(finite == expected);  // whatever the gradient: this is what is promised
+  CHECK(finite == expected);  // for any gradient, as promised
   return finite;
 }
 
-// One number at every place of pieces with and without tails: it must be seen there and nowhere else.
+// One non-finite number at every position of pieces with and without tails: it must be reported exactly there.
 template <typename Optimizer>
 void check_every_lane(const Optimizer& optimizer, float strange, bool finite) {
   for (Isa isa : test::isas()) {
@@ -428,7 +428,7 @@ TEST_CASE("the smallest and the largest gradients are finite numbers like any ot
   for (float strange : {largest, -largest}) {
     check_every_lane(Sgd{.lr = 0.1}, strange, true);
     check_every_lane(Sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4}, strange, true);
-    check_every_lane(Adam{.lr = 1e-3}, strange, false);  // its square is none
+    check_every_lane(Adam{.lr = 1e-3}, strange, false);  // its square is finite
   }
 }
 

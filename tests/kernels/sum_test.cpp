@@ -11,7 +11,7 @@ using test::Floats;
 
 namespace {
 
-// Tails of every length, and pieces that start 16 or 3 floats behind the alignment.
+// Tails of every length, and pieces that start 16 or 3 floats after an aligned address.
 template <typename Check>
 void for_shapes(Check check) {
   for (Isa isa : test::isas()) {

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Opens a report in a real browser: of a run with 100,000 steps and 50 faults whose texts are hostile.
+"""Opens a report in a real browser, for a run with 100,000 steps and 50 faults with hostile texts.
 
   browser_test.py ESTRAIN
 
-What is required: made within 2 s, less than 2 MB, opened within 1 s more than an empty page, on a screen and on a
-phone; the browser finds every part of it, nothing that ran, and no way to scroll sideways. 77: there is no chromium.
-"""
+Requirements: made within 2 s, less than 2 MB, opened within 1 s more than an empty page, on a screen and on a phone.
+The browser finds every part of it, no executed script, and no horizontal scrolling. Exit code 77: no chromium. """
 
 import collections
 import datetime
@@ -23,7 +22,8 @@ import time
 STEPS, FAULTS = 100_000, 50
 HOSTILE = "<script>document.title = 'it ran'</script>\"><img src=x onerror=\"document.title = 'it ran'\">"
 
-HOSTILE_NAME = "<img src=x onerror=\"document.title = 'it ran'\"><script>document.title = 'it ran'"  # a name has no "/"
+HOSTILE_NAME = "<img src=x onerror=\"document.title = 'it ran'\"><script>document.title = 'it ran'"  # a name cannot
+                                                                                                     # contain "/"
 
 
 def bits(value):
@@ -83,7 +83,7 @@ def write_run(folder):
 
 
 class Structure(html.parser.HTMLParser):
-    """What a document is made of: elements by name and by class, and its title."""
+    """A document's elements by name and by class, and its title."""
 
     def __init__(self, text):
         super().__init__()
@@ -112,7 +112,7 @@ class Browser:
                         "--user-data-dir=%s" % (folder / "profile")]
 
     def run(self, *arguments):
-        """Its output, and the seconds that it took."""
+        """The output and the seconds it took."""
         begin = time.monotonic()
         done = subprocess.run([*self.command, *arguments], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
@@ -145,7 +145,7 @@ def main():
         good &= check(size < 2_000_000, "%d bytes" % size)
 
         browser, url = Browser(program, folder), page.as_uri()
-        browser.run("--dump-dom", "about:blank")  # makes its profile
+        browser.run("--dump-dom", "about:blank")  # creates its profile
         for window in ("1100,900", "400,800"):
             empty, full = browser.seconds_to_open("about:blank", window), browser.seconds_to_open(url, window)
             good &= check(full - empty < 1, "opened at %s in %.2f s more than an empty page" % (window, full - empty))

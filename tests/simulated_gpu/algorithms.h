@@ -1,6 +1,6 @@
 #pragma once
-// What the simulated cuDNN and cuBLASLt share: float32 and bfloat16 numbers in memory, sums of products of them by more
-// than one algorithm, and how one is launched.
+// Shared by the simulated cuDNN and cuBLASLt: float32 and bfloat16 numbers in memory, their sums of products by several
+// algorithms, and launching one.
 
 #include <cuda_runtime_api.h>
 
@@ -34,7 +34,7 @@ inline void set_element(void* values, Type type, int64_t i, float value) {
   static_cast<uint16_t*>(values)[i] = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-// Each has bits of its own: in the order of the terms, backward, and in two halves.
+// Each has its own bits: in the order of the terms, backward, and in two halves.
 constexpr int kAlgorithms = 3;
 template <typename Term>
 float sum(int algorithm, int64_t terms, Term term) {
@@ -45,9 +45,9 @@ float sum(int algorithm, int64_t terms, Term term) {
   return total[0] + total[1];
 }
 
-constexpr size_t kWorkspace = 1 << 10;  // bytes, of each
+constexpr size_t kWorkspace = 1 << 10;  // bytes for each
 
-// Leaves junk in the workspace.
+// Writes junk into the workspace.
 template <typename Body>
 void launch(const std::string& kernel, cudaStream_t stream, void* workspace, Body body) {
   Machine& machine = Machine::of_process();

@@ -19,11 +19,11 @@ Stack native(const Stack& given) {
   auto [output, mean, invstd] =
       at::native_batch_norm(given[0].toTensor(), optional(given[1]), optional(given[2]), optional(given[3]),
                             optional(given[4]), training, given[6].toDouble(), given[7].toDouble());
-  if (!training) mean = invstd = Tensor();  // CUDA's have a size that the CPU's do not have; nobody reads them
+  if (!training) mean = invstd = Tensor();  // CUDA's have another size than the CPU's; they are never read
   return {output, mean, invstd};
 }
 
-// As native() -> (output, save_mean, save_invstd, reserve): nobody but cuDNN reads the last.
+// As native() -> (output, save_mean, save_invstd, reserve): only cuDNN reads the last.
 Stack of_cudnn(const Stack& given) {
   Stack results = native(given);
   results.emplace_back(Tensor());

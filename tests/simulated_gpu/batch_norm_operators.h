@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's operators of batch norm on a simulated GPU, where the CPU has others, or gives other results by the name.
+// LibTorch's batch norm operators on a simulated GPU, for those that the CPU lacks or computes with other results.
 
 #include <ATen/core/stack.h>
 
@@ -7,10 +7,10 @@
 
 namespace estrain::simulated {
 
-// An operator's results, of what it is given. Below its dispatch, without autograd.
+// Computes an operator's results from its arguments. Below its dispatch, without autograd.
 using BatchNorm = torch::jit::Stack (*)(const torch::jit::Stack& given);
 
-// Null: it is no such operator.
+// Null if it is not such an operator.
 BatchNorm batch_norm_of(const std::string& name);
 
 }  // namespace estrain::simulated

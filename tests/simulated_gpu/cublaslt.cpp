@@ -1,6 +1,6 @@
-// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with bits of their own, one that
-// computes on tensor cores, and says so, and one that says nothing of itself. Those for float32 are more than their
-// configuration: what AlgoInit makes of it does not run.
+// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with their own bits. One computes on
+// tensor cores and reports it; one reports nothing. Algorithms for float32 are more than their configuration: those
+// built by AlgoInit from it do not run.
 
 #include <cublasLt.h>
 
@@ -22,7 +22,7 @@ constexpr int kOnTensorCores = kAlgorithms;
 constexpr int kSaysNothing = kAlgorithms + 1;
 constexpr int kAll = kAlgorithms + 2;
 
-// Columns side by side; `ld` and `stride` count elements.
+// Column-major; `ld` and `stride` count elements.
 struct Layout {
   Type type;
   uint64_t rows, columns;
@@ -41,7 +41,7 @@ struct Description {
 struct Algorithm {
   int32_t id;
   std::array<uint32_t, 8> settings;
-  uint32_t untold;  // what it must be: untold_of()
+  uint32_t untold;  // must equal untold_of()
 };
 
 uint32_t untold_of(const Layout& of, int id) { return of.type == Type::f32 ? 100 + static_cast<uint32_t>(id) : 0; }
@@ -63,7 +63,7 @@ cublasStatus_t make(Opaque** made, const Inner& value) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Of an algorithm's settings by the attribute that names it.
+// The algorithm's setting for this attribute.
 uint32_t& setting(Algorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
   static const std::map<int, size_t> places = {
       {CUBLASLT_ALGO_CONFIG_TILE_ID, 0},        {CUBLASLT_ALGO_CONFIG_STAGES_ID, 1},

@@ -1,5 +1,5 @@
-// cuDNN (libcudnn.so.9) on a simulated GPU: convolutions by its backend's descriptors, by a few engines with bits of
-// their own. One more is not deterministic, and says so; another says nothing of itself. Batch norm computes nothing
+// cuDNN (libcudnn.so.9) on a simulated GPU: convolutions through its backend's descriptors, by a few engines with their
+// own bits. One more is not deterministic and reports it; another reports nothing. Batch norm computes nothing
 // (batch_norm_operators.h does).
 
 #include <cudnn.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace estrain::simulated;
 
-// A copy of what it was made of, as cuDNN's are.
+// Copies its components, as cuDNN's descriptors do.
 struct Node {
   cudnnBackendDescriptorType_t type;
   std::map<int, std::vector<std::byte>> values;
@@ -47,7 +47,7 @@ constexpr int64_t kNotDeterministic = kAlgorithms;
 constexpr int64_t kSaysNothing = kAlgorithms + 1;
 constexpr int64_t kEngines = kAlgorithms + 2;
 
-// What stands where in the operation of a pass.
+// The positions of attributes in the operation of a pass.
 struct Names {
   int geometry, x, w, y;
 };
@@ -82,7 +82,7 @@ struct Tensor {
   int64_t index(int64_t a, int64_t b, int64_t place) const { return (a * sizes[1] + b) * plane() + place; }
 };
 
-// Places in the planes of input, filter and output that meet.
+// Positions in the planes of input, filter and output that belong to one product.
 struct Meeting {
   int64_t x, w, y;
 };
@@ -93,9 +93,9 @@ struct Convolution {
   std::vector<int64_t> padding, stride, dilation;
   Tensor x, w, y;
 
-  int64_t inputs() const { return w.sizes[1]; }  // of a group
+  int64_t inputs() const { return w.sizes[1]; }  // per group
   int64_t outputs() const { return y.sizes[1] * inputs() / x.sizes[1]; }
-  // Along height (0) or width (1): where output i meets tap k; -1 where it is outside.
+  // Along height (0) or width (1): the input position of output i and tap k; -1 if outside.
   int64_t input(size_t axis, int64_t i, int64_t k) const {
     const int64_t at = i * stride[axis] - padding[axis] + k * dilation[axis];
     return at < x.sizes[2 + axis] ? at : -1;
@@ -119,7 +119,7 @@ std::vector<Meeting> Convolution::meetings() const {
   return all;
 }
 
-// Each number of the result: of `count` planes, the terms (of result's plane [a][b], plane i, meeting).
+// Computes each number of the result from `count` planes, with the terms (result's plane [a][b], plane i, positions).
 template <typename Term>
 void Convolution::sum_up(const Tensor& result, int64_t Meeting::*place, int64_t count, Term term) const {
   std::vector<std::vector<Meeting>> of_place(static_cast<size_t>(result.plane()));
@@ -205,7 +205,7 @@ size_t size_of(cudnnBackendAttributeType_t type) {
   return type == CUDNN_TYPE_CHAR ? 1 : eight_bytes.contains(type) ? 8 : 4;
 }
 
-// Engine `index` for the graph that heuristics or an engine are about.
+// Engine `index` for the graph of the heuristics or engine.
 Descriptor configuration_of(const Descriptor& graph, int64_t index) {
   auto engine = std::make_shared<Node>(Node{CUDNN_BACKEND_ENGINE_DESCRIPTOR, {}, {}});
   engine->nodes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = {graph};

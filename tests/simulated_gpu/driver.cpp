@@ -1,5 +1,4 @@
-// A driver that starts, under the name of NVIDIA's (libcuda.so.1), and a machine that shows one: the second by
-// LD_PRELOAD.
+// A driver that starts, with the name of NVIDIA's (libcuda.so.1), and, by LD_PRELOAD, a machine that shows one.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -7,7 +6,7 @@
 
 extern "C" int cuInit(unsigned) { return 0; }
 
-// What LibTorch asks: whether this process, and this thread, uses a device.
+// Queried by LibTorch: whether this process and this thread use a device.
 extern "C" int cuCtxGetCurrent(void** context) {
   static int any = 0;
   *context = &any;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto kBetweenTries = std::chrono::microseconds(100);
 constexpr auto kStandstill = std::chrono::milliseconds(20);
-constexpr unsigned kTurn = 256;  // items after which, on average, other streams go first
-constexpr unsigned kOneIn = 8;   // puts that let something be computed, in random order
+constexpr unsigned kTurn = 256;  // items after which, on average, the order of streams changes
+constexpr unsigned kOneIn = 8;   // one enqueue in this many triggers computation, in random order
 thread_local int computed_elsewhere = 0;
 
 }  // namespace
@@ -169,7 +169,7 @@ void Machine::want_by_chance() {
   if (stream.put > stream.done) want({&stream, stream.done + 1 + lots_() % (stream.put - stream.done)});
 }
 
-// A stream whose first item may be done, and is wanted.
+// A stream whose first item is ready and needed.
 Stream* Machine::next() {
   Stream* best = nullptr;
   for (bool is_complete = false; !is_complete;) {
@@ -181,7 +181,7 @@ Stream* Machine::next() {
         if (best == nullptr || stream.rank > best->rank) best = &stream;
       } else if (awaited.place > awaited.stream->wanted) {
         awaited.stream->wanted = awaited.place;
-        is_complete = false;  // it may have been passed over
+        is_complete = false;  // it may have been skipped
       }
     }
   }

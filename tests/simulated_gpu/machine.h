@@ -1,18 +1,19 @@
 #pragma once
-// A GPU as CUDA's runtime shows it: streams of work, events, graphs. One thread of the process computes all of it.
+// A GPU as seen through CUDA's runtime: streams of work, events, graphs. One thread of the process computes everything.
 //
-// A GPU computes when it will, so a program that forgets to wait for it works until, one day, it does not. Here the
-// order is chosen against such a program, as ESTRAIN_SIMULATED_GPU says:
+// A real GPU computes at unpredictable times, so a program that forgets to wait for it fails only sometimes. Here
+// ESTRAIN_SIMULATED_GPU selects an order that makes such a program fail:
 //   late    (the default) nothing is computed before this process waits for it, and then no more than that needs; or
 //           before everything has stood still for a while, as another process may be waiting
 //   random  at any time, some of it
 //   early   everything as soon as it may be
-// Of several streams that may go on one does so as long as it can, another time another. Its memory is nobody else's:
-// memory.h.
+// Among several ready streams, one continues as long as it can, at another time another one. Only the GPU can access
+// its memory: memory.h.
 //
-// ESTRAIN_SIMULATED_FAULT="memory|kernel|transfer|silence COUNT FILE": the COUNTth time that a process takes memory or
-// gives work to a stream, or a communicator makes transfers, there is none, it fails, fails, or never ends; in the
-// first process that comes so far and can make FILE, and in no other. FILE "-": in all of them.
+// ESTRAIN_SIMULATED_FAULT="memory|kernel|transfer|silence COUNT FILE" injects a fault: the COUNTth allocation fails
+// (memory), the COUNTth work of a stream fails (kernel), or the COUNTth transfers of a communicator fail (transfer) or
+// never end (silence). Only the first process that reaches COUNT and can create FILE has the fault; FILE "-": all
+// processes.
 
 #include <atomic>
 #include <condition_variable>
@@ -28,14 +29,14 @@
 
 namespace estrain::simulated {
 
-constexpr int kJunk = 0x7F;  // what memory holds of which nothing is known; a large float32
+constexpr int kJunk = 0x7F;  // content of undefined memory; a large float32
 
-// Does it, or finds that it cannot be done yet (a transfer whose peer is behind), and is asked again.
+// Executes the work, or reports that it is not ready (a transfer whose peer is late) and is called again.
 using Work = std::function<bool()>;
 
 struct Stream;
 
-// A stream's work up to `place`; none: nothing to wait for. A CUDA event is one of these.
+// A stream's work up to `place`; empty: nothing to wait for. A CUDA event is a Moment.
 struct Moment {
   Stream* stream = nullptr;
   uint64_t place = 0;
@@ -51,17 +52,17 @@ using Graph = std::vector<Item>;
 struct Stream {
   std::deque<Item> items;  // not done
   uint64_t put = 0, done = 0, wanted = 0;
-  uint64_t rank = 0;          // the highest goes on
-  Graph* captured = nullptr;  // into which its work goes
+  uint64_t rank = 0;          // the stream with the highest rank runs
+  Graph* captured = nullptr;  // captures its work
 };
 
-// Thread-safe. Never ends: neither does its thread.
+// Thread-safe. Never destroyed, since its thread never ends.
 class Machine {
  public:
   static Machine& of_process();
 
   Stream* new_stream();
-  // Of CUDA's handle, which is the stream's address. Null, and two numbers, stand for the default one.
+  // The stream of a CUDA handle, which is its address. Null and two numbers mean the default stream.
   Stream* stream(void* handle) {
     return reinterpret_cast<uintptr_t>(handle) <= 2 ? default_stream_ : static_cast<Stream*>(handle);
   }
@@ -70,15 +71,15 @@ class Machine {
   void attempt(Stream* stream, Work work);
   void put(Stream* stream, const Graph& graph);
   void await(Stream* stream, Moment moment);
-  // A device loads a kernel's code before it runs for the first time, when all that was put there before is done.
+  // A device loads a kernel's code before its first run, after all earlier work has finished.
   void load(const std::string& kernel);
 
   Moment now(Stream* stream);
   bool is_done(Moment moment);
   void synchronize(Moment moment);
-  void synchronize();  // with all streams
+  void synchronize();  // waits for all streams
 
-  // Some work failed: nothing is computed any more, and nobody waits for it.
+  // Some work failed: no more work is computed or waited for.
   bool is_broken() const { return broken_; }
 
   void begin_capture(Stream* stream, Graph* graph);
@@ -106,7 +107,7 @@ class Machine {
   std::minstd_rand lots_;
 };
 
-// Whether what happens now for the next time goes wrong.
+// Counts this kind of event; whether this one must fail.
 class Fault {
  public:
   explicit Fault(const char* what);
@@ -122,7 +123,8 @@ class Fault {
 // CUDA's last error in this thread (a cudaError_t). Libraries above CUDA leave one, too.
 int& last_error();
 
-// While one is alive on this thread, LibTorch's kernels may be launched, and compute nothing: somebody else does it.
+// During its lifetime on this thread, LibTorch's kernels may be launched but compute nothing, since other code computes
+// the values.
 class ComputedElsewhere {
  public:
   ComputedElsewhere();

@@ -14,10 +14,10 @@ namespace {
 
 struct sigaction before;
 
-// Who holds a lock of what is called here touches no memory of the GPU's.
+// A holder of a lock needed here must not access the GPU's memory.
 void tell_of_host(int, siginfo_t* info, void*) {
   if (!DeviceMemory::of_process().contain(info->si_addr)) {
-    ::sigaction(SIGSEGV, &before, nullptr);  // and it comes again
+    ::sigaction(SIGSEGV, &before, nullptr);  // and the fault is raised again
     return;
   }
   std::array<void*, 64> calls{};
@@ -66,7 +66,7 @@ DeviceMemory& DeviceMemory::of_process() {
 
 DeviceMemory::DeviceMemory() {
   void* call = nullptr;
-  ::backtrace(&call, 1);  // loads what it needs, which a handler cannot
+  ::backtrace(&call, 1);  // loads its library now, which a handler cannot
   struct sigaction action = {};
   action.sa_sigaction = tell_of_host;
   action.sa_flags = SA_SIGINFO;

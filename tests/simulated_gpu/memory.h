@@ -1,6 +1,6 @@
 #pragma once
-// Pieces of memory, and which of them are a simulated GPU's. Those are in the process's reach only while the GPU
-// computes: a host that touches them at another time ends the process, which says where it was.
+// Blocks of memory, some of which belong to a simulated GPU. The process can access these only while the GPU computes:
+// any other access by the host ends the process with a stack trace.
 
 #include <cstddef>
 #include <map>
@@ -8,11 +8,11 @@
 
 namespace estrain::simulated {
 
-// By where they begin. Thread-safe.
+// Sorted by start address. Thread-safe.
 class Pieces {
  public:
   void add(void* begin, size_t bytes);
-  // Its size; 0: there is none.
+  // Its size; 0 if there is none.
   size_t remove(void* begin);
   bool contain(const void* place);
   size_t bytes();

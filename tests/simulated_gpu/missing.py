@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Writes C++ that defines what is not simulated: missing.py OUT.cpp SIMULATED.so… -- USING.so…
+"""Writes C++ definitions of functions that are not simulated: missing.py OUT.cpp SIMULATED.so… -- USING.so…
 
-Every function of CUDA's libraries that a USING library calls and no SIMULATED one has; each ends the process with its
-name. (They are all looked up when the libraries are loaded.)
-"""
+Defines every function of CUDA's libraries that a USING library calls and no SIMULATED one has; each ends the process
+with its name. (All are resolved when the libraries are loaded.) """
 
 import re
 import subprocess

@@ -1,7 +1,6 @@
-// NCCL (libnccl.so.2) between simulated GPUs of one machine: what core/cuda calls of it, by sockets. A group's
-// transfers are made in their turn in the stream, as far as the peers have come; they are put there a while after the
-// group's end, as a communicator that does not block may do it. Those of one that is aborted leave junk where they
-// would have written.
+// NCCL (libnccl.so.2) between simulated GPUs of one machine: the functions used by core/cuda, over sockets. A group's
+// transfers run in stream order, as far as the peers have come. They are enqueued a while after the group's end, as a
+// non-blocking communicator may do. Transfers of an aborted communicator leave junk in their targets.
 
 #include <fcntl.h>
 #include <nccl.h>
@@ -27,7 +26,7 @@ using estrain::UniqueFd;
 constexpr useconds_t kBetweenTriesUs = 1000;
 constexpr useconds_t kBeforeGroupEndsUs = 100;
 
-// Of a rank; in the namespace of names that no file stands behind.
+// The address of a rank, in the abstract namespace, without a file.
 sockaddr_un address_of(const ncclUniqueId& id, int rank, socklen_t* length) {
   uint64_t key = 0;
   std::memcpy(&key, id.internal, sizeof key);
@@ -45,12 +44,12 @@ struct Transfer {
   size_t bytes;
 };
 
-// With one peer.
+// The connection to one peer.
 struct Exchanged {
   std::deque<Transfer> out, in;
 };
 
-// A group's.
+// The transfers of a group.
 struct Transfers {
   std::vector<Exchanged> peers;
   cudaStream_t stream = nullptr;
@@ -74,11 +73,11 @@ namespace {
 thread_local int groups_open = 0;
 thread_local std::shared_ptr<ncclComm>* grouped = nullptr;
 
-// A handle is the address of one of these: work in the stream outlives the communicator.
+// A handle is the address of this object, since work in the stream outlives the communicator.
 using Handle = std::shared_ptr<ncclComm>;
 Handle& of(ncclComm_t communicator) { return *reinterpret_cast<Handle*>(communicator); }
 
-// Connects to the ranks before this one, and is connected to by those behind it.
+// Connects to the lower ranks and accepts connections from the higher ranks.
 void meet(const Handle& communicator, const ncclUniqueId& id) {
   const int rank = communicator->rank, ranks = static_cast<int>(communicator->sockets.size());
   socklen_t length = 0;
@@ -115,7 +114,7 @@ void meet(const Handle& communicator, const ncclUniqueId& id) {
   communicator->state = ncclSuccess;
 }
 
-// As much as goes without waiting.
+// Transfers as much as possible without waiting.
 template <typename Call>
 void move(std::deque<Transfer>& transfers, Call call) {
   while (!transfers.empty()) {
@@ -128,7 +127,7 @@ void move(std::deque<Transfer>& transfers, Call call) {
   }
 }
 
-// Whether nothing is left. With a peer that is gone something is, until the communicator is aborted.
+// Whether nothing is left. If a peer has ended, something is left until the communicator is aborted.
 bool carry_out(const ncclComm& communicator, Transfers& transfers) {
   if (communicator.aborted) {
     for (const Exchanged& peer : transfers.peers) {
@@ -193,7 +192,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   {
     const std::lock_guard lock(of(communicator)->mutex);
-    of(communicator)->aborted = true;  // what is not in the stream by now will not be
+    of(communicator)->aborted = true;  // transfers not yet in the stream never will be
   }
   delete &of(communicator);
   return ncclSuccess;

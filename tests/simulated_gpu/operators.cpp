@@ -1,5 +1,5 @@
-// LibTorch's operators on a simulated GPU. LibTorch's own code for CUDA runs, makes the results' tensors and launches
-// kernels that compute nothing; in their place in the stream, LibTorch's code for the CPU computes the values.
+// LibTorch's operators on a simulated GPU. LibTorch's own CUDA code runs, creates the result tensors and launches
+// kernels that compute nothing; in their place in the stream, LibTorch's CPU code computes the values.
 //
 // Part of libestrain_cuda.so, whose portable operators replace these as they replace LibTorch's.
 
@@ -35,7 +35,7 @@ namespace {
 using at::Tensor;
 using Stack = torch::jit::Stack;
 
-// They allocate, look at tensors from another side, or copy by the runtime's calls.
+// They allocate, create views, or copy through the runtime.
 const std::set<std::string> kComputeNothing = {
     "aten::empty.memory_format",
     "aten::empty_strided",
@@ -57,7 +57,7 @@ const std::set<std::string> kComputeNothing = {
 Machine& machine() { return Machine::of_process(); }
 Stream* current_stream() { return machine().stream(c10::cuda::getCurrentCUDAStream().stream()); }
 
-// The same memory as a tensor of the CPU; does not keep it, as a launched kernel does not.
+// The same memory as a CPU tensor; does not keep it alive, like a launched kernel.
 Tensor on_cpu(const Tensor& tensor) {
   Tensor seen = at::from_blob(tensor.unsafeGetTensorImpl()->mutable_data(), tensor.sizes(), tensor.strides(),
                               tensor.options().device(at::kCPU).requires_grad(false));
@@ -65,7 +65,7 @@ Tensor on_cpu(const Tensor& tensor) {
   return seen;
 }
 
-// A tensor of the host may change before it is looked at.
+// A host tensor may change before it is read.
 Tensor argument_of(const Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   if (tensor.is_cuda()) return on_cpu(tensor);
@@ -102,20 +102,20 @@ void give(const c10::IValue& computed, const c10::IValue& result) {
   if (from.defined() && to.numel() > 0 && from.const_data_ptr() != to.const_data_ptr()) Tensor(to).copy_(from);
 }
 
-// Without autograd, as below the dispatch of an operator.
+// Without autograd, as below an operator's dispatch.
 class Computing {
   const at::AutoDispatchBelowADInplaceOrView below_;
   const c10::AutoGradMode without_graph_{false};
 };
 
-// LibTorch takes it apart: into a copy by the runtime, and others on the device.
+// LibTorch splits it into a copy by the runtime and copies on the device.
 bool goes_between_host_and_device(const c10::OperatorHandle& op, const Stack& stack) {
   if (op.schema().name() != "aten::copy_") return false;
   const auto arguments = torch::jit::last(stack, 3);
   return arguments[0].toTensor().device() != arguments[1].toTensor().device();
 }
 
-// It returns a number, for which LibTorch waits.
+// Returns a number, for which LibTorch waits.
 bool answers_the_host(const c10::OperatorHandle& op) {
   return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
     const auto kind = result.type()->kind();
@@ -123,7 +123,7 @@ bool answers_the_host(const c10::OperatorHandle& op) {
   });
 }
 
-// Where the device's generator stands when an operator draws from it: known when it computes, if a graph is captured.
+// The state of the device's generator when an operator draws from it; in a captured graph, known only when it computes.
 struct RandomNumbers {
   at::PhiloxCudaState place;
 
@@ -139,7 +139,7 @@ struct RandomNumbers {
   }
 };
 
-// Of an operator on the device.
+// The implementation of an operator on the device.
 struct Computation {
   c10::OperatorHandle op;
   BatchNorm batch_norm;
@@ -173,7 +173,7 @@ class ComputedByCpu : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) const {
     if (goes_between_host_and_device(op, *stack)) return of_cuda_.callBoxed(op, keys, stack);
-    const bool is_part = ComputedElsewhere::is_so();  // of an operator whose whole is computed
+    const bool is_part = ComputedElsewhere::is_so();  // part of an operator that is computed as a whole
     const ComputedElsewhere computed_elsewhere;
     if (is_part) return of_cuda_.callBoxed(op, keys, stack);
     const size_t arguments = op.schema().arguments().size();
@@ -219,7 +219,7 @@ class Operators {
                                                     std::nullopt, nullptr, "simulated GPU"));
     }
     kernels::cuda::emulation::launch_later = [](void* stream, const char* name, std::function<void()> work) {
-      if (const cudaError_t earlier = cudaGetLastError(); earlier != cudaSuccess) {  // as kernels/cuda/grid.h
+      if (const cudaError_t earlier = cudaGetLastError(); earlier != cudaSuccess) {  // as in kernels/cuda/grid.h
         throw std::runtime_error(std::string("an earlier call failed, before kernel ") + name + ": " +
                                  cudaGetErrorString(earlier));
       }
@@ -228,7 +228,7 @@ class Operators {
     };
   }
 
-  // LibTorch's own, whatever has replaced it.
+  // LibTorch's own implementation, even if replaced.
   template <typename... Arguments>
   Tensor call(const std::string& name, const std::string& overload, const Arguments&... arguments) const {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
@@ -244,13 +244,13 @@ class Operators {
   std::vector<c10::RegistrationHandleRAII> registered_;
 };
 
-// Before anything is computed, behind LibTorch's CUDA library, which this one needs.
+// Runs before any computation and after loading LibTorch's CUDA library, which this one needs.
 const Operators& operators = *new Operators();
 
 }  // namespace
 }  // namespace estrain::simulated
 
-// What core/cuda calls past the dispatcher; these are found before those of libtorch_cuda.so.
+// Functions that core/cuda calls without the dispatcher; the linker finds these before those of libtorch_cuda.so.
 namespace at::cuda {
 
 using estrain::simulated::operators;

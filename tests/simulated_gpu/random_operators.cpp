@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-// 0 for what is dropped, 1 / (1 - p) for the rest. float32
+// 0 for dropped elements, 1 / (1 - p) for the others; float32
 Tensor factors(at::IntArrayRef sizes, double p, const Philox& numbers) {
   if (p == 0) return at::ones(sizes, at::kFloat);
   at::Generator generator = at::detail::createCPUGenerator(numbers.seed * 1'000'003 + numbers.offset);
@@ -43,7 +43,7 @@ struct Attention {
   bool is_causal;
   double scale;
 
-  // `first`: place of the query among the arguments.
+  // `first`: position of the query among the arguments.
   Attention(const Stack& given, size_t first, const c10::IValue& dropped_with, const c10::IValue& causal,
             const c10::IValue& scaled)
       : query(given[first].toTensor().to(at::kFloat)),
@@ -93,7 +93,7 @@ void refuse_bias(const c10::IValue& bias) {
   if (bias.isTensor() && bias.toTensor().defined()) fail("attention with a bias");
 }
 
-constexpr int64_t kMultipleOfRows = 32;  // LibTorch rounds those of logsumexp up
+constexpr int64_t kMultipleOfRows = 32;  // LibTorch rounds up the rows of logsumexp
 
 // (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *, scale)
 //   -> (output, log_sumexp, philox_seed, philox_offset)

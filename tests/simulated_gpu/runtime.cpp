@@ -1,8 +1,8 @@
-// CUDA's runtime (libcudart.so.13) on a simulated GPU (machine.h): what LibTorch and libestrain_cuda.so call of it in
-// the tests. What is not here ends the process, naming it (missing.py).
+// CUDA's runtime (libcudart.so.13) on a simulated GPU (machine.h): the functions that LibTorch and libestrain_cuda.so
+// call in the tests. A call of any other function ends the process with its name (missing.py).
 //
-// The GPU's memory is the process's own, out of its reach while the GPU stands still (memory.h); what is read before it
-// was computed is junk. Kernels of LibTorch compute nothing (operators.cpp does).
+// The GPU's memory is process memory, inaccessible while the GPU is idle (memory.h); values read before they were
+// computed are junk. LibTorch's kernels compute nothing (operators.cpp does).
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
@@ -42,7 +42,7 @@ cudaError_t returned(cudaError_t error) {
   return error;
 }
 
-// What no call gets past.
+// The error that every later call returns.
 cudaError_t state() { return machine().is_broken() ? cudaErrorIllegalAddress : cudaSuccess; }
 cudaError_t of_query(bool is_done) {
   return returned(machine().is_broken() ? state() : is_done ? cudaSuccess : cudaErrorNotReady);
@@ -56,7 +56,7 @@ cudaError_t synchronize(cudaStream_t stream) {
   return returned(state());
 }
 
-// Of page-locked memory the copy is made in its turn. Other memory of the host is read at once, or waited for.
+// Page-locked memory is copied in stream order. Other host memory is read at once, or waited for.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   const auto is_pageable = [](const void* place) {
     return !device_memory().contain(place) && !page_locked().contain(place);
@@ -113,7 +113,7 @@ cudaError_t launched(const void* kernel) {
   return returned(state());
 }
 
-// The most memory that a process has taken so far, in a file of the folder ESTRAIN_SIMULATED_MEMORY.
+// Records a process's peak memory in a file in the folder ESTRAIN_SIMULATED_MEMORY.
 void note_memory() {
   static const char* const folder = std::getenv("ESTRAIN_SIMULATED_MEMORY");
   static size_t most = 0;
@@ -362,7 +362,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   thread_local std::minstd_rand lots(static_cast<unsigned>(::getpid()));
-  *milliseconds = std::uniform_real_distribution<float>(5, 20)(lots);  // the fastest algorithm is any of them
+  *milliseconds = std::uniform_real_distribution<float>(5, 20)(lots);  // any algorithm may be the fastest
   return cudaSuccess;
 }
 

@@ -1,10 +1,9 @@
-"""A Slurm cluster of one's own on loopback: munged, slurmctld and two slurmd, of the user who runs it, with every file in
-one folder and ports that were free. It shares nothing with a Slurm that the machine may have: its clients find it by
-SLURM_CONF, its daemons by absolute paths, its credentials by a key and a socket of their own.
+"""A private Slurm cluster on loopback: munged, slurmctld and two slurmd, run by the current user, with all files in one
+folder and free ports. It shares nothing with the machine's own Slurm: clients find it by SLURM_CONF, daemons by
+absolute paths, and its credentials use their own key and socket.
 
-All processes are children of this one, which also adopts what they leave behind (slurmstepd, and so jobs): `stop` ends them
-all. Should this process be killed, a guard does it: everything whose environment names the cluster's configuration.
-"""
+All processes are children of this one, which also adopts their orphans (slurmstepd, and so jobs): `stop` ends them all.
+If this process is killed, a guard ends all processes whose environment names the cluster's configuration. """
 import contextlib
 import ctypes
 import getpass
@@ -31,8 +30,8 @@ def find(name):
 
 
 def free_ports(count):
-    """Distinct ports that nobody listens on, below those that the kernel gives to whoever connects. They are taken a moment
-    later: drawn at random, so that another cluster that starts now hardly ever wants the same."""
+    """Distinct free ports below the kernel's ephemeral range. They are random, since they are used only a moment later:
+    another cluster starting now hardly ever picks the same."""
     ports = []
     while len(ports) < count:
         port = random.randrange(10000, 32000)
@@ -50,7 +49,7 @@ def kill(pid):
 
 
 def processes_with(variable):
-    """Pids of all processes that were started with this "NAME=value" in their environment."""
+    """Pids of all processes started with this "NAME=value" in their environment."""
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -62,7 +61,7 @@ def processes_with(variable):
 
 
 def descendants():
-    """Pids of all processes below this one, zombies excepted."""
+    """Pids of all descendants of this process, except zombies."""
     parents = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -91,7 +90,7 @@ class Cluster:
         self.write_configuration(cores)
 
     def write_configuration(self, cores):
-        self.folder.chmod(0o755)  # munged wants its socket reachable
+        self.folder.chmod(0o755)  # munged requires a reachable socket
         host, user = socket.gethostname().split(".")[0], getpass.getuser()
         controller, *nodes = free_ports(3)
         for name in ["state", "spool-n1", "spool-n2"]:
@@ -99,7 +98,7 @@ class Cluster:
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
-        # cred_expire is also how long a requeued job waits before it starts again (default: 2 minutes; 5 s is the least).
+        # cred_expire is also the time that a requeued job waits before it restarts (default: 2 minutes; minimum: 5 s).
         self.conf.write_text(f"""ClusterName=estrain-test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller}
@@ -154,7 +153,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
         self.wait_for("both nodes idle", lambda: self.ask("sinfo", "-h", "-o", "%T %D", "-p", "batch") == "idle 2", 30)
 
     def start_guard(self):
-        """A process that waits for the end of this one, and then ends what is left of the cluster."""
+        """A process that waits for the end of this one and then ends the rest of the cluster."""
         alive, self.lifeline = os.pipe()
         self.guard = os.fork()
         if self.guard != 0:
@@ -184,7 +183,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
         self.daemons.append((program, child))
 
     def run(self, program, *arguments, **more):
-        """A client of Slurm: (exit code, what it printed)."""
+        """Runs a Slurm client: (exit code, output)."""
         done = subprocess.run([find(program) or program, *arguments], env={**self.environment, **more.pop("env", {})},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=30, **more)
@@ -204,7 +203,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
             time.sleep(0.05)
 
     def logs(self):
-        """The end of every log, for a failure's message."""
+        """The tail of every log, for a failure's message."""
         texts = []
         for path in sorted(self.folder.glob("*.log")):
             lines = path.read_text(errors="replace").splitlines()[-15:]
@@ -212,7 +211,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
         return "\n".join(texts)
 
     def stop(self):
-        """Ends every process that the cluster has started, directly or not. Returns how many outlived a polite request."""
+        """Ends every process started by the cluster, directly or not. Returns how many outlived SIGTERM."""
         for _, child in self.daemons:
             child.terminate()
         end = time.monotonic() + 5
@@ -233,5 +232,5 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
     def reap(self):
         for _, child in self.daemons:
             child.poll()
-        while os.waitpid(-1, os.WNOHANG)[0] != 0:  # what was adopted; the guard is always there, so there is a child
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:  # adopted processes; the guard always exists, so there is a child
             pass

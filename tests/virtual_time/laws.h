@@ -1,23 +1,24 @@
 #pragma once
-// Invariants of every schedule, whatever happens to the job and when. The numbers stand in the output.
+// Invariants of every schedule, for any events at any time. The output shows the numbers.
 
 #include <string>
 
 namespace estrain::virtual_time {
 
 enum class Law {
-  each_step_once = 1,   // a run that says it is finished has trained each step, once
-  stage_apart = 2,      // a stage begins when nobody is in the loop of another, and not before an aborted one is mended
-  shares_complete = 3,  // the ranges of a stage hold each EST once, in rank order
-  nobody_forgotten = 4,    // each process is in one list of the state, and nobody in a list lacks a process; at the end
-                           // no process is left
-  nobody_gone_called = 5,  // no action concerns a process that is known to be gone, or starts one that was there before
-  each_request_answered = 6,  // once, whatever becomes of the job
-  each_phase_left = 7,        // once nothing disturbs it any more, the job goes on, and ends
-  state_saved = 8,     // what is saved is held, and the last state of a run that did not fail is saved if it can be
-  faults_counted = 9,  // a job survives as many faults in a row at one step as it may, and not one more or less
-  devices_given_back = 10,  // whoever reclaims devices is answered when no process is on them
-  stopped_in_time = 11,     // a stop gives up the step under way after the grace
+  each_step_once = 1,   // a run that reports its end has trained each step exactly once
+  stage_apart = 2,      // a stage begins when no worker is in the loop of another, and after an aborted one is repaired
+  shares_complete = 3,  // the ranges of a stage contain each EST once, in rank order
+  nobody_forgotten = 4,    // each process is in exactly one list of the state, each entry has a process; at the end no
+                           // process is left
+  nobody_gone_called = 5,  // no action concerns a process known to have ended, or starts an existing one
+  each_request_answered = 6,  // exactly once, whatever happens to the job
+  each_phase_left = 7,        // once disturbances stop, the job continues and ends
+  state_saved = 8,          // a state is held while it is saved; the last state of a run that did not fail is saved if
+                            // possible
+  faults_counted = 9,       // a job survives exactly the allowed number of faults in a row at one step
+  devices_given_back = 10,  // a reclaim is answered when no process uses the devices
+  stopped_in_time = 11,     // a stop aborts the current step after the grace period
   always_decided = 12,      // no event makes decide() throw
 };
 

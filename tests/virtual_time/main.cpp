@@ -5,8 +5,8 @@
 //   virtual_time --mistake K [--schedules N]   with the K-th planted mistake; exit code 1 once it is found
 //   virtual_time --mistakes                    each planted mistake must be found, by the law that it breaks
 //
-// The last line: "schedules N, events M, violations K". Exit code 1 if a law was broken, if a kind of event or action
-// never happened in many schedules, or (--mistakes) if a mistake was not found; 2 for wrong arguments.
+// The last line is "schedules N, events M, violations K". Exit code 1 if a law was violated, if a kind of event or
+// action never happened in many schedules, or (--mistakes) if a mistake was not found; 2 for wrong arguments.
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kMostToldOf = 10;
 constexpr int64_t kSchedulesForMistakes = 20'000;
-constexpr int64_t kSchedulesToCover = 10'000;  // from so many on, everything must have happened
+constexpr int64_t kSchedulesToCover = 10'000;  // with at least this many, everything must have happened
 
 struct Arguments {
   int64_t schedules = 1000;
@@ -36,12 +36,12 @@ struct Arguments {
 struct Total {
   int64_t schedules = 0, events = 0, violations = 0;
   Coverage coverage;
-  bool found = false;  // the law that was to be broken is
+  bool found = false;  // the expected law was violated
 };
 
 Outcome run_one(uint64_t seed, const Decide& decide, std::FILE* trace) { return World(seed, decide, trace).run(); }
 
-// `wanted`: the run ends when this law is broken.
+// `wanted`: the run ends when this law is violated.
 Total run(const Arguments& arguments, const Decide& decide, std::optional<Law> wanted) {
   Total total;
   for (int64_t i = 0; i < arguments.schedules; ++i) {
@@ -62,7 +62,7 @@ Total run(const Arguments& arguments, const Decide& decide, std::optional<Law> w
   return total;
 }
 
-// What never happened, by name; and where faults and requests struck.
+// Prints the events and actions that never happened, and the phases of faults and requests.
 std::vector<std::string> tell_coverage(const Coverage& coverage) {
   std::vector<std::string> never;
   for (size_t kind = 0; kind < coverage.events.size(); ++kind) {

@@ -16,14 +16,14 @@ bool is(const Action& action) {
   return std::holds_alternative<Deed>(action.deed);
 }
 
-// The first word that a worker has left counts as the last.
+// Treats the first worker's leave as the last.
 Actions finishes_early(State& state, const Event& event, const Moment& now) {
   Event heard = event;
   if (auto* left = std::get_if<conduct::WorkerLeft>(&heard)) left->finished = true;
   return decide(state, heard, now);
 }
 
-// Whoever recovers does not wait for those who have yet to leave.
+// A recovery does not wait for workers that have yet to leave.
 Actions believes_all_left(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (state.phase == conduct::Phase::recovering) {
@@ -88,7 +88,7 @@ Actions never_tries_again(State& state, const Event& event, const Moment& now) {
   return actions;
 }
 
-// The scribe reads a state that may be overwritten under its hands.
+// The scribe reads a state that may be overwritten meanwhile.
 Actions saves_without_hold(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
@@ -118,7 +118,7 @@ Actions waits_for_ever_to_stop(State& state, const Event& event, const Moment& n
   return actions;
 }
 
-// A change that is given up is forgotten, and with it who stands in for a lost worker.
+// An abandoned change is dropped together with the replacement of a lost worker.
 Actions gives_up_a_recovery(State& state, const Event& event, const Moment& now) {
   if (std::holds_alternative<conduct::NotWritten>(event) && state.phase == conduct::Phase::recovering &&
       state.pending && state.pending->added.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-// Mistakes that a decision could make, planted around the real one: each must be found by the laws.
+// Possible mistakes of decide(), planted around the real one: the laws must detect each.
 
 #include <span>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace estrain::virtual_time {
 
 struct Mistake {
   std::string_view name;
-  Law law;  // that it breaks
+  Law law;  // that it violates
   std::vector<conduct::Action> (*decide)(conduct::State&, const conduct::Event&, const conduct::Moment&);
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers of a schedule: a function of its seed alone, on every machine.
+// Random numbers of a schedule, which depend only on its seed, on every machine.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Convolution of [n, channels, height, width] with a square kernel, zero padding, and the same stride both ways.
+// Convolution of [n, channels, height, width] with a square kernel, zero padding, and equal strides.
 
 #include <ATen/ops/conv2d.h>
 #include <torch/nn/module.h>

@@ -1,12 +1,12 @@
 #pragma once
-// What random.h makes of the words of Philox.
+// Converts the words of Philox to random.h's numbers.
 
 #include "kernels/portable/arithmetic/log.h"
 #include "kernels/portable/arithmetic/trigonometry.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Of a word: a float in [0, 1), and one in (0, 1].
+// Converts a word to a float in [0, 1), and to one in (0, 1].
 ESTRAIN_FUNCTION Floats unit_below_one(Bits word) {
   return converted(__builtin_bit_cast(Integers, word >> 8)) * 5.96046448e-08f;
 }
@@ -14,13 +14,13 @@ ESTRAIN_FUNCTION Floats unit_above_zero(Bits word) {
   return converted(__builtin_bit_cast(Integers, (word >> 8) + 1)) * 5.96046448e-08f;
 }
 
-// In [from, to).
+// A float in [from, to).
 ESTRAIN_FUNCTION Floats drawn_uniform(Bits word, float from, float to) {
   const Floats x = fused(unit_below_one(word), broadcast(to - from), broadcast(from));
   return x >= broadcast(to) ? broadcast(from) : x;
 }
 
-// The first two words of a block, or the last two, to two numbers.
+// Converts the first two or the last two words of a block to two numbers.
 struct NormalPair {
   Floats first, second;
 };

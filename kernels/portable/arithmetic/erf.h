@@ -1,13 +1,13 @@
 #pragma once
 // The normal distribution and the error function.
 //
-// Of the normal distribution with a = |x| (16 at most: beyond it all is 0 or 1): bell = e^(-a^2 / 2) and tail = bell *
-// R((a - 1.5) / (a + 3)), R a polynomial of degree 9 with minimax coefficients: the probability beyond a, relatively
-// off by about 2^-24 a^2 / 2 and a few ulp. cumulative(x) = tail for x < 0, 1 - tail otherwise. gelu(x) = x *
-// cumulative(x); its slope is cumulative(x) + x * density(x), density = bell / sqrt(2 pi).
+// Normal distribution, with a = |x| (at most 16: beyond it all is 0 or 1): bell = e^(-a^2 / 2) and tail = bell * R((a -
+// 1.5) / (a + 3)), with R a minimax polynomial of degree 9. tail is the probability beyond a; its relative error is
+// about 2^-24 a^2 / 2 and a few ulp. cumulative(x) = tail for x < 0, 1 - tail otherwise. gelu(x) = x * cumulative(x);
+// its slope is cumulative(x) + x * density(x), with density = bell / sqrt(2 pi).
 //
-// erf(x): x + x q(x^2) up to 1.04, above 1 - 2 e^(-x^2) R(...) of a = sqrt 2 |x| with the sign of x. The roundings of
-// x^2 and of 2 e^(-x^2) R and its difference from 1 are made good. At most 0.77 ulp off (measured by the tests).
+// erf(x): x + x q(x^2) up to 1.04; above, 1 - 2 e^(-x^2) R(...) for a = sqrt 2 |x|, with the sign of x. The rounding
+// errors of x^2, of 2 e^(-x^2) R and of its difference from 1 are compensated. At most 0.77 ulp off (by the tests).
 
 #include "kernels/portable/arithmetic/exp.h"
 

@@ -1,9 +1,9 @@
 #pragma once
-// e^x and e^x - 1, at most 0.58 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer and
-// |r| <= ln 2 / 2. ln 2 is the float below or above it plus a remainder: r = x - k * float(ln 2) is exact, the rest
-// `low` = k * (float(ln 2) - ln 2) is carried beside it. Sums of large terms keep what they lose in rounding, so that
-// only the last addition rounds much.
-// Overflow gives infinity, underflow is gradual (one more rounding to a denormal), NaN gives NaN.
+// e^x and e^x - 1, at most 0.58 ulp off (measured by the tests): x = k ln 2 + r with k the nearest integer
+// and |r| <= ln 2 / 2. r = x - k * float(ln 2) is exact, and the remainder `low` = k * (float(ln 2) - ln 2)
+// is carried separately. Sums of large terms keep their rounding errors, so only the last addition rounds
+// noticeably. Overflow gives infinity, underflow is gradual (one more rounding to a denormal), NaN gives
+// NaN.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -14,7 +14,7 @@ ESTRAIN_FUNCTION Floats times_power_of_two(Floats y, Floats k) {
 #ifdef ESTRAIN_SCALES_BY_POWERS
   return scaled_by_power(y, k);
 #else
-  // Two factors, since 2^k itself may be no float. The first product is exact.
+  // Two factors, since 2^k itself may not be a float. The first product is exact.
   const Integers exponent = integers_of(k + 12582912.0f);  // 1.5 * 2^23: the integer in its low bits
   const Integers whole = exponent - 0x4B400000;
   const Integers half = whole >> 1;
@@ -22,7 +22,7 @@ ESTRAIN_FUNCTION Floats times_power_of_two(Floats y, Floats k) {
 #endif
 }
 
-// x as k ln 2 + r + low.
+// x = k ln 2 + r + low.
 struct ReducedExponent {
   Floats k, r, low;
 };
@@ -31,21 +31,21 @@ ESTRAIN_FUNCTION ReducedExponent reduced_exponent(Floats x) {
   return {k, fused(k, broadcast(-0.693147182f), x), k * 1.90465421e-09f};
 }
 
-// e^r = 1 + r + r^2 / 2 + r^3 c(r) for |r| <= ln 2 / 2: c.
+// c(r), where e^r = 1 + r + r^2 / 2 + r^3 c(r) for |r| <= ln 2 / 2.
 ESTRAIN_FUNCTION Floats exponential_tail(Floats r) {
   constexpr float c[] = {0.166666672f, 0.0416664891f, 0.00833320804f, 0.00139326858f, 0.000199442671f};
   return polynomial(r, c);
 }
 
-// 2^k e^(r + low): 1 + r is rounded to s; what that lost, r^2 / 2 (its square not rounded) and r^3 c(r) are the tail,
-// and e^r * low is added to it.
+// 2^k e^(r + low): 1 + r is rounded to s. The tail is the rounding error plus r^2 / 2 (with an unrounded square) plus
+// r^3 c(r) plus e^r * low.
 ESTRAIN_FUNCTION Floats exponential_of(ReducedExponent x) {
   const Floats r = x.r, s = 1.0f + r, lost = (1.0f - s) + r;
   const Floats tail = fused(r * r * r, exponential_tail(r), fused(r * 0.5f, r, lost));
   return times_power_of_two(s + fused(x.low, s + tail, tail), x.k);
 }
 
-// For x <= 89: what a softmax has.
+// For x <= 89, as in a softmax.
 ESTRAIN_FUNCTION Floats exponential_to_89(Floats x) {
   return exponential_of(reduced_exponent(greater(broadcast(-104.0f), x)));  // e^-104 rounds to 0
 }
@@ -54,8 +54,8 @@ ESTRAIN_FUNCTION Floats exponential(Floats x) {
   return exponential_to_89(lesser(broadcast(89.0f), x));  // e^89 is beyond the floats
 }
 
-// 2^k (1 + w), rounded twice or so: k and w = r + r^2 (1/2 + r c(r)) with r rounded, for formulas that are not so
-// exact.
+// 2^k (1 + w) with about two roundings: k and w = r + r^2 (1/2 + r c(r)) with r rounded, for less exact
+// formulas.
 struct ScaledGrowth {
   Floats k, w;
 };
@@ -65,8 +65,8 @@ ESTRAIN_FUNCTION ScaledGrowth rounded_growth(Floats x) {
   return {reduced.k, fused(r * r, fused(r, exponential_tail(r), broadcast(0.5f)), r)};
 }
 
-// 2^k (1 + high + low) for the reduced x: high = r + r^2 / 2 rounded; low has what that lost, the rest of the square
-// and r^3 c(r), and is off by about 2^-31.
+// 2^k (1 + high + low) for the reduced x: high = r + r^2 / 2 rounded; low has the rounding errors of the sum and the
+// square, plus r^3 c(r), with an error of about 2^-31.
 struct Growth {
   Floats k, high, low;
 };
@@ -84,7 +84,7 @@ ESTRAIN_FUNCTION Floats power_of_two(Floats k, int32_t shift) {
   return floats_of((integers_of(k + 12582912.0f) - (0x4B400000 - 127 - shift)) << 23);
 }
 
-// e^x - 1 = 2 ((t - 1/2) + t high + t low) with t = 2^(k - 1), the roundings of the first two sums made good.
+// e^x - 1 = 2 ((t - 1/2) + t high + t low) with t = 2^(k - 1); the first two sums keep their rounding errors.
 ESTRAIN_FUNCTION Floats exponential_minus_one(Floats x) {
   const Floats bounded = greater(broadcast(-16.98f), lesser(broadcast(89.0f), x));
   const Growth g = growth(bounded);

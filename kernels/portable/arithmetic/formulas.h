@@ -1,5 +1,5 @@
 #pragma once
-// The formulas of elementwise.h: what becomes of one element of each input. Built from the numbers of a call.
+// The formulas of elementwise.h: the result for one element of each input. Constructed from the numbers of a call.
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/hard.h"
@@ -60,7 +60,7 @@ ESTRAIN_FORMULA(HardswishBackward, hardswish_gradient(g, x));
 ESTRAIN_FORMULA(MishBackward, g* mish_slope(x));
 #undef ESTRAIN_FORMULA
 
-// Formulas with numbers, which lie in vectors.
+// Formulas with numbers, which are held in vectors.
 struct WithNumbers {
   Floats k0, k1, k2, k3;
   ESTRAIN_MEMBER explicit WithNumbers(const float* numbers)

@@ -8,7 +8,7 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// log(1 + f) as a float and a small rest.
+// log(1 + f) as a float and a small remainder.
 struct LogarithmParts {
   Floats high, low;
 };
@@ -31,9 +31,9 @@ ESTRAIN_FUNCTION Floats logarithm_sum(LogarithmParts parts, Floats e) {
 // log(1 + f) + e ln 2.
 ESTRAIN_FUNCTION Floats logarithm_of(Floats f, Floats e) { return logarithm_sum(logarithm_parts(f), e); }
 
-// e of a positive normal number; of others, something.
+// e of a positive normal number; unspecified for others.
 ESTRAIN_FUNCTION Integers logarithm_exponent(Floats x) {
-  return __builtin_bit_cast(Integers, bits_of(x) - 0x3F2AAAABu) >> 23;  // any x may come here: bits do not overflow
+  return __builtin_bit_cast(Integers, bits_of(x) - 0x3F2AAAABu) >> 23;  // valid for any x: unsigned bits wrap around
 }
 
 // x * 2^-e by its exponent bits; x and the result are normal.
@@ -41,7 +41,7 @@ ESTRAIN_FUNCTION Floats lowered_by_power(Floats x, Integers e) {
   return floats_of(bits_of(x) - (__builtin_bit_cast(Bits, e) << 23));
 }
 
-// What `regular` is not: the values at and beyond the ends of the domain (0, infinity) of `x`.
+// Returns `regular` within the domain (0, infinity) of `x`, and the special values at its ends and outside.
 ESTRAIN_FUNCTION Floats logarithm_at_ends(Floats x, Floats regular) {
   const Floats infinity = broadcast(__builtin_inff());
   regular = x == infinity ? infinity : regular;

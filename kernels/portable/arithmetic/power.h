@@ -1,16 +1,16 @@
 #pragma once
-// x^y = e^(y log |x|), at most 0.6 ulp off (measured by the tests), special cases as C's pow: 1 for y = 0 or x = 1,
-// even beside NaN; NaN for finite x < 0 unless y is an integer; the sign of x where y is an odd integer.
+// x^y = e^(y log |x|), at most 0.6 ulp off (measured by the tests), with the special cases of C's pow: 1 for y = 0 or x
+// = 1, even with NaN; NaN for finite x < 0 unless y is an integer; the sign of x if y is an odd integer.
 //
 // |x| = 2^e m, m in [sqrt(1/2), sqrt 2); with s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + s^5 c(s^2). The logarithm
-// and its product with y are a float and a rest each, off by about 2^-35; then the exponential of exp.h.
+// and its product with y are each a float and a remainder, with an error of about 2^-35; then e^ as in exp.h.
 
 #include "kernels/portable/arithmetic/exp.h"
 #include "kernels/portable/arithmetic/log.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// A number as high + low, low about 2^-24 of high.
+// A number as high + low, with low about 2^-24 times high.
 struct DoubleWord {
   Floats high, low;
 };
@@ -63,7 +63,7 @@ ESTRAIN_FUNCTION Floats power_of_size(Floats a, Floats y) {
   l.high = a < infinity ? l.high : a;  // infinity and NaN
   const Floats p = y * l.high;
   const Floats rest = fused(y, l.low, fused(y, l.high, negated(p)));
-  const auto inside = absolute(p) < broadcast(200.0f);  // else 0, infinity or NaN
+  const auto inside = absolute(p) < broadcast(200.0f);  // otherwise 0, infinity or NaN
   ReducedExponent reduced = reduced_exponent(greater(broadcast(-104.0f), lesser(broadcast(89.0f), p)));
   reduced.low = reduced.low + (inside ? rest : broadcast(0.0f));
   return a == broadcast(1.0f) ? a : exponential_of(reduced);

@@ -1,6 +1,6 @@
 #pragma once
-// sigmoid(x) = n / d with n = c and d = c (1 + e^-x), where c keeps d finite: 1, or 2^-64 for x < -64; below -110 n
-// is 0. With e^-x = 2^k (1 + w) (exp.h) d is c 2^k w + (c 2^k + c), the last operation fused. Underflow is gradual.
+// sigmoid(x) = n / d with n = c and d = c (1 + e^-x). The factor c keeps d finite: 1, or 2^-64 for x < -64; below -110,
+// n is 0. With e^-x = 2^k (1 + w) (exp.h), d = c 2^k w + (c 2^k + c), the last operation fused. Gradual underflow.
 
 #include "kernels/portable/arithmetic/exp.h"
 
@@ -11,7 +11,7 @@ struct SigmoidParts {
 };
 ESTRAIN_FUNCTION SigmoidParts sigmoid_parts(Floats x) {
   const Floats bounded =
-      greater(broadcast(-30.0f), lesser(broadcast(110.0f), negated(x)));  // e^-30 is nothing beside 1
+      greater(broadcast(-30.0f), lesser(broadcast(110.0f), negated(x)));  // e^-30 is negligible next to 1
   const ScaledGrowth growth = rounded_growth(bounded);
   const auto small = x < broadcast(-64.0f);
   const Floats c = small ? broadcast(5.42101086e-20f) : broadcast(1.0f);
@@ -25,7 +25,7 @@ ESTRAIN_FUNCTION Floats sigmoid(Floats x) {
   return parts.n / parts.d;
 }
 
-// x * sigmoid(y), divided last.
+// x * sigmoid(y), with the division last.
 ESTRAIN_FUNCTION Floats times_sigmoid(Floats x, Floats y) {
   const SigmoidParts parts = sigmoid_parts(y);
   return x * parts.n / parts.d;

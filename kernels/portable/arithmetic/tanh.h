@@ -1,6 +1,6 @@
 #pragma once
-// tanh(x) = n / d with n = e^2|x| - 1, d = e^2|x| + 1, both as a float and a small rest (exp.h), and the sign of x. The
-// quotient q = n * (1 / d) is corrected by its remainder n - q d. At most 0.56 ulp off (measured by the tests).
+// tanh(x) = n / d with n = e^2|x| - 1, d = e^2|x| + 1, both as a float and a small remainder (exp.h), and the sign of
+// x. The quotient q = n * (1 / d) is corrected by its remainder n - q d. At most 0.56 ulp off (measured by the tests).
 
 #include "kernels/portable/arithmetic/exp.h"
 

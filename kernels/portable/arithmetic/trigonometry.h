@@ -1,9 +1,9 @@
 #pragma once
-// Sine and cosine, at most 0.6 ulp off (measured by the tests): x = quadrant * pi / 2 + r + low with |r| <= pi / 4 and
-// low what r lost in rounding, then minimax polynomials in r^2. 1 - r^2 / 2 keeps what it loses in rounding.
+// Sine and cosine, at most 0.6 ulp off (measured by the tests): x = quadrant * pi / 2 + r + low, with |r| <= pi / 4 and
+// low the rounding error of r; then minimax polynomials in r^2. The rounding error of 1 - r^2 / 2 is kept.
 //
-// Up to |x| = 2^17 pi / 2 is subtracted in three parts, the sums exact in two floats; above, x times 2 / pi is taken
-// modulo 4 in integers (M. Payne, R. Hanek, "Radian reduction for trigonometric functions"). NaN for infinities.
+// Up to |x| = 2^17, pi / 2 is subtracted in three parts, with exact sums in two floats. Above, x times 2 / pi is
+// computed modulo 4 in integers (M. Payne, R. Hanek, "Radian reduction for trigonometric functions"). Infinity: NaN.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -11,7 +11,7 @@ namespace estrain::kernels::ESTRAIN_ISA {
 
 struct ReducedAngle {
   Floats r, low;
-  Integers quadrant;  // its two lowest bits count
+  Integers quadrant;  // only its two lowest bits matter
 };
 
 ESTRAIN_FUNCTION ReducedAngle reduced_angle_small(Floats x) {
@@ -24,7 +24,7 @@ ESTRAIN_FUNCTION ReducedAngle reduced_angle_small(Floats x) {
   return {r, fused(k, broadcast(1.71512451e-15f), lost + second_rest), integers_of(shifted)};
 }
 
-// A quarter turn's share of |x|, 2^17 <= |x| < infinity: quadrant and a fraction in [-1/2, 1/2) as high + low.
+// |x| in quarter turns, for 2^17 <= |x| < infinity: the quadrant, and a fraction in [-1/2, 1/2) as high + low.
 struct QuarterTurns {
   float high, low;
   int32_t quadrant;
@@ -33,7 +33,7 @@ ESTRAIN_FUNCTION QuarterTurns quarter_turns(uint32_t word) {
   // 32 zeros and the first 192 bits of 2 / pi.
   const uint32_t two_over_pi[7] = {0, 0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u, 0xDB629599u, 0x3C439041u};
   const uint32_t mantissa = (word & 0x7FFFFF) | 0x800000;
-  const uint32_t offset = ((word >> 23) & 0xFF) - 120;  // bits that only add multiples of 4 quarter turns
+  const uint32_t offset = ((word >> 23) & 0xFF) - 120;  // leading bits that only add multiples of 4 quarter turns
   uint32_t window[3] = {0, 0, 0};
   for (uint32_t j = 0; j < 3; ++j) {
     const uint32_t i = offset / 32 + j;
@@ -61,7 +61,7 @@ struct Angles {
   int32_t quadrant[num_lanes];
 };
 
-// The lanes of `small` where |x| > 2^17, by way of memory.
+// Replaces the lanes of `small` with |x| > 2^17, through memory.
 ESTRAIN_LARGE_FUNCTION ReducedAngle reduced_angle_large(Floats x, ReducedAngle small) {
   Angles lanes = {};
   __builtin_memcpy(lanes.x, &x, sizeof x);
@@ -106,7 +106,7 @@ ESTRAIN_FUNCTION ReducedAngle reduced_angle(Floats x) {
 struct SineAndCosine {
   Floats sine, cosine;
 };
-// Of quadrant * pi / 2 + r + low.
+// The sine and cosine of quadrant * pi / 2 + r + low.
 ESTRAIN_FUNCTION SineAndCosine sine_and_cosine(ReducedAngle angle) {
   constexpr float sine_terms[] = {0.0083333794f, -0.000198530484f, 2.83212421e-06f};
   constexpr float cosine_terms[] = {0.0416666456f, -0.00138873048f, 2.44314251e-05f};

@@ -1,8 +1,8 @@
 #pragma once
-// What the formulas in this folder compute with: Floats, a vector of the instruction set that includes them or, where
-// ESTRAIN_VECTORS names a header that says so (CUDA, the tests' reference), one float. They use nothing but IEEE add,
-// multiply, divide, square root and fused(a, b, c), comparisons with ?: (a NaN compares false), and integer operations
-// on the bits, so that they give the same bits everywhere; the compiler must not contract a * b + c.
+// The type of the formulas in this folder: Floats, a vector of the including instruction set, or one float if
+// ESTRAIN_VECTORS names such a header (CUDA, the tests' reference). The formulas use only IEEE add, multiply, divide,
+// square root and fused(a, b, c), comparisons with ?: (a NaN compares false), and integer operations on the bits, so
+// they give the same bits everywhere. The compiler must not contract a * b + c.
 
 #include ESTRAIN_VECTORS
 

@@ -38,13 +38,13 @@ struct Head {
 
 inline Head head_of(const Attention& a, int64_t index) { return {index / a.heads, index % a.heads}; }
 
-// A stretch of queries with the same keys as terms.
+// A range of queries with the same keys as terms.
 struct Rows {
   int64_t begin, end, keys;
   int64_t count() const { return end - begin; }
 };
 
-// body(rows) for the stretches of [begin, end).
+// Calls body(rows) for the ranges within [begin, end).
 template <typename Body>
 inline void for_rows(const Attention& a, int64_t begin, int64_t end, Body body) {
   if (!a.causal) return body(Rows{begin, end, a.keys});
@@ -58,20 +58,20 @@ inline void for_rows(const Attention& a, int64_t begin, int64_t end, Body body) 
 inline int64_t allowed_keys(const Attention& a, int64_t query) { return a.causal ? least(query + 1, a.keys) : a.keys; }
 // Dropout draws for 64 keys at a time.
 inline int64_t drawn_keys(const Attention& a) { return rounded_up(a.keys, portable::kDrawnKeys); }
-// From one row of scores to the next; not a power of two, which would put all rows in one place of a cache.
+// The distance between rows of scores. Not a power of two, which would map all rows to the same cache sets.
 inline int64_t score_stride(const Attention& a) { return drawn_keys(a) + 16; }
 
-// [channel][key], so that scores are a product whose lanes run over keys.
+// Transposes to [channel][key], so that scores are a product whose lanes run over keys.
 inline void transpose_tokens(const Attention& a, const float* x, int64_t token_stride, float* to) {
   pack_lanes(to, score_stride(a), {x, token_stride, 1}, a.keys, a.dim);
 }
 
-// to[query][key] = scale * (x . y) of rows, + mask. `y` is transposed; to begins with row rows.begin.
+// to[query][key] = scale * (x . y) + mask for the rows. `y` is transposed; `to` begins with row rows.begin.
 inline void score(const Attention& a, const Rows& rows, const float* x, int64_t token_stride, const float* y,
                   float scale, const float* mask, float* to) {
   Product p;
   p.m = rows.count();
-  // Whole vectors of keys, if no mask ends with them: what lies behind the last key is never looked at.
+  // Without a mask, computes whole vectors of keys: the results after the last key are never read.
   p.n = mask == nullptr ? rounded_up(rows.keys, lanes_of_vector) : rows.keys;
   p.k = a.dim;
   p.a = {x + rows.begin * token_stride, token_stride, 1};
@@ -121,10 +121,10 @@ inline float largest(const float* x, int64_t n) {
   for (int v = 1; v < 4; ++v) most[0] = most[v] > most[0] ? most[v] : most[0];
   float out = -infinity;
   for (size_t lane = 0; lane < width; ++lane) out = most[0][lane] > out ? most[0][lane] : out;
-  return out == -infinity ? 0 : out + 0.0f;  // + 0: of +0 and -0 either may have been met first
+  return out == -infinity ? 0 : out + 0.0f;  // + 0: the maximum may be +0 or -0, depending on their order
 }
 
-// e = exp(s - most) for `allowed` keys, +0 for the others up to the next multiple of 32; the sum of all.
+// Stores e = exp(s - most) for `allowed` keys, +0 for the others up to the next multiple of 32; returns the sum.
 inline float exponentials(float* s, int64_t allowed, int64_t keys, float most) {
   Floats sums[kLaneVectors] = {};
   const Floats shift = broadcast(most);
@@ -168,7 +168,7 @@ inline void multiply_row(float* x, int64_t n, float factor) {
               [&](size_t i, auto part) { part.write(x + i, part.read(x + i) * broadcast(factor)); });
 }
 
-// Scores become weights, a row at a time; factors[row] is what its output is multiplied with.
+// Turns scores into weights, a row at a time; factors[row] is the factor of the row's output.
 inline void softmax(const Attention& a, const Head& head, const Rows& rows, float* scores, float* statistics,
                     float* factors) {
   for (int64_t i = rows.begin; i < rows.end; ++i) {
@@ -185,7 +185,7 @@ inline void softmax(const Attention& a, const Head& head, const Rows& rows, floa
   }
 }
 
-// Queries [begin, end) of one head; `keys` is its key, transposed.
+// Processes queries [begin, end) of one head; `keys` is its key, transposed.
 void forward_rows(const Attention& a, const AttentionForward& out, const Head& head, const float* keys, int64_t begin,
                   int64_t end) {
   const int64_t stride = score_stride(a);
@@ -205,7 +205,7 @@ void forward_rows(const Attention& a, const AttentionForward& out, const Head& h
   });
 }
 
-// The part of `all` that falls to `task` of `tasks`.
+// The start of the part of `all` for `task` of `tasks`.
 inline int64_t share(int64_t all, int64_t task, int64_t tasks) { return all * task / tasks; }
 
 inline int64_t tasks_for(const Attention& a, const Execution& execution, int64_t units) {
@@ -235,14 +235,14 @@ void forward(const Attention& a, const AttentionForward& out, const Execution& e
   });
 }
 
-// What the backward pass of one head works with, for a block of up to 256 queries.
+// Scratch memory of the backward pass of one head, for a block of up to 256 queries.
 struct BackwardScratch {
   float *keys, *values;  // transposed
   float *weights, *zs;   // [query][key]: scores, then w; g, then z
   float *dots, *q, *o;   // D; one vector of rows of two matrices, transposed
 };
 
-// D of queries [begin, end): lanes over queries.
+// D of queries [begin, end), with lanes over queries.
 void row_dots(const Attention& a, const AttentionInput& x, const AttentionInput& y, const Head& head, int64_t begin,
               int64_t end, const BackwardScratch& scratch) {
   for (int64_t i = begin; i < end; i += lanes_of_vector) {
@@ -261,7 +261,7 @@ void row_dots(const Attention& a, const AttentionInput& x, const AttentionInput&
   }
 }
 
-// One row: s and g become w and z.
+// Turns s and g of one row into w and z.
 inline void differentiate_row(const Attention& a, const Head& head, int64_t query, const Rows& rows,
                               const float* statistics, float dot, float* s, float* g) {
   const bool drops = a.dropout.probability > 0;
@@ -308,7 +308,7 @@ inline void weigh_queries(const Attention& a, const float* weights, int64_t firs
   multiply(p);
 }
 
-// The block of queries [begin, end) as part of every key's sum over queries.
+// Adds the block of queries [begin, end) to every key's sum over queries.
 void weigh_query_block(const Attention& a, const float* weights, int64_t begin, int64_t end, const float* x,
                        int64_t token_stride, float scale, float* to, int64_t to_stride) {
   const float alpha = end == a.queries ? scale : 1;
@@ -379,7 +379,7 @@ void backward_head(const Attention& a, const AttentionBackward& b, const Head& h
   for (int64_t begin = 0; begin < a.queries; begin += kBlock) {
     backward_block(a, b, head, begin, least(begin + kBlock, a.queries), scratch);
   }
-  // Keys that no query has among its terms.
+  // Clears keys that are no query's terms.
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? least(a.keys, rounded_up(a.queries, causal_rows)) : a.keys;
   const AttentionOutput* const gradients[] = {&b.key_gradient, &b.value_gradient};
   for (const AttentionOutput* gradient : gradients) {

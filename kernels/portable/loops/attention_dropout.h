@@ -1,20 +1,20 @@
 #pragma once
-// The random numbers of attention's dropout: those that random.h gives to elements of one call.
+// The random numbers of attention's dropout: those of random.h for the elements of one call.
 
 #include "kernels/portable/attention.h"
 #include "kernels/portable/loops/philox.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// random.h's key and counter of a call.
+// random.h's key and counter for a call.
 static inline PhiloxCounter counter_of(const portable::Stream& stream) {
   return {{static_cast<uint32_t>(stream.key),
            static_cast<uint32_t>(stream.key >> 32) ^ static_cast<uint32_t>(stream.step >> 32)},
           {stream.call, static_cast<uint32_t>(stream.step), stream.rank}};
 }
 
-// body(j, kept) for each vector of the elements first + j, j from 0 to n and beyond, up to a multiple of 64; `first` is
-// such a multiple. Lanes of `kept` are -1 or 0.
+// Calls body(j, kept) for each vector of elements first + j, for j from 0 to n rounded up to a multiple of 64; `first`
+// is a multiple of 64. Lanes of `kept` are -1 or 0.
 template <typename Body>
 static inline void for_drawn(const portable::AttentionDropout& dropout, int64_t first, int64_t n, Body body) {
   constexpr int64_t lanes = static_cast<int64_t>(width);

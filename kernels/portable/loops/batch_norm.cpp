@@ -6,13 +6,14 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {
 
-// Some channels are walked over in one of two ways, Wide and Narrow, which offer the same names:
+// Two ways to walk over some channels, Wide and Narrow, with the same interface:
 //   reduce(coefficients, totals, step)   step(offset in x and dy, position, coefficients, part, lanes of each sum)
 //   each(coefficients, step)             step(offset in x and dy, position, coefficients, part)
-// A channel's coefficients reach a step as one vector for its whole row (Wide), or as one entry for each position of a
-// stretch of channels (Narrow).
+// A step gets a channel's coefficients as one vector for the whole row (Wide), or as one entry for each position of
+// several channels (Narrow).
 constexpr int kMaxCoefficients = 4;
-constexpr int64_t kStretch = 512;  // positions that Narrow handles at a time: all of its arrays stay in the first cache
+constexpr int64_t kStretch = 512;  // positions that Narrow handles at a time: all of its arrays fit into the
+                                   // first-level cache
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
@@ -79,8 +80,8 @@ struct Wide {
   }
 };
 
-// Rows of at most 32 positions: every position has a lane of its own, so the vectors run over the positions of many
-// channels at once, image by image.
+// Rows of at most 32 positions: every position has its own lane, so vectors run over the positions of many channels at
+// once, image by image.
 struct Narrow {
   int64_t begin, end;  // channels; their positions are at most kStretch
   const BatchNormArguments& a;
@@ -96,7 +97,7 @@ struct Narrow {
     }
   };
 
-  // From one entry per channel to one per position.
+  // Expands one entry per channel to one per position.
   template <int count>
   void spread(const float (&from)[kMaxCoefficients][kStretch], float (&to)[kMaxCoefficients][kStretch]) const {
     for (int i = 0; i < count; ++i) {
@@ -111,7 +112,7 @@ struct Narrow {
     }
   }
 
-  // Lanes of one sum, [channel, position], to one number for each channel.
+  // Combines the lanes of one sum, [channel, position], to one number per channel.
   void combine(const float* lanes, bool first, float* totals) const {
     if (a.hw == 1) {
       for (int64_t c = 0; c < end - begin; ++c) totals[c] = first ? lanes[c] + 0.0f : totals[c] + (lanes[c] + 0.0f);
@@ -124,7 +125,7 @@ struct Narrow {
 #pragma GCC unroll 8
       for (int v = 0; v < kLaneVectors; ++v) {
         const int64_t left = a.hw - v * step;
-        // Lanes that hold nothing add +0, which matters for -0 alone.
+        // Empty lanes add +0, which matters only for -0.
         all[v] = left <= 0     ? broadcast(0)
                  : left < step ? load(from + v * step, static_cast<size_t>(left))
                                : load(from + v * step);
@@ -175,10 +176,10 @@ struct Narrow {
 float weight_of(const BatchNormArguments& a, int64_t channel) { return a.weight == nullptr ? 1.0f : a.weight[channel]; }
 float bias_of(const BatchNormArguments& a, int64_t channel) { return a.bias == nullptr ? 0.0f : a.bias[channel]; }
 
-// Vectors of them, where the compiler sees a loop.
+// Vectorised by the compiler when called in a loop.
 float inverse_deviation(float variance, float eps) { return 1.0f / __builtin_sqrtf(variance + eps); }
 
-// Entries [0, kMaxCoefficients) of the channels at hand; what they are, each user says.
+// Entries [0, kMaxCoefficients) of the current channels; each user defines their meaning.
 using Coefficients = float[kMaxCoefficients][kStretch];
 
 // y = fma(x - coefficient 0, coefficient 1, coefficient 2)
@@ -329,7 +330,7 @@ struct EvalBackward {
 
 constexpr int64_t kWorthATask = 16384;  // elements
 
-// Channels that Narrow takes at a time: a multiple of 16 where it can.
+// Channels that Narrow takes at a time: a multiple of 16 if possible.
 int64_t narrow_step(int64_t hw) {
   const int64_t channels = kStretch / max(1, hw);
   return channels < 16 ? channels : channels / 16 * 16;

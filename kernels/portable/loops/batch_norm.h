@@ -6,13 +6,13 @@
 
 namespace estrain::kernels {
 
-// Everything that portable/batch_norm.h's functions are given, with its names.
+// The arguments of portable/batch_norm.h's functions, with the same names.
 struct BatchNormArguments {
   int64_t n, channels, hw;
   float eps;
   const float *x, *dy, *weight, *bias;
-  float *y, *mean, *invstd;  // outputs of a training forward, else inputs: evaluation's running statistics ...
-  const float* variance;     // ... whose variance stands here, and invstd is null
+  float *y, *mean, *invstd;  // outputs of a training forward, otherwise inputs; in evaluation the running ones ...
+  const float* variance;     // ... with the variance here, and invstd null
   float *running_mean, *running_var;
   float momentum, keep;
   float *dx, *dweight, *dbias;

@@ -16,7 +16,7 @@ struct GridPhase {
 };
 
 // One axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride +
-// phases[p].phase, a zero where the image has none.
+// phases[p].phase, or zero outside the image.
 struct GridAxis {
   int64_t size = 0;  // of the image
   int64_t stride = 1;
@@ -26,20 +26,20 @@ struct GridAxis {
   int64_t num_phases = 0;
 };
 
-// Images copied with zeros round them, the positions of one stride phase side by side:
-// to[image][channel][row phase][column phase][row][column].
+// Copies images with zeros around them, and the positions of one stride phase side by side: to[image][channel][row
+// phase][column phase][row][column].
 struct GridCopy {
   int64_t images = 0, channels = 0;
   int64_t image_stride = 0;  // floats from one image to the next
   GridAxis rows, columns;
 };
 
-// The operand whose channels the vectors' lanes run over. Element (u, j) of channel c is
-// data[u * run_stride + c * channel_stride + j]; it is term first_row[j] + u * row_step[j], none at all if first_row[j]
-// is negative. Without these tables it is term u * run_length + j.
+// The operand over whose channels the vectors' lanes run. Element (u, j) of channel c is data[u * run_stride + c *
+// channel_stride + j]; it is term first_row[j] + u * row_step[j], or not a term if first_row[j] is negative. Without
+// these tables it is term u * run_length + j.
 //
-// With channel_offsets, term k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel of
-// negative offset is none, and its results are +0.
+// With channel_offsets, term k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel with a
+// negative offset does not exist, and its results are +0.
 struct PackedOperand {
   const float* data = nullptr;
   int64_t channels = 0, channel_stride = 0;
@@ -51,7 +51,7 @@ struct PackedOperand {
   int64_t rows = 0;  // terms, of all phases together
 };
 
-// rows x columns positions next to each other, computed in registers.
+// rows x columns neighbouring positions, computed in registers.
 struct GemmTile {
   int32_t row = 0, column = 0;
   int32_t list = 0;
@@ -59,20 +59,20 @@ struct GemmTile {
 };
 static constexpr int max_tile_rows = 8;
 
-// A term reads its operand's channels `packed` floats behind the start of the packed panel.
+// A term reads its operand's channels at offset `packed` (in floats) of the packed panel.
 struct GemmTerm {
   int64_t source = 0, packed = 0;
 };
-// Terms of block b end at block_ends[b].
+// The terms of block b end at block_ends[b].
 struct GemmTermList {
   const GemmTerm* terms = nullptr;
   const int64_t* block_ends = nullptr;
 };
 
-// Positions which share their terms: in row r and column j, a term reads source[source_rows[r] + j + its source].
+// Positions that share their terms: in row r and column j, a term reads source[source_rows[r] + j + its source].
 //
-// List 0 has all terms. Tiles may name another list, which leaves out terms that read padding for all of the tile's
-// positions. It is used where that cannot change a bit (trims in convolution_multiply.cpp), else list 0.
+// List 0 has all terms. Tiles may name another list, which omits terms that read padding for all of the tile's
+// positions. It is used if that cannot change a bit (trims in convolution_multiply.cpp), otherwise list 0.
 struct GemmPhase {
   const GemmTermList* lists = nullptr;
   int64_t terms = 0;
@@ -94,22 +94,22 @@ struct ImplicitGemm {
   float* result = nullptr;
   int64_t result_channel = 0, result_column = 1;
   const float* bias = nullptr;
-  // The least magnitude in the source, as least_magnitude has it, if tiles name other lists than 0; else 0.
+  // least_magnitude of the source if tiles name lists other than 0; otherwise 0.
   float source_least = 0;
 };
 
 struct ConvolutionLoops {
   int64_t vector_width;
-  int64_t tile_positions;  // the most positions of one tile
+  int64_t tile_positions;  // most positions of a tile
   int64_t max_narrow_channels;
-  int64_t least_matrix_positions;  // 1x1 with as many positions an image does better as a matrix product each
-  // The least of the magnitudes of n floats which are not 0, infinity if all are; 0 if one is not finite.
+  int64_t least_matrix_positions;  // with at least this many positions per image, 1x1 is faster as matrix products
+  // The least non-zero magnitude of n floats; infinity if all are 0; 0 if one is not finite.
   float (*least_magnitude)(const float* x, int64_t n);
   void (*copy_grid)(const GridCopy& copy, const float* from, float* to, const Execution& execution);
   // Lanes over channels.
   void (*multiply)(const ImplicitGemm& gemm, const Execution& execution);
   // Lanes over positions: for up to max_narrow_channels channels, or long rows. Reads up to vector_width - 1 floats
-  // behind a row.
+  // beyond a row.
   void (*multiply_narrow)(const ImplicitGemm& gemm, const Execution& execution);
   // db[c] = sum over images and positions of dy[image * image_stride + c * positions + position].
   void (*sum_channels)(const float* dy, int64_t images, int64_t image_stride, int64_t channels, int64_t positions,

@@ -1,4 +1,4 @@
-// Copying images into grids: zeros round them, and positions a stride apart side by side.
+// Copies images into grids: zeros around them, and positions a stride apart side by side.
 
 #include "kernels/portable/loops/convolution_pack.h"
 #include "kernels/portable/loops/convolution_parts.h"

@@ -1,8 +1,8 @@
 // The implicit matrix product with lanes over channels.
 //
-// Few positions: each panel of channels is packed and used at once by all tiles, and panels are shared out over
-// threads. Many: all panels are packed first, and groups of tiles, whose source and sums stay in cache while the panels
-// pass by, are shared out.
+// With few positions, each panel of channels is packed and immediately used by all tiles; threads divide the panels.
+// With many positions, all panels are packed first; threads divide groups of tiles, whose source and sums stay in cache
+// while the panels pass by.
 
 #include "kernels/portable/block.h"
 #include "kernels/portable/loops/convolution_pack.h"
@@ -16,9 +16,9 @@ using portable::kBlock;
 
 static constexpr TileTable tile_table = make_tile_table();
 
-static constexpr int totals_slot = 0, packed_slot = 1;  // the grid's is 2: convolution.cpp
+static constexpr int totals_slot = 0, packed_slot = 1;  // slot 2 is the grid's: convolution.cpp
 static constexpr int64_t tile_floats = static_cast<int64_t>(tile_positions) * panel_lanes;
-static constexpr int64_t cached_floats = 150'000;  // sums that stay in the second-level cache
+static constexpr int64_t cached_floats = 150'000;  // sums that fit into the second-level cache
 
 struct Stretch {
   int64_t begin, end;
@@ -33,25 +33,25 @@ static inline void point_at(const ImplicitGemm& gemm, const GemmPhase& phase, co
   }
 }
 
-// How many tiles take turns with each block of terms. Large ones: one, where the whole panel stays in the second-level
-// cache, so that the sums of earlier blocks need not leave the first level. Small ones use a part of each cache line of
-// the source: their neighbours follow before it is lost.
+// The number of tiles that take turns with each block of terms. For large tiles: one, if the whole panel fits into the
+// second-level cache, so that the sums of earlier blocks stay in the first level. Small tiles use only part of each
+// cache line of the source, so their neighbours follow before the line is evicted.
 static inline int64_t tiles_per_turn(const GemmPhase& phase, int64_t tiles) {
   if (width < 16) return least(tiles, 16);
   return phase.terms * panel_lanes <= cached_floats ? 1 : least(tiles, tile_positions);
 }
 
-// Whether terms that read padding may be left out: fma(+0, w, sum) is sum, unless w is infinite or NaN, or sum is -0. A
-// sum starts from +0, and exact zeros leave it or make it +0, so it becomes -0 only by underflow. There is none if the
-// last bit of every product lies at 2^-149 or above: all sums are multiples of that then, and one that is zero is an
-// exact zero. The last bit of x lies above |x| * 2^-24, hence that of a product above |x * w| * 2^-48: 2^-101 suffices.
-// Blocks without any term left sum to +0 either way, and sums that overflowed stay as they are.
+// Whether terms that read padding may be omitted: fma(+0, w, sum) is sum, unless w is infinite or NaN, or sum is -0. A
+// sum starts from +0, and exact zeros keep it or make it +0, so it becomes -0 only by underflow. Underflow is
+// impossible if the last bit of every product is at 2^-149 or above: then all sums are multiples of that, and a zero
+// sum is an exact zero. The last bit of x is above |x| * 2^-24, so that of a product is above |x * w| * 2^-48, and |x *
+// w| >= 2^-101 suffices. Blocks without remaining terms sum to +0 either way, and overflowed sums stay as they are.
 static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   if (gemm.source_least == 0) return false;
   const PackedOperand& operand = gemm.operand;
   const int64_t first = panel * panel_lanes, channels = least(operand.channels - first, panel_lanes);
   float smallest = __builtin_inff();
-  for (int64_t u = 0; u < operand.runs; ++u) {  // run_length is channel_stride: a panel's part lies in one piece
+  for (int64_t u = 0; u < operand.runs; ++u) {  // run_length is channel_stride: a panel's part is contiguous
     prefetch_run(operand, u + runs_ahead, first, channels);
     const float* from = operand.data + u * operand.run_stride + first * operand.channel_stride;
     const float magnitude = least_magnitude(from, channels * operand.channel_stride);
@@ -60,7 +60,7 @@ static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   return static_cast<double>(gemm.source_least) * static_cast<double>(smallest) >= 0x1p-101;
 }
 
-// The tiles of a phase with one panel, which begins at `packed`.
+// Computes the tiles of a phase with one panel, which begins at `packed`.
 static inline void multiply_panel(const ImplicitGemm& gemm, const GemmPhase& phase, Stretch tiles, int64_t panel,
                                   const float* packed, bool trimmed) {
   const int64_t channel = panel * panel_lanes, step = tiles_per_turn(phase, tiles.end - tiles.begin);

@@ -13,7 +13,7 @@ using portable::kBlock;
 
 static constexpr int narrow_slot = 1;
 
-// Vectors of positions that a tile of `channels` holds: as many as the registers allow, and seven pointers.
+// Vectors of positions in a tile of `channels`: as many as fit into the registers besides seven pointers.
 static constexpr int narrow_vectors(int channels) {
   constexpr int registers = width == 16 ? 32 : 16;
   const int vectors = (registers - 2) / (channels + 1);
@@ -24,7 +24,7 @@ static inline int64_t vectors_in(int64_t columns) {
   return (columns + static_cast<int64_t>(width) - 1) / static_cast<int64_t>(width);
 }
 
-// Where vector i of a phase lies, and how many of its lanes are positions.
+// The place of vector i of a phase, and how many of its lanes are positions.
 struct NarrowPlace {
   int64_t row, column, lanes;
 };
@@ -40,7 +40,7 @@ static inline void put_narrow(float* to, int64_t stride, Floats x, int64_t lanes
   for (int64_t i = 0; i < lanes; ++i) to[i * stride] = values[i];
 }
 
-// A tile: vectors [begin, begin + vectors) of a phase, all channels. Vectors that are none repeat the last one.
+// A tile: vectors [begin, begin + vectors) of a phase, all channels. Vectors beyond the end repeat the last one.
 template <int vectors>
 struct NarrowTile {
   NarrowPlace places[vectors];
@@ -72,7 +72,7 @@ static inline void add_block(const float* const (&from)[vectors], const GemmTerm
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       values[v] = load(source[v] + offset);
-      // Else the compiler loads it anew for each channel, and most of these loads cross cache lines.
+      // Otherwise the compiler reloads it for each channel, and most of these loads cross cache lines.
       asm("" : "+v"(values[v]));
     }
 #pragma GCC unroll 8
@@ -101,8 +101,8 @@ static inline void write_narrow(const ImplicitGemm& gemm, const GemmPhase& phase
     }
 }
 
-// Some tiles take turns with each block of terms, so that the source's lines are used before they leave the cache.
-// Terms lie in `packed`, one after another, `channels` floats each.
+// Several tiles take turns with each block of terms, so that the source's lines are used before they leave the cache.
+// Terms are consecutive in `packed`, `channels` floats each.
 static constexpr int64_t tiles_a_turn = 8;
 
 template <int channels, int vectors>
@@ -122,7 +122,7 @@ static void narrow_tiles(const ImplicitGemm& gemm, const GemmPhase& phase, const
   } while (k < phase.terms);
 }
 
-// Channels come in panels as even as possible.
+// Channels are divided into panels as evenly as possible.
 static constexpr int64_t panel_limit = width == 16 ? 8 : 6;
 static inline int64_t narrow_panels(const PackedOperand& operand) {
   return (operand.channels + panel_limit - 1) / panel_limit;
@@ -131,7 +131,7 @@ static inline int64_t panel_begin(const PackedOperand& operand, int64_t panel) {
   return operand.channels * panel / narrow_panels(operand);
 }
 
-// Panel after panel: terms one after another, the channels of each side by side.
+// Packs panel by panel: terms one after another, each term's channels side by side.
 static void pack_narrow(const PackedOperand& operand, float* to) {
   for (int64_t panel = 0; panel < narrow_panels(operand); ++panel) {
     const int64_t begin = panel_begin(operand, panel), channels = panel_begin(operand, panel + 1) - begin;
@@ -146,7 +146,7 @@ static void pack_narrow(const PackedOperand& operand, float* to) {
   }
 }
 
-// Tiles of vectors [begin, end) of a phase.
+// Computes the tiles of vectors [begin, end) of a phase.
 using NarrowFunction = void (*)(const ImplicitGemm& panel, const GemmPhase& phase, const float* packed, int64_t begin,
                                 int64_t end);
 
@@ -175,7 +175,7 @@ static constexpr NarrowFunction narrow_functions[] = {
 #endif
 };
 
-// Vectors of a phase which all panels pass by together: their source stays in the second-level cache.
+// Vectors of a phase that all panels process together: their source stays in the second-level cache.
 static constexpr int64_t vectors_a_stretch = 16;
 
 static void multiply_stretch(const ImplicitGemm& gemm, const GemmPhase& phase, const float* packed, int64_t begin,

@@ -1,6 +1,6 @@
 #pragma once
-// Laying out the channels' operand of an implicit matrix product for its tiles: one panel after another, each a row of
-// panel_lanes channels per term. Channels that are none are zeros.
+// Packs the channels' operand of an implicit matrix product for its tiles: one panel after another, each with a row of
+// panel_lanes channels per term. Missing channels are zeros.
 
 #include "kernels/portable/loops/convolution_tile.h"
 
@@ -17,7 +17,7 @@ static inline int64_t packed_row(const PackedOperand& operand, int64_t u, int64_
   return operand.first_row[j] < 0 ? -1 : operand.first_row[j] + u * operand.row_step[j];
 }
 
-// The elements [j, j + count) of run u of up to `width` channels, turned by a transpose in registers.
+// Packs the elements [j, j + count) of run u of up to `width` channels, transposed in registers.
 static inline void pack_turned(const PackedOperand& operand, const float* from, int64_t channels, int64_t u, int64_t j,
                                int64_t count, float* to) {
   Floats rows[width];
@@ -58,7 +58,7 @@ static inline void pack_one(const PackedOperand& operand, const float* from, int
   for (int64_t i = channels; i < static_cast<int64_t>(width); ++i) to[i] = 0;
 }
 
-// Runs lie far apart, too far for the processor to see what comes next.
+// Prefetches, since runs are too far apart for the hardware prefetcher.
 static inline void prefetch_run(const PackedOperand& operand, int64_t u, int64_t first, int64_t channels) {
   if (u >= operand.runs || operand.channel_stride != operand.run_length) return;
   const float* from = operand.data + u * operand.run_stride + first * operand.channel_stride;
@@ -66,7 +66,7 @@ static inline void prefetch_run(const PackedOperand& operand, int64_t u, int64_t
 }
 static constexpr int64_t runs_ahead = 3;
 
-// Whether so few elements of a run are terms that turning all of them would be a waste.
+// Whether so few elements of a run are terms that transposing all of them would be a waste.
 static inline bool is_sparse(const PackedOperand& operand) {
   if (operand.first_row == nullptr) return operand.run_length <= 2;
   int64_t terms = 0;
@@ -76,7 +76,7 @@ static inline bool is_sparse(const PackedOperand& operand) {
 
 static inline void pack_gathered(const PackedOperand& operand, int64_t panel, float* to) {
   const int64_t first = panel * panel_lanes, channels = least(operand.channels - first, panel_lanes);
-  int64_t offsets[panel_lanes] = {};  // what is none reads something
+  int64_t offsets[panel_lanes] = {};  // missing channels read arbitrary values
   for (int64_t i = 0; i < channels; ++i) offsets[i] = most(operand.channel_offsets[first + i], 0);
   for (int64_t k = 0; k < operand.rows; ++k, to += panel_lanes) {
     const float* from = operand.data + operand.term_offsets[k];

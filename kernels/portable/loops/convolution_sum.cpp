@@ -14,7 +14,7 @@ struct Lanes {
   alignas(64) float at[sum_lanes];
 };
 
-// Adds the sequence's next n elements, the first of which stands at `position` of its block.
+// Adds the sequence's next n elements, starting at `position` of the block.
 static inline void add_elements(Lanes& lanes, const float* from, int64_t position, int64_t n) {
   int64_t i = 0;
   for (; i < n && (position + i) % sum_lanes != 0; ++i) lanes.at[(position + i) % sum_lanes] += from[i];

@@ -17,12 +17,12 @@ struct TileCall {
   const GemmTerm* terms;
   const GemmTerm* terms_end;
   const float* packed;  // panel_lanes floats a term
-  float* totals;        // of the blocks before this one: positions x panel_lanes
+  float* totals;        // of the previous blocks: positions x panel_lanes
   bool first, last;     // blocks
   int64_t channels;     // of the panel
   int64_t result_channel, result_column;
   const float* bias;  // the panel's channels, padded to panel_lanes; or null
-  const float* keep;  // likewise: 0 for channels whose results are +0, 1 for others; or null
+  const float* keep;  // padded in the same way: 0 for channels whose results are +0, 1 for others; or null
 };
 
 using TileFunction = void (*)(const TileCall& call);
@@ -80,8 +80,8 @@ static inline __attribute__((always_inline)) void store_first(float* to, Floats 
   }
 }
 
-// Writes the sums of up to `width` positions from `first` on, for one vector of channels, which a transpose turns into
-// runs of positions.
+// Writes the sums of up to `width` positions from `first` on, for one vector of channels, transposed to runs of
+// positions.
 template <int rows, int columns, int first>
 static inline __attribute__((always_inline)) void write_columns(const TileCall& call, Floats (&turned)[width], int v) {
   constexpr int positions = rows * columns;
@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void write(const TileCall& call, Fl
   }
 }
 
-// Where the channels of a position lie side by side.
+// For channels that are contiguous at each position.
 template <int rows, int columns, int vectors>
 static inline __attribute__((always_inline)) void write_side_by_side(const TileCall& call,
                                                                      Floats (&sums)[rows * columns][vectors]) {
@@ -192,7 +192,7 @@ static void tile(const TileCall& call) {
   }
 }
 
-// The heights that tiles of a given width come in: 1, 2, 3, 4, 6 and 8 rows, as far as registers go.
+// Whether a tile of this size exists: 1, 2, 3, 4, 6 or 8 rows, if the registers suffice.
 static constexpr bool is_tile(int rows, int columns) {
   return rows * columns <= tile_positions && rows != 5 && rows != 7;
 }

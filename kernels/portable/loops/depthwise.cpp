@@ -9,7 +9,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {
 
-// Slots of the thread that a task runs on.
+// Workspace slots of a task's thread.
 enum Slot { kPlaneSlot = 1, kResultSlot, kTapSlot, kInputSlot, kGradientSlot };
 
 constexpr int64_t kTermBlock = 256;      // kernels/portable/block.h
@@ -87,7 +87,7 @@ void dot_runs(const Terms& terms, const float* plane, const float* bias, const R
               int64_t out_pitch) {
   for_runs(runs, [&](int64_t start, int64_t length, int64_t row) {
     float* to = out + row * out_pitch;
-    // There is room behind results that are not yet in their place.
+    // There is space after results that are not yet in their final place.
     if (runs.flat()) length = rounded_up(length, static_cast<int64_t>(width)) * static_cast<int64_t>(width);
     if (terms.n == 9) {
       dot_run<9>(terms, plane + start, bias, length, to);
@@ -102,10 +102,10 @@ int64_t num_tasks(const DepthwiseArguments& a, int64_t pieces, const Execution& 
   return larger(1, smaller(smaller(execution.threads, pieces), work / kWorthATask));
 }
 
-// Room for the terms of a dot product on this thread.
+// Memory of this thread for the terms of a dot product.
 struct TermTable {
   int64_t* offsets;
-  int64_t* taps;  // which filter element each one is
+  int64_t* taps;  // index of each term's filter element
   float* weights;
   int64_t n = 0;
 
@@ -125,8 +125,8 @@ struct TermTable {
   }
 };
 
-// Planes that go through each stage together: what one stage has stored is then out of the store buffer when the next
-// one loads it, in other vectors than it was stored in.
+// Planes that go through each stage together. When a stage loads the previous stage's results, in differently placed
+// vectors, they have then left the store buffer.
 constexpr int64_t kFloatsAtOnce = 4096;
 int64_t planes_at_once(int64_t floats) { return larger(1, smaller(16, kFloatsAtOnce / floats)); }
 
@@ -181,7 +181,7 @@ void forward(const DepthwiseArguments& a, const Execution& execution) {
   });
 }
 
-// The terms of the inputs of residue (b, c), whose order is (multiplier, row, column).
+// Adds the terms of the inputs of residue (b, c), in the order (multiplier, row, column).
 void add_terms(TermTable& table, const DepthwiseArguments& a, const BackwardPlane& back, int64_t b, int64_t c) {
   for (int64_t j = 0; j < a.multiplier; ++j) {
     for (int64_t r = 0; r < a.h.kernel; ++r) {
@@ -194,10 +194,10 @@ void add_terms(TermTable& table, const DepthwiseArguments& a, const BackwardPlan
   }
 }
 
-// Each residue's terms, one residue behind the other: together they hold every tap at most once.
+// The terms of all residues, one residue after another: each tap occurs at most once.
 struct BackwardTerms {
   TermTable table;
-  int64_t* begins;  // of each residue
+  int64_t* begins;  // first term of each residue
 
   BackwardTerms(const DepthwiseArguments& a, const BackwardPlane& back)
       : table(a.multiplier * a.h.kernel * a.w.kernel) {
@@ -272,8 +272,8 @@ void backward_data(const DepthwiseArguments& a, const Execution& execution) {
 
 constexpr int64_t kWidth = static_cast<int64_t>(width);
 
-// Channels to lanes: lane l of out[i] is from[l * stride + i] for i in [0, n); out runs on behind every `row` elements
-// with a gap of `gap` vectors.
+// Transposes channels to lanes: lane l of out[i] is from[l * stride + i] for i in [0, n); `out` has a gap of `gap`
+// vectors after every `row` elements.
 void transpose_rows(const float* from, int64_t stride, int64_t n, int64_t row, int64_t gap, float* out) {
   int64_t column = 0;
   const auto put = [&](Floats x) __attribute__((always_inline)) {
@@ -304,7 +304,7 @@ void transpose_rows(const float* from, int64_t stride, int64_t n, int64_t row, i
   }
 }
 
-// The same from planes that do not stand one behind the other.
+// The same for planes that are not contiguous.
 void gather_rows(const float* const (&planes)[width], int64_t begin, int64_t n, int64_t row, int64_t gap, float* out) {
   for (int64_t i = 0, column = 0; i < n; ++i) {
     for (int64_t l = 0; l < kWidth; ++l) out[l] = planes[l][begin + i];
@@ -315,14 +315,14 @@ void gather_rows(const float* const (&planes)[width], int64_t begin, int64_t n, 
   }
 }
 
-// A strip of output rows of one image for `width` output channels, channels last.
+// A strip of output rows of one image, for `width` output channels, channels last.
 struct Strip {
   const float* x;   // padded rows of x_pitch pixels
   const float* dy;  // rows of w.out pixels
   int64_t rows, x_pitch;
 };
 
-// The sums of some taps: chains that run on from strip to strip and image to image.
+// The sums of some taps: chains that continue from strip to strip and image to image.
 template <int taps>
 void add_strip(const DepthwiseArguments& a, const Strip& strip, const int64_t* offsets, int64_t phase, float* chains,
                float* totals) {
@@ -357,14 +357,14 @@ void add_strip(const DepthwiseArguments& a, const Strip& strip, const int64_t* o
   for (int t = 0; t < taps; ++t) store(chains + t * kWidth, chain[t]);
 }
 
-constexpr int64_t kStripFloats = 48 * 1024;  // of x: a part of the second-level cache
+constexpr int64_t kStripFloats = 48 * 1024;  // of x: fits into a part of the second-level cache
 
 // Output channels of one vector of lanes.
 struct Group {
   int64_t first;        // the channel of lane 0
-  int64_t skip, lanes;  // lanes [skip, lanes) are this group's; those before are another's, those behind no channel
+  int64_t skip, lanes;  // lanes [skip, lanes) are this group's; earlier lanes are another's, later ones no channel
 
-  // The last group reaches back, so that all of its lanes are channels where there are as many.
+  // The last group is shifted back, so that all of its lanes are channels if there are enough.
   static Group of(int64_t group, int64_t outputs) {
     const int64_t begin = group * kWidth, first = larger(0, smaller(begin, outputs - kWidth));
     return {first, begin - first, smaller(kWidth, outputs - first)};
@@ -397,7 +397,8 @@ void backward_filter_group(const DepthwiseArguments& a, const Group& group) {
   for (int64_t n = 0; n < a.n; ++n) {
     const float *x_planes[width], *dy_planes[width];
     for (int64_t l = 0; l < kWidth; ++l) {
-      const int64_t o = first + smaller(l, lanes - 1);  // lanes behind the last channel repeat it, for nothing
+      const int64_t o = first + smaller(l, lanes - 1);  // lanes after the last channel repeat it; their results are
+                                                        // ignored
       x_planes[l] = a.x + (n * a.channels + o / a.multiplier) * a.h.in * a.w.in;
       dy_planes[l] = a.dy + (n * outputs + o) * a.h.out * a.w.out;
     }

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-// Everything that portable/depthwise.h's functions are given, with its names.
+// The arguments of portable/depthwise.h's functions, with the same names.
 struct DepthwiseArguments {
   int64_t n, channels, multiplier;
   WindowAxis h, w;

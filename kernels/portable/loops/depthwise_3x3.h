@@ -1,13 +1,13 @@
 #pragma once
-// The 3x3 depthwise convolution with one pixel of padding, stride 1 or 2: straight from the rows of an image, filter in
-// registers, padding never in memory. Lanes run over the columns of a row, for the filter's gradient over channels.
+// The 3x3 depthwise convolution with one pixel of padding and stride 1 or 2: reads the rows of an image directly, with
+// the filter in registers and padding never in memory. Lanes run over columns (filter's gradient: channels).
 
 #include "kernels/portable/loops/depthwise.h"
 #include "kernels/portable/loops/planes.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Whether an axis is such a window, and every tap of it reads the image for some output.
+// Whether an axis has such a window, and each of its taps reads the image for some output.
 static inline bool is_3_wide(const WindowAxis& axis) {
   return axis.kernel == 3 && axis.padding == 1 && axis.dilation == 1 && (axis.stride == 1 || axis.stride == 2) &&
          axis.in >= 3 && axis.out == (axis.in - 1) / axis.stride + 1;
@@ -27,7 +27,7 @@ struct Filter3x3 {
   }
 };
 
-// What the three taps of one row of the filter read.
+// The inputs of the three taps in one row of the filter.
 struct ThreeTaps {
   Floats at[3];
 
@@ -54,7 +54,7 @@ struct RowPart {
   }
   inline Floats read(const float* row) const {
     Floats x = masked ? load_lanes(row + first, lanes) : load(row + first);
-    asm("" : "+v"(x));  // else each use becomes a load of its own
+    asm("" : "+v"(x));  // otherwise each use becomes a separate load
     return x;
   }
   inline void write(float* row, Floats x) const {
@@ -66,7 +66,7 @@ struct RowPart {
   }
 };
 
-// What the taps read for outputs [first, first + width) of a row, taps from left to right or from right to left.
+// The taps' inputs for outputs [first, first + width) of a row, with taps from left to right or right to left.
 template <bool masked>
 struct Columns1 {
   RowPart<masked> taps[3];
@@ -82,7 +82,7 @@ struct Columns1 {
 // The same with stride 2.
 template <bool masked>
 struct Columns2 {
-  RowPart<masked> left[2], right[2];  // from the first tap on, from the second
+  RowPart<masked> left[2], right[2];  // from the first tap; from the second tap
 
   static constexpr int64_t stride = 2;
 
@@ -96,13 +96,13 @@ struct Columns2 {
   }
 };
 
-// How many rows of a walk may be stored in whole vectors that are `excess` longer than a row of n: those where rows
-// that come later write over all that is too much.
+// The number of rows of a walk that may be stored in whole vectors, `excess` floats longer than a row of n: those whose
+// excess later rows overwrite.
 static inline int64_t rows_in_whole(int64_t rows, int64_t n, int64_t excess) {
   return excess <= 0 ? rows : larger(0, rows - rounded_up(excess, n));
 }
 
-// Rows of an image in the order of a walk over them, which may be backwards: its first row and what leads to the next.
+// The rows of an image in the order of a walk, possibly backwards: the first row and the step to the next.
 struct WalkFrom {
   const float* first;
   int64_t step, rows;
@@ -111,7 +111,7 @@ struct WalkTo {
   float* first;
   int64_t step, rows, whole_rows;
   RowPart<true> part;
-  Floats bias;  // -0 where there is none: what it is added to keeps its bits
+  Floats bias;  // -0 if there is none: adding it does not change any bits
 
   inline void write(int64_t row, Floats x) const {
     float* to = first + row * step + part.first;
@@ -123,7 +123,7 @@ struct WalkTo {
   }
 };
 
-// Stride 1: each row that is read gives three outputs' terms.
+// Stride 1: each input row contributes terms to three output rows.
 template <bool masked>
 ESTRAIN_INLINE_HERE void walk(const WalkFrom& from, const WalkTo& to, const Columns1<masked>& columns,
                               const Filter3x3& filter) {
@@ -143,7 +143,7 @@ ESTRAIN_INLINE_HERE void walk(const WalkFrom& from, const WalkTo& to, const Colu
   to.write(from.rows - 1, add_terms_of(ThreeTaps::none(), filter, 2, sum));
 }
 
-// Stride 2: every second row that is read is two outputs'.
+// Stride 2: every second input row contributes to two output rows.
 template <bool masked>
 ESTRAIN_INLINE_HERE void walk(const WalkFrom& from, const WalkTo& to, const Columns2<masked>& columns,
                               const Filter3x3& filter) {
@@ -159,12 +159,12 @@ ESTRAIN_INLINE_HERE void walk(const WalkFrom& from, const WalkTo& to, const Colu
   }
 }
 
-// One plane: the vectors of a row from left to right, the last one reaching back over the one before where the row is
-// no multiple of a vector. Only the first and the last read columns that do not exist; `ends` are those two.
+// One plane: the vectors of a row from left to right; the last one overlaps the previous one if the row is not a
+// multiple of a vector. Only the first and the last read columns that do not exist; `ends` are those two.
 template <template <bool> typename Columns>
 struct Planes3x3 {
   int64_t from_columns, from_rows, columns, rows, direction;
-  int64_t first, last;  // columns of the two vectors; the same where there is one only
+  int64_t first, last;  // columns of the two vectors; equal if there is only one
   Columns<true> ends[2];
   RowPart<true> to_ends[2];
 
@@ -199,7 +199,7 @@ struct Planes3x3 {
 
 template <template <bool> typename Columns>
 static void forward_planes_3x3(const DepthwiseArguments& arguments, int64_t begin, int64_t end) {
-  const DepthwiseArguments a = arguments;  // here, no store can change them
+  const DepthwiseArguments a = arguments;  // a local copy: no store can change it
   const Planes3x3<Columns> planes(a.h, a.w, 1);
   for (int64_t p = begin; p < end; ++p) {
     for (int64_t j = 0; j < a.multiplier; ++j) {
@@ -210,8 +210,8 @@ static void forward_planes_3x3(const DepthwiseArguments& arguments, int64_t begi
   }
 }
 
-// Stride 1 backwards is the walk from the last row to the first with taps from right to left. Where a row is shorter
-// than a vector, the vector begins before the row.
+// Backward with stride 1 walks from the last row to the first, with taps from right to left. If a row is shorter than a
+// vector, the vector begins before the row.
 static void backward_planes_1(const DepthwiseArguments& arguments, int64_t begin, int64_t end) {
   const DepthwiseArguments a = arguments;
   const Planes3x3<Columns1> planes(a.h, a.w, -1);
@@ -249,7 +249,7 @@ static void backward_walk_2(const DepthwiseArguments& arguments, const float* dy
   const Floats* w = filter.taps;
   const RowPart<masked> here = RowPart<masked>::at(first, a.w.out), right = RowPart<masked>::at(first + 1, a.w.out);
   const int64_t excess = 2 * (first + step) - a.w.in;
-  const bool alone = a.w.out <= step;  // else another vector has written the next row's first columns
+  const bool alone = a.w.out <= step;  // otherwise another vector has already written the next row's first columns
   const PairsTo to{alone || excess <= 0 ? rows_in_whole(a.h.in, a.w.in, excess) : 0,
                    RowPart<true>::at(2 * first, a.w.in), RowPart<true>::at(2 * first + step, a.w.in)};
   Floats x0 = here.read(dy), x1 = right.read(dy);

@@ -1,6 +1,6 @@
 #pragma once
-// The filter's gradient of depthwise_3x3.h. Lanes run over channels: a band of rows is turned to channels last, without
-// padding, where it stays in the first-level cache.
+// The filter's gradient of depthwise_3x3.h. Lanes run over channels: a band of rows is transposed to channels-last,
+// without padding, so small that it stays in the first-level cache.
 
 #include "kernels/portable/loops/depthwise_3x3.h"
 #include "kernels/workspace.h"
@@ -8,7 +8,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 
 #ifndef ESTRAIN_TURNS_4_PIXELS
-// Four pixels of `width` channels, `stride` floats from channel to channel, with the channels in lanes.
+// Transposes four pixels of `width` channels, `stride` floats apart, so that channels are lanes.
 ESTRAIN_INLINE_HERE void turn_4_pixels(const float* from, int64_t stride, float* to) {
   constexpr int64_t step = static_cast<int64_t>(width);
   Floats quads[4];
@@ -36,14 +36,14 @@ static void turn_pixels(const float* from, int64_t stride, int64_t n, float* to)
   if (n % 4 != 0) turn_4_pixels(from + n - 4, stride, to + (n - 4) * step);
 }
 
-// The nine chains of `width` channels, running on from row to row and image to image.
+// The nine chains of `width` channels, continued from row to row and image to image.
 class FilterChains {
  public:
   FilterChains() {
     for (Floats& chain : chains_) chain = broadcast(0);
   }
 
-  // One row of outputs: x holds the rows that the taps read, dy the row's gradients, channels last.
+  // Adds one row of outputs: x holds the rows that the taps read, dy the row's gradients, channels last.
   template <int stride>
   inline __attribute__((always_inline)) void add_row(const float* const (&x)[3], const float* dy, int64_t columns,
                                                      int64_t outputs) {
@@ -78,7 +78,7 @@ class FilterChains {
     }
   }
 
-  // Of lanes [begin, end), to a filter of nine each.
+  // Writes lanes [begin, end), each to a filter of nine.
   void write(float* dfilters, int64_t begin, int64_t end) {
     if (terms_ % kTerms != 0) end_block();
     for (int64_t l = begin; l < end; ++l) {
@@ -109,7 +109,7 @@ struct RowBand {
   const float* row(int64_t y) const {
     return y < begin || y >= end ? zeros : memory + (y - begin) * columns * static_cast<int64_t>(width);
   }
-  // Moves on to rows [first, last) of an image, its channels `stride` floats apart.
+  // Moves to rows [first, last) of an image with channels `stride` floats apart.
   void move(const float* image, int64_t stride, int64_t first, int64_t last) {
     const int64_t row_floats = columns * static_cast<int64_t>(width), kept = larger(0, end - first);
     if (kept > 0) {

@@ -11,7 +11,7 @@ using Arguments = ElementwiseArguments;
 // Fewer elements than this are not worth a second thread.
 static constexpr int64_t least_elements = 16384;
 
-// formula(inputs...) of each element.
+// Applies formula(inputs...) to each element.
 template <typename Formula>
 static void one(const Arguments& arguments, const Execution& execution) {
   const Formula formula(arguments.numbers);

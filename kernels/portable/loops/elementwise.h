@@ -6,7 +6,7 @@
 
 namespace estrain::kernels {
 
-// Up to three arrays and four numbers go in; what they are depends on the function.
+// Up to three input arrays and four numbers; their meaning depends on the function.
 struct ElementwiseArguments {
   float* out;
   const float* inputs[3];

@@ -6,10 +6,10 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {
 
-// Below this many multiply-adds a second thread costs more than it brings.
+// Below this many multiply-adds a second thread costs more than it saves.
 constexpr double work_for_threads = 1 << 20;
 
-// How outputs are shared out: parts of the batch, or of the rows or columns of every matrix.
+// How threads divide the outputs: parts of the batch, or of the rows or columns of every matrix.
 struct Split {
   int64_t batches = 1, rows = 1, columns = 1;
 };
@@ -20,7 +20,7 @@ Split split_of(const portable::Gemm& g, const Execution& execution) {
   const int64_t threads = execution.run == nullptr ? 1 : execution.threads;
   if (threads <= 1 || work < work_for_threads) return {};
   if (g.batch % threads == 0 || g.batch >= 4 * threads) return {threads, 1, 1};
-  // Each part packs what the parts share, so the longer side is cut.
+  // Each part packs the shared operand again, so the longer side is cut.
   return g.m >= g.n ? Split{1, threads < g.m ? threads : g.m, 1} : Split{1, 1, threads < g.n ? threads : g.n};
 }
 
@@ -29,7 +29,7 @@ inline const float* at(const portable::GemmOperand& x, int64_t batch, int64_t ro
   return x.data + batch * x.batch_stride + row * x.row_stride + column * x.column_stride;
 }
 
-// One matrix's outputs [row, row_end) x [column, column_end).
+// Computes one matrix's outputs [row, row_end) x [column, column_end).
 void run_part(const portable::Gemm& g, int64_t batch, int64_t row, int64_t row_end, int64_t column,
               int64_t column_end) {
   Product p;

@@ -15,7 +15,7 @@ static constexpr int kLaneVectors = static_cast<int>(kLanes / static_cast<int64_
 
 using LaneNumbers = int32_t __attribute__((vector_size(sizeof(Floats))));
 
-// 0, 1, 2, ... from `begin`. A table: the compiler builds a vector of constants lane by lane otherwise.
+// 0, 1, 2, ... from `begin`. A table, since the compiler would build a constant vector lane by lane.
 alignas(64) static constexpr int32_t counting[kLanes] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                                          11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
                                                          22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
@@ -28,11 +28,11 @@ ESTRAIN_INLINE LaneNumbers count_from(size_t begin) {
 // The first n lanes of `a`, the others of `b`.
 ESTRAIN_INLINE Floats blend(size_t n, Floats a, Floats b) { return count_from(0) < static_cast<int32_t>(n) ? a : b; }
 
-// The new value of lanes that a part of an array went into: lanes behind the array's end keep the old one.
+// The new value of lanes that took a part of an array: lanes after the array's end keep the old value.
 ESTRAIN_INLINE Floats taken(Whole, Floats next, Floats) { return next; }
 ESTRAIN_INLINE Floats taken(Tail tail, Floats next, Floats before) { return blend(tail.n, next, before); }
 
-// Lane (l + half) % width in lane l.
+// Rotates: lane l gets lane (l + half) % width.
 template <int half, typename Vector>
 ESTRAIN_INLINE Vector turned(Vector x) {
   constexpr size_t lanes = sizeof(Vector) / sizeof(float);
@@ -47,7 +47,7 @@ ESTRAIN_INLINE Vector turned(Vector x) {
   }
 }
 
-// Lanes l and l + 16 added, then + 8, + 4, + 2, + 1; in all lanes.
+// Adds lanes l and l + 16, then + 8, + 4, + 2, + 1; returns the total in all lanes.
 ESTRAIN_INLINE Floats lane_total(const Floats (&lanes)[kLaneVectors]) {
   Floats v[kLaneVectors];
 #pragma GCC unroll 8
@@ -64,7 +64,7 @@ ESTRAIN_INLINE Floats lane_total(const Floats (&lanes)[kLaneVectors]) {
   return sum + turned<1>(sum);
 }
 
-// Lanes of `sums` sums that run side by side.
+// The lanes of `sums` parallel sums.
 template <int sums>
 struct Lanes {
   Floats v[sums][kLaneVectors];
@@ -120,7 +120,7 @@ struct Lanes {
   }
 };
 
-// The square root of one float, rounded as the vectors' are.
+// The square root of one float, rounded as in vectors.
 ESTRAIN_INLINE float square_root_of(float x) { return square_root(broadcast(x))[0]; }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

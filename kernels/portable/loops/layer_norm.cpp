@@ -9,7 +9,7 @@ namespace {
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
 
-// Sums over the positions of a row: step(position, part, lanes).
+// Sums over the positions of a row with step(position, part, lanes).
 template <int sums, typename Step>
 inline __attribute__((always_inline)) void reduce_row(int64_t d, float (&totals)[sums], Step step) {
   for (int64_t begin = 0; begin < d; begin += kLaneBlock) {
@@ -29,7 +29,7 @@ inline __attribute__((always_inline)) void for_row(int64_t d, Step step) {
       });
 }
 
-// gamma or beta, or what counts for it.
+// gamma or beta, or its default.
 struct Scaled {
   const float* gamma;
   template <typename Part>
@@ -93,7 +93,7 @@ void backward_row(const LayerNormArguments& a, int64_t row, Gamma gamma) {
       });
 }
 
-// Goes on with the chains of dgamma and dbeta, [2, d] at `chains`, through rows [begin, end): `vectors` of them from
+// Continues the chains of dgamma and dbeta, [2, d] at `chains`, through rows [begin, end): `vectors` vectors from
 // position p on.
 template <int vectors, typename Part>
 inline __attribute__((always_inline)) void add_rows_at(const LayerNormArguments& a, int64_t begin, int64_t end,
@@ -133,7 +133,7 @@ void add_rows(const LayerNormArguments& a, int64_t begin, int64_t end, bool firs
   if (p < a.d) add_rows_at<1>(a, begin, end, first, chains, p, Tail{static_cast<size_t>(a.d - p)});
 }
 
-// Rows whose x and dy both passes over them find in the first cache.
+// The number of rows whose x and dy fit into the first-level cache for both passes.
 int64_t rows_in_cache(int64_t d) { return max(8, 2048 / max(1, d)); }
 
 template <typename Gamma>
@@ -142,7 +142,7 @@ void backward_block(const LayerNormArguments& a, int64_t block, Gamma gamma) {
   const int64_t rows = rows_in_cache(a.d);
   for (int64_t begin = first; begin < last; begin += rows) {
     const int64_t end = min(last, begin + rows);
-    // Before dx is written, which may be dy.
+    // Must run before dx is written, since dx may be dy.
     if (a.partial != nullptr) add_rows(a, begin, end, begin == first, a.partial + block * 2 * a.d);
     if (a.dx == nullptr) continue;
     for (int64_t row = begin; row < end; ++row) backward_row(a, row, gamma);

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-// Everything that portable/layer_norm.h's functions are given, with its names.
+// The arguments of portable/layer_norm.h's functions, with the same names.
 struct LayerNormArguments {
   int64_t rows, d;
   float eps;

@@ -1,11 +1,11 @@
 #pragma once
-// Copies one operand of a product so that what vector lanes run over lies side by side: lanes[step][lane].
+// Packs an operand of a product so that the lanes of a vector are contiguous: lanes[step][lane].
 
 #include ESTRAIN_VECTORS
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Element (lane, step) lies at data[lane * lane_stride + step * step_stride].
+// Element (lane, step) is data[lane * lane_stride + step * step_stride].
 struct LaneSource {
   const float* data;
   int64_t lane_stride, step_stride;
@@ -31,7 +31,7 @@ static inline void store_quads(float* to, int64_t to_stride, const float* quads,
   for (int64_t i = 0; i < 4; ++i) store(to + i * to_stride, steps[i]);
 }
 
-// The last, incomplete vector of lanes: its last lane stands in for those that are missing.
+// The last, incomplete vector of lanes: its last lane replaces the missing ones.
 static inline void turn_few(float* to, int64_t to_stride, const float* from, int64_t stride, int64_t lanes,
                             int64_t steps) {
   alignas(64) float quads[4 * width];
@@ -49,7 +49,7 @@ static inline void turn_few(float* to, int64_t to_stride, const float* from, int
   }
 }
 
-// One vector of lanes. Writes all of its lanes, whatever `lanes` is.
+// Packs one vector of lanes. Writes the whole vector, whatever `lanes` is.
 static inline void pack_vector(float* to, int64_t to_stride, const LaneSource& from, int64_t lanes, int64_t steps) {
   const int64_t all = static_cast<int64_t>(width);
   if (from.lane_stride == 1) {
@@ -82,8 +82,8 @@ static inline void pack_vector(float* to, int64_t to_stride, const LaneSource& f
   }
 }
 
-// to[step * to_stride + lane] for `lanes` lanes. Whole vectors are written: up to a vector less one float behind the
-// last element, and the last vector of lanes first, so that to_stride may be smaller than a whole number of vectors.
+// Packs `lanes` lanes to to[step * to_stride + lane]. Writes whole vectors: up to a vector minus one float beyond the
+// last element. It writes the last vector of lanes first, so that to_stride need not be a whole number of vectors.
 static inline void pack_lanes(float* to, int64_t to_stride, const LaneSource& from, int64_t lanes, int64_t steps) {
   const int64_t all = static_cast<int64_t>(width);
   for (int64_t lane = (ceil_div(lanes, all) - 1) * all; lane >= 0; lane -= all) {

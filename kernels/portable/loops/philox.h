@@ -1,7 +1,7 @@
 #pragma once
-// Philox4x32-10 for as many blocks at a time as a vector has lanes, for code compiled per instruction set: random.h
-// says what its key and counter are. 64-bit lanes hold the even blocks in one vector and the odd ones in another, so
-// that a product's two halves need no shuffle; the upper half of such a lane is junk until the end.
+// Philox4x32-10 for as many blocks at a time as a vector has lanes, for code compiled per instruction set; random.h
+// defines key and counter. One vector of 64-bit lanes holds the even blocks, another the odd ones, so that the two
+// halves of a product need no shuffle. The upper half of a lane is undefined until the end.
 
 #include "kernels/portable/arithmetic/draws.h"
 #include "kernels/portable/loops/random.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Planes laid out so that a window's taps are plain vectors whatever the stride and the padding: for pooling and
-// depthwise convolution, in code compiled per instruction set.
+// Lays out planes so that a window's taps are contiguous vectors for any stride and padding; for pooling and depthwise
+// convolution, in code compiled per instruction set.
 
 #include "kernels/loops.h"
 #include "kernels/portable/loops/window_axis.h"
@@ -13,8 +13,8 @@ static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 static inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// a / stride, rounded down, and what is left, for any a: a division instruction per row of a small plane would cost
-// more than the row's work.
+// a / stride, rounded down, and the remainder, for any a. Avoids a division instruction per row, which would cost more
+// than the work on a row of a small plane.
 ESTRAIN_INLINE_HERE int64_t quotient(int64_t a, int64_t stride) {
   if (stride == 1) return a;
   if (stride == 2) return a >> 1;
@@ -22,7 +22,7 @@ ESTRAIN_INLINE_HERE int64_t quotient(int64_t a, int64_t stride) {
 }
 ESTRAIN_INLINE_HERE int64_t remainder(int64_t a, int64_t stride) { return a - quotient(a, stride) * stride; }
 
-// Whether tap t reads the image for any output: else it is no term.
+// Whether tap t reads the image for any output; otherwise it is not a term.
 static inline bool tap_exists(const WindowAxis& axis, int64_t t) {
   for (int64_t o = 0; o < axis.out; ++o) {
     const int64_t i = o * axis.stride - axis.padding + t * axis.dilation;
@@ -41,7 +41,7 @@ struct ConstRows {
   int64_t pitch;
 };
 
-// Copies n columns of `rows` rows: column by column of vectors, since the last one's mask is then made once.
+// Copies n columns of `rows` rows, vector column by vector column, so that the last one's mask is made only once.
 static inline void copy_rows(const Rows& to, const ConstRows& from, int64_t rows, int64_t n) {
   if (n <= 0) return;
   for_vectors(
@@ -51,7 +51,7 @@ static inline void copy_rows(const Rows& to, const ConstRows& from, int64_t rows
       });
 }
 
-// even[i] = from[2 * i], odd[i] = from[2 * i + 1], for i < n, in each row; even and odd have the same pitch.
+// even[i] = from[2 * i], odd[i] = from[2 * i + 1], for i < n, in each row; `even` and `odd` have the same pitch.
 static inline void split_rows(const Rows& even, float* odd, const ConstRows& from, int64_t rows, int64_t n) {
   constexpr int64_t step = static_cast<int64_t>(width);
   int64_t i = 0;
@@ -89,8 +89,8 @@ static inline void join_rows(const Rows& to, const ConstRows& even, const float*
   }
 }
 
-// Rows of `pitch` values of which `columns` count. A kernel runs over rows one by one, or where they are short over all
-// of them as one array, whatever lies between them included.
+// Rows of `pitch` values, of which `columns` count. A kernel runs over the rows one by one or, if they are short, over
+// all of them as one array including the gaps.
 struct Runs {
   int64_t rows, columns, pitch;
 
@@ -98,10 +98,10 @@ struct Runs {
   int64_t length() const { return rows == 0 || columns == 0 ? 0 : (rows - 1) * pitch + columns; }
 };
 
-static constexpr int64_t kSlack = 8 * 16;  // floats behind a plane that a whole vector may read
+static constexpr int64_t kSlack = 8 * 16;  // floats after a plane that a whole vector may read
 
 // The padded image in stride_height x stride_width planes, by the residues of padded row and column: tap (r, s) of
-// output (oh, ow) is element oh * pitch + ow behind tap(r, s).
+// output (oh, ow) is at tap(r, s) + oh * pitch + ow.
 struct SplitPlane {
   WindowAxis h, w;
   int64_t phases_h, phases_w;  // residues that some tap uses
@@ -123,7 +123,7 @@ struct SplitPlane {
   }
   Runs runs() const { return {h.out, w.out, pitch}; }
 
-  // Everything that is not image; once, the images go into the same places.
+  // Fills everything outside the image. Once suffices, since all images have the same place.
   void fill(float* plane, float padding) const {
     for (int64_t i = 0; i < floats(); ++i) plane[i] = padding;
   }
@@ -166,12 +166,12 @@ struct SplitPlane {
   }
 };
 
-// The way back along one dimension: inputs i with (i + padding) mod stride = phase are first + stride * k,
-// k < count, and take from output (i + padding - t * dilation) / stride through the taps t with t * dilation mod stride
-// = phase. Output index of k: k + shift - t * dilation / stride.
+// The backward direction along one dimension: inputs i with (i + padding) mod stride = phase are first + stride * k, k
+// < count. They take from output (i + padding - t * dilation) / stride through the taps t with t * dilation mod stride
+// = phase. Output index for k: k + shift - t * dilation / stride.
 struct BackwardAxis {
   WindowAxis axis;
-  int64_t low, size;  // the outputs, and the padding around them, that inputs take from
+  int64_t low, size;  // the range of outputs, including padding, that inputs take from
 
   static BackwardAxis of(const WindowAxis& axis) {
     BackwardAxis b{axis, 0, axis.out};
@@ -189,7 +189,7 @@ struct BackwardAxis {
     return first(phase) >= axis.in ? 0 : quotient(axis.in - 1 - first(phase), axis.stride) + 1;
   }
   int64_t shift(int64_t phase) const { return quotient(first(phase) + axis.padding, axis.stride); }
-  // Whether inputs of this residue take from tap t, and any of them an output that exists.
+  // Whether inputs of this residue use tap t, at least one of them with an existing output.
   bool takes(int64_t phase, int64_t t) const {
     if (t * axis.dilation % axis.stride != phase) return false;
     const int64_t begin = shift(phase) - t * axis.dilation / axis.stride;
@@ -197,7 +197,7 @@ struct BackwardAxis {
   }
 };
 
-// The outputs of a plane with the padding that inputs take from: element (oh, ow) at (oh - h.low) * pitch + ow - w.low.
+// The outputs of a plane with padding: element (oh, ow) is at (oh - h.low) * pitch + ow - w.low.
 struct BackwardPlane {
   BackwardAxis h, w;
 
@@ -217,14 +217,14 @@ struct BackwardPlane {
   // Floats for the results of all column residues of one row residue.
   int64_t result_floats() const { return w.axis.stride * floats(); }
 
-  // Writes the inputs of one row residue, results of column residue b at results + b * floats().
+  // Writes the inputs of one row residue; results of column residue b are at results + b * floats().
   void write(float* image, const float* results, int64_t phase_h) const {
     const int64_t stride = w.axis.stride, rows = h.count(phase_h);
     const Rows to{image + h.first(phase_h) * w.axis.in, h.axis.stride * w.axis.in};
     if (stride == 1) {
       copy_rows(to, {results, pitch()}, rows, w.axis.in);
     } else if (stride == 2) {
-      const int64_t even = w.first(0);  // the residue that column 0 belongs to
+      const int64_t even = w.first(0);  // the residue of column 0
       join_rows(to, {results + even * floats(), pitch()}, results + (1 - even) * floats(), rows, w.axis.in);
     } else {
       for (int64_t b = 0; b < stride; ++b) {
@@ -238,7 +238,7 @@ struct BackwardPlane {
   }
 };
 
-// body(start, length, row) for each run; results go to the same places of an array with the same pitch.
+// Calls body(start, length, row) for each run; results go to the same places in an array with the same pitch.
 template <typename Body>
 ESTRAIN_INLINE_HERE void for_runs(const Runs& runs, Body body) {
   if (runs.length() == 0) return;

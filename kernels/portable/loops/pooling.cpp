@@ -7,7 +7,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {
 
-// Slots of the thread that a task runs on.
+// Workspace slots of a task's thread.
 enum Slot { kPlaneSlot = 1, kResultSlot, kOffsetSlot, kTapSlot, kDivisorSlot };
 
 using Offsets = int32_t __attribute__((vector_size(sizeof(Floats))));
@@ -18,7 +18,7 @@ constexpr int64_t kWorthATask = 32768;      // taps, or values touched
 
 float* scratch(Slot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
 
-// body(begin, end) for stretches of planes, each on a thread.
+// Calls body(begin, end) for ranges of planes, each on one thread.
 template <typename Body>
 void for_planes(const PoolingArguments& a, int64_t work_of_a_plane, const Execution& execution, Body body) {
   const int64_t tasks =
@@ -29,7 +29,7 @@ void for_planes(const PoolingArguments& a, int64_t work_of_a_plane, const Execut
 
 int64_t forward_work(const PoolingArguments& a) { return a.h.out * a.w.out * a.h.kernel * a.w.kernel; }
 
-// Taps in order: where they stand in the split plane, and how far behind the window's start in the image.
+// Taps in order: their offsets in the split plane, and from the window's start in the image.
 struct Taps {
   int64_t n = 0;
   int64_t* places;
@@ -84,7 +84,7 @@ inline __attribute__((always_inline)) void max_of_taps(const Taps& taps, const f
   }
 }
 
-// The position of the first tap that exists along a dimension; -1: none.
+// The position of the first existing tap along a dimension; -1: none.
 int64_t first_position(const WindowAxis& axis, int64_t o) {
   for (int64_t t = 0; t < axis.kernel; ++t) {
     const int64_t i = o * axis.stride - axis.padding + t * axis.dilation;
@@ -120,7 +120,7 @@ void max(const PoolingArguments& a, const Execution& execution) {
     for (int64_t p = begin; p < end; ++p) {
       split.put(plane, a.x + p * a.h.in * a.w.in);
       for_runs(runs, [&](int64_t start, int64_t length, int64_t) {
-        // Vectors run over the end of a row: the next one is written later.
+        // Vectors may run past the end of a row, since the next row is written later.
         int64_t i = start;
         for (; i + static_cast<int64_t>(width) < start + length; i += 2 * static_cast<int64_t>(width)) {
           max_of_taps<2>(taps, plane + i, best + i, steps + i);
@@ -153,7 +153,7 @@ void max_backward(const PoolingArguments& a, const Execution& execution) {
   });
 }
 
-// How many taps of a window count along a dimension.
+// The number of counted taps of a window along a dimension.
 int64_t counted(const WindowAxis& axis, int64_t o, bool padding_counts) {
   const int64_t begin = o * axis.stride - axis.padding;
   const int64_t end = smaller(begin + axis.kernel, axis.in + axis.padding);
@@ -178,7 +178,7 @@ struct Divisors {
  private:
   float of(const WindowAxis& axis, int64_t o) const {
     if (a.divisor_override != 0) return 1;
-    // A window without a tap sums to +0, and stays that.
+    // A window without taps sums to +0, and any divisor keeps that.
     return static_cast<float>(larger(1, counted(axis, o, a.count_include_pad)));
   }
 };
@@ -197,7 +197,7 @@ inline __attribute__((always_inline)) void sum_of_taps(const Taps& taps, const f
   for (int v = 0; v < vectors; ++v) store(out + v * static_cast<int>(width), sum[v]);
 }
 
-// Sums of taps at each place of the runs; up to three vectors behind a run are overwritten.
+// Sums the taps at each place of the runs; overwrites up to three vectors after a run.
 void sum_runs(const Taps& taps, const float* plane, const Runs& runs, float* out) {
   for_runs(runs, [&](int64_t start, int64_t length, int64_t) {
     int64_t i = start;
@@ -227,7 +227,7 @@ void average(const PoolingArguments& a, const Execution& execution) {
   });
 }
 
-// Windows in order (oh, ow): the taps backwards.
+// The order (oh, ow) of windows means taps in reverse order.
 Taps backward_taps(const PoolingArguments& a, const BackwardPlane& back, int64_t b, int64_t c, Taps taps) {
   taps.n = 0;
   for (int64_t r = a.h.kernel - 1; r >= 0; --r) {
@@ -271,7 +271,7 @@ struct Window {
   float positions() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
 
-// body(window, o) for the windows of a plane in order, and output o.
+// Calls body(window, o) for the windows of a plane in order, with output o.
 template <typename Body>
 void for_windows(const PoolingArguments& a, Body body) {
   for (int64_t oh = 0; oh < a.h.out; ++oh) {

@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-// Everything that portable/pooling.h's functions are given, with its names. Adaptive windows use the axes' sizes alone.
+// The arguments of portable/pooling.h's functions, with the same names. Adaptive windows use only the axes' sizes.
 struct PoolingArguments {
   int64_t planes;
   WindowAxis h, w;

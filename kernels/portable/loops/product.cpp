@@ -11,11 +11,11 @@ namespace {
 using portable::kBlock;
 
 constexpr int64_t lanes_of_vector = static_cast<int64_t>(width);
-constexpr int64_t floats_of_line = 16;  // of a cache
+constexpr int64_t floats_of_line = 16;  // in a cache line
 constexpr int vectors_of_line = static_cast<int>(floats_of_line) / static_cast<int>(width);
 
-// The tile of outputs whose sums are held in registers: `rows` by two vectors, and more vectors where there are fewer
-// rows, to have enough independent sums.
+// The tile of outputs whose sums are held in registers: `rows` by two vectors, or more vectors with fewer rows, to have
+// enough independent sums.
 constexpr int64_t max_rows = width == 16 ? 14 : 6;
 constexpr int64_t max_tile = (width == 16 ? 28 : 12) * lanes_of_vector;
 constexpr int64_t vectors_for(int64_t rows) { return rows == 1 ? 8 : rows <= 3 ? 4 : 2; }
@@ -23,25 +23,25 @@ constexpr int64_t max_vectors = 8;
 constexpr int64_t turning_vectors = width == 16 ? 2 : 4;
 
 constexpr int64_t panel_chunk = 2048;         // lanes packed at a time: 2 MiB
-constexpr int64_t row_chunk = 36 * max_rows;  // rows that meet each packed panel while it is in the nearest cache
+constexpr int64_t row_chunk = 36 * max_rows;  // rows that use each packed panel while it is in the nearest cache
 constexpr int row_slot = 0, panel_slot = 1;
 
-// One of a product's two operands gives the rows of tiles (its elements are broadcast), the other their lanes.
+// One of a product's two operands provides the rows of tiles (its elements are broadcast), the other the lanes.
 struct TileInput {
   const float* rows;
-  int64_t row_stride, row_step;  // from one row to the next, from one index of the sum to the next
+  int64_t row_stride, row_step;  // between rows; between indices of the sum
   const float* lanes;
   int64_t lane_step;
   int64_t steps;
 };
 
-// What becomes of block sums: added to C or not, and after the last block scaled and added to D.
+// How block sums are stored: added to C or not and, after the last block, scaled and added to D.
 struct Finish {
   bool add, scaled, addend;
   float alpha, beta;
 };
 
-// Where a tile's outputs lie, and what is added to them if the finish says so (columns contiguous).
+// The place of a tile's outputs, and the addend if the finish uses one (columns contiguous).
 struct TileOutput {
   float* c;
   int64_t stride;
@@ -56,7 +56,7 @@ static inline Floats finished(const Finish& finish, Floats x, const float* c, co
   return x;
 }
 
-// The block sums of a tile, finished. `packed`: the rows' elements lie side by side.
+// Computes and finishes the block sums of a tile. `packed`: the rows' elements are contiguous.
 template <int rows, int vectors, bool packed>
 void tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
   Floats sums[rows][vectors];
@@ -65,7 +65,7 @@ void tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) sums[r][v] = Floats{};
   }
-  // The outputs are on their way from further caches while the sums are computed.
+  // Prefetches the outputs while the sums are computed.
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < vectors; v += vectors_of_line)
       __builtin_prefetch(out.c + r * out.stride + v * lanes_of_vector, 1);
@@ -96,8 +96,8 @@ void tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
   }
 }
 
-// The same for lanes that lie side by side along the sum, lane_step from one to the next: turned in registers. For few
-// rows, which would not repay packing.
+// The same for lanes that are contiguous along the sum, lane_step apart: transposed in registers. For few rows, for
+// which packing would not pay.
 template <int rows, int vectors>
 void turning_tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
   Floats sums[rows][vectors];
@@ -113,7 +113,8 @@ void turning_tile(const TileInput& in, const TileOutput& out, const Finish& fini
       const float* from = in.lanes + v * lanes_of_vector * in.lane_step + step;
       for (int64_t i = 0; i < lanes_of_vector; ++i)
         __builtin_prefetch(from + i * in.lane_step + 8 * floats_of_line, 0, 2);
-        // A whole line of each lane at a time: with lanes a power of two apart it would not be in the cache any more.
+        // Reads a whole cache line of each lane at a time: with lanes a power of two apart, it would be evicted before
+        // its next use.
 #pragma GCC unroll 4
       for (int64_t part = 0; part < floats_of_line; part += lanes_of_vector) {
         Floats lanes[width];
@@ -180,14 +181,14 @@ Tile turning_tile_of(int64_t rows, int64_t vectors) {
   return tiles[rows - 1][vectors - 1];
 }
 
-// A product seen from its tiles: `rows` by `lanes` outputs. Turned: the rows of tiles are columns of C.
+// A product in terms of its tiles: `rows` by `lanes` outputs. Turned: the rows of tiles are columns of C.
 struct Layout {
   const Product& product;
   bool turned;
   int64_t rows, lanes;
   Matrix row_operand, lane_operand;         // element (row or lane, index of the sum)
   bool rows_packed, lanes_packed, turning;  // turning: by turning_tile
-  int64_t panel_lanes;                      // lanes to a panel
+  int64_t panel_lanes;                      // lanes per panel
 };
 
 inline Matrix transposed(const Matrix& x) { return {x.data, x.column_stride, x.row_stride}; }
@@ -195,7 +196,7 @@ inline Matrix transposed(const Matrix& x) { return {x.data, x.column_stride, x.r
 inline Floats load_part(const float* from, size_t n) { return n == width ? load(from) : load(from, n); }
 inline void store_part(float* to, Floats x, size_t n) { n == width ? store(to, x) : store(to, x, n); }
 
-// `columns` sums of one row of C from the given column on, lanes over columns.
+// Finishes `columns` sums of one row of C from the given column on, with lanes over columns.
 void finish_row(const Product& p, const Finish& finish, int64_t row, int64_t column, const float* sums,
                 int64_t columns) {
   alignas(64) float gathered[width] = {};
@@ -214,7 +215,7 @@ void finish_row(const Product& p, const Finish& finish, int64_t row, int64_t col
   }
 }
 
-// A tile that is not whole vectors of C's rows: by way of the stack.
+// Runs a tile that is not made of whole vectors of C's rows, through an array on the stack.
 void run_part_tile(const Layout& layout, const Finish& finish, Tile run, const TileInput& in, int64_t row, int64_t rows,
                    int64_t lane, int64_t lanes, int64_t stride) {
   alignas(64) float sums[max_tile];
@@ -260,14 +261,14 @@ void pack_row_block(const Layout& layout, const RowBlock& block, int64_t step, i
   }
 }
 
-// A panel of lanes and what tiles read of it.
+// A panel of lanes, and the part that tiles read.
 struct Panel {
   int64_t lane, lanes;
   bool turning;
   TileInput in;
 };
 
-// One panel of lanes against a block of rows.
+// Multiplies one panel of lanes by a block of rows.
 void run_panel(const Layout& layout, const Finish& finish, const RowBlock& block, const float* packed_rows,
                int64_t step, const Panel& panel) {
   const Matrix& x = layout.row_operand;
@@ -287,7 +288,7 @@ void run_panel(const Layout& layout, const Finish& finish, const RowBlock& block
   }
 }
 
-// The panel of `lanes` lanes from `lane` on, for the sum from `step` on; packed to `to` if it needs to be.
+// The panel of `lanes` lanes from `lane` on, for the sum from `step` on; packed to `to` if needed.
 Panel panel_of(const Layout& layout, int64_t lane, int64_t lanes, int64_t step, int64_t steps, float* to,
                bool is_packed) {
   const Matrix& y = layout.lane_operand;
@@ -297,7 +298,7 @@ Panel panel_of(const Layout& layout, int64_t lane, int64_t lanes, int64_t step, 
       lanes,
       false,
       {nullptr, layout.row_operand.row_stride, layout.row_operand.column_stride, from.data, from.step_stride, steps}};
-  // Whole vectors are read: a panel that ends within one is always packed.
+  // Tiles read whole vectors, so a panel that ends within a vector is always packed.
   const bool whole = lanes % lanes_of_vector == 0;
   if (whole && layout.turning) {
     panel.turning = true;
@@ -310,7 +311,7 @@ Panel panel_of(const Layout& layout, int64_t lane, int64_t lanes, int64_t step, 
   return panel;
 }
 
-// All tiles of the lanes [lane_begin, lane_end), one block of the sum after another.
+// Runs all tiles of the lanes [lane_begin, lane_end), one block of the sum after another.
 void run_lanes(const Layout& layout, int64_t lane_begin, int64_t lane_end, float* packed_rows, float* panels) {
   const Product& p = layout.product;
   const bool keep_panels = layout.rows > row_chunk;
@@ -332,9 +333,9 @@ void run_lanes(const Layout& layout, int64_t lane_begin, int64_t lane_end, float
   }
 }
 
-// A rough count of multiply-adds' worth of time, to choose what lanes run over. Leaves no trace in the bits.
+// The approximate time in multiply-adds, to choose what lanes run over. Does not affect the bits.
 double cost(const Matrix& lane_operand, int64_t rows, int64_t lanes, int64_t k, bool turned) {
-  constexpr double turned_output = width == 16 ? 25 : 50;  // a vector of outputs
+  constexpr double turned_output = width == 16 ? 25 : 50;  // per vector of outputs
   const double vectors = static_cast<double>(ceil_div(lanes, lanes_of_vector));
   const double packing = lane_operand.row_stride == 1 ? 0.5 : lane_operand.column_stride == 1 ? 4 : 24;
   const double outputs = turned ? turned_output * vectors * static_cast<double>(rows * ceil_div(k, kBlock)) : 0;
@@ -362,7 +363,7 @@ Layout layout_of(const Product& p) {
   return layout;
 }
 
-// C with next to nothing to sum: time goes into writing it, so it is written row by row.
+// C with very short sums: writing dominates, so C is written row by row.
 template <int steps>
 void multiply_shallow(const Product& p) {
   for (int64_t row = 0; row < p.m; ++row) {
@@ -384,7 +385,7 @@ bool is_shallow(const Product& p) {
   return plain && (p.k == 1 || p.k == 2) && p.b.column_stride == 1;
 }
 
-// A single column of C that is contiguous is as good as a single row.
+// Treats a single contiguous column of C as a single row.
 Product as_row(const Product& p) {
   Product row = p;
   row.m = p.n;

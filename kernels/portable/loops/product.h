@@ -1,5 +1,5 @@
 #pragma once
-// One matrix product on one thread: what gemm and attention are made of. Its arithmetic is that of portable/gemm.h.
+// One matrix product on one thread, used by gemm and attention. Its arithmetic is that of portable/gemm.h.
 
 #include <stdint.h>
 
@@ -15,9 +15,9 @@ struct Product {
   Matrix a, b;  // m x k, k x n
   float* c = nullptr;
   int64_t c_row_stride = 0;
-  bool accumulate = false;  // the total starts with what C holds: all of k is further blocks
+  bool accumulate = false;  // the total starts from C, and all of k is further blocks
   float alpha = 1, beta = 0;
-  Matrix d;  // m x n, or null; where k > 256 or with `accumulate` it shares no memory with C
+  Matrix d;  // m x n, or null; if k > 256 or with `accumulate` it must not overlap C
 };
 
 void multiply(const Product& product);

@@ -14,7 +14,7 @@ static constexpr int64_t lanes = static_cast<int64_t>(width);
 
 using Bytes = uint8_t __attribute__((vector_size(sizeof(Floats) / sizeof(float))));
 
-// -1 where a lane is kept and 0 elsewhere, as bytes 1 and 0; and back.
+// Converts lanes of -1 (kept) and 0 to bytes 1 and 0, and back.
 ESTRAIN_FUNCTION void write_mask(bool* to, Integers kept) {
   const Bytes bytes = __builtin_convertvector(kept & 1, Bytes);
   __builtin_memcpy(to, &bytes, sizeof bytes);
@@ -73,7 +73,7 @@ struct Dropout {
   }
 };
 
-// The arrays' part from element `begin` on.
+// The arguments for n elements from `begin` on.
 static inline Arguments part_from(const Arguments& arguments, int64_t begin, int64_t n) {
   Arguments part = arguments;
   part.out = arguments.out + begin;
@@ -83,7 +83,7 @@ static inline Arguments part_from(const Arguments& arguments, int64_t begin, int
   return part;
 }
 
-// Whole groups of `a`, whose first element is number `first` of the call.
+// Processes whole groups of `a`, whose first element is number `first` of the call.
 template <typename Formula>
 static inline void draw_groups(const Arguments& a, int64_t first) {
   for (int64_t i = 0; i < a.n; i += kGroup) {
@@ -96,7 +96,7 @@ static inline void draw_groups(const Arguments& a, int64_t first) {
   }
 }
 
-// A group of which only the first `a.n` elements exist: by way of arrays that have them all.
+// Processes a group of which only the first `a.n` elements exist, through full-size arrays.
 template <typename Formula>
 static inline void draw_part(const Arguments& a, int64_t first) {
   const size_t n = static_cast<size_t>(a.n);

@@ -1,5 +1,5 @@
 #pragma once
-// Sharing an array out over threads in ranges of elements, for code compiled per instruction set.
+// Divides an array over threads in ranges of elements, for code compiled per instruction set.
 
 #include <stdint.h>
 
@@ -7,8 +7,8 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// body(begin, end) over ranges that cover [0, n), each but the last a multiple of `grain` long, on as many threads as
-// have at least `least` elements to do.
+// Calls body(begin, end) for ranges that cover [0, n); each but the last is a multiple of `grain` long. Uses so many
+// threads that each has at least `least` elements.
 template <typename Body>
 static inline void for_ranges(const Execution& execution, int64_t n, int64_t grain, int64_t least, Body body) {
   int64_t tasks = execution.run == nullptr ? 1 : n / least;

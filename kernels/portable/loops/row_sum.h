@@ -5,8 +5,8 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// step(lanes, i, part) is the new value of the lanes that take elements i, i + 1, ...; it leaves lanes beyond the part
-// as they are. [begin, end) is within one block.
+// step(lanes, i, part) returns the new value of the lanes for elements i, i + 1, ...; it must not change lanes beyond
+// the part. [begin, end) is within one block.
 template <typename Step>
 static inline __attribute__((always_inline)) float block_sum(int64_t begin, int64_t end, Step step) {
   Floats lanes[kLaneVectors];

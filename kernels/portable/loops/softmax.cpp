@@ -25,7 +25,7 @@ ESTRAIN_FUNCTION Floats largest_lane(Floats x) {
   return x + 0.0f;
 }
 
-// The largest of n floats, never -0; anything if one is NaN.
+// The largest of n floats, never -0; unspecified if one is NaN.
 static inline float largest(const float* x, int64_t n) {
   Floats max[kLaneVectors];
 #pragma GCC unroll 8
@@ -51,7 +51,7 @@ ESTRAIN_FUNCTION Floats input_gradient(Floats gradient, Floats result, Floats su
   return logarithmic ? fused(negated(exponential_to_89(result)), sum, gradient) : (gradient - sum) * result;
 }
 
-// Several rows one after another in each step, so that a step of one row need not wait for the step before.
+// Rows processed in each step, so that a step of one row need not wait for the previous step.
 static constexpr int64_t kRows = 16;
 
 template <bool logarithmic>
@@ -102,21 +102,21 @@ static inline void backward_rows(float* out, const float* gradients, const float
   }
 }
 
-// Columns side by side: vectors of them, since rows lie far apart and each starts new cache lines. Their parts are all
-// whole, or one.
+// Several vectors of columns side by side, since rows are far apart and each starts new cache lines. Either all parts
+// are whole, or there is only one.
 template <int n, typename Part>
 struct Columns {
   Part part;
   int64_t stride;  // from one row to the next
 
-  // body(v, i, part) for each vector v of row d, i its offset.
+  // Calls body(v, i, part) for each vector v of row d, with offset i.
   template <typename Body>
   inline __attribute__((always_inline)) void for_row(int64_t d, Body body) const {
 #pragma GCC unroll 8
     for (int v = 0; v < n; ++v) body(v, d * stride + v * static_cast<int64_t>(width), part);
   }
 
-  // step(sum, v, i, part) for each row in [0, dim), by the rule of reduction.h for inner > 1.
+  // Calls step(sum, v, i, part) for each row in [0, dim), by the rule of reduction.h for inner > 1.
   template <typename Step>
   inline __attribute__((always_inline)) void chain_sums(Floats (&totals)[n], int64_t dim, Step step) const {
 #pragma GCC unroll 8
@@ -173,7 +173,7 @@ static inline void backward_columns(float* out, const float* gradient, const flo
   }
 }
 
-// body(i, columns) over the columns [0, inner) of rows.
+// Calls body(i, columns) over the columns [0, inner) of rows.
 template <typename Body>
 static inline void for_columns(int64_t inner, Body body) {
   constexpr int64_t at_once = 4 * static_cast<int64_t>(width);
@@ -184,11 +184,11 @@ static inline void for_columns(int64_t inner, Body body) {
   });
 }
 
-// rows(offset, number) for each few rows, or columns(offset, Columns) for each few columns.
+// Calls rows(offset, number) for groups of rows, or columns(offset, Columns) for groups of columns.
 template <typename Rows, typename EachColumns>
 static inline void for_stretches(const Arguments& a, const Execution& execution, Rows rows, EachColumns columns) {
   const int64_t least = least_elements / (a.dim * a.inner + 1) + 1;
-  const int64_t few = a.inner == 1 ? 2048 / (a.dim + 1) : 1;  // what stays in the first-level cache
+  const int64_t few = a.inner == 1 ? 2048 / (a.dim + 1) : 1;  // rows that fit into the first-level cache
   const int64_t step = few < 1 ? 1 : few < kRows ? few : kRows;
   for_ranges(execution, a.outer, 1, least, [&](int64_t begin, int64_t end) {
     for (int64_t outer = begin; outer < end; outer += step) {

@@ -1,12 +1,12 @@
 #pragma once
-// Sharing the outputs of a kernel out over threads, for code compiled per instruction set.
+// Divides the outputs of a kernel over threads, for code compiled per instruction set.
 
 #include "kernels/execution.h"
 #include ESTRAIN_VECTORS
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// body(i) for every i in [0, tasks).
+// Calls body(i) for every i in [0, tasks).
 template <typename Body>
 static inline void for_tasks(const Execution& execution, int tasks, Body body) {
   if (execution.run == nullptr || execution.threads == 1 || tasks == 1) {

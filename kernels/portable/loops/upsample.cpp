@@ -7,7 +7,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {
 
-// Slots of the thread that a task runs on.
+// Workspace slots of a task's thread.
 enum Slot { kRowSlot = 1, kGatherSlot };
 
 constexpr int64_t kWorthATask = 32768;  // values touched
@@ -17,7 +17,7 @@ int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 
 float* scratch(Slot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
 
-// body(plane) for every plane, stretches of them each on a thread.
+// Calls body(plane) for every plane; each thread has a range of planes.
 template <typename Body>
 void for_planes(const UpsampleArguments& a, const Execution& execution, Body body) {
   const int64_t work = a.planes * (a.h.in * a.w.in + a.h.out * a.w.out);
@@ -96,7 +96,7 @@ void widen(const UpsampleAxis& w, const float* x, float* gathered, float* to) {
 
 void bilinear(const UpsampleArguments& a, const Execution& execution) {
   for_planes(a, execution, [&](int64_t p) {
-    float* rows = scratch(kRowSlot, 2 * a.w.out);  // row ih stands in rows[ih mod 2]
+    float* rows = scratch(kRowSlot, 2 * a.w.out);  // row ih is in rows[ih mod 2]
     float* gathered = scratch(kGatherSlot, 2 * a.w.out);
     int64_t held[2] = {-1, -1};
     const auto row = [&](int64_t ih) {

@@ -6,12 +6,12 @@
 
 namespace estrain::kernels {
 
-// What every output of a dimension reads.
+// The inputs of every output along a dimension.
 struct UpsampleAxis {
   int64_t in, out;
   const int64_t *first, *second;              // inputs; nearest: `first` alone
   const float *first_weight, *second_weight;  // a and b of portable/upsample.h
-  bool doubled;                               // nearest: output o reads input o / 2, and there are twice as many
+  bool doubled;                               // nearest with twice as many outputs: output o reads input o / 2
 };
 
 struct UpsampleArguments {

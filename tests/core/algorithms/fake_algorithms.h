@@ -1,5 +1,5 @@
 #pragma once
-// A library of algorithms that needs no device: names with the time that each takes.
+// A fake library of algorithms without a device: names and their times.
 
 #include <exception>
 #include <map>
@@ -12,8 +12,8 @@
 namespace estrain::algorithms {
 
 struct FakeAlgorithms : Algorithms {
-  std::vector<std::pair<std::string, std::optional<double>>> all;  // in ascending order of their names
-  std::vector<double> bests;                                       // what it was told when asked
+  std::vector<std::pair<std::string, std::optional<double>>> all;  // sorted by name
+  std::vector<double> bests;                                       // the `fastest` of each call
   int measured = 0, listed = 0;
   std::exception_ptr met;  // an obstacle
   std::string objected;

@@ -25,7 +25,7 @@ const Key kKey = Key("product").set("m", "7");
 constexpr const char* kHere = "NVIDIA H200, sm_90";
 constexpr const char* kElsewhere = "NVIDIA A100, sm_80";
 
-// The files of a run, and of a user.
+// The files of a run and a user.
 struct Files {
   ScratchFolder folder;
   std::string run = folder.path() + "/run/algorithms.jsonl", store = folder.path() + "/cache/algorithms.jsonl";
@@ -284,7 +284,7 @@ TEST_CASE("what is added to a file is seen without holding it; damage there is a
   CHECK(file.look().size() == 1);
 }
 
-// The holder's additions are made while the other waits, by its own beat.
+// The holder adds choices while the other waits, called from its own beat.
 TEST_CASE("patience with who holds the store lasts as long as choices are added to it") {
   constexpr int64_t patience = 30'000'000;
   Files files;
@@ -335,7 +335,7 @@ TEST_CASE("who holds a file again and again lets others have their turn") {
   CHECK(rounds < 10);
 }
 
-// Each process would choose otherwise.
+// Each process would choose differently.
 TEST_CASE("processes that meet operations at the same time agree, within a run and between runs") {
   constexpr int kProcesses = 6, kKeys = 40;
   Files files;

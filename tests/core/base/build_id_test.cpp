@@ -8,7 +8,7 @@
 namespace estrain {
 namespace {
 
-// As the note stands in the file: behind its header and name.
+// The note as in the file: after its header and name.
 uint64_t id_in_file(const std::string& path) {
   const std::string bytes = bytes_of(path), note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);
   const size_t at = bytes.find(note);

@@ -54,7 +54,7 @@ TEST_CASE("a child that a signal ended is told by the signal's name") {
   CHECK(signal_name(12345) == "signal 12345");
 }
 
-// This test program itself, as a child, leaves its name and the file that it executes.
+// This test program, run as a child, writes its name and the file that it executes.
 [[gnu::constructor]] void be_the_child(int argc, char** argv, char**) {
   if (argc != 2 || std::string_view(argv[1]) != "say what you are") return;
   std::printf("%s\n", argv[0]);
@@ -168,7 +168,7 @@ TEST_CASE("a running child can be taken up by its number") {
   CHECK(error_of([] { ChildProcess::adopt(0x3fffff); }).message().starts_with("cannot watch process "));
 }
 
-// The middle process starts a child and is killed. The child holds the writing end of a pipe for as long as it lives.
+// The middle process starts a child and is killed. The child holds the writing end of a pipe while it lives.
 bool outlives_its_parent(bool dies_with_parent) {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);

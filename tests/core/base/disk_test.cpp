@@ -28,7 +28,7 @@ TEST_CASE("a power cut at any moment of an atomic write leaves the old file or t
   CHECK(disk.cuts() > 50);
 }
 
-// What a fake disk stands in for: a call that is not made cannot fail.
+// A fake disk must be used: a call that is not made cannot fail.
 TEST_CASE("files and folders are really synced: what cannot be is an error") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

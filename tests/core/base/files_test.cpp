@@ -46,14 +46,14 @@ TEST_CASE("an atomic write replaces the whole file and leaves no other file behi
   write_file_atomically(folder / "file", "short");
   CHECK(read_file(folder / "file") == "short");
   char old[64] = {};
-  CHECK(::read(before, old, sizeof old) == 20);  // who had it open reads on in the old one
+  CHECK(::read(before, old, sizeof old) == 20);  // open descriptors still read the old file
   CHECK(std::string(old) == "a long first content");
   ::close(before);
   const std::filesystem::directory_iterator files(folder.path());
   CHECK(std::distance(begin(files), end(files)) == 1);
 }
 
-// A process that may not write more than a few bytes to any file: the disk is full.
+// A process limited to a few bytes per file simulates a full disk.
 TEST_CASE("an atomic write that fails leaves the old file as it was and no temporary one") {
   const ScratchFolder folder;
   write_file_atomically(folder / "file", "old");
@@ -139,7 +139,7 @@ TEST_CASE("descriptors of opened files do not pass to other programs, and close 
     number = first.get();
     CHECK((::fcntl(number, F_GETFD) & FD_CLOEXEC) != 0);
     UniqueFd second = std::move(first);
-    CHECK_FALSE(static_cast<bool>(first));  // NOLINT(bugprone-use-after-move): what moving leaves
+    CHECK_FALSE(static_cast<bool>(first));  // NOLINT(bugprone-use-after-move): the moved-from state
     CHECK(second.get() == number);
   }
   CHECK(::fcntl(number, F_GETFD) == -1);

@@ -100,7 +100,7 @@ TEST_CASE("objects of a file of JSON lines; what is none is passed over") {
   CHECK(found.size() == 2);
 }
 
-// No line of ours is so long; what is kept of one is not told.
+// No real line is so long; the test does not specify what is kept of one.
 TEST_CASE("a line without end takes no more memory than the longest line, and the lines around it are read") {
   const ScratchFolder folder;
   const std::string file = folder.write("file", "first\n");

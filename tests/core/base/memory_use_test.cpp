@@ -24,7 +24,7 @@ TEST_CASE("the peak grows with what this process touches") {
   const MemoryUse before = own_memory_use();
   CHECK(before.peak > before.files);
   CHECK(before.files > 0);
-  std::vector<char> memory(before.peak + (64 << 20));  // another test may have touched as much before
+  std::vector<char> memory(before.peak + (64 << 20));  // an earlier test may have used as much
   std::memset(memory.data(), 1, memory.size());
   const MemoryUse after = own_memory_use();
   CHECK(after.peak >= before.peak + (50 << 20));

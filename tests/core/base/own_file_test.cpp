@@ -78,7 +78,7 @@ TEST_CASE("a folder may be a link that this user made, and its files are written
   CHECK(bytes_of(folder / "real/file") == "line\n");
 }
 
-// Only root can give files away.
+// Only root can change a file's owner.
 TEST_CASE("what belongs to another user" * doctest::skip(::geteuid() != 0)) {
   constexpr uid_t kOther = 12345, kThird = 12346;
   const ScratchFolder folder;

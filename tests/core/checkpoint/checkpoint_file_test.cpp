@@ -47,7 +47,7 @@ TEST_CASE("algorithms make a file of format 2, which is as well kept; without th
     CHECK(b.root().get_i64("format_version") == 2);
     CHECK(b.root().get_string("algorithms") == meta.algorithms);
   }
-  {  // the checksum covers them: an edit that is sealed otherwise would pass
+  {  // the checksum covers them: otherwise an edit with a new seal would pass
     h5::File file = h5::File::open_for_update(folder / "b.h5");
     h5::Group root = file.root();
     CHECK_NOTHROW(require_checksum(root, read_structure(root)));
@@ -191,7 +191,7 @@ TEST_CASE("two saves of one state are the same file, whenever they are made") {
   const ScratchFolder folder;
   const State state = filled(small_layout());
   write_checkpoint(folder / "a.h5", state.layout, state.bytes(), sample_meta());
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 would count seconds
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's time stamps count seconds
   write_checkpoint(folder / "b.h5", state.layout, state.bytes(), sample_meta());
   CHECK((bytes_of(folder / "a.h5") == bytes_of(folder / "b.h5")));
 }

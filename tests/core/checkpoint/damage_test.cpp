@@ -1,4 +1,4 @@
-// Whatever happens to the bytes of a checkpoint: it is refused, or the state is right bit for bit. Never a crash.
+// For any change to a checkpoint's bytes, it is refused, or the state is right bit for bit. Never a crash.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -13,7 +13,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-// The fault of opening and reading everything, or nothing where that worked and gave `expected`.
+// Opens and reads everything. Returns its fault, or nothing if it succeeded and gave `expected`.
 std::optional<Fault> fault_of_reading(const std::string& path, const State& expected) {
   try {
     State read(expected.layout);

@@ -14,9 +14,9 @@
 namespace estrain::checkpoint {
 namespace {
 
-// A state_dict as h5py writes it, from the model's part of `state`.
+// A state_dict as written by h5py, from the model's part of `state`.
 struct StateDict {
-  std::string parameters = "model/", buffers = "buffers/";  // where they go
+  std::string parameters = "model/", buffers = "buffers/";  // target groups
   bool tied_copy = true;
   float tied_change = 0;
 };

@@ -36,7 +36,7 @@ inline StateLayout small_layout(int64_t width = 6, int64_t ests = 2) {
   return layout;
 }
 
-// Elements are random, the gaps between tensors stay zero as in a file that was read.
+// Elements are random; gaps between tensors stay zero, as after reading a file.
 inline State filled(StateLayout layout, uint64_t seed = 1) {
   State state(std::move(layout));
   std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// The groups and datasets of a checkpoint, where they are sound HDF5 but not what a checkpoint holds.
+// Checkpoints that are valid HDF5 but have wrong groups or datasets.
 #include "core/checkpoint/structure.h"
 
 #include <doctest/doctest.h>

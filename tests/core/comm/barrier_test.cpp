@@ -29,7 +29,7 @@ TEST_CASE("whoever is alone meets at once") {
   CHECK_FALSE(barrier.meet([] { return false; }));
 }
 
-// Each thread adds to its own counter before every meeting; when it leaves, all others have done so as often.
+// Each thread increments its own counter before every barrier; after the barrier, all counters are equal.
 void meet_many_times(uint32_t parties, int spins, int rounds) {
   Meeting meeting;
   std::vector<std::atomic<int>> counters(parties);
@@ -45,7 +45,7 @@ void meet_many_times(uint32_t parties, int spins, int rounds) {
       });
       wrong += !met || once.load() != round;
       for (const auto& counter : counters) wrong += counter.load() < round;
-      if (!barrier.meet()) ++wrong;  // nobody goes on to the next round before all have looked
+      if (!barrier.meet()) ++wrong;  // no thread starts the next round before all have checked
     }
   };
   std::vector<std::thread> threads;
@@ -73,8 +73,8 @@ TEST_CASE("an abort releases those who wait") {
   }
 }
 
-// As workers do it: processes that share nothing but the job's memory. The header's barrier words need no more than
-// what JobMemory::create gives.
+// As in workers: processes share only the job's memory. The header's barrier words need only the state of
+// JobMemory::create.
 TEST_CASE("processes meet, and one that dies is not waited for after an abort") {
   const UniqueFd fd = JobMemory::create();
   JobMemory memory(fd.get());

@@ -28,7 +28,7 @@ MemoryPlan small_plan() {
   return plan;
 }
 
-// A memory that is laid out and ready, with the mapping of the process that did it.
+// A complete memory, with the mapping of the process that created it.
 struct Built {
   UniqueFd fd = JobMemory::create();
   JobMemory memory{fd.get()};
@@ -220,7 +220,7 @@ TEST_CASE("whoever came to a meeting of an aborted stage does not count in the n
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
     const auto arrive = [&] { return barrier.meet([&] { return ++met > 0; }); };
-    built.memory.abort_stage();  // so that who comes first does not wait
+    built.memory.abort_stage();  // so that the first to arrive does not wait
     CHECK_FALSE(arrive());
     built.memory.open_stage();
     built.memory.abort_stage();
@@ -249,7 +249,7 @@ TEST_CASE("released gradient slots give their memory back and read as zero; thos
   CHECK(built.memory.gradient_slot(0).values[0] == 1.0f);
 }
 
-// What is left of a stage that was cut off: the record of `step` out, `whole` as its last word says.
+// The state after an interrupted stage: the record of `step` is published, `whole` has its last value.
 void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
   memory.ring().pending().head->step = Step(step);
   REQUIRE(memory.ring().publish());

@@ -76,14 +76,14 @@ TEST_CASE("a receiver that waits is woken by a message and by the other side's e
   CHECK(waiting.get() == Received::closed);
 }
 
-// Sends numbers until one is not taken; how many were.
+// Sends numbers until one does not fit; returns how many fitted.
 int64_t send_until_refused(MessageSocket& socket) {
   int64_t sent = 0;
   while (sent < 1'000'000 && socket.send({{"n", sent}})) ++sent;
   return sent;
 }
 
-// Receives numbers as long as there are any, and checks that none is missing.
+// Receives all available numbers and checks that none is missing.
 int64_t receive_in_order(MessageSocket& socket, MessageSocket& sender) {
   int64_t next = 0;
   for (Json message; socket.receive(&message, 0) == Received::message; sender.flush()) {
@@ -140,7 +140,7 @@ TEST_CASE("a peer that is stopped stops nobody, and hears everything when it goe
   auto [ours, theirs] = MessageSocket::pair();
   const pid_t peer = ::fork();
   REQUIRE(peer >= 0);
-  if (peer == 0) {  // counts the messages until "end", then tells how many there were
+  if (peer == 0) {  // counts the messages until "end", then sends the count
     ours.close();
     int64_t heard = 0;
     for (Json message; theirs.receive(&message, -1) == Received::message; ++heard) {

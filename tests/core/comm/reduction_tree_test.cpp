@@ -11,7 +11,7 @@
 namespace estrain::comm {
 namespace {
 
-// A sum written down instead of computed: "((0+1)+2)" for ESTs 0 to 2.
+// A sum as a formula instead of a number: "((0+1)+2)" for ESTs 0 to 2.
 using Formula = std::string;
 
 // The order as it is defined.
@@ -28,7 +28,7 @@ Formula from_left(const std::vector<Formula>& terms) {
   return sum;
 }
 
-// Follows a worker's plan on formulas: what stands on its stack at the end. Nothing above `buffers` may be touched.
+// Executes a worker's plan on formulas and returns its final stack. It must not use more than `buffers` entries.
 std::vector<Formula> follow_fold(const FoldPlan& plan, EstRange range) {
   REQUIRE(plan.arrivals.size() == static_cast<size_t>(range.size()));
   std::vector<Formula> stack(static_cast<size_t>(plan.buffers));

@@ -27,7 +27,7 @@ struct Ring {
     memory.set_ready();
   }
 
-  // Fills every field of the pending record with values that tell the step.
+  // Fills every field of the pending record with values that identify the step.
   bool publish(int64_t step) {
     RecordView record = memory.ring().pending();
     record.head->step = Step(step);

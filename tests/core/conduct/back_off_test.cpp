@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// When something is started that fails each time after it has run for a second, in seconds of a clock that begins at 0.
+// Start times, in seconds from 0, of something that always fails after running for a second.
 std::vector<int64_t> starts(double first_seconds, int64_t faults) {
   int64_t now = 0;
   std::vector<int64_t> at = {0};

@@ -1,4 +1,4 @@
-// Data files whose headers announce what cannot be: sizes whose products overflow, more data than the file holds.
+// Data files with impossible headers: sizes whose products overflow, more data than the file has.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <hdf5.h>

@@ -8,7 +8,7 @@
 
 namespace estrain::data {
 
-// Salmon's known answers (Random123, kat_vectors, philox4x32 10).
+// Salmon's known-answer tests (Random123, kat_vectors, philox4x32 10).
 TEST_CASE("philox gives the published words") {
   CHECK(philox({0, 0, 0, 0}, {0, 0}) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==

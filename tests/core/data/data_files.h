@@ -1,5 +1,5 @@
 #pragma once
-// A folder that goes away with the test, and the tiny data files that tests put there.
+// A temporary folder for a test, and tiny data files for it.
 
 #include <stdlib.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 #pragma once
-// A short name for many bytes (FNV-1a, 64 bits): what tests hold instead of long lists from PyTorch.
+// A hash of many bytes (FNV-1a, 64 bits), which tests compare instead of long lists from PyTorch.
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Whether data files are those that a run began with: every format, and every way in which a file can be another.
+// Recognising data files: every format, and every way in which a file can change.
 #include "core/data/identity.h"
 
 #include <doctest/doctest.h>
@@ -107,7 +107,7 @@ void overwrite(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-// Compressed files are given other contents, not other bytes.
+// For compressed files the content changes, not the compressed bytes.
 void rewrite(const std::string& path, const std::function<std::string(std::string)>& change) {
   if (!path.ends_with(".gz")) return overwrite(path, change(read_all(path)));
   const FileBytes content = FileBytes::open(path);
@@ -117,7 +117,7 @@ void rewrite(const std::string& path, const std::function<std::string(std::strin
   REQUIRE(gzclose(file) == Z_OK);
 }
 
-// File systems count time in steps of some milliseconds: what is written within one has the same time.
+// File systems count time in steps of some milliseconds: two writes within one step get the same time.
 void let_file_clock_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 std::string flip(std::string bytes, size_t at) {
@@ -222,7 +222,7 @@ TEST_CASE("a byte between the sampled blocks is found by the digest of all") {
   CHECK(found_by_samples < 12);
 }
 
-// 2 GiB that take no room on the disk.
+// A sparse file of 2 GiB.
 TEST_CASE("of a file too large to be read whole, its size, its ends and blocks between them") {
   const DataFolder folder;
   const std::string path = folder / "text";
@@ -256,7 +256,7 @@ TEST_CASE("stamps: what is untouched is not read whole again, and anything done 
   DataIdentity known = identify(files_of(section));
   CHECK(is_untouched(known, names));
   known.files[0].whole = *known.files[0].whole + 1;
-  CHECK(changes_of(known, section).empty());  // the digest of all was not taken
+  CHECK(changes_of(known, section).empty());  // the full digest was not computed
   let_file_clock_tick();
   const std::string text = read_all(folder / "train.txt");
   SUBCASE("touched") { fs::last_write_time(folder / "train.txt", fs::file_time_type::clock::now()); }

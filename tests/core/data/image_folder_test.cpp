@@ -1,4 +1,4 @@
-// Folders of images: which samples there are, what is read of them, and what is wrong with them.
+// Folders of images: their samples, pixels and errors.
 #include "core/data/image_folder.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::vector<std::string> names_of(const PhotoFolder& folder, const std::string& 
 
 TEST_CASE("files come in the order of torchvision's ImageFolder") {
   const PhotoFolder folder;
-  // Of sorted(os.walk): a folder's path is compared as a whole, and '-' stands before '/'.
+  // The order of sorted(os.walk): whole paths of folders are compared, and '-' sorts before '/'.
   const std::vector<std::string> expected = {"a/9.jpg",   "a/b/2.jpg", "a/b-c/1.jpg", "a/b/d/1.jpg",
                                              "a-z/1.png", "b/10.JPG",  "b/2.jpeg",    "b/x.jpg"};
   for (const std::string& name : expected) folder.write("train/" + name, "x");
@@ -100,9 +100,9 @@ TEST_CASE("training: a function of seed, epoch and sample alone, and mirrored as
     CHECK(read(pair, 1, 0, index) != read(pair, 1, 1, index));
     CHECK(read(pair, 1, 0, index) != read(pair, 2, 0, index));
   }
-  // Without a cut, what is left of the draw is the place and the mirror.
+  // Without a random size, the draw determines only the position and the mirroring.
   section.scale.clear();
-  section.crop = {12, 16};  // sample 0 as it is
+  section.crop = {12, 16};  // sample 0 unchanged
   const DataPair whole = open(section, 0, 0);
   const PhotoSample straight = read_photo(*whole.train, 0);
   int mirrored = 0;

@@ -20,7 +20,7 @@
 namespace estrain::data {
 namespace {
 
-// Sample i is {i, epoch-dependent word}; its target is 3 i. Counts reads; can fail at a sample, or be held back.
+// Sample i is {i, epoch-dependent word}; its target is 3 i. Counts reads; can fail at a sample, or be paused.
 class Numbers : public Dataset {
  public:
   explicit Numbers(int64_t size) : size_(size) {}
@@ -45,7 +45,7 @@ class Numbers : public Dataset {
     std::lock_guard lock(mutex_);
     return reads_;
   }
-  // Whoever reads another sample waits; null: all may be read.
+  // Readers of other samples wait; null: all may be read.
   void allow_only(std::optional<std::set<int64_t>> indices) {
     std::lock_guard lock(mutex_);
     only_ = std::move(indices);
@@ -111,7 +111,7 @@ TEST_CASE("nothing is read beyond prefetch or beyond the last step") {
     data.wait_for_reads(12);
     const Batch held = loader.next();
     data.wait_for_reads(16);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a reader that went too far would show
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a reader that went too far would be noticed
     CHECK(data.reads() == 16);
   }
   {
@@ -137,7 +137,7 @@ TEST_CASE("the first mini-batch needs no more than its own samples, with 1 EST o
   }
 }
 
-// Samples that take a while, without taking a core.
+// Samples that take time without using a core.
 class Slow : public Dataset {
  public:
   explicit Slow(const Dataset& data) : data_(data) {}
@@ -169,7 +169,7 @@ TEST_CASE("readers are added while the worker waits for them, and the batches st
   CHECK(most <= 4);
 }
 
-// While it lives, there is room for so many threads more.
+// During its lifetime, only this many more threads can start.
 class RoomForThreads {
  public:
   explicit RoomForThreads(uint64_t threads) {
@@ -217,7 +217,7 @@ TEST_CASE("readers that the system has no room for are done without") {
   CHECK(error.message().starts_with("cannot start a reader thread"));
 }
 
-// Every so many mini-batches one that takes long to read.
+// One mini-batch in every `period` takes long to read.
 class Bursts : public Dataset {
  public:
   Bursts(const Dataset& data, std::set<int64_t> slow) : data_(data), slow_(std::move(slow)) {}
@@ -245,7 +245,7 @@ TEST_CASE("a worker that waits reads further ahead, if it may") {
     LoaderOptions options{1, 2, 5, std::nullopt};
     options.most_prefetch = most;
     Loader loader(bursts, sampler, range(0, 1), {}, options);
-    // On a busy machine it may take longer to see that more helps.
+    // On a busy machine it may take longer to detect that more readers help.
     for (int i = 0; i < 600 || (most > 2 && loader.prefetch() == 2 && i < 3500); ++i) {
       check_content(loader.next(), sampler, 5);
       std::this_thread::sleep_for(std::chrono::microseconds(700));  // the worker computes
@@ -287,7 +287,7 @@ TEST_CASE("memory that takes long to get keeps nobody from what has been read") 
     return nullptr;
   };
   Loader loader(data, sampler, range(0, 1), {}, options);
-  const Batch first = loader.next();  // and its buffer: the next one takes another
+  const Batch first = loader.next();  // with its buffer: the next batch uses another one
   check_content(first, sampler, 0);
   while (asked < 2) std::this_thread::yield();
   CHECK_FALSE(loader.is_ready());
@@ -348,7 +348,7 @@ TEST_CASE("evaluation reads the test set in order, shared out by stride, without
   }
   CHECK(numbers == std::vector<int64_t>{0, 3, 1, 4, 2});
   CHECK(samples.size() == 23);
-  Evaluation huge(data, {INT64_MAX, 2, 3, 1, 1});  // one batch, which another worker has
+  Evaluation huge(data, {INT64_MAX, 2, 3, 1, 1});  // one batch, on another worker
   CHECK_FALSE(huge.next());
   Evaluation none(data, {5, 9, 3, 1, 1});  // more workers than batches
   CHECK_FALSE(none.next());

@@ -1,4 +1,4 @@
-// Every format, from files that the test writes; and every way in which they can be wrong.
+// Every format, from files that the test writes; and every possible error in them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -483,7 +483,7 @@ TEST_CASE("synthetic data is a function of seed and index") {
   CHECK(pair.train->shape() == SampleShape::image(3, 5, 7));
   CHECK(pair.train->classes() == synthetic_classes);
   CHECK(pair.test->size() == 2);
-  section.samples = 21;  // the test set stands behind the training set
+  section.samples = 21;  // the test set follows the training set
   CHECK(read_image(*open(section, 0, 1).train, 20).input == read_image(*pair.test, 0).input);
   CHECK(open(section, 0, 1, 3).train->classes() == 3);
 }
@@ -494,7 +494,7 @@ TEST_CASE("synthetic classes can be told apart") {
   section.samples = 400;
   const DataPair pair = open(section, 0, 1);
   CHECK(pair.train->shape() == SampleShape::vector(64));
-  // The mean of each class over 300 samples finds the class of the others.
+  // Class means over 300 samples classify the other samples.
   std::vector<std::vector<float>> means(10, std::vector<float>(64));
   std::vector<float> counts(10);
   for (int64_t i = 0; i < 300; ++i) {

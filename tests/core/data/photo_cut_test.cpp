@@ -1,4 +1,4 @@
-// What photos are cut and scaled to, against numbers from Python: Pillow's own resizing, torchvision's formulas in
+// Cropping and scaling of photos, compared with numbers from Python: Pillow's own resizing, torchvision's formulas in
 // Python's floating point on Philox words.
 #include "core/data/photo_cut.h"
 

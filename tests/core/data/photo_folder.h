@@ -26,7 +26,7 @@ struct PhotoFolder : DataFolder {
   }
 };
 
-// Three classes, two images of different sizes and kinds in each, one in a folder of its own.
+// Three classes of two images each, of different sizes and kinds; one image in its own subfolder.
 struct ThreeClasses : PhotoFolder {
   ThreeClasses() {
     unsigned seed = 0;

@@ -7,7 +7,7 @@
 namespace estrain::data {
 namespace {
 
-// A worker that computes for 1 s a mini-batch, which takes `reading` seconds of one reader; `cores` readers run at
+// A worker that computes 1 s per mini-batch, while one reader needs `reading` seconds for it; `cores` readers run at
 // once.
 class Worker {
  public:
@@ -37,7 +37,7 @@ TEST_CASE("as many readers as it takes not to wait, and no more") {
   CHECK(worker.changes() == 2);
   worker.run(60);
   CHECK(worker.readers() == 3);
-  CHECK(worker.changes() == 4);  // one was let go, missed, and taken back
+  CHECK(worker.changes() == 4);  // one was released, missed, and added back
   Worker easy(0.5, 16, 16);
   easy.run(100);
   CHECK(easy.readers() == 1);
@@ -77,7 +77,7 @@ TEST_CASE("readers that have nothing to do go, but not back and forth") {
   CHECK(worker.changes() - changes <= 2 * (300 / (ReaderTuning::kRestWindows + ReaderTuning::kIdleWindows) + 1));
 }
 
-// One mini-batch in eight takes 5 s of reading, the others none: read so far ahead, the worker waits for what is left.
+// One mini-batch in eight takes 5 s to read, the others nothing: after reading ahead, the worker waits for the rest.
 struct Bursts {
   ReaderTuning tuning;
   void run(int windows) {
@@ -100,7 +100,7 @@ TEST_CASE("where some mini-batches take longer, reading further ahead is tried b
 TEST_CASE("where it does not help, it is taken back, and a reader is tried") {
   ReaderTuning tuning({1, 2}, {2, 64});
   for (int i = 0; i < 20 * ReaderTuning::kWindow; ++i) {
-    const double waited = 2.0 / static_cast<double>(tuning.now().readers) - 1;  // however far ahead
+    const double waited = 2.0 / static_cast<double>(tuning.now().readers) - 1;  // for any prefetch
     tuning.observe(waited, 1 + waited);
   }
   CHECK(tuning.now() == ReaderTuning::Reading{2, 2});

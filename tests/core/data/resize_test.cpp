@@ -1,5 +1,5 @@
-// Property: however a job is cut into stages and its ESTs split over workers, every position of every epoch is consumed
-// exactly once, by the virtual rank and at the step that an undisturbed job would have consumed it.
+// Property: for any stages and any assignment of ESTs to workers, each position of each epoch is consumed exactly once,
+// by the same virtual rank and at the same step as in an undisturbed job.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -53,7 +53,7 @@ std::vector<EstRange> random_split(Random& random, int64_t ests) {
   return ranges;
 }
 
-// One stage: every range has a worker with a loader of its own; returns the cursor behind its last step.
+// Runs one stage, with a worker and its own loader for every range; returns the cursor after its last step.
 Cursor run_stage(const Dataset& data, const Sampler& sampler, const std::vector<EstRange>& workers, Cursor start,
                  int64_t first_step, int64_t steps, Random& random, Record& record) {
   Cursor at = start;
@@ -76,7 +76,7 @@ Cursor run_stage(const Dataset& data, const Sampler& sampler, const std::vector<
   return at;
 }
 
-// How often each padded position's sample must occur in an epoch.
+// How often the sample of each padded position must occur in an epoch.
 std::map<int64_t, int64_t> expected_counts(const Sampler::Options& options) {
   std::map<int64_t, int64_t> counts;
   const int64_t share = (options.dataset_size + options.ests - 1) / options.ests;

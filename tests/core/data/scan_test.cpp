@@ -1,4 +1,4 @@
-// All that is wrong with data files, at once.
+// Reports all errors of data files at once.
 #include "core/data/scan.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ DataSection section_of(DataFormat format, const std::string& path) {
   return section;
 }
 
-// What is no `ok`, each as "warning|error: seen".
+// All findings except `ok`, each as "warning|error: seen".
 std::vector<std::string> complaints(const DataScan& scan) {
   std::vector<std::string> all;
   for (const Finding& finding : scan.findings) {
@@ -38,7 +38,7 @@ std::vector<std::string> complaints(const DataScan& scan) {
   return all;
 }
 
-// One complaint for each of `words`, in any order, and no more.
+// Exactly one complaint for each of `words`, in any order.
 void check_complaints(const DataScan& scan, const std::vector<std::string>& words) {
   const std::vector<std::string> all = complaints(scan);
   CHECK(all.size() == words.size());
@@ -131,7 +131,7 @@ TEST_CASE("idx: a label out of range at the very last sample; fewer labels than 
                            "are 3 classes (0 to 2), say model.classes",
                            "t10k-labels-idx1-ubyte: 1 of 1 labels are out of range, the first is 7 of sample 0",
                            "t10k-labels-idx1-ubyte: 1 labels for 2 images"});
-  CHECK(found.stored_shape == std::vector<int64_t>{1, 2, 3});  // so the model can be tried all the same
+  CHECK(found.stored_shape == std::vector<int64_t>{1, 2, 3});  // so the model can still be checked
   check_complaints(
       scan(folder.section(), 0),
       {"the first is 7 of sample 0: there are 4 classes (0 to 3), say the training labels", "1 labels for 2 images"});
@@ -174,7 +174,7 @@ TEST_CASE("idx: gzipped and by name") {
   check_complaints(scan(folder.section(), 0), {"train-images-idx3-ubyte.gz: cannot be decompressed"});
 
   DataSection section = section_of(DataFormat::idx, "");
-  section.images = folder / "train-images-idx3-ubyte";  // only the .gz is there, which is not what was named
+  section.images = folder / "train-images-idx3-ubyte";  // only the .gz exists, which was not named
   section.labels = folder / "train-labels-idx1-ubyte";
   check_complaints(scan(section, 0), {"train-images-idx3-ubyte: No such file"});
 }
@@ -294,7 +294,7 @@ TEST_CASE("synthetic: nothing to read, but transforms must fit") {
   check_complaints(scan(section, 0), {"made-up samples of [500000000] in 10 classes need a pattern"});
 }
 
-// The scan and the reader must agree on what can be used: any damage to any file that one refuses, the other does.
+// The scan and the reader must agree: damage to any file that one refuses, the other refuses too.
 TEST_CASE("the scan refuses what open refuses: every cut and every changed byte of a header") {
   const IdxFolder folder;
   const auto opens = [&] {

@@ -1,4 +1,4 @@
-// Token files: flat ones, numpy's and llm.c's, and what is wrong with them.
+// Token files: flat, numpy and llm.c formats, and their errors.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -50,7 +50,7 @@ std::vector<int64_t> all_tokens(const Dataset& set, int64_t context) {
   for (int64_t i = 0; i < set.size(); ++i) {
     set.read(i, SampleDraw::fixed(), reinterpret_cast<std::byte*>(input.data()), target.data());
     if (i == 0) all.push_back(input[0]);
-    CHECK(all.back() == input[0]);  // the next sample begins where this one's targets end
+    CHECK(all.back() == input[0]);  // the next sample begins where the targets of this one end
     for (size_t t = 0; t + 1 < input.size(); ++t) CHECK(input[t + 1] == target[t]);
     all.insert(all.end(), target.begin(), target.end());
   }

@@ -1,4 +1,4 @@
-// Tar shards: samples, labels, and what is wrong with them.
+// Tar shards: samples, labels and errors.
 #include "core/data/webdataset.h"
 
 #include <doctest/doctest.h>

@@ -55,7 +55,7 @@ TEST_CASE("the first failure comes out of finish; what is behind it is waited fo
     CHECK_THROWS_WITH(arrivals.finish(), "the GPU is lost");
     CHECK(waited == 1);
     CHECK(taken == 1);
-    arrivals.push({{}, [&] { ++taken; }});  // the next step is tried afresh
+    arrivals.push({{}, [&] { ++taken; }});  // the next step starts afresh
     arrivals.finish();
     CHECK(taken == 2);
   }

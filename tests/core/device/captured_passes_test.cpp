@@ -14,7 +14,7 @@ struct Counts {
   int beside = 0, captures = 0, replays = 0;
 };
 
-// Records on the CPU: a capture computes nothing, a replay runs what was captured.
+// Captures on the CPU: a capture computes nothing, a replay runs the captured work.
 class Recorder : public CaptureBackend {
  public:
   Recorder(Counts& counts, bool fails) : counts_(counts), fails_(fails) {}
@@ -50,7 +50,7 @@ struct Fixture {
   explicit Fixture(bool fails = false) : passes(std::make_unique<Recorder>(counts, fails)) {}
 };
 
-// Twice the first input, in the same memory at every call, and nothing.
+// Returns twice the first input, in the same memory at every call, and an undefined tensor.
 class Doubling {
  public:
   Tensors operator()(const Tensors& inputs) {
@@ -86,7 +86,7 @@ TEST_CASE("the first mini-batches run as ever, one is captured, and from there o
   CHECK(made.counts.captures == 1);
   CHECK(made.counts.replays == 4);
   CHECK(made.counts.beside == CapturedPasses::warm_runs + 4);
-  for (size_t i = 0; i < results.size(); ++i)  // what was given stays as it was
+  for (size_t i = 0; i < results.size(); ++i)  // inputs are unchanged
     CHECK(results[i].equal(filled(2 * static_cast<float>(CapturedPasses::warm_runs + static_cast<int>(i)))));
 }
 

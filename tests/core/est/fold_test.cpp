@@ -14,7 +14,7 @@ namespace {
 using Values = std::vector<float>;
 using Maybe = std::optional<Values>;  // nothing: absent
 
-// Numbers of all sizes, among them many zeros of both signs, and some that are not finite.
+// Numbers of all magnitudes, with many zeros of both signs and some non-finite values.
 Values random_values(size_t n, std::mt19937& random) {
   static constexpr float special[] = {0.0f, -0.0f, -0.0f, 1e-42f, INFINITY, 3e38f};
   Values values(n);
@@ -69,8 +69,7 @@ TEST_CASE("-0 and an absent partner give +0, two -0 stay -0") {
   CHECK(std::signbit(out));
 }
 
-// Every combination of present and absent operands, results written to a place of their own and over the first
-// operand.
+// All combinations of present and absent operands, with results in separate memory and in place of the first operand.
 TEST_CASE("a fold equals its definition, whatever is absent") {
   std::mt19937 random(2);
   for (const size_t depth : {0, 1, 2, 3, 5}) {
@@ -87,7 +86,7 @@ TEST_CASE("a fold equals its definition, whatever is absent") {
         }
         for (size_t i = depth; i-- > 0;) expected = add(left[i], expected);
 
-        std::vector<Values> memory;  // an absent operand's memory holds what must not be read
+        std::vector<Values> memory;  // the memory of an absent operand must not be read
         std::vector<Partial> operands;
         for (const Maybe& operand : left) memory.push_back(operand.value_or(Values(n, NAN)));
         for (size_t i = 0; i < depth; ++i) operands.push_back({memory[i].data(), left[i].has_value()});

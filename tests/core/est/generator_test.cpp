@@ -22,7 +22,7 @@ struct SavedState {
   ~SavedState() { std::free(bytes); }
 };
 
-// What a mini-batch draws: numbers of several kinds. Odd sizes of randn leave half a pair behind in the generator.
+// Draws of a mini-batch: numbers of several kinds. Odd sizes of randn leave half a pair in the generator.
 std::vector<float> draw_mini_batch() {
   std::vector<float> drawn;
   const torch::Tensor parts[] = {torch::rand({5}), torch::randn({3}), torch::randn({17}),
@@ -49,7 +49,7 @@ TEST_CASE("ESTs that take turns draw what each would draw alone") {
       switch_generator_in(states[est]->bytes);
       drawn[est].push_back(draw_mini_batch());
       switch_generator_out(states[est]->bytes);
-      torch::rand({3});  // evaluation, or whatever else happens between turns
+      torch::rand({3});  // evaluation, or any other draw between turns
     }
   }
   for (size_t est = 0; est < kEsts; ++est) {
@@ -85,7 +85,7 @@ TEST_CASE("equal seeds give equal bytes, other seeds others") {
   CHECK(std::memcmp(a.bytes, c.bytes, generator_state_bytes()) != 0);
 }
 
-// What torch.cuda.get_rng_state() holds: the seed, then the offset in the stream.
+// The format of torch.cuda.get_rng_state(): the seed, then the offset in the stream.
 TEST_CASE("the state of a CUDA generator is seed and offset, whatever machine writes it") {
   std::array<uint8_t, cuda_generator_state_bytes> state;
   state.fill(0xFF);
@@ -93,7 +93,7 @@ TEST_CASE("the state of a CUDA generator is seed and offset, whatever machine wr
   CHECK(state == std::array<uint8_t, 16>{0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01});
 }
 
-// Stands for a CUDA generator, whose state has the same form.
+// Replaces a CUDA generator, whose state has the same format.
 class Counter : public c10::GeneratorImpl {
  public:
   Counter() : GeneratorImpl(c10::Device(c10::kCUDA, 0), c10::DispatchKeySet(c10::DispatchKey::CUDA)) {}

@@ -12,7 +12,7 @@
 namespace estrain::est {
 namespace {
 
-// What a backward pass handed to its sink, by parameter; calls in order.
+// The arguments that a backward pass gave to its sink, by parameter; calls in order.
 struct Delivered {
   std::map<size_t, std::vector<float>> gradients;
   std::vector<size_t> absent, calls;
@@ -48,7 +48,7 @@ TEST_CASE("every gradient is delivered once, with the bits that .grad would have
   }
   device::CpuDevice cpu;
   GradientHooks hooks(parameters, cpu);
-  for (int pass = 0; pass < 2; ++pass) {  // the second is not added to the first
+  for (int pass = 0; pass < 2; ++pass) {  // gradients do not accumulate
     Delivered delivered;
     hooks.backward(loss(), delivered.sink(parameters));
     CHECK(delivered.calls.size() == 3);

@@ -1,6 +1,5 @@
 #pragma once
-// What each cause of the built-in fault table looks like in life: one whole case for each, and a line of a log for each
-// way of putting it.
+// Real examples of each cause of the built-in fault table: one complete case for each, and a log line for each wording.
 
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@ namespace estrain::faults {
 struct FaultSample {
   std::string cause;
   Evidence evidence;
-  // what the table is to make of it
+  // the expected diagnosis
   FaultClass fault_class;
   bool retry;
   int exit_code;
@@ -24,11 +23,11 @@ struct SampleLine {
   std::string cause;
   std::string line;
 };
-// Of the log of a process that ended with exit status 1.
+// From the log of a process that ended with exit status 1.
 std::vector<SampleLine> sample_log_lines();
 
 Evidence ended_by(int signal, std::string log = "");
 Evidence ended_with(int exit_status, std::string log = "");
-Evidence reported(Fault fault, std::string message, std::string log = "");  // and ended as such an error ends it
+Evidence reported(Fault fault, std::string message, std::string log = "");  // with the exit status of that error
 
 }  // namespace estrain::faults

@@ -39,7 +39,7 @@ TEST_CASE("patterns that are none, or fit everything, are refused") {
 }
 
 TEST_CASE("a clumsy pattern on a long line comes to an end") {
-  const std::clock_t begin = std::clock();  // processor time: other programs do not count
+  const std::clock_t begin = std::clock();  // CPU time, independent of other programs
   CHECK(found("(a+)+(b|c)$", std::string(2000, 'a')) == "-");
   CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);
 }

@@ -211,7 +211,7 @@ TEST_CASE("a truncated file is corrupt") {
   CHECK(error.message().find("truncated file") != std::string::npos);
 }
 
-// In a child, for the limit on file sizes is a property of the process.
+// In a child, since the limit on file sizes holds for the whole process.
 TEST_CASE("a write that the system refuses is an io error with its reason") {
   const ScratchFolder folder;
   const std::string path = folder / "full.h5";

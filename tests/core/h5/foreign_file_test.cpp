@@ -1,4 +1,4 @@
-// Files as other programs write them, made with the HDF5 library itself.
+// Files as written by other programs, made with the HDF5 library itself.
 #include <doctest/doctest.h>
 #include <hdf5.h>
 

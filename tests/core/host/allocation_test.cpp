@@ -72,7 +72,7 @@ TEST_CASE("the list of cores per node is read for the node that this is") {
   CHECK(of_node("12(x2),36", "0") == 12);
   CHECK(of_node("12(x2),36", "1") == 12);
   CHECK(of_node("12(x2),36", "2") == 36);
-  CHECK(of_node("12(x2),36", "3") == 64);  // no such node: nobody says
+  CHECK(of_node("12(x2),36", "3") == 64);  // no such node: unknown
   for (const char* wrong : {"", ",", "(x2)", "2(x)", "2(x0)", "2x3", "two", "2(", "2)", "(x", "-4"}) {
     CAPTURE(wrong);
     CHECK(of_node(wrong, "0") == 64);
@@ -98,7 +98,7 @@ TEST_CASE("memory is that of the node, or a share for each core or GPU; 0 is no 
         Memory{6000 * kMB, "SLURM_MEM_PER_CPU"});
   CHECK(memory_of({{"SLURM_MEM_PER_GPU", "1024"}, {"SLURM_GPUS_ON_NODE", "3"}}) ==
         Memory{3 * kGB, "SLURM_MEM_PER_GPU"});
-  CHECK(memory_of({{"SLURM_MEM_PER_CPU", "1500"}}) == machine);  // of how many?
+  CHECK(memory_of({{"SLURM_MEM_PER_CPU", "1500"}}) == machine);  // the number of CPUs is unknown
   for (const char* wrong : {"0", "", "-1", "4 GB", "M", "9999999999999999999", "9999999999999G", "99999999T"}) {
     CAPTURE(wrong);
     CHECK(memory_of({{"SLURM_MEM_PER_NODE", wrong}}) == machine);
@@ -129,7 +129,7 @@ TEST_CASE("which job, which of its starts, how many nodes") {
 TEST_CASE("the end of the job is kept on the monotonic clock") {
   const auto end = [](const char* text) { return allocation_of({{"SLURM_JOB_END_TIME", text}}).ends_ns; };
   CHECK(end("1800000060") == kNow.monotonic_ns + 60'000'000'000);
-  CHECK(end("1799999000") == kNow.monotonic_ns);  // over already
+  CHECK(end("1799999000") == kNow.monotonic_ns);  // already over
   CHECK(end("1831536000") == kNow.monotonic_ns + 31'536'000 * INT64_C(1'000'000'000));
   for (const char* wrong : {"", "0", "-5", "soon", "1e9", "9223372036854775807", "1800000060 "}) {
     CAPTURE(wrong);
@@ -165,7 +165,7 @@ TEST_CASE("squeue's words for the time left") {
   }
 }
 
-// A program in place of squeue that notes its arguments.
+// A fake squeue that records its arguments.
 std::string fake_squeue(const ScratchFolder& folder, const std::string& body) {
   const std::string path = folder / "squeue";
   replace_bytes(path, "#!/bin/sh\necho \"$*\" >" + (folder / "arguments") + "\n" + body + "\n");
@@ -207,7 +207,7 @@ TEST_CASE("the end of a job whose time limit was changed is squeue's, not that o
   const auto seconds_left = [](std::optional<int64_t> end_ns) { return seconds(end_ns.value() - monotonic_ns()); };
   fake_squeue(folder, "echo 1:00:00");
   const testing::Setting path("PATH", folder.path() + ":" + ::getenv("PATH"));
-  const auto known = current_allocation().ends_ns;  // which asks nobody
+  const auto known = current_allocation().ends_ns;  // from the cache
   CHECK(seconds_left(known) <= 61);
   CHECK(seconds_left(current_end_ns(known)) > 3000);
   fake_squeue(folder, "echo UNLIMITED");

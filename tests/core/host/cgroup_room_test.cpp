@@ -8,7 +8,7 @@
 namespace estrain::host {
 namespace {
 
-// A made-up /proc and /sys.
+// A fake /proc and /sys.
 struct Root : ScratchFolder {
   void write(const std::string& path, const std::string& content) const {
     const std::string full = *this / path;

@@ -12,7 +12,7 @@
 namespace estrain::host {
 namespace {
 
-// The files of a made-up machine: /proc/self/cgroup and what lies below /sys/fs/cgroup.
+// The files of a fake machine: /proc/self/cgroup and below /sys/fs/cgroup.
 class FakeMachine {
  public:
   explicit FakeMachine(const std::string& membership,
@@ -55,7 +55,7 @@ TEST_CASE("version 1: every controller has a tree of its own") {
                              {"cpu/job/b/cpu.cfs_period_us", "100000\n"},
                              {"cpu/job/cpu.cfs_quota_us", "400000\n"},
                              {"cpu/job/cpu.cfs_period_us", "100000\n"},
-                             {"cpu/job/a/cpu.cfs_quota_us", "100000\n"},  // not ours
+                             {"cpu/job/a/cpu.cfs_quota_us", "100000\n"},  // of another group
                              {"cpu/job/a/cpu.cfs_period_us", "100000\n"},
                              {"memory/job/a/memory.limit_in_bytes", "7000\n"},
                              {"memory/job/memory.limit_in_bytes", "9223372036854771712\n"}});

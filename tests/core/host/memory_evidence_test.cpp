@@ -11,7 +11,7 @@
 namespace estrain::host {
 namespace {
 
-// The files of a kernel, as far as they are looked at.
+// The kernel's files that the code reads.
 class Kernel {
  public:
   void write(const std::string& name, const std::string& content) {

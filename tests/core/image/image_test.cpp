@@ -34,7 +34,7 @@ std::string refusal(const std::string& bytes) {
   return error.message();
 }
 
-// The largest distance of two images' bytes.
+// The largest difference between the bytes of two images.
 int distance(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
   REQUIRE(a.size() == b.size());
   int largest = 0;

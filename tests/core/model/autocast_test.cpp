@@ -23,7 +23,7 @@ std::vector<torch::Tensor> gradients_of(const Model& model) {
 
 // Loss, then gradients.
 std::vector<torch::Tensor> train_pass(Model& model, const Batch& batch) {
-  torch::manual_seed(3);  // of the dropout masks
+  torch::manual_seed(3);  // for dropout masks
   const torch::Tensor loss = model.loss(batch);
   loss.backward();
   std::vector<torch::Tensor> all = gradients_of(model);
@@ -65,7 +65,7 @@ TEST_CASE("tf32 changes nothing on the CPU") {
   for (size_t i = 0; i < found.size(); ++i) CHECK(same_bits(found[i], expected[i]));
 }
 
-// Of a model that uses one weight in three places, as it is and, last, cast.
+// For a model that uses one weight in three places: twice uncast and, last, cast.
 torch::Tensor gradient_of_shared_weight(const torch::Tensor& weight, const torch::Tensor& input) {
   torch::Tensor loss;
   {
@@ -83,7 +83,7 @@ TEST_CASE("a mini-batch's gradient is the same behind another one as by itself")
   const torch::Tensor first = gradient_of_shared_weight(weight, input);
   CHECK(same_bits(gradient_of_shared_weight(weight, input), first));
 
-  // Around both passes the cast is kept, and the order of the sum is another.
+  // If autocast spans both passes, the cast is cached, and the order of the sum differs.
   const Autocast kept(c10::kCPU, Precision::bf16);
   gradient_of_shared_weight(weight, input);
   CHECK_FALSE(same_bits(gradient_of_shared_weight(weight, input), first));

@@ -8,7 +8,7 @@
 namespace estrain::model {
 namespace {
 
-// What check_model has to say: message and advice, or "" if it is content.
+// check_model's message and advice, or "" without an error.
 std::string complaint(const spec::ModelSection& section, const DataShape& shape, int64_t classes = 10) {
   try {
     check_model(section, shape, classes);
@@ -39,7 +39,7 @@ TEST_CASE("an unknown model is named, with the nearest one") {
 
 TEST_CASE("the smallest image that a model takes is the smallest it is said to take") {
   const auto forward = [](const std::string& name, int64_t pixels) {
-    Initializer init = Initializer::skip();  // sizes are all that counts
+    Initializer init = Initializer::skip();  // only sizes matter
     const auto model = build_model(section_of(name), 0, ImageShape{1, pixels, pixels}, 10, init);
     return model->forward(torch::zeros({2, 1, pixels, pixels}));
   };

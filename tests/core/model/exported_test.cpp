@@ -58,7 +58,7 @@ Batch some_batch(int64_t samples = 4) {
   return {torch::randn({samples, 3}), torch::arange(samples).remainder(2)};
 }
 
-// Two results: dropout's linear, and its norm.
+// Two results: dropout's linear layer and its norm.
 ProgramParts program_with_logits() {
   ProgramParts parts = small_program();
   parts.set_output("norm");

@@ -1,5 +1,5 @@
-// Names and initial weights against Python's PyTorch and torchvision. The table is printed by
-// `scripts/peers/model_bits.py --golden`, which also says what the digests are.
+// Names and initial weights compared with Python's PyTorch and torchvision. `scripts/peers/model_bits.py --golden`
+// prints the table and defines the digests.
 #include <ATen/Version.h>
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>

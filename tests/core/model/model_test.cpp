@@ -12,7 +12,7 @@
 namespace estrain::model {
 namespace {
 
-// Binds every parameter of `model` to one piece of memory, each at a multiple of 64 bytes, as a worker does.
+// Binds all parameters of `model` to one block of memory, each at a multiple of 64 bytes, as a worker does.
 torch::Tensor bind_to_arena(const Model& model) {
   const NamedTensors tensors = named_tensors(model);
   const auto padded = [](const torch::Tensor& tensor) { return (tensor.numel() + 15) / 16 * 16; };
@@ -35,7 +35,7 @@ void copy_state(const Model& from, const Model& to) {
 }
 
 torch::Tensor loss_of_pass(Model& model, const Batch& batch) {
-  torch::manual_seed(3);  // of the dropout masks
+  torch::manual_seed(3);  // for dropout masks
   const torch::Tensor loss = model.loss(batch);
   loss.backward();
   return loss.detach();

@@ -1,5 +1,5 @@
 #pragma once
-// Small jobs for every model of the zoo: what the tests build.
+// Small jobs for every model of the zoo.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

@@ -32,7 +32,7 @@ void check_against_brute_force(const RandomJob& made, const BruteForce& all) {
   REQUIRE(again.waste == plan.waste);
 }
 
-// How many of so many random jobs have a plan; each compared with all plans that there are.
+// Compares random jobs with all possible plans; returns how many have a plan.
 int64_t compare(uint64_t seed, int rounds, Limits limits) {
   Dice dice(seed);
   int64_t plans = 0, planned = 0;
@@ -95,7 +95,7 @@ TEST_CASE("the times of a plan that is given") {
   const std::vector<DeviceGroup> groups{{"a", 2, 2}, {"b", 1, 1}};
   const Plan plan = evaluate(job, groups, {{0, 6}, {0, 4}, {1, 2}});
   CHECK(plan.partial_sums == 5);                         // 4 + 2, 2, 2 and 2
-  CHECK(plan.compute_seconds == 3 + 0.5 / 2 * (2 + 2));  // the slowest, and what the others add
+  CHECK(plan.compute_seconds == 3 + 0.5 / 2 * (2 + 2));  // the slowest worker, plus the others' share
   CHECK(plan.exchange_seconds == 0.5 + 0.5 + (8 + 1) / 3.0);
   CHECK(plan.step_seconds == plan.compute_seconds + plan.exchange_seconds);
   CHECK(plan.throughput == 12 / plan.step_seconds);

@@ -1,6 +1,6 @@
 #pragma once
-// The shortest step found by trying everything: every split, every order of the devices. For small jobs; shares no code
-// with the planner.
+// The shortest step, found by exhaustive search over every split and every order of the devices. For small jobs; shares
+// no code with the planner.
 
 #include <algorithm>
 #include <cmath>
@@ -26,9 +26,9 @@ class BruteForce {
     for (const DeviceGroup& group : groups) left_.push_back(group.count);
     from(0, 0, 0, 0, 0, -1);
   }
-  // Infinity where there is no plan.
+  // Infinity if there is no plan.
   double step_seconds() const { return best_; }
-  int64_t workers() const { return workers_; }  // the fewest with that step, within rounding
+  int64_t workers() const { return workers_; }  // the fewest with that step, up to rounding
   int64_t plans() const { return plans_; }
 
  private:

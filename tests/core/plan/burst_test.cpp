@@ -64,7 +64,7 @@ double brute_force(const std::vector<BurstPart>& parts, double limit) {
   for (;;) {
     double seconds = 0;
     bool allowed = true;
-    int64_t begin = 0, end = 0;  // devices where the part begins, and where its branches end; 0: nowhere yet
+    int64_t begin = 0, end = 0;  // devices at the part's begin and at its branches' end; 0: not known yet
     for (size_t i = 0; i < layers.size() && allowed; ++i) {
       const bool new_part = i > 0 && place[i].first != place[i - 1].first;
       const bool new_branch = i == 0 || place[i] != place[i - 1];

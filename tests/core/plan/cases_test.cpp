@@ -13,7 +13,7 @@
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
-// The plans of cases/*.toml. README.md there says what a case is made of.
+// The plans of cases/*.toml; README.md there describes the format.
 namespace estrain::plan {
 namespace {
 
@@ -64,7 +64,7 @@ std::vector<DeviceGroup> groups_of(const toml::Table& table) {
   return groups;
 }
 
-// "V100:2"; of groups of one kind the later ones have a prime each.
+// "V100:2"; if groups have the same kind, later ones get a prime each.
 std::string written(const Share& share, const std::vector<DeviceGroup>& groups) {
   const auto at = groups.begin() + share.group;
   const auto same_before =
@@ -88,7 +88,7 @@ std::string written(const Plan& plan, const std::vector<DeviceGroup>& groups) {
   return text;
 }
 
-// A key that nobody reads would be a case that shows something else than it says.
+// An unread key would make a case test something else than it states.
 void check_keys(const toml::Table& table) {
   static const std::set<std::string> known{"name",  "ests",         "one_kind",   "exchange", "crowding",
                                            "waste", "step_seconds", "throughput", "reason",   "partial_sums",

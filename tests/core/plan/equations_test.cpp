@@ -28,7 +28,7 @@ TEST_CASE("waste of every device that waits for the slowest type") {
 }
 
 TEST_CASE("ESTs beyond maxP are waste") {
-  // 2 devices for 3 ESTs: 2 each, in 2 s; one of 4 mini-batches is for nothing.
+  // 2 devices for 3 ESTs: 2 each, in 2 s; one of 4 mini-batches is wasted.
   const Estimate found = estimate({{2, 1.0, 2}}, 3);
   CHECK(found.ests == 4);
   CHECK(found.waste == 0.5);

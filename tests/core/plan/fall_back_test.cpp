@@ -22,13 +22,13 @@ Plan plan_of(double step_seconds, std::vector<Share> workers) {
 
 const std::vector<Share> kTwo{{0, 4}, {0, 4}}, kFour{{0, 2}, {0, 2}, {0, 2}, {0, 2}};
 
-// A job that went from 2 to 4 workers, and was told to take 1 s a step instead of 2. Rules as they are.
+// A job that grew from 2 to 4 workers, with a predicted 1 s a step instead of 2. Default rules.
 class Run {
  public:
   explicit Run(double before = 2, FallBackWatch::Rules rules = {})
       : watch_(plan_of(2, kTwo), before, plan_of(1, kFour), rules) {}
 
-  // An observation each second of steps that take so long; what was decided, and after how many seconds.
+  // One observation per second, of steps of this length; returns the decision and after how many seconds.
   std::optional<Decision> seconds(int count, double step_seconds) {
     std::optional<Decision> decided;
     for (int i = 0; i < count; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("within the margin, or not for long enough, nothing happens") {
 TEST_CASE("between recovered and the margin nothing is counted and nothing forgotten") {
   Run run;
   CHECK_FALSE(run.seconds(9, 3));
-  CHECK(run.watch().slow_seconds() == doctest::Approx(8));  // the first observation has no time before it
+  CHECK(run.watch().slow_seconds() == doctest::Approx(8));  // no time precedes the first observation
   CHECK_FALSE(run.seconds(100, 1.15));
   CHECK(run.watch().slow_seconds() == doctest::Approx(8));
   CHECK(run.seconds(2, 3));
@@ -107,7 +107,7 @@ TEST_CASE("one decision for each episode: the next only after it has run as esti
   CHECK(run.seconds(20, 3));
   CHECK_FALSE(run.seconds(500, 3));
   CHECK_FALSE(run.seconds(5, 1));
-  CHECK_FALSE(run.seconds(500, 3));  // five good seconds were no recovery
+  CHECK_FALSE(run.seconds(500, 3));  // five good seconds are no recovery
   CHECK_FALSE(run.seconds(12, 1));
   CHECK(run.seconds(20, 3));
 }
@@ -120,7 +120,7 @@ TEST_CASE("a clock that jumps does not count") {
   const double before = run.watch().slow_seconds();
   CHECK_FALSE(run.seconds(1, 3));
   CHECK(run.watch().slow_seconds() == before);
-  const auto decision = run.seconds(20, 3);  // and the watch goes on from there
+  const auto decision = run.seconds(20, 3);  // and the watch continues from there
   REQUIRE(decision);
   CHECK(run.decided_after() == 8);
 }

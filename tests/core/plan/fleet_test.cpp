@@ -35,7 +35,7 @@ TEST_CASE("memory limits what a device hosts, whatever the pace") {
   CHECK(capacity({"a", 1, 0.3, 0}, kInfinity) == 0);
 }
 
-// ESTs that the roomiest `workers` devices host within a pace; -1 if fewer of them host any.
+// ESTs that the `workers` devices with the largest capacity host within a pace; -1 if fewer devices host any.
 int64_t hosted(const std::vector<DeviceGroup>& groups, double pace, int64_t workers) {
   std::vector<int64_t> each;
   for (const DeviceGroup& group : groups) {

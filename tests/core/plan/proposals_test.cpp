@@ -58,7 +58,7 @@ TEST_CASE("growing: below D2 a job may move to another kind, and keeps to one") 
   for (const Proposal& proposal : proposals) {
     for (const Share& share : proposal.plan.workers) CHECK(share.group == 1);
   }
-  // At D2 the slow ones go on helping.
+  // At D2 the slow ones still help.
   const std::vector<Proposal> mixed = grow(job_of(8, false), held, free, 10);
   REQUIRE(mixed.size() == 2);
   CHECK(mixed[0].change == Counts{0, 1});
@@ -82,7 +82,7 @@ TEST_CASE("growing: a slow device of a kind is another group than its like") {
   REQUIRE(!proposals.empty());
   CHECK(proposals[0].devices.size() == 2);
   CHECK(proposals[0].change == Counts{2, 0});
-  for (const Proposal& proposal : proposals) CHECK(proposal.change[1] == 0);  // slower than what there is
+  for (const Proposal& proposal : proposals) CHECK(proposal.change[1] == 0);  // slower than the current plan
 }
 
 TEST_CASE("shrinking: idle devices first, then what costs least") {
@@ -109,7 +109,7 @@ TEST_CASE("shrinking: where it makes no difference the faster devices stay") {
       shrink(job_of(1, false), {{"fast", 2, 2}, {"slow", 1, 1}, {"faster", 1, 3}}, 1, 10);
   REQUIRE(ways.size() == 3);
   CHECK(ways[0].change == Counts{0, -1, 0});
-  CHECK(ways[1].change == Counts{-1, 0, 0});  // costs as little
+  CHECK(ways[1].change == Counts{-1, 0, 0});  // costs the same
   CHECK(ways[1].speed_up == 1);
   CHECK(ways[2].change == Counts{0, 0, -1});
 }
@@ -153,7 +153,7 @@ double fastest(const Job& job, std::vector<DeviceGroup> groups, const Counts& ch
   return BruteForce(job, groups).step_seconds();
 }
 
-// What is held and free of the same random groups.
+// Held and free devices of the same random groups.
 struct Situation {
   Job job;
   std::vector<DeviceGroup> held, free;

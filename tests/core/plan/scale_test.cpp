@@ -11,12 +11,12 @@
 #include "core/plan/plan.h"
 #include "core/plan/proposals.h"
 
-// How long plans take. The figures are printed; limits are several times what an optimised build needs on a quiet
-// machine.
+// The time that planning takes. The figures are printed; the limits are several times what an optimised build needs on
+// a quiet machine.
 namespace estrain::plan {
 namespace {
 
-// Devices of unlike speeds in equal numbers.
+// Devices of different speeds in equal numbers.
 std::vector<DeviceGroup> fleet_of(int64_t devices, int64_t kinds) {
   std::vector<DeviceGroup> groups;
   for (int64_t i = 0; i < kinds; ++i) {
@@ -43,7 +43,7 @@ constexpr double kSlack = 5;
 
 std::string name(bool one_kind) { return one_kind ? "one kind" : "mixed"; }
 
-// Of the processor, the least of some runs: what else the machine does only adds to it.
+// CPU time, the minimum of several runs, since other load only adds to it.
 template <typename Body>
 double milliseconds(Body&& body) {
   double least = std::numeric_limits<double>::infinity();
@@ -103,7 +103,7 @@ TEST_CASE("all proposals for 10,000 devices of 8 kinds take less than a tenth of
   }
 }
 
-// Of the time t over the size n: the power p in t ~ n^p from first to last.
+// The exponent p in t ~ n^p for the time t over the size n, from first to last.
 TEST_CASE("the time grows no faster than devices and kinds do, by much") {
   const auto time_of = [](int64_t devices, int64_t kinds, int64_t ests) {
     const double taken = milliseconds([&] { (void)best_plan(job_of(ests, false), fleet_of(devices, kinds)); });

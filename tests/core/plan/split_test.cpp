@@ -12,7 +12,7 @@
 namespace estrain::plan {
 namespace {
 
-// Within what the devices host, every device once, all ESTs.
+// Checks that no device exceeds its limit, each is used once, and all ESTs are placed.
 void check_split(const std::vector<Share>& split, int64_t ests, int64_t workers, std::vector<Capacity> capacities) {
   REQUIRE(std::ssize(split) == workers);
   int64_t sum = 0;
@@ -36,7 +36,7 @@ int64_t greedy_sums(int64_t ests, int64_t workers, const std::vector<Capacity>& 
 TEST_CASE("a greedy split spends room to spare on aligned cuts") {
   CHECK(greedy_sums(64, 16, {{6, 16, 0}}) == 16);  // 4 on each
   CHECK(greedy_sums(12, 2, {{9, 2, 0}}) == 2);     // 8 and 4
-  CHECK(greedy_sums(12, 2, {{6, 2, 0}}) == 4);     // no room to spare
+  CHECK(greedy_sums(12, 2, {{6, 2, 0}}) == 4);     // no spare capacity
   CHECK(greedy_sums(4096, 1024, {{100, 1024, 0}}) == 1024);
 }
 

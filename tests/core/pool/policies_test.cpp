@@ -49,7 +49,7 @@ TEST_CASE("tiresias moves a job back when its attained service reaches the limit
   first.held = 100;
   CHECK(pool.decide(*policy) == std::vector<int64_t>{0, 4});
   pool.add(2, std::vector<double>(8, 1), 10);
-  CHECK(pool.decide(*policy) == std::vector<int64_t>{0, 4, 2});  // who comes later is before it, too
+  CHECK(pool.decide(*policy) == std::vector<int64_t>{0, 4, 2});  // a later job precedes it, too
 }
 
 TEST_CASE("optimus gives each device to the job whose remaining time it shortens most") {
@@ -81,7 +81,7 @@ TEST_CASE("easyscale starts jobs on one device and lets them double, most speed-
   CHECK(pool.decide(*policy) == std::vector<int64_t>{1, 1});
   CHECK(pool.decide(*policy) == std::vector<int64_t>{2, 2});
   CHECK(pool.decide(*policy) == std::vector<int64_t>{4, 2});
-  CHECK(pool.decide(*policy) == std::vector<int64_t>{5, 2});  // one more brings 0.25, two bring 0.21 each
+  CHECK(pool.decide(*policy) == std::vector<int64_t>{5, 2});  // one more gains 0.25, two gain 0.21 each
   CHECK(pool.decide(*policy) == std::vector<int64_t>{6, 2});
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("philly waits for few hosts, backs off, and takes any devices in the e
   pool.add(3, std::vector<double>(8, 1), 10);
   pool.add(3, std::vector<double>(8, 1), 10);
   const auto policy = make_philly({.timeout = 100, .back_off = 50, .tries = 2});
-  CHECK(pool.decide(*policy) == std::vector<int64_t>{3, 3});  // a host each: one device is free on both
+  CHECK(pool.decide(*policy) == std::vector<int64_t>{3, 3});  // one host each: one device is free on both
   pool.add(2, std::vector<double>(8, 1), 10);
   const auto at = [&](double now) {
     pool.now = now;
@@ -142,7 +142,7 @@ TEST_CASE("ours shares devices out to short jobs first, and leaves what is held 
 
 TEST_CASE("ours gives several devices at once where only several bring something") {
   StubPool pool({{"gpu", 4}});
-  pool.add(4, {8, 9, 9, 2}, 1000);  // exchange costs more than two devices bring
+  pool.add(4, {8, 9, 9, 2}, 1000);  // exchange costs more than two devices gain
   CHECK(pool.decide(*make_estrain({})) == std::vector<int64_t>{4});
 }
 

@@ -25,7 +25,7 @@ TEST_CASE("pollux fills the cluster, gives more to who gains more, and stays wit
   const auto policy = make_pollux({}, 1);
   std::vector<int64_t> devices;
   for (int round = 0; round < 5; ++round) {
-    devices = pool.decide(*policy);  // throws where a device is given out twice
+    devices = pool.decide(*policy);  // throws if a device is assigned twice
     pool.now += 600;
   }
   CHECK(devices[0] > devices[1]);

@@ -40,7 +40,7 @@ TEST_CASE("what has not been seen is taken to be as good as can be") {
   observe(model, 1, 1, 8);
   CHECK(model.step_seconds(1, 1, 8) == doctest::Approx(0.13).epsilon(0.01));
   CHECK(model.step_seconds(4, 16, 8) == doctest::Approx(0.13).epsilon(0.01));  // no exchange
-  CHECK(model.compute_seconds(16) == doctest::Approx(0.195).epsilon(0.01));    // half of it does not grow
+  CHECK(model.compute_seconds(16) == doctest::Approx(0.195).epsilon(0.01));    // half of it is constant
   observe(model, 1, 2, 8);
   CHECK(model.step_seconds(1, 2, 8) == doctest::Approx(truth(1, 2, 8)).epsilon(0.02));
   CHECK(model.step_seconds(1, 4, 8) == doctest::Approx(truth(1, 2, 8)).epsilon(0.02));

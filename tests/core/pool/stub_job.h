@@ -26,7 +26,7 @@ class StubOutlook : public Outlook {
   double steps_;
 };
 
-// A queue of jobs on a cluster; decisions are carried out at once.
+// A queue of jobs on a cluster; decisions take effect at once.
 class StubPool {
  public:
   explicit StubPool(std::vector<Host> hosts) : cluster_(std::move(hosts)) {}

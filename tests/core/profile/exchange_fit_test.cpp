@@ -36,7 +36,7 @@ TEST_CASE("coefficients that made the samples are found again") {
 }
 
 TEST_CASE("no coefficient is below zero, and the others make the best of it") {
-  // More sums that take less time: noise, not a law.
+  // More sums in less time: noise, not a law.
   const plan::Exchange found = fit_exchange({{2, 2, {0.010, 0, 1, 0}}, {2, 4, {0.008, 0, 1, 0}}});
   CHECK(found.base >= 0);
   CHECK(found.per_worker >= 0);

@@ -32,7 +32,7 @@ TEST_CASE("crowding, and cores that workers share, explain a time") {
   capability.mend(4, 0.035, 2);  // two workers a core
   CHECK(capability.base()->estimate.seconds == 0.010);
   capability.observe_mini_batch(2, {0.012, 0}, 2000);
-  capability.mend(2, 0.090, 1);  // measured with as many: observing it is enough
+  capability.mend(2, 0.090, 1);  // measured with the same number: observing is enough
   CHECK(capability.base()->estimate.seconds == 0.010);
   Capability nothing;
   nothing.mend(2, 0.030, 1);

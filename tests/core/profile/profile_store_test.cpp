@@ -99,7 +99,7 @@ TEST_CASE("a damaged or foreign file is set aside, said, and built anew") {
   }
   replace_bytes(path, "not json");
   Store store(path);
-  store.store.update([](Profiles& profiles) { learn(profiles, 3); });  // found so only when writing
+  store.store.update([](Profiles& profiles) { learn(profiles, 3); });  // noticed only when writing
   CHECK(store.warnings.size() == 1);
   CHECK(store.store.load().entries().size() == 1);
 }

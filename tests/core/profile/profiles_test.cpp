@@ -89,7 +89,7 @@ TEST_CASE("a mixed stage tells of each kind, counted back to what even work woul
   Learner learner;
   learner.learn(stage({{"cpu:avx2", 4, 0.010}}, 0));
   learner.learn(stage({{"cpu:avx2", 4, 0.015}, {"cpu:avx2", 4, 0.015}}, 0));
-  // avx2 does 2 in 0.030 s, sse is crowded so long, then alone for 6 - 0.030 / 0.030 mini-batches of 0.020 s.
+  // avx2 does 2 in 0.030 s, during which sse is crowded; then sse does 6 - 0.030 / 0.030 mini-batches of 0.020 s alone.
   learner.learn(stage({{"cpu:avx2", 2, 0.015}, {"cpu:sse", 6, (0.030 + 5 * 0.020) / 6}}, 0));
   CHECK(learner.of("cpu:sse").mini_batch(2)->seconds == doctest::Approx(0.030));
   CHECK(learner.of("cpu:avx2").mini_batch(2)->seconds == doctest::Approx(0.015));

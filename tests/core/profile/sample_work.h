@@ -37,7 +37,7 @@ struct Load {
   double mini_batch_seconds;
 };
 
-// A stage of 10 steps, each with this exchange behind the slowest worker.
+// A stage of 10 steps, each with this exchange after the slowest worker.
 inline StageSpeed stage(const std::vector<Load>& loads, double exchange) {
   StageSpeed speed;
   speed.steps = 10;

@@ -20,7 +20,7 @@ Program read(const ProgramParts& parts) {
   const std::string file = parts.file();
   Program program = read_program(std::as_bytes(std::span(file)), "net.pt2");
   for (auto* list : {&program.parameters, &program.buffers, &program.constants})
-    for (StoredTensor& tensor : *list) tensor.bytes = {};  // of the file, which goes
+    for (StoredTensor& tensor : *list) tensor.bytes = {};  // points into the file, which is deleted
   return program;
 }
 

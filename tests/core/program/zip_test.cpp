@@ -14,7 +14,7 @@ ZipArchive::Bytes bytes_of(const std::string& text) { return std::as_bytes(std::
 
 std::string text_of(ZipArchive::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Where `from` stands once, `to` of the same length stands after.
+// Replaces the only `from` by `to`, of the same length.
 std::string changed(std::string bytes, size_t at, char to) {
   bytes.at(at) = to;
   return bytes;

@@ -180,7 +180,7 @@ TEST_CASE("only the tail of a long file is checked; what lies further back stays
   CHECK(FingerprintReader(folder / "f").size() == 39'000);
   CHECK(damaged_at(38'000));
   CHECK(FingerprintReader(folder / "f").size() == 38'999);
-  CHECK(damaged_at(20'000 + 1));  // the bisection meets it
+  CHECK(damaged_at(20'000 + 1));  // the bisection reads it
 }
 
 TEST_CASE("records of which none is right are no empty file") {
@@ -241,7 +241,7 @@ TEST_CASE("records that the file has are passed over; steps that do not rise or 
   CHECK(error_of([&] { writer.append(sample_records(4, 4, 2)); }).fault() == Fault::bug);
 }
 
-// In a child, for the limit on file sizes is a property of the process.
+// In a child, since the limit on file sizes holds for the whole process.
 TEST_CASE("a full disk costs the records that did not fit, nothing else") {
   const ScratchFolder folder;
   FingerprintWriter writer(folder / "f", names, Step(0));

@@ -70,7 +70,7 @@ TEST_CASE("a step without an update is marked, in a line that is JSON whatever i
     CHECK(line.at("loss").is_null());
     CHECK(line.at("est_losses").dump() == "[null,2]");
     CHECK(line.at("est_loss_bits").dump() == "[\"ff800000\",\"40000000\"]");
-    for (const std::string& form : {text.substr(0, text.size() - 1), line.dump()}) {  // the quick way, and any JSON
+    for (const std::string& form : {text.substr(0, text.size() - 1), line.dump()}) {  // the fast path, and any JSON
       const auto read = std::get<StepRecord>(parse_line(form, "line"));
       CHECK(read.left_out == left_out);
       CHECK(read.samples_per_second == record.samples_per_second);
@@ -132,7 +132,7 @@ TEST_CASE("any line up to the step that a run goes on from: the file is put asid
     for (size_t i = begin; i < begin + 20; ++i) bytes[i] = '\0';
     replace_bytes(folder / "m", bytes);
     const std::optional<Damage> damage = mend_metrics(folder / "m", Step(5));
-    CHECK(damage.has_value() == (line <= 6));  // steps 1, 2, 3, an evaluation, 4, 5 and what may be its evaluation
+    CHECK(damage.has_value() == (line <= 6));  // steps 1, 2, 3, an evaluation, 4, 5 and possibly its evaluation
     if (damage) {
       CHECK(bytes_of(damage->kept_as) == bytes);
     }

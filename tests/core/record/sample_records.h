@@ -1,5 +1,5 @@
 #pragma once
-// Step records with numbers of their own for every step.
+// Step records with distinct numbers for every step.
 
 #include <vector>
 

@@ -38,7 +38,7 @@ TEST_CASE("a frame is found again, and none that is cut short or changed") {
   CHECK(find_frame(start_frame(1, 7))->step == 7);
 }
 
-// What a reader finds: "5" for a step, "5e" for an evaluation, "s5" for a start.
+// A reader's view: "5" for a step, "5e" for an evaluation, "s5" for a start.
 std::vector<std::string> read(const std::string& folder) {
   std::vector<std::string> files, found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path().string());
@@ -79,7 +79,7 @@ struct Run {
   ScratchFolder folder;
   std::string metrics_path = folder / "metrics.jsonl", path = folder / "tensorboard";
 
-  // As the scribe does it, from `from` to `to`, with an evaluation every five steps.
+  // Writes steps `from` to `to` as the scribe does, with an evaluation every five steps.
   void go(int64_t from, int64_t to, bool with_tensorboard = true) const {
     MetricsWriter metrics(metrics_path, Step(from));
     std::unique_ptr<TensorboardWriter> tensorboard;
@@ -119,7 +119,7 @@ TEST_CASE("a resume that goes back begins a file that tells readers to forget, o
   CHECK_FALSE(std::filesystem::exists(run.file(1)));
   run.go(6, 9);
   CHECK(read(run.path) == std::vector<std::string>{"1", "2", "3", "4", "5", "5e", "6", "s7", "7", "8", "9"});
-  run.go(3, 4);  // before the second file: it goes
+  run.go(3, 4);  // before the second file, which is removed
   CHECK_FALSE(std::filesystem::exists(run.file(1)));
   CHECK(std::filesystem::exists(run.file(2)));
   CHECK(read(run.path) == std::vector<std::string>{"1", "2", "3", "s4", "4"});

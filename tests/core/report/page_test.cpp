@@ -1,4 +1,4 @@
-// The page of a run directory that is written by hand.
+// The page for a handwritten run directory.
 
 #include "core/report/page.h"
 

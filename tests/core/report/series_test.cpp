@@ -55,7 +55,7 @@ TEST_CASE("what is not finite is counted and is no part of a span") {
   series.add(1, 1);
   series.add(2, std::numeric_limits<double>::quiet_NaN());
   series.add(3, std::numeric_limits<double>::infinity());
-  series.add(4, 1e300);  // whose square is infinite
+  series.add(4, 1e300);  // its square is infinite
   series.add(5, 2);
   CHECK(series.not_finite() == 3);
   CHECK(series.first_not_finite() == 2);

@@ -43,7 +43,7 @@ TEST_CASE("a step lasts as long as the device with most ESTs, spread as well as 
   CHECK(seconds(0, 4) == doctest::Approx(8));
   CHECK(seconds(1, 1) == doctest::Approx(7));  // 7 + 1: 7 s and 4 s
   CHECK(seconds(2, 4) == doctest::Approx(4));  // 4 + 4, 1 each: no need for the last T4
-  // Seen at 60, for the round ends at 120; 20 s, then 27.7 s on all.
+  // Seen at 60, since the round ends at 120; 20 s, then 27.7 s on all.
   CHECK(jcts(run_once(*world, "1", "fifo"))["a"] == doctest::Approx(60 + 20 + steps - 100));
   CHECK(figures_of(run_once(*world, "1", "fifo")).makespan == 120);
   CHECK(jcts(run_once(*world, "1", "fifo", {Charge::Kind::seconds, 0}))["a"] == doctest::Approx(120 + steps - 100));

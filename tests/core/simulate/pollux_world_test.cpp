@@ -85,7 +85,7 @@ TEST_CASE("with a free batch a job runs at the best one; learnt, it gets there a
   const ScratchFolder folder;
   write_pollux_tables(folder, "2.4");
   const auto world = open_world({folder.path(), folder.write("t.csv", kHeader + "a,60,bert,1,12\n"), ""});
-  // The gain is the batch over 12 and a step takes longer by less: 32 x 12 = 384 samples in 32 rounds on one device.
+  // The gain is batch / 12, and the step time grows more slowly: 32 x 12 = 384 samples in 32 rounds on one device.
   const double given = jcts(run_once(*world, "1", "estrain"))["a"];
   const double free = jcts(run_once(*world, "1", "estrain:batch=free"))["a"];
   const double learnt = jcts(run_once(*world, "1", "estrain:batch=free:goodput=learnt"))["a"];

@@ -1,5 +1,5 @@
 #pragma once
-// Small traces and tables, written into a folder that goes away with the test.
+// Small traces and tables in a temporary folder of the test.
 
 #include <map>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace estrain::simulate {
 
-// Tables of Pollux's form with one application. Batch 12 runs as it is; the gain is the batch over 12.
+// Tables in Pollux's format with one application. Batch 12 is the base; the gain is batch / 12.
 inline void write_pollux_tables(const ScratchFolder& folder, const std::string& step_seconds = "2.017") {
   folder.write("pollux_placements.csv",
                "app,placement,local_bsz,step_time_s,sync_time_s\n"

@@ -1,5 +1,5 @@
 #pragma once
-// Specs drawn at random among those that parsing accepts.
+// Random specs that parsing accepts.
 
 #include <random>
 

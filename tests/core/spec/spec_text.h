@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the spec share: a smallest spec, and the Error that a text leads to.
+// Shared by the spec's tests: a minimal spec, and the Error for a text.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ namespace estrain::spec {
 
 inline const std::string smallest = "[model]\nname = \"mlp\"\n[train]\nsteps = 1\n";
 
-// A spec with `extra` behind the smallest one; its first line is line 5.
+// The minimal spec followed by `extra`, whose first line is line 5.
 inline JobSpec parse_with(const std::string& extra, const std::vector<std::string>& overrides = {}) {
   return parse_text(smallest + extra, "job.toml", overrides);
 }
@@ -35,7 +35,7 @@ inline std::string complaint(const std::string& text, const std::vector<std::str
   return error.message();
 }
 
-// About `extra` behind the smallest spec.
+// The Error for `extra` after the minimal spec.
 inline std::string complaint_with(const std::string& extra, const std::vector<std::string>& overrides = {}) {
   return complaint(smallest + extra, overrides);
 }

@@ -25,7 +25,7 @@ TEST_CASE("every config is a job that this version can do, and goes round") {
     const JobSpec spec = parse_file(file);
     CHECK(spec.job.name == fs::path(file).stem());
     CHECK(parse_text(to_toml(spec), "resolved") == spec);
-    CHECK(read_file(file).rfind("# ", 0) == 0);  // says what it is
+    CHECK(read_file(file).rfind("# ", 0) == 0);  // starts with a title
   }
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("keys and values of any depth end in an error") {
   }
 }
 
-// What a string holds is no key; what follows it is.
+// A string's content is no key; what follows the string is.
 TEST_CASE("strings of every kind end where the parser sees their end") {
   const std::string deep = key_of(300), tail = ", b = { " + deep + " = 1 } }\n";
   for (const char* text : {R"("")", R"("'")", R"("\"")", R"("\\")", R"('"')", R"('\')", R"("""""")", R"("""""""")",

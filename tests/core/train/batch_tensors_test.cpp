@@ -36,7 +36,7 @@ class Numbers : public data::Dataset {
   const std::chrono::milliseconds each_;
 };
 
-// Copies when it must, not earlier: at await_uploads().
+// Copies as late as possible: in await_uploads().
 class Late : public device::CpuDevice {
  public:
   c10::Device torch_device() const override { return {c10::kHPU, 0}; }
@@ -101,7 +101,7 @@ TEST_CASE("mini-batches that are copied ahead are those that the loader gives") 
     CHECK(device.uploads == 2 * (last ? all : i + 2));
     CHECK(feed.look_ahead() == !last);
     CHECK(device.uploads == 2 * (last ? all : i + 2));
-    // What has been read meanwhile lies elsewhere.
+    // Batches read meanwhile use other memory.
     wait_for([&] { return setting.numbers.reads == kBatch * std::min(all, i + 2 + kPrefetch); });
   }
   CHECK(device.buffers > 0);

@@ -14,7 +14,7 @@ namespace estrain::train {
 namespace {
 
 using Values = std::vector<float>;
-using Maybe = std::optional<Values>;  // nothing: no EST below reached the parameter
+using Maybe = std::optional<Values>;  // nothing: no EST in the subtree reached the parameter
 
 bool same_bits(const Maybe& a, const Maybe& b) {
   if (a.has_value() != b.has_value()) return false;
@@ -28,7 +28,7 @@ std::string spec_text(int64_t ests, const char* determinism) {
       ests, determinism);
 }
 
-// A job of a small mlp and its shared memory, as its workers have them; and the gradients of all its ESTs for one step.
+// A job of a small mlp with its shared memory, as in its workers, and the gradients of all its ESTs for one step.
 class Rehearsal {
  public:
   Rehearsal(int64_t ests, unsigned seed, const char* determinism = "D1")
@@ -49,10 +49,10 @@ class Rehearsal {
   size_t parameters() const { return job_.parameters().size(); }
   int64_t ests() const { return spec_.job.ests; }
 
-  // The definition.
+  // The sum by its definition.
   Maybe expected(size_t parameter) const { return tree(parameter, 0, ests()); }
 
-  // Every worker folds its ESTs; then each of them must find the same sums.
+  // Every worker folds its ESTs; then each must get the same sums.
   std::vector<Maybe> sums(const std::vector<EstRange>& ranges) {
     std::vector<std::unique_ptr<GradientStore>> workers;
     for (size_t w = 0; w < ranges.size(); ++w) {
@@ -67,7 +67,7 @@ class Rehearsal {
     return first;
   }
 
-  // One worker that folds all but its last EST, whose gradients it is handed when it sums.
+  // One worker that folds all but its last EST, whose gradients it receives when it sums.
   std::vector<Maybe> sums_with_last() {
     GradientStore store(job_, memory_, StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, false});
     const size_t last = static_cast<size_t>(ests()) - 1;
@@ -80,7 +80,7 @@ class Rehearsal {
         store);
   }
 
-  // Sums written over the first source, a piece at a time, as clipping does it.
+  // Sums written over the first source, a piece at a time, as for clipping.
   std::vector<Maybe> sums_in_place(const std::vector<EstRange>& ranges) {
     sums(ranges);
     GradientStore store(job_, memory_, StageOrder{WorkerRank(0), ranges, false});

@@ -1,8 +1,8 @@
-// A worker is killed between any two of its stores to the words that steer a job: what it leaves, repaired, is a step
-// that stands whole with its record, and training goes on from there as if nothing had been.
+// Kills a worker between any two of its stores to the job's control words. After repair(), the memory holds a complete
+// step with its record, and training continues from there as if undisturbed.
 //
-// Nobody is killed for it: while a worker trains, the page of these words is read-only, so that each store to it
-// faults, is made by itself, and the memory as it is then is kept. Whoever is killed there leaves exactly that.
+// No process is killed: while a worker trains, the page of these words is read-only, so each store to it faults, is
+// executed by a single step, and the memory is copied after it. A worker killed at this point leaves exactly this copy.
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ class StoreWatch {
  public:
   StoreWatch(void* page, size_t page_bytes, std::span<const std::byte> memory)
       : page_(page), page_bytes_(page_bytes), memory_(memory) {
-    // Room beforehand, of which what is written takes memory: a handler of signals does not allocate.
+    // Reserves address space in advance, since a signal handler must not allocate; only written pages take memory.
     copies_ = static_cast<std::byte*>(::mmap(nullptr, kMostStores * memory.size(), PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     REQUIRE(copies_ != MAP_FAILED);
@@ -71,7 +71,7 @@ class StoreWatch {
 
   static greg_t& flags(void* context) { return static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL]; }
 
-  // The store is made again, and then the processor traps.
+  // The store is executed again, and then the processor traps.
   static void before_store(int, siginfo_t* info, void* context) {
     const auto* at = static_cast<const std::byte*>(info->si_addr);
     const auto* page = static_cast<const std::byte*>(current->page_);
@@ -139,7 +139,7 @@ std::vector<std::byte> committed_state(WorkerInProcess& worker) {
   return {state, state + worker.job().layout().bytes};
 }
 
-// What a run that nobody disturbs leaves.
+// The results of an undisturbed run.
 struct Undisturbed {
   std::vector<Record> records;
   std::vector<std::vector<std::byte>> states;  // by step
@@ -165,7 +165,7 @@ UniqueFd memory_with(std::span<const std::byte> bytes) {
   return fd;
 }
 
-// What is on record is the beginning of what a whole run records, and it is what is committed and evaluated.
+// The records are a prefix of a whole run's records, and match the committed and evaluated steps.
 void check_whole(WorkerInProcess& worker, const Undisturbed& expected) {
   const std::vector<Record> records = records_of(worker.memory());
   REQUIRE(records.size() <= expected.records.size());
@@ -188,7 +188,7 @@ void check_goes_on(WorkerInProcess& worker, const Undisturbed& expected) {
   CHECK((committed_state(worker) == expected.states.back()));
 }
 
-// The words that tell how far a job is: of memories that have them alike, one is trained further.
+// The words for a job's progress: among memories with equal words, only one is trained further.
 auto how_far(const comm::MemoryHeader& header) {
   return std::tuple(header.published.load(), header.whole.load(), header.committed.load(), header.trained.load(),
                     header.evaluated.load());
@@ -217,7 +217,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
     check_whole(next, expected);
     if (is_new) check_goes_on(next, expected);
   }
-  // Each step stores whole, published, committed and trained; an evaluation published and evaluated.
+  // Each step stores whole, published, committed and trained; an evaluation stores published and evaluated.
   CHECK(seen.size() >= 4 * kRunSteps + 2 * kRunSteps / 2);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kEsts = 2, kSteps = 7;
 
-// A capture computes nothing, a replay runs what was captured.
+// A capture computes nothing, a replay runs the captured work.
 class Recorder : public device::CaptureBackend {
  public:
   explicit Recorder(int& replays) : replays_(replays) {}
@@ -52,8 +52,8 @@ spec::JobSpec job_of(const std::string& model, const std::string& precision) {
                           "test");
 }
 
-// What the mini-batches of a job's first steps give, one after another: the loss, every gradient, the streams' digest.
-// `restarted`: from streams that stand elsewhere, seeded anew.
+// Results of the mini-batches of a job's first steps, in order: the loss, every gradient, the streams' digest.
+// `restarted`: with streams seeded again from another state.
 std::vector<std::vector<float>> results_on(device::Device& device, const spec::JobSpec& spec, bool restarted = false) {
   const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
   Job job(spec, data, true);

@@ -41,7 +41,7 @@ TEST_CASE("every model of the zoo is covered at D2") {
     CHECK(replaced);
     REQUIRE(job.evaluates());
     CHECK(
-        std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // in evaluations alone
+        std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // only in evaluations
   }
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("regions of the state that only padding parts are copied as one") {
   REQUIRE(regions.size() == 3);
   CHECK(regions[0].offset == 0);
   CHECK(regions[0].bytes == 192);
-  CHECK(regions[1].offset == 256);  // behind 64 bytes of somebody else's
+  CHECK(regions[1].offset == 256);  // after 64 bytes of other data
   CHECK(regions[1].bytes == 72);
   CHECK(regions[2].offset == 640);
   CHECK(regions[2].bytes == 10);

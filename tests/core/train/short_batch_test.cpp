@@ -9,7 +9,7 @@
 namespace estrain::train {
 namespace {
 
-// ResNet-18 sees single pixels in its last stage where images have 32 x 32.
+// ResNet-18 has single pixels in its last stage for images of 32 x 32.
 struct Begun {
   Begun(const std::string& data, const std::string& steps, const std::string& model = "resnet18")
       : spec(spec::parse_text("[job]\nests = 2\n[model]\nname = \"" + model + "\"\n[data]\nformat = \"synthetic\"\n" +

@@ -1,5 +1,5 @@
-// A parameter that no EST of a step reaches is as if the step had not been: torch.optim skips what has no gradient.
-// Seen through whole updates, in each of the ways that updater.h names.
+// A parameter that no EST reaches in a step does not change: torch.optim skips parameters without gradients. Tested
+// through whole updates, for each update path in updater.h.
 
 #include <doctest/doctest.h>
 #include <torch/types.h>
@@ -16,8 +16,8 @@ namespace estrain::train {
 namespace {
 
 constexpr int64_t kNumEsts = 3;
-constexpr size_t kParameters = 4;  // of the mlp
-constexpr size_t kMissed = 1;      // the one that the tests are about
+constexpr size_t kParameters = 4;  // in the mlp
+constexpr size_t kMissed = 1;      // the parameter under test
 
 const char* const kOptimizers[] = {
     "name = \"sgd\"\nlr = 0.1\nweight_decay = 0.01\n",
@@ -42,14 +42,14 @@ const Way kWays[] = {
     {"by two workers, clipped", {range(0, 2), range(2, 3)}, "clip_grad_norm = 0.5\n"},
 };
 
-// Which parameters an EST's loss of a step depends on.
+// The parameters that an EST's loss in a step depends on.
 using Reach = std::function<bool(int64_t rank, size_t parameter)>;
 
 bool all(int64_t, size_t) { return true; }
 bool all_but_missed(int64_t, size_t parameter) { return parameter != kMissed; }
 bool last_est_only(int64_t rank, size_t parameter) { return parameter != kMissed || rank == kNumEsts - 1; }
 
-// Linear, so that gradients depend on nothing but the EST and the parameter.
+// Linear, so that gradients depend only on the EST and the parameter.
 torch::Tensor loss_of(const Job& job, int64_t rank, const Reach& reaches) {
   torch::Tensor loss = torch::scalar_tensor(0.0);
   for (size_t i = 0; i < job.parameters().size(); ++i) {
@@ -83,7 +83,7 @@ class Training {
 
   int64_t updates(size_t parameter) { return *job().updates(state(), parameter); }
 
-  // Its values and slots.
+  // The parameter's values and slots.
   std::vector<float> values(size_t parameter) {
     const size_t n = job().elements(parameter);
     std::vector<float> values(job().parameter(state(), parameter), job().parameter(state(), parameter) + n);

@@ -28,7 +28,7 @@ std::string checkpoint_path(const std::string& run, int64_t step) {
   return checkpoint::CheckpointDirectory(run + "/checkpoints").path_of(Step(step));
 }
 
-// One ulp up, from a step on.
+// One ulp more, from a step on.
 auto nudge(int64_t at_step, std::string path, size_t index) {
   return [=](int64_t step, FakeState& state) {
     if (step != at_step) return;
@@ -194,7 +194,7 @@ TEST_CASE("a checkpoint changed and resumed from is named, before the steps that
   FakeRun{.steps = 10}.write(runs.b);
   nudge_file(checkpoint_path(runs.b, 10), "model/fc.weight", 4);
   checkpoint::reseal(checkpoint_path(runs.b, 10));
-  // What a resumed run records from there on.
+  // The records of a resumed run from there on.
   FakeRun{.first_step = 10, .checkpoint_every = 0, .disturb = nudge(10, "/model/fc.weight", 4)}.write(runs.b);
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
@@ -253,7 +253,7 @@ TEST_CASE("a checkpoint that cannot be opened is told and left out") {
   CHECK(contains(to_text(comparison), "not compared: " + checkpoint_path(runs.b, 10) + ": truncated"));
 }
 
-// While it exists this process may have no more than `more` files open beside those that it has.
+// During its lifetime, this process can open only `more` additional files.
 class OpenFilesLimit {
  public:
   explicit OpenFilesLimit(int more) {
@@ -315,7 +315,7 @@ TEST_CASE("two checkpoints, and a run with a checkpoint") {
   const Comparison different_steps = compare(a10, a20);
   CHECK_FALSE(different_steps.identical());
   CHECK(contains(to_text(different_steps), "step is 10 in A, 20 in B"));
-  // A run that has no checkpoint of that step, but recorded it.
+  // A run that recorded that step but has no checkpoint of it.
   std::filesystem::remove(a20);
   CHECK(compare(runs.a, b20).difference->digests == std::vector<std::string>{"fc.bias"});
   CHECK(numbers(compare(runs.a, b10).b.recorded) == std::vector<int64_t>{10});
@@ -421,7 +421,7 @@ TEST_CASE("records that are torn are named, and no more is said to be equal than
   CHECK(contains(no_losses, runs.b + "/metrics.jsonl has no step"));
   CHECK(contains(no_losses, "compared: 5 digests at 9 steps, no losses; "));
 
-  std::filesystem::remove(fingerprints);  // the checkpoints of step 0 are equal, and that is all
+  std::filesystem::remove(fingerprints);  // only the checkpoints of step 0 are equal
   CHECK(error_of([&] { (void)compare(runs.a, runs.b); }).fault() == Fault::mismatch);
 }
 
@@ -464,7 +464,7 @@ TEST_CASE("a hundred thousand steps are compared in less than a second") {
     record::MetricsWriter(run + "/metrics.jsonl", Step(0)).append(records);
     records.back().digests.back() ^= 1;
   }
-  const std::clock_t begin = std::clock();  // processor time: other programs do not count
+  const std::clock_t begin = std::clock();  // CPU time, independent of other programs
   const Comparison comparison = compare(runs.a, runs.b);
   const double took = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   REQUIRE(comparison.difference.has_value());

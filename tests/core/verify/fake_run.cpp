@@ -69,7 +69,7 @@ FakeState initial(int64_t ests) {
   return state;
 }
 
-// Logistic maps: no rounding error is ever forgotten.
+// Logistic maps, so that no rounding error is lost.
 void advance(FakeState& state) {
   for (const StateTensor& tensor : state.layout.tensors) {
     std::byte* bytes = state.bytes(tensor.path());

@@ -1,6 +1,6 @@
 #pragma once
-// A run directory of a tiny job whose "training" is a fixed recurrence: every state follows from the one before, so
-// that a disturbance goes on to the end, as in a real run.
+// A run directory of a tiny job whose "training" is a fixed recurrence: each state follows from the previous one, so a
+// disturbance lasts to the end, as in a real run.
 
 #include <functional>
 #include <string>
@@ -28,7 +28,7 @@ struct FakeRun {
   std::string spec = fake_spec(0);
   std::string events = "";
   std::string changes = "";
-  int64_t new_processor_after = 1000;  // the step after which its checkpoints are of another processor
+  int64_t new_processor_after = 1000;  // the step after which its checkpoints name another processor
   // Called with every step's state before it is recorded, and with its losses.
   std::function<void(int64_t step, FakeState& state)> disturb = nullptr;
   std::function<void(int64_t step, std::vector<float>& losses)> disturb_losses = nullptr;

@@ -25,7 +25,7 @@ struct Recorded {
     run.write(folder / name);
     return open_subject(folder / name);
   }
-  // The stretch from step 10 to 15, run again; `run` says how it is disturbed this time.
+  // Repeats steps 10 to 15; `run` defines this repetition's disturbance.
   Subject replay(const std::string& name, FakeRun run) const {
     run.first_step = 10;
     run.steps = 15;

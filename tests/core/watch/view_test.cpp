@@ -79,7 +79,7 @@ TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
       CHECK(lines.size() <= rows);
       for (const std::string& line : lines) CHECK(width(line) <= columns);
       if (rows >= 13 && columns >= 20)
-        CHECK(joined(lines).find("\033[31mf") != std::string::npos);  // events have their part
+        CHECK(joined(lines).find("\033[31mf") != std::string::npos);  // events have their section
     }
   }
 }

@@ -8,7 +8,7 @@ using namespace portable;
 
 namespace {
 
-// [batch, heads, tokens, dim], or with heads and tokens the other way round in memory.
+// [batch, heads, tokens, dim], or with heads and tokens swapped in memory.
 struct Strides {
   int64_t batch, head, token;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Every family of kernels against the CPU's, on shapes and values drawn from a seed. A case returns "" where all bits
-// agree, else its shape and the first difference. The tests run them emulated, gpu_check on a GPU.
+// Compares every family of kernels with the CPU's, on shapes and values drawn from a seed. A case returns "" if all
+// bits agree, otherwise its shape and the first difference. The tests run them emulated, gpu_check on a GPU.
 
 #include <cstdint>
 #include <string>

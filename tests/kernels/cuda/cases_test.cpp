@@ -1,5 +1,5 @@
-// The CUDA kernels' own code, run by the CPU, against the CPU's kernels: every family on shapes and values drawn from
-// seeds, all bits.
+// Compares the CUDA kernels' own code, run by the CPU, with the CPU's kernels: every family, on shapes and values drawn
+// from seeds, all bits.
 
 #include "tests/kernels/cuda/cases.h"
 

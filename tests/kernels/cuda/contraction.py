@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""What nvcc makes of the CUDA kernels: contraction.py BUILD_DIR
+"""Checks the PTX that nvcc generates for the CUDA kernels: contraction.py BUILD_DIR
 
-Every file of kernels/cuda is compiled to PTX by the command that the build has for it. Of floating-point arithmetic the PTX
-may hold what IEEE 754 rounds, to nearest and with subnormal numbers, and of fused multiply-adds those that the source
-states alone, in fused() of kernels/cuda/value.h: these are marked here, and no other may be there. An instruction that
-names its rounding is no longer fused by what comes after the PTX; one that does not may be.
+Compiles every file of kernels/cuda to PTX with the build's command. The PTX may contain only floating-point operations
+with IEEE 754 rounding to nearest and subnormal numbers. Its fused multiply-adds must be those of the source, in fused()
+of kernels/cuda/value.h, which are marked here. ptxas does not fuse instructions that specify their rounding, but may
+fuse others.
 
-That the check can fail is shown, too: the same a * b + c without -fmad=false must be found. Exit code 77: the build is
-one without CUDA.
-"""
+Also tests that the check can fail: it must detect a * b + c compiled without -fmad=false. Exit code 77: a build without
+CUDA. """
 
 import json
 import re
@@ -23,7 +22,7 @@ from pathlib import Path
 SKIPPED = 77
 SIDE_BY_SIDE = 2
 
-# What the source says with __builtin_fmaf stands between marks, which nvcc puts around what it did not write itself.
+# Calls of __builtin_fmaf in the source become inline assembly, which nvcc encloses in marks.
 MARKS = """#pragma once
 __host__ __device__ inline float stated_multiply_add(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
@@ -46,14 +45,14 @@ PROBE = """__global__ void probe(float* x, double* y) {
 """
 
 ARITHMETIC = re.compile(r"^\s*(?:@!?%p\d+\s+)?((\w+)\.[\w.]*\bb?f(?:16|16x2|32|64)\b[\w.]*)", re.MULTILINE)
-ROUNDED = {"add", "sub", "mul", "div", "sqrt", "rcp"}  # whose result must say that it is rounded to nearest
+ROUNDED = {"add", "sub", "mul", "div", "sqrt", "rcp"}  # must specify rounding to nearest
 FUSED = {"fma", "mad"}
 EXACT = {"abs", "neg", "min", "max", "copysign", "set", "setp", "selp", "slct", "testp", "mov", "ld", "st", "ldu", "shfl",
          "cvt", "cp", "prefetch", "atom", "red"}  # fmt: skip
 
 
 def faults_of(ptx):
-    """Counts of instructions that are not as they should be."""
+    """Counts of forbidden instructions."""
     faults = Counter()
     for instruction, name in ARITHMETIC.findall(STATED.sub("", ptx)):
         parts = instruction.split(".")
@@ -80,11 +79,11 @@ def source_folder(build):
 
 
 def nvcc_commands(build):
-    """{file: command} of what nvcc compiles for kernels/cuda."""
+    """{file: command} for all files that nvcc compiles for kernels/cuda."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
-        at = next((i for i, word in enumerate(words) if Path(word).name == "nvcc"), None)  # behind a launcher, if any
+        at = next((i for i, word in enumerate(words) if Path(word).name == "nvcc"), None)  # after a launcher, if any
         file = Path(entry["file"])
         if at is not None and file.suffix == ".cu":
             commands[file] = (words[at:], entry["directory"])
@@ -92,7 +91,7 @@ def nvcc_commands(build):
 
 
 def to_ptx(command, file, marks, folder, without=()):
-    """The PTX that every GPU of which the build knows nothing gets: what the others get differs in the target alone."""
+    """The PTX for GPUs unknown to the build; other GPUs' PTX differs only in the target."""
     words, directory = command
     kept, skip = [], False
     for word in words:
@@ -112,7 +111,7 @@ def to_ptx(command, file, marks, folder, without=()):
 
 
 def check_probe(command, marks, folder):
-    """The flags of the build, on what they are for; and what would be found without them."""
+    """Tests the check: it passes with the build's flags and must fail without them."""
     probe = folder / "probe.cu"
     probe.write_text(PROBE)
     kept = to_ptx(command, probe, marks, folder)

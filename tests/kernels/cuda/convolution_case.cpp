@@ -24,7 +24,7 @@ std::string convolution_case(uint32_t seed) {
   s.batch = draw.integer(0, 4);
   s.height = stretched ? 1 : draw.integer(1, 14);
   s.width = stretched ? draw.integer(1, 40) : draw.integer(1, 14);
-  if (seed % 8 == 0) {  // what large tiles, and sums in parts, are worth it for
+  if (seed % 8 == 0) {  // large enough for large tiles and split sums
     const int64_t filter = draw.one_of<int64_t>({1, 1, 3, 4});
     s.groups = 1;
     s.channels_in = filter == 1 ? draw.integer(60, 300) : draw.integer(20, 33);

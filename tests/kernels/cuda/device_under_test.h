@@ -17,7 +17,7 @@ Execution on_cpu();
 void* allocate_on_device(size_t bytes);
 void release_on_device(void* memory);
 void copy_to_device(void* to, const void* from, size_t bytes);
-// Waits for what has been put into the queue.
+// Waits for all queued work.
 void copy_from_device(void* to, const void* from, size_t bytes);
 
 }  // namespace estrain::kernels::test

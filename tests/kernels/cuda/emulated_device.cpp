@@ -1,4 +1,4 @@
-// The device as the CPU plays it.
+// The device, emulated by the CPU.
 
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace estrain::kernels::test {
 namespace {
 
-// Filled with what shows when it is read before it is written.
+// Filled with a pattern that reveals reads before writes.
 void* allocate(const DeviceQueue&, size_t bytes) {
   void* memory = std::malloc(bytes);
   std::memset(memory, 0x7F, bytes);
@@ -25,7 +25,7 @@ DeviceQueue queue = {.kernels = &cuda::device_kernels,
 
 }  // namespace
 
-// Small and large devices in turn, which get their work in other pieces.
+// Alternates small and large devices, which partition their work differently.
 Execution on_device(int layout) {
   queue.layout = layout;
   queue.processors = queue.processors == 1 ? 3 : queue.processors == 3 ? 100 : 1;

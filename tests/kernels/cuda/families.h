@@ -1,5 +1,5 @@
 #pragma once
-// What the <family>_case.cpp define for cases.cpp.
+// Defined by <family>_case.cpp for cases.cpp.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ std::string attention_case(uint32_t seed);
 std::string optimizer_case(uint32_t seed);
 std::string sum_case(uint32_t seed);
 
-// "" if `differences` is, else the shape before it.
+// "" if `differences` is empty, otherwise the shape and `differences`.
 inline std::string report(const std::string& differences, const std::string& shape) {
   return differences.empty() ? "" : shape + ": " + differences;
 }

@@ -8,7 +8,7 @@ using namespace portable;
 
 namespace {
 
-// Rows or columns side by side, or neither, or broadcast along rows.
+// Contiguous rows or columns, or neither, or broadcast along rows.
 GemmOperand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool broadcast) {
   GemmOperand x;
   const int64_t gap = draw.one_of<int64_t>({0, 0, 1, 4});
@@ -32,7 +32,7 @@ std::string gemm_case(uint32_t seed) {
   g.m = draw.integer(0, most);
   g.n = draw.integer(0, most);
   g.k = draw.one_of<int64_t>({0, 1, 16, 255, 256, 257, draw.integer(0, 90), draw.integer(200, 1100)});
-  if (seed % 8 == 0) {  // what large tiles, and sums in parts, are worth it for
+  if (seed % 8 == 0) {  // large enough for large tiles and split sums
     g.batch = 1;
     g.m = draw.one_of<int64_t>({60, 64, 128, 132, 200});
     g.n = draw.one_of<int64_t>({60, 64, 128, 132, 200});

@@ -1,12 +1,12 @@
-// The CUDA kernels on a GPU: their bits against the CPU's, family by family, and gemm's speed against cuBLAS; pinned
-// algorithms of cuDNN and cuBLASLt against sums in double precision, and against themselves bit for bit.
+// Checks the CUDA kernels on a GPU: their bits against the CPU's, by family, and gemm's speed against cuBLAS; pinned
+// algorithms of cuDNN and cuBLASLt against sums in double precision, and for repeatable bits.
 //
 //   gpu_check [--seeds N] [--seconds S] [PART…]   these parts, or all; N cases of each family (144); a part begins no
 //                                                 case after S seconds (default: no limit)
 //   gpu_check --list                              the parts: families, then pinned_product and pinned_convolution
 //                                                 (where built with cuDNN), then speed
 //
-// A line of JSON on standard output for whatever is done:
+// Prints a line of JSON on standard output for each result:
 //
 //   {"device": "NVIDIA H100", "compute_capability": "9.0", "seeds": 144}
 //   {"part": "gemm", "cases": 144, "differing": 0, "first": "", "seconds": 1.5}
@@ -56,7 +56,7 @@ struct Limits {
   double seconds = std::numeric_limits<double>::infinity();  // of a part
 };
 
-// JSON's form of text; control characters become spaces.
+// JSON-escapes a text; control characters become spaces.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -71,7 +71,7 @@ void tell(const std::string& line) {
   std::fflush(stdout);
 }
 
-// An error that later calls meet, too: only another process can go on.
+// A sticky error, which later calls return too: only another process can continue.
 bool errors_stay() {
   cudaGetLastError();
   return cudaDeviceSynchronize() != cudaSuccess;
@@ -129,7 +129,7 @@ bool check_pinned(const char* part, void (*check)(uint32_t, test::PinnedOutcome&
 }
 #endif
 
-// cuBLAS, if its library can be found: it is looked for when the program runs.
+// cuBLAS, if its library is found at run time.
 struct Cublas {
   decltype(&cublasSgemm_v2) sgemm = nullptr;
   cublasHandle_t handle = nullptr;
@@ -144,7 +144,7 @@ struct Cublas {
   }
 };
 
-// The best of a few runs of ten calls each, in seconds a call.
+// The best of a few runs of ten calls each, in seconds per call.
 template <typename Call>
 double seconds_of(Call call) {
   double best = 1e9;
@@ -174,7 +174,7 @@ void time_gemm(const Product& p, const Cublas& cublas) {
   const double work = 2e-12 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const double ours = work / seconds_of([&] { portable::gemm(g, test::on_device()); });
   std::string theirs = "null", ratio = "null";
-  if (cublas.sgemm != nullptr) {  // columns first: C^T = B^T A^T
+  if (cublas.sgemm != nullptr) {  // column-major: C^T = B^T A^T
     const float one = 1, zero = 0;
     const auto m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
     const double speed = work / seconds_of([&] {
@@ -210,7 +210,7 @@ std::vector<std::string> all_parts() {
   return parts;
 }
 
-// Whether it is as it should be.
+// Whether it passed.
 bool run_part(const std::string& part, const Limits& limits) {
   for (const test::Case& one : test::all_cases()) {
     if (part == one.family) return check_family(one, limits);

@@ -23,7 +23,7 @@ std::string random_case(uint32_t seed) {
   const Stream stream = stream_of(draw);
   const double p = draw.one_of<double>({0.0, 0.1, 0.5, 1.0});
   const float mean = draw.normal(1)[0], deviation = draw.positive(1)[0] + 0.1f;
-  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // from where 16 bytes can be read at a time
+  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // aligned for reads of 16 bytes
   Twin<float> x(draw.floats(n + shift)), out(Draw::blank(n + shift));
   Twin<int64_t> integers(std::vector<int64_t>(static_cast<size_t>(n), -1));
   Twin<uint8_t> mask(std::vector<uint8_t>(static_cast<size_t>(n), 3));

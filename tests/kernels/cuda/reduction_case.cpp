@@ -66,7 +66,7 @@ std::string cross_entropy_case(uint32_t seed) {
   loss.ignore_index = draw.one_of<int64_t>({-100, 0});
   const int64_t outputs = loss.reduction == LossReduction::none ? loss.rows : 1, n = loss.rows * loss.classes;
   Twin<int64_t> targets(draw.integers(loss.rows, 0, loss.classes - 1));
-  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // from where 16 bytes can be written at a time
+  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // aligned for writes of 16 bytes
   Twin<float> weights(draw.positive(loss.classes)), x(draw.floats(n)), gradient(draw.floats(outputs));
   Twin<float> out(Draw::blank(outputs)), total(Draw::blank(1)), dx(Draw::blank(n + shift));
   const bool weighted = draw.chance(50), by_pointer = draw.chance(50);

@@ -1,6 +1,6 @@
 #pragma once
-// Arrays that stand twice, in the CPU's memory and in the device's: the same call is made on both, and the results are
-// compared bit for bit.
+// Arrays in both the CPU's and the device's memory: the same call runs on both, and the results are compared bit for
+// bit.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace estrain::kernels::test {
 
-// Its memory on the device ends where the array ends, so that an address checker sees what is beyond.
+// Its memory on the device ends where the array ends, so that an address checker detects accesses beyond.
 template <typename T>
 class Twin {
  public:
@@ -29,7 +29,7 @@ class Twin {
   T* there() { return there_; }
   size_t size() const { return here_.size(); }
 
-  // "" where the two are equal, NaNs being one; else the first difference.
+  // "" if both are equal (all NaNs count as equal); otherwise the first difference.
   std::string difference(const char* name) {
     std::vector<T> other(here_.size());
     copy_from_device(other.data(), there_, other.size() * sizeof(T));
@@ -51,7 +51,7 @@ class Twin {
   T* there_;
 };
 
-// What a case draws its shapes and values from.
+// The source of a case's random shapes and values.
 class Draw {
  public:
   explicit Draw(uint32_t seed) : engine_(seed) {}
@@ -63,7 +63,7 @@ class Draw {
   T one_of(std::initializer_list<T> values) {
     return values.begin()[integer(0, static_cast<int64_t>(values.size()) - 1)];
   }
-  // Normal numbers; one call in eight has infinities, NaNs, denormals and zeros of both signs among them.
+  // Normally distributed numbers; one call in eight includes infinities, NaNs, denormals and zeros of both signs.
   std::vector<float> floats(int64_t n) {
     const auto seed = static_cast<uint32_t>(engine_());
     const Floats from = seed % 8 == 0 ? wild_floats(static_cast<size_t>(n), seed) : tame(n, seed);
@@ -83,7 +83,7 @@ class Draw {
     for (int64_t& x : out) x = integer(lo, hi);
     return out;
   }
-  // What an output holds before: numbers that no result is.
+  // Initial content of an output: numbers that no result has.
   static std::vector<float> blank(int64_t n) { return std::vector<float>(static_cast<size_t>(n), -123.5f); }
 
  private:

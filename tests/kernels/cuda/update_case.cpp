@@ -14,13 +14,13 @@ namespace {
 
 constexpr Isa kIsas[] = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
 
-// The words of an OptimizerDigest, as both sides have them.
+// The words of an OptimizerDigest, from both sides.
 std::vector<uint64_t> words_of(const OptimizerDigest& d) {
   return {d.parameter, d.slots[0], d.slots[1], d.slots[2], !d.finite};
 }
 constexpr size_t kFiniteWord = 4;
 
-// A parameter with its state, and where its update goes.
+// A parameter with its state, and the target of its update.
 struct Parameter {
   Parameter(Draw& draw, int64_t n, uint64_t begin)
       : first_word(begin),
@@ -54,7 +54,7 @@ struct Parameter {
             .digest = reinterpret_cast<UpdateDigest*>(digest.there())};
   }
   std::string difference() {
-    // A digest covers words whose NaNs are those of one machine: it is compared where all is finite.
+    // A digest covers NaN payloads, which depend on the machine, so it is compared only if all values are finite.
     const std::string digests = digest.here()[kFiniteWord] == 0 ? digest.difference("digest") : "";
     std::string differences = new_parameter.difference("parameter") + digests;
     for (Twin<float>& slot : new_slots) differences += slot.difference("slot");
@@ -66,7 +66,7 @@ struct Parameter {
   Twin<uint64_t> digest;
 };
 
-// One to three arrays, or so many small ones that one launch does not take them; some are empty.
+// One to three arrays, or too many small ones for one launch; some are empty.
 std::vector<int64_t> draw_sizes(Draw& draw) {
   std::vector<int64_t> sizes;
   if (draw.chance(20)) {
@@ -78,7 +78,7 @@ std::vector<int64_t> draw_sizes(Draw& draw) {
   return sizes;
 }
 
-// Settings of any optimizer: the fields that it has, by their names.
+// Settings of any optimizer: its fields, by name.
 template <typename Settings>
 Settings draw_settings(Draw& draw) {
   Settings s;
@@ -134,7 +134,7 @@ std::string one_of_all(OptimizerList<Settings...>, uint32_t seed) {
 
 std::string optimizer_case(uint32_t seed) { return one_of_all(Optimizers{}, seed); }
 
-// Some gradients folded into sums that lie in a row, and others between them that stay as they are.
+// Some gradients folded into consecutive sums, and others in between that must not change.
 std::string fold_case(uint32_t seed) {
   Draw draw(seed);
   const std::vector<int64_t> sizes = draw_sizes(draw);

@@ -1,4 +1,4 @@
-// The texts that name algorithms, and the words for operations; what runs needs a GPU: gpu_check.
+// The texts of algorithms and the keys of operations. gpu_check tests their execution, which needs a GPU.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -66,7 +66,7 @@ TEST_CASE("an algorithm of cuDNN's is an engine with its knobs") {
   }
 }
 
-// Whether operations that differ in one thing each, and from the first, all have words of their own.
+// Whether operations that each differ from the first in one respect all have different keys.
 template <typename Shape>
 size_t different_words(const Shape& first, const std::vector<std::function<void(Shape&)>>& changes) {
   std::set<std::pair<std::string, Fields>> words = {{operation_of(first), fields_of(first)}};

@@ -1,5 +1,4 @@
-// Which engines cuDNN has for a GPU that is not there: it needs the device's description alone. What they compute is
-// gpu_check's.
+// cuDNN's engines for an absent GPU, for which the device's description suffices. gpu_check tests their results.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 namespace estrain::kernels::pinned {
 namespace {
 
-// One of sm_90 with 132 multiprocessors.
+// A GPU of sm_90 with 132 multiprocessors.
 constexpr const char* kGpu =
     R"({"deviceName": "NVIDIA H100 80GB HBM3", "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000,)"
     R"("maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,)"
@@ -96,7 +95,7 @@ TEST_CASE("candidates are the same when asked for again") {
   CHECK(library().candidates(shape) == library().candidates(shape));
 }
 
-// How many of the algorithms are refused for the shape with this reason.
+// Number of algorithms refused for the shape with this reason.
 size_t refused(const Convolution& shape, const std::vector<std::string>& algorithms, std::string_view reason) {
   return static_cast<size_t>(std::ranges::count_if(algorithms, [&](const std::string& algorithm) {
     const Convolutions::Built built = library().build(shape, algorithm);
@@ -137,7 +136,7 @@ TEST_CASE("16-bit floats are not TF32") {
   }
 }
 
-// Whether one of the shape's candidates is refused as an exact one: it runs on tensor cores.
+// Whether one of the shape's candidates is refused as inexact, since it runs on tensor cores.
 bool has_tensor_cores(Convolution shape) {
   const std::vector<std::string> candidates = library().candidates(shape);
   shape.element = Element::f32;

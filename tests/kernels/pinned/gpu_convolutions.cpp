@@ -39,7 +39,7 @@ Convolution drawn_convolution(Draw& draw) {
   return c;
 }
 
-// Calls `visit` with the places of every product's three operands, in image, filter and output.
+// Calls `visit` with the positions of every product's three operands, in image, filter and output.
 template <typename Visit>
 void for_each_product(const Convolution& c, Visit visit) {
   const int64_t in_group = c.channels_in / c.groups, out_group = c.channels_out / c.groups;
@@ -69,7 +69,7 @@ void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
   const int64_t image = c.batch * c.channels_in * c.height * c.width;
   const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.filter_height * c.filter_width;
   const int64_t output = c.batch * c.channels_out * c.output_height() * c.output_width();
-  // Sizes that TF32 has and half precision has not.
+  // Magnitudes that TF32 can represent and half precision cannot.
   const bool tf32 = c.math == Math::tf32;
   const auto values = [&](int64_t count, int exponent) {
     std::vector<float> drawn = draw.normal(count);

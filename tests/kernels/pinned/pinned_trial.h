@@ -1,6 +1,5 @@
 #pragma once
-// What the checks of products and convolutions share: operands, what is expected of a result, and the trial of an
-// algorithm.
+// Shared by the checks of products and convolutions: operands, expected results, and the trial of an algorithm.
 
 #include <fmt/format.h>
 
@@ -37,7 +36,7 @@ class DeviceMemory {
 };
 
 inline float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-// To nearest, ties to even; finite numbers.
+// Rounds to nearest, ties to even; for finite numbers.
 inline uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -56,7 +55,7 @@ inline std::vector<float> as_floats(const std::vector<std::byte>& bytes, pinned:
   return values;
 }
 
-// Values on the device, and as they are there.
+// Values on the device, and their copy as rounded there.
 class Values {
  public:
   Values(std::vector<float> values, pinned::Element element)
@@ -88,8 +87,8 @@ struct Sum {
   }
 };
 
-// How far from a sum its float32 result may be, as a part of `scale`, the largest sum of absolute values (an algorithm
-// may transform its inputs), and of the rounding to the element's type.
+// The allowed error of a float32 result: a fraction of `scale`, the largest sum of absolute values (an algorithm may
+// transform its inputs), plus the rounding to the element's type.
 inline double tolerance(const Sum& sum, double scale, pinned::Element element, pinned::Math math) {
   const bool rounded_inputs = element == pinned::Element::f32 && math == pinned::Math::tf32;
   const double of_sum = (rounded_inputs ? 4e-3 : 2e-5) * scale;
@@ -106,7 +105,7 @@ struct Expected {
     for (const Sum& sum : sums) most = std::max(most, sum.absolute);
     return most;
   }
-  // "" or the first element that is too far off.
+  // "" or the first element with too large an error.
   std::string difference(const std::vector<std::byte>& bytes) const {
     const std::vector<float> got = as_floats(bytes, element);
     const double most = scale();
@@ -119,7 +118,7 @@ struct Expected {
   }
 };
 
-// One run of a plan into memory that was filled with `filling` before.
+// Runs a plan once, into memory filled with `filling`.
 template <typename Plan>
 std::vector<std::byte> result_of(Plan& plan, size_t bytes, std::byte filling,
                                  const std::function<void(Plan&, void* out, void* workspace)>& run) {
@@ -129,8 +128,8 @@ std::vector<std::byte> result_of(Plan& plan, size_t bytes, std::byte filling,
   return out.read();
 }
 
-// What came of an algorithm: empty where all is well. Training passes over one that is unfit, and must not meet one
-// that is wrong.
+// The result of an algorithm's trial: empty if it is correct. Training skips an unfit algorithm, and must never get a
+// wrong one.
 struct Verdict {
   std::string wrong, unfit;
 };
@@ -156,8 +155,8 @@ Verdict try_algorithm(const Library& library, const Shape& shape, const std::str
   return {};
 }
 
-// All candidates for a shape: "" or the first that is wrong; whatever is found goes to standard error. An algorithm
-// that is one with rounded inputs only must not pass for exact.
+// Tries all candidates for a shape. Returns "" or the first wrong one; reports all findings on standard error. An
+// algorithm that is correct only for rounded inputs must not pass as exact.
 template <typename Plan, typename Library, typename Shape>
 std::string try_candidates(const Library& library, const Shape& shape, const Expected& expected, Tally* tally,
                            const std::function<void(Plan&, void* out, void* workspace)>& run) {

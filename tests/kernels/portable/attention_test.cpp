@@ -21,7 +21,8 @@ using portable::AttentionOutput;
 
 namespace {
 
-// How [batch, heads, tokens, dim] lies in memory: heads before tokens, or as in one matrix of q, k and v side by side.
+// The memory layout of [batch, heads, tokens, dim]: heads before tokens, or as in one matrix of q, k and v side by
+// side.
 enum class Order { heads_first, interleaved };
 
 struct Case {
@@ -38,7 +39,7 @@ AttentionInput strides(const Case& c, int64_t tokens) {
   return {nullptr, tokens * width, c.dim, width};
 }
 
-// An array in memory of its own, and the view of it.
+// An array in its own memory, and a view of it.
 struct Stored {
   test::Floats memory;
   AttentionInput input;
@@ -81,7 +82,7 @@ Inputs inputs_of(const Case& c) {
   return in;
 }
 
-// After the struct has come to rest: pointers into it.
+// Sets pointers into the struct, after it is in its final place.
 void connect(const Case& c, Inputs& in) {
   in.query.input.data = in.query.memory.data();
   in.key.input.data = in.key.memory.data();
@@ -92,7 +93,7 @@ void connect(const Case& c, Inputs& in) {
   if (c.mask) a.mask = {in.mask.data(), 0, c.queries * c.keys, c.keys, 1};
 }
 
-// The results of the definition, contiguous: [batch * heads][tokens][dim].
+// Results by the definition, contiguous: [batch * heads][tokens][dim].
 struct Results {
   std::vector<float> output, statistics, query, key, value;
 };

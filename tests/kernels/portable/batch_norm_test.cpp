@@ -22,7 +22,7 @@ struct Case {
 };
 
 test::Floats values(const Case& c, size_t n, uint32_t seed, float mean = 0) {
-  // Wild bits make nearly every sum a NaN: only some elements are.
+  // Random bits make nearly every sum a NaN, so only some elements have them.
   test::Floats out = normal_floats(n, 1, seed, c.shift);
   for (size_t i = 0; i < n; ++i) out[i] += mean;
   if (!c.wild) return out;

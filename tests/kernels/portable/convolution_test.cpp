@@ -49,7 +49,7 @@ struct Results {
   test::Floats y, dx, dw, db;
 };
 
-// Results between canaries, and filled with `before`: every element must be written, and no other.
+// Results between canaries, filled with `before`: the kernel must write every element and nothing else.
 class Guarded {
  public:
   Guarded(size_t n, float before) : n_(n), memory_(n + 2 * kGuard) {
@@ -97,7 +97,7 @@ void check_equal(const Results& a, const Results& b) {
   check_equal("db", a.db, b.db);
 }
 
-// reference(i) for some hundreds of a tensor's elements, all where it is small.
+// Checks some hundreds of a tensor's elements against reference(i); all elements of a small tensor.
 template <typename Reference>
 void check_some(const char* what, const test::Floats& result, Reference reference) {
   const size_t step = result.size() / 300 + 1;
@@ -132,7 +132,7 @@ void check_reference(const Convolution& shape, const Inputs& in, bool bias, cons
   check_some("db", results.db, [&](int64_t i) { return reference.backward_bias(in.dy.data(), i); });
 }
 
-// All instruction sets and numbers of threads against each other, and against the reference.
+// Compares all instruction sets and numbers of threads with each other and with the reference.
 void check(const Convolution& shape, const Inputs& in, bool bias, double emulated_limit = 2e5) {
   CAPTURE(described(shape));
   const Results expected = run(shape, in, bias, execution_on(best_isa(), 1), 1.0f);
@@ -157,7 +157,7 @@ Inputs wild_inputs(const Convolution& shape, uint32_t seed) {
           wild_floats(sizes.bias, seed + 3)};
 }
 
-// Mostly normal numbers, so that not everything ends as NaN, with a few of every kind.
+// Mostly normal numbers, so that not every result is NaN, with a few special ones.
 Inputs mixed_inputs(const Convolution& shape, uint32_t seed) {
   Inputs in = normal_inputs(shape, seed);
   const Inputs wild = wild_inputs(shape, seed);
@@ -274,7 +274,7 @@ TEST_CASE("a tap that reads padding for every output is no term, another's paddi
   portable::convolution_backward_filter(shape, &infinity, &x, dw, {});
   for (int i = 0; i < 9; ++i) CHECK(dw[i] == (i == 4 ? infinity : 0));
 
-  shape.height = 2;  // the upper row counts now: an output reads it, and the other one's padding times infinity shows
+  shape.height = 2;  // the upper row now matters: an output reads it, and the other one's padding times infinity shows
   const float image[2] = {1, 1}, column[9] = {0, infinity, 0, 0, 1, 0, 0, 1, 0};
   float outputs[2];
   portable::convolution_forward(shape, image, column, nullptr, outputs, {});
@@ -283,8 +283,8 @@ TEST_CASE("a tap that reads padding for every output is no term, another's paddi
 }
 
 TEST_CASE("padding is a zero term to the bit where sums vanish or weights are infinite") {
-  // Products that underflow make sums of -0, which a zero term turns into +0; with larger values nothing can underflow,
-  // and terms that read padding may be left out.
+  // Products that underflow make sums of -0, which a zero term turns into +0. With larger values nothing underflows,
+  // and terms that read padding may be omitted.
   const Convolution shapes[] = {square(5, 30, 40, 4, 3, 1, 1), square(8, 33, 7, 2, 3, 1, 1),
                                 square(2, 40, 33, 7, 3, 1, 1), square(3, 29, 34, 9, 3, 1, 1),
                                 square(4, 20, 20, 6, 5, 2, 2)};

@@ -156,7 +156,7 @@ TEST_CASE("depthwise convolution gives the bits of its definition at the edges")
   check(s, false, false, 3);
   s = {.n = 2, .channels = 2, .height = 2, .width = 2, .kernel_height = 5, .kernel_width = 5};  // no output
   check(s, false, false, 4);
-  s.padding_height = s.padding_width = 6;  // outputs that read padding alone
+  s.padding_height = s.padding_width = 6;  // outputs that read only padding
   set_outputs(s);
   check(s, true, true, 5);
   s = {.n = 0, .channels = 3, .height = 4, .width = 4, .kernel_height = 3, .kernel_width = 3};

@@ -17,10 +17,10 @@ using test::Floats;
 
 namespace {
 
-// Lengths around every vector's, and offsets from the alignment.
+// Lengths around those of all vectors, and offsets from the alignment.
 constexpr int64_t lengths[] = {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67, 129, 1000};
 
-// Any floats at all and those where functions bend.
+// Random floats, and those where functions change their form.
 Floats inputs(size_t n, uint32_t seed, size_t shift = 0) {
   Floats x = test::wild_floats(n, seed, shift);
   const Floats near = test::normal_floats(n, 3, seed + 1);
@@ -43,7 +43,7 @@ void check_equal(const Floats& actual, const Floats& expected, const Floats& x) 
 using Kernel = std::function<void(float* out, const Floats (&in)[3], int64_t n, const Execution& execution)>;
 using Formula = std::function<float(float a, float b, float c)>;
 
-// A kernel on every instruction set, any length and alignment, in place, and on threads, against its formula.
+// Compares a kernel with its formula: on every instruction set, any length and alignment, in place, and on threads.
 void check(const Kernel& kernel, const Formula& formula) {
   for (int64_t n : lengths) {
     for (size_t shift : {0, 3}) {
@@ -78,7 +78,7 @@ struct Function {
   Unary unary;
   float (*formula)(float);
   double (*exact)(double);
-  double ulps;  // the most that it may be off, measured
+  double ulps;  // largest allowed error, measured
   float most;   // where |x| is at most this
 };
 
@@ -118,7 +118,7 @@ const Function functions[] = {
     {"mish", Unary::mish, scalar::mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 5, 85},
 };
 
-// Distance in units of the last place of the exact value, as floats have it.
+// The distance in float ulps of the exact value.
 double ulps_off(float y, double exact) {
   if (y != y || exact != exact) return (y != y) == (exact != exact) ? 0 : 1e9;
   if (static_cast<float>(exact) == y) return 0.5;
@@ -150,7 +150,9 @@ TEST_CASE("Functions of one element are as exact as they say") {
         const float in = (*x)[i];
         if (!(std::fabs(in) <= f.most)) continue;
         const double exact = f.exact(in);
-        if (f.unary == Unary::cube && std::fabs(exact) < 1e-37) continue;  // the square is denormal before the cube is
+        if (f.unary == Unary::cube && std::fabs(exact) < 1e-37)
+          continue;  // the square becomes denormal before the
+                     // cube does
         if (f.unary == Unary::inverse_square && !(std::fabs(exact) < 1e37)) continue;
         if (ulps_off(y[i], exact) <= f.ulps) continue;
         CAPTURE(in);

@@ -38,7 +38,7 @@ TEST_CASE("a fused multiply-add rounds once, for any bits") {
 TEST_CASE("a fused multiply-add rounds once where two roundings would not do") {
   constexpr size_t n = 100'000;
   test::Floats a = normal_floats(n, 1, 7), b = normal_floats(n, 1, 8), c(n);
-  // The sum lies just beside the middle of two floats: c is half an ulp of the product, or a little next to it.
+  // The sum lies close to the midpoint of two floats: c is about half an ulp of the product.
   for (size_t i = 0; i < n; ++i) {
     const float product = a[i] * b[i];
     const float half = (std::nextafter(product, INFINITY) - product) / 2;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kGuard = 12345.0f;
 
-// The memory of one operand, its elements where the strides say.
+// The memory of one operand, with its elements at the strides' positions.
 struct Stored {
   test::Floats memory;
   GemmOperand operand;
@@ -182,7 +182,7 @@ TEST_CASE("gemm: beta == 0 leaves D unread, k == 0 gives zeros, or D") {
 }
 
 TEST_CASE("gemm: memory beyond the operands is not read, beyond C's rows not written") {
-  // Operands that end where their arrays end: the sanitizers see a read behind them.
+  // Operands that end where their arrays end, so that sanitizers detect a read beyond them.
   for (const int64_t n : {1, 3, 15, 16, 17, 31, 33}) {
     for (const int64_t k : {1, 2, 5, 16}) {
       const std::vector<float> a(static_cast<size_t>(7 * k), 1.0f), b(static_cast<size_t>(k * n), 1.0f);

@@ -15,7 +15,7 @@ using namespace estrain::kernels::test;
 
 namespace {
 
-// Positions of a plane that a window sees, in order.
+// Positions of a plane in a window, in order.
 using Positions = std::vector<int64_t>;
 
 Positions window(const PoolingShape& s, int64_t oh, int64_t ow) {
@@ -94,7 +94,7 @@ test::Floats values(int64_t n, int kind, uint32_t seed) {
   const auto size = static_cast<size_t>(n);
   if (kind == 0) return wild_floats(size, seed, seed % 5);
   test::Floats out = normal_floats(size, 1, seed, seed % 5);
-  // Many equal values, and windows of nothing but -infinity.
+  // Many equal values, and windows with only -infinity.
   if (kind == 1) {
     for (size_t i = 0; i < size; ++i) out[i] = out[i] < 0 ? -std::numeric_limits<float>::infinity() : 1.0f;
   }

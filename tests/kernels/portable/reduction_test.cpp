@@ -18,7 +18,7 @@ namespace {
 size_t num_outputs(const Reduced& shape) { return static_cast<size_t>(shape.outer * shape.inner); }
 size_t num_inputs(const Reduced& shape) { return static_cast<size_t>(shape.outer * shape.reduced * shape.inner); }
 
-// A reduction of each output by itself: value(at), at(i) the element of reduced index i.
+// Reduces each output separately: value(at), with at(i) the element of reduced index i.
 template <typename Value>
 Floats for_outputs(const Floats& x, const Reduced& shape, Value value) {
   Floats out(num_outputs(shape));
@@ -119,7 +119,7 @@ TEST_CASE("Reductions are as exact as their order allows") {
   sum(&out, x.data(), shape, {});
   CHECK(std::fabs(out - exact_sum) < 1e-6 * magnitude);
   CHECK(l2_norm(x.data(), shape.reduced, {}) == doctest::Approx(std::sqrt(exact_squares)).epsilon(1e-6));
-  // A mean far from 0 does not spoil the variance.
+  // A mean far from 0 does not degrade the variance.
   Floats far = x;
   for (size_t i = 0; i < far.size(); ++i) far[i] += 100;
   double mean = 0, square = 0;

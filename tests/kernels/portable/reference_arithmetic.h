@@ -1,5 +1,5 @@
 #pragma once
-// The formulas of kernels/portable/arithmetic on one float with std::fma and std::sqrt: what the vectors must equal.
+// The formulas of kernels/portable/arithmetic on one float with std::fma and std::sqrt; the vectors must equal them.
 
 #include <cmath>
 

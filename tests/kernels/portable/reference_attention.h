@@ -1,5 +1,5 @@
 #pragma once
-// attention.h's definition, one element after another.
+// attention.h's definition, one element at a time.
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace estrain::kernels::test {
 
-// The first word of random.h that element `i` of a call is made from.
+// The first word of random.h used for element `i` of a call.
 inline uint32_t drawn_word(const portable::Stream& stream, int64_t i) {
   const uint32_t block = static_cast<uint32_t>(16 * (i / 64) + i % 16);
   uint32_t key[2] = {static_cast<uint32_t>(stream.key),
@@ -32,7 +32,7 @@ inline uint32_t drawn_word(const portable::Stream& stream, int64_t i) {
   return c[i / 16 % 4];
 }
 
-// A dot product whose terms are the indices [begin, end), in blocks at multiples of 256.
+// A dot product over the indices [begin, end), in blocks at multiples of 256.
 template <typename A, typename B>
 float blocked_dot(int64_t begin, int64_t end, A a, B b) {
   float total = 0;

@@ -48,7 +48,7 @@ void for_channel(const portable::BatchNormShape& s, int64_t channel, Visit visit
   }
 }
 
-// Forward in training; running statistics start from those in `out`.
+// Forward in training; updates the running statistics in `out`.
 inline void reference_batch_norm_train(ReferenceBatchNorm& out, const Floats& x, const portable::BatchNormShape& s,
                                        const float* weight, const float* bias, double eps, double momentum) {
   const float count = static_cast<float>(s.n * s.hw);

@@ -1,5 +1,5 @@
 #pragma once
-// The convolutions of kernels/portable/convolution.h, one scalar loop per output, in the order that its head states.
+// The convolutions of kernels/portable/convolution.h, one scalar loop per output, in the order defined there.
 
 #include <cmath>
 #include <cstdint>
@@ -118,7 +118,7 @@ class ReferenceConvolution {
       if (column(ow, s) >= 0 && column(ow, s) < s_.width) return true;
     return false;
   }
-  // Whether some position of the same phase meets an output through this filter row.
+  // Whether some position of the same phase contributes to an output through this filter row.
   bool phase_row_counts(int64_t ih, int64_t r) const {
     for (int64_t i = ih % s_.stride_height; i < s_.height; i += s_.stride_height)
       for (int64_t oh = 0; oh < oh_; ++oh)

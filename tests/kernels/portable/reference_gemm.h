@@ -1,5 +1,5 @@
 #pragma once
-// gemm.h's definition, one element of C after another.
+// gemm.h's definition, one element of C at a time.
 
 #include <cmath>
 
@@ -23,7 +23,7 @@ inline float reference_dot(const portable::Gemm& g, int64_t batch, int64_t row, 
   return total;
 }
 
-// What element (row, column) of C becomes; D is read now.
+// The new element (row, column) of C; reads D now.
 inline float reference_gemm(const portable::Gemm& g, int64_t batch, int64_t row, int64_t column) {
   const float scaled = g.alpha * reference_dot(g, batch, row, column);
   if (g.d.data == nullptr || g.beta == 0) return scaled;

@@ -21,7 +21,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 size_t num_elements(const SoftmaxShape& shape) { return static_cast<size_t>(shape.outer * shape.dim * shape.inner); }
 
-// body(element) of each stretch, element(d) its d-th index.
+// Calls body(element) for each slice; element(d) is the index of its d-th element.
 template <typename Body>
 void for_stretches(const SoftmaxShape& shape, Body body) {
   for (int64_t outer = 0; outer < shape.outer; ++outer) {

@@ -1,5 +1,5 @@
 #pragma once
-// Two threads and more for the kernels under test: a thread per task.
+// Threads for the kernels under test: one per task.
 
 #include <thread>
 #include <vector>

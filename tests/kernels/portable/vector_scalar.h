@@ -1,6 +1,5 @@
 #pragma once
-// One float in the place of a vector, for arithmetic/ outside the instruction sets: the form that a GPU thread
-// computes.
+// One float in place of a vector, for arithmetic/ outside the instruction sets: the form that a GPU thread computes.
 
 #include <stddef.h>
 #include <stdint.h>

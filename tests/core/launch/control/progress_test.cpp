@@ -44,7 +44,7 @@ TEST_CASE("a progress line says what is known") {
         "step 120/5625  epoch 1  loss 0.5679  3204.3 samples/s  on 2 x cpu  test accuracy 89.12 %  1 min 01 s left");
 }
 
-// What a terminal shows, given what is sent to it.
+// The screen of a terminal after these bytes.
 class FakeTerminal {
  public:
   explicit FakeTerminal(size_t columns) : columns_(columns) {}
@@ -84,7 +84,7 @@ class FakeTerminal {
   std::vector<std::string> rows_;
 };
 
-// What was printed so far.
+// The output so far.
 class Output {
  public:
   Output() : file_(std::tmpfile()) { REQUIRE(file_ != nullptr); }

@@ -29,7 +29,7 @@ std::string evaluation_line(int64_t step, double accuracy) {
   return line.dump() + "\n";
 }
 
-// A run that nobody is at work on.
+// A run without processes.
 struct EndedRun {
   ScratchFolder folder;
 

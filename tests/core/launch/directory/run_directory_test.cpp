@@ -33,7 +33,7 @@ TEST_CASE("a run directory is one launcher's at a time") {
   CHECK_FALSE(run.owner().has_value());
 }
 
-// A run directory that a launcher on another host took a lock of, which this one does not see.
+// A run directory locked by a launcher on another host, whose lock this host does not see.
 struct OwnedElsewhere {
   ScratchFolder folder;
   RunDirectory run{folder.path()};

@@ -194,7 +194,7 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
     const spec::JobSection job = {.threads = 3, .precision = precision, .algorithms = algorithms};
     for (const auto& [name, value] : device_environment({kind, {}}, job, {})) {
       CHECK(all.emplace(name, value).second);
-      if (name == "GLIBC_TUNABLES") all.erase(name);  // no part in the bits
+      if (name == "GLIBC_TUNABLES") all.erase(name);  // does not affect the bits
     }
     return all;
   };
@@ -211,7 +211,7 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
                                                {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
                                                {"NVIDIA_TF32_OVERRIDE", "0"}}));
   CHECK(environment("cuda:1", spec::Precision::bf16) == environment("cuda:1"));
-  CHECK(environment("cuda:1", spec::Precision::tf32).at("NVIDIA_TF32_OVERRIDE") == "");  // not there
+  CHECK(environment("cuda:1", spec::Precision::tf32).at("NVIDIA_TF32_OVERRIDE") == "");  // does not exist
   const auto by_torch = environment("cuda:1", spec::Precision::fp32, spec::Algorithms::torch);
   CHECK(by_torch.at("NVIDIA_TF32_OVERRIDE") == "");
   CHECK(environment("cpu", spec::Precision::tf32) == threads);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A job of 4 ESTs on 2 workers whose state is 100 MiB and whose gradients are 40 MiB.
+// A job of 4 ESTs on 2 workers with 100 MiB of state and 40 MiB of gradients.
 CheckedJob sample_job() {
   CheckedJob job;
   job.spec.job.ests = 4;
@@ -32,7 +32,7 @@ CheckedJob sample_job() {
   return job;
 }
 
-// More than the job needs of everything.
+// A machine with more than the job needs.
 Machine sample_machine() {
   Machine machine;
   machine.memory_available = 64 * 1024 * kMiB;
@@ -52,7 +52,7 @@ bool says(const Finding& finding, std::string_view words) {
   return (finding.seen + finding.advice).find(words) != std::string::npos;
 }
 
-// The smallest value from which on `holds`, between 0 and 2^40.
+// The smallest value in [0, 2^40] from which on `holds` is true.
 template <typename Holds>
 uint64_t threshold(Holds holds) {
   uint64_t low = 0, high = uint64_t{1} << 40;
@@ -137,7 +137,7 @@ TEST_CASE("what a job holds in memory, part by part") {
   CHECK(two.workers == 2 * (200 + 4) * kMiB);
   CHECK(two.saving == 100 * kMiB);
   CHECK(two.programs == (150 + 16) * kMiB);
-  CHECK(two.slots == 2);  // 4 ESTs in pairs: either worker folds into one partial sum
+  CHECK(two.slots == 2);  // 4 ESTs in pairs: each worker folds into one partial sum
   CHECK(two.shared >= (2 * 100 + 2 * 40) * kMiB);
   CHECK(two.shared < (2 * 100 + 2 * 40 + 1) * kMiB);
   CHECK(two.mapped >= (2 * 100 + 4 * 40) * kMiB);
@@ -145,8 +145,8 @@ TEST_CASE("what a job holds in memory, part by part") {
   job.devices = place::evenly(place::devices_from({"cpu"}));
   const MemoryNeeds one = memory_needs(job);
   CHECK(one.workers == two.workers / 2);
-  CHECK(one.slots == 2);            // of the first pair, and of the third EST
-  CHECK(one.mapped == two.mapped);  // 4 slots wherever the ESTs are
+  CHECK(one.slots == 2);            // for the first pair and the third EST
+  CHECK(one.mapped == two.mapped);  // 4 slots for any placement of the ESTs
   job.spec.job.determinism = spec::Determinism::d0;
   CHECK(memory_needs(job).slots == 1);
 }
@@ -210,7 +210,7 @@ TEST_CASE("disk: the checkpoints that are kept, step 0, and the one being writte
   CHECK(least() == 5 * one);
   job.spec.checkpoint.keep = 10;
   CHECK(least() == 12 * one);
-  machine.run.checkpoint_bytes = 2 * one;  // of a run to be resumed
+  machine.run.checkpoint_bytes = 2 * one;  // a run to be resumed
   CHECK(least() == 10 * one);
   machine.run.checkpoint_bytes = 20 * one;
   CHECK(least() == 0);
@@ -224,7 +224,7 @@ TEST_CASE("disk: logs that would fill it are a warning, and no inodes an error")
   CHECK(check_disk(job, machine).severity == Severity::warning);
   CHECK(says(check_disk(job, machine), "logging.fingerprints"));
   const uint64_t needed = 5 * checkpoint_bytes(*job.size);
-  CHECK_FALSE(says(check_disk(job, machine), format_bytes(needed) + " needed"));  // the logs count
+  CHECK_FALSE(says(check_disk(job, machine), format_bytes(needed) + " needed"));  // the logs count too
   job.size->steps = INT64_MAX;
   CHECK(check_disk(job, machine).severity == Severity::warning);
   machine = sample_machine();

@@ -16,7 +16,7 @@
 namespace estrain::launch {
 namespace {
 
-// Whether `holds` in a child process that nothing outlives: for limits and user ids.
+// Whether `holds` in a child process, so that its limits and user ids end with it.
 bool holds_in_child(const std::function<bool()>& holds) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(holds() ? 0 : 1);
@@ -106,7 +106,7 @@ TEST_CASE("limits are told, and for root that of processes does not count") {
     const bool root_is_free = ::geteuid() != 0 || !Machine::here("/tmp").limits.tasks_left;
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
     const Machine machine = Machine::here("/tmp");
-    return root_is_free && machine.limits.tasks_left && *machine.limits.tasks_left < 1000;  // this process is one
+    return root_is_free && machine.limits.tasks_left && *machine.limits.tasks_left < 1000;  // including this process
   }));
 }
 

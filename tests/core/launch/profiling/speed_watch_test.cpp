@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Workers of one stage whose mini-batches take as long as told; steps take 60 ms.
+// Workers of one stage whose mini-batches take the given times; steps take 60 ms.
 class Job {
  public:
   explicit Job(std::vector<std::string> kinds) {
@@ -23,7 +23,7 @@ class Job {
     }
     return watch_.observe(step_, now_, paces_);
   }
-  // Steps until somebody changes; -1: nobody does within 100.
+  // Steps until a worker's verdict changes; -1: none within 100.
   int until_change(const std::vector<int64_t>& milliseconds, std::vector<SpeedWatch::Speed>* changes) {
     for (int steps = 1; steps <= 100; ++steps) {
       *changes = step(milliseconds);

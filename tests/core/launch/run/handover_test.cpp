@@ -15,9 +15,8 @@
 #include "core/launch/directory/passed_spec.h"
 #include "tests/scratch_folder.h"
 
-// The launcher re-execs itself as `<program> train --handover FD`. This test program does the same with itself: its
-// re-exec'd self is recognised by those arguments before any test runs, takes the handover, and writes down what it was
-// given.
+// The launcher re-execs itself as `<program> train --handover FD`. This test program does the same: its re-exec'd
+// instance, recognised by these arguments before any test runs, takes the handover and writes down what it received.
 
 namespace estrain::launch {
 namespace {
@@ -104,7 +103,7 @@ Json describe(const Handover& handover) {
   return json;
 }
 
-// The re-exec'd self: reports through the first worker's socket, and shows that all that it was given works.
+// The re-exec'd instance: reports through the first worker's socket, and shows that everything it received works.
 [[noreturn]] void be_the_successor(int fd) {
   Handover handover = take_handover(fd);
   Json report = describe(handover);
@@ -125,7 +124,7 @@ Json describe(const Handover& handover) {
   ::_exit(to_test.send(report) ? 0 : 1);
 }
 
-// glibc hands main's arguments to constructors too.
+// glibc passes main's arguments to constructors too.
 [[gnu::constructor]] void recognise_successor(int argc, char** argv, char**) {
   if (argc == 4 && std::string_view(argv[2]) == "--handover") be_the_successor(std::atoi(argv[3]));
 }

@@ -14,12 +14,12 @@ const Pace kUnknown;
 const Pace kKnown{.step_ns = kSecond, .evaluation_ns = 20 * kSecond};
 const Pace kLimited{.step_ns = kSecond, .evaluation_ns = 20 * kSecond, .limit_ns = 7 * kSecond};
 
-// It has taken no processor time since its last beat.
+// It has used no CPU time since its last beat.
 Silence still(Activity activity, int64_t seconds) { return {activity, seconds * kSecond, seconds * kSecond}; }
-// It takes some all the time.
+// It uses CPU time continuously.
 Silence busy(Activity activity, int64_t seconds) { return {activity, seconds * kSecond, 0}; }
 
-// Seconds of silence after which it is first called a hang; -1: never.
+// Seconds of silence until it counts as hung; -1: never.
 int64_t first_hang(Silence (*silence)(Activity, int64_t), Activity activity, const Pace& pace) {
   for (int64_t seconds = 0; seconds < 10'000; ++seconds) {
     if (why_hung(silence(activity, seconds), pace)) return seconds;
@@ -113,7 +113,7 @@ TEST_CASE("who is to leave a stage has its patience and 2 s, from when the stage
   CHECK(lingers(busy(Activity::meeting, 100), 8));
   CHECK_FALSE(lingers(busy(Activity::computing, 700), 602));
   CHECK(lingers(busy(Activity::computing, 700), 603));
-  CHECK_FALSE(lingers(still(Activity::computing, 3), 100));  // it goes on
+  CHECK_FALSE(lingers(still(Activity::computing, 3), 100));  // it continues
   CHECK(lingers(busy(Activity::computing, 3), 700));         // but does not leave
   CHECK_FALSE(lingers(busy(Activity::computing, 100), 9, kLimited));
   CHECK(lingers(busy(Activity::computing, 100), 10, kLimited));

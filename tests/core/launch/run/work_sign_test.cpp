@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 
-// A process that is silent since its clock began, looked at ten times a second.
+// A process that is silent since its clock began, checked ten times a second.
 class Silent {
  public:
-  // `processor_share`: of the time that passes. Its state is what /proc shows at each look.
+  // `processor_share`: CPU time over elapsed time. Its state is what /proc shows at each check.
   void pass(int64_t ns, double processor_share, char state = 'S') {
     for (const int64_t end = now_ + ns; now_ < end;) {
       now_ += 100 * kMs;
@@ -46,7 +46,7 @@ TEST_CASE("who takes processor time is at work; the time from before its silence
   process.pass(5 * kSecond, 0);
   CHECK(process.idle_ns() == 5 * kSecond);
   process.beat();
-  process.pass(100 * kMs, 1);  // the first look into a new silence
+  process.pass(100 * kMs, 1);  // the first check in a new silence
   CHECK(process.idle_ns() == 5 * kSecond + 100 * kMs);
   process.pass(100 * kMs, 1);
   CHECK(process.idle_ns() == 0);

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-// Saves what a call preserves on the stack, changes stacks, and returns there.
+// Saves the call-preserved registers on the stack, switches stacks, and returns on the new one.
 extern "C" void estrain_switch_stacks(void** from, void* to);
 asm(R"(
 .text
@@ -45,7 +45,7 @@ struct Thread {
   GridIndex index;
   State state = State::fresh;
   void* stack_pointer = nullptr;
-  uint32_t given = 0;  // to exchange()
+  uint32_t given = 0;  // the argument of exchange()
 };
 
 char* stacks() {
@@ -96,7 +96,7 @@ void wait(State barrier) {
   to_scheduler();
 }
 
-// Threads [begin, end) go on if all that have not ended wait at the same barrier.
+// Threads [begin, end) continue if all unfinished ones wait at the same barrier.
 bool pass_barrier(size_t begin, size_t end, State barrier) {
   bool any = false;
   for (size_t i = begin; i < end; ++i) {

@@ -1,10 +1,10 @@
 #pragma once
-// CUDA's language as kernels/cuda uses it, on the CPU: the threads of a block are fibers that change places where they
-// wait for each other, so the kernels themselves run, not copies of them. One block after another, on one thread.
+// The part of CUDA's language that kernels/cuda uses, on the CPU: the threads of a block are fibers that switch when
+// they wait for each other, so the kernels themselves run, not copies. Blocks run one after another, on one thread.
 //
 // The order in which threads run between two barriers, and the order of blocks, changes from launch to launch (forward,
-// backward, in strides): a kernel that lacks a barrier gives other bits in one of them. Threads that wait at barriers
-// which not all of the others reach end the process with a message.
+// backward, in strides): a kernel that lacks a barrier gives different bits in one of them. If threads wait at a
+// barrier that others never reach, the process ends with a message.
 
 #include <stdint.h>
 
@@ -30,10 +30,10 @@ extern GridIndex threadIdx, blockIdx, blockDim, gridDim;
 void __syncthreads();
 void __syncwarp();
 namespace emulation {
-// What `lane` of the caller's warp gave to its call.
+// The value that `lane` of the caller's warp passed.
 uint32_t exchange(uint32_t mine, unsigned lane);
 unsigned lane();
-// How many kernels have been launched.
+// Number of launched kernels.
 int64_t launches();
 }  // namespace emulation
 

@@ -1,5 +1,5 @@
 #pragma once
-// How an emulated kernel (grid.h) is started.
+// Launches an emulated kernel (grid.h).
 
 #include <stdint.h>
 
@@ -11,10 +11,10 @@ struct Size {
   int64_t blocks = 0;
   unsigned threads_x = 1, threads_y = 1;
 };
-// body(context) in every thread of all blocks.
+// Runs body(context) in every thread of all blocks.
 void run(Size grid, void (*body)(void*), void* context);
 
-// Who runs what is put into a queue's stream, if it is not to run at once.
+// Runs the work of a queue's stream, if it must not run at once.
 extern void (*launch_later)(void* stream, const char* kernel, std::function<void()> work);
 
 template <typename Body>
