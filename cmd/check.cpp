@@ -56,10 +56,21 @@ class Check {
     check_machine();
   }
 
+  // Of the job to its end; 0: not known, for the data could not be read.
+  int64_t total_steps() const {
+    if (!readable_ || scan_.train_samples == 0) return 0;
+    const spec::JobSpec& spec = job_.spec;
+    if (spec.train.steps) return *spec.train.steps;
+    const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
+    const int64_t whole = each / spec.data.batch, rest = each % spec.data.batch;
+    return spec.train.epochs.value_or(0) * (whole + (rest > 0 && !spec.data.drop_last ? 1 : 0));
+  }
+
   int print() const {
     const int code = launch::exit_code(findings_);
     if (arguments_.json) {
       Json all = report_;
+      if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/launch/control/control_socket.h"
+#include "core/launch/control/control_request.h"
 #include "core/launch/preflight/devices.h"
 #include "tests/fuzz/fuzz_input.h"
 

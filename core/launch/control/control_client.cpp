@@ -151,9 +151,13 @@ bool launcher_answers(const std::string& run) {
 }
 
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds) {
+  return ask(run, encode_request(request), milliseconds);
+}
+
+Json ask(const std::string& run, const Json& request, int milliseconds) {
   const Deadline deadline(milliseconds);
   const UniqueFd fd = connect_to(run, deadline, milliseconds);
-  const std::string line = json_text(encode_request(request)) + "\n";
+  const std::string line = json_text(request) + "\n";
   // A new connection has room for a request. A launcher that has hung up already has said why.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);

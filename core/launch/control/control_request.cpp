@@ -28,14 +28,27 @@ conduct::Request decode_request(const Json& json) {
   }
 }
 
-conduct::Request parse_request(std::string_view line) {
+ControlServer::OnRequest decoded(ControlServer& server,
+                                 std::function<void(ClientId, const conduct::Request&)> on_request) {
+  return [&server, on_request = std::move(on_request)](ClientId client, const Json& json) {
+    std::optional<conduct::Request> request;
+    try {
+      request = decode_request(json);
+    } catch (const Error& error) {
+      return server.reply(client, error_answer(error));
+    }
+    on_request(client, *request);
+  };
+}
+
+Json parse_request(std::string_view line) {
   const JsonExtent extent = measure_json(line);
   if (extent.depth > kDeepest) throw no_request(fmt::format("nested more than {} deep", kDeepest));
   if (extent.values > kMostValues) throw no_request(fmt::format("more than {} values", kMostValues));
-  const Json request = parse_json_if_sound(line);
+  Json request = parse_json_if_sound(line);
   if (request.is_discarded()) throw no_request("not valid JSON");
   if (!request.is_object()) throw no_request("not a JSON object");
-  return decode_request(request);
+  return request;
 }
 
 }  // namespace estrain::launch

@@ -5,6 +5,7 @@
 
 #include "core/base/json.h"
 #include "core/conduct/request.h"
+#include "core/launch/control/control_socket.h"
 
 namespace estrain::launch {
 
@@ -13,8 +14,12 @@ Json encode_request(const conduct::Request& request);
 // Throws Fault::usage where it is none, or a field is not of its type.
 conduct::Request decode_request(const Json& json);
 
+// Hands whole requests on, and refuses what decode_request() does.
+ControlServer::OnRequest decoded(ControlServer& server,
+                                 std::function<void(ClientId, const conduct::Request&)> on_request);
+
 // One line of a client. Throws Fault::usage saying what is wrong with it: no JSON, nested more than 8 deep or of more
-// than 256 values, which keep the work that a request makes small, or as decode_request().
-conduct::Request parse_request(std::string_view line);
+// than 256 values, which keep the work that a request makes small; no object.
+Json parse_request(std::string_view line);
 
 }  // namespace estrain::launch

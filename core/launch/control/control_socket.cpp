@@ -120,7 +120,7 @@ void ControlServer::hear(ClientId id, const OnRequest& on_request) {
   const size_t end = client.text.find('\n');
   if (end == std::string::npos && client.text.size() <= kLongestRequest) return;
   client.phase = Phase::waiting;
-  std::optional<conduct::Request> request;
+  std::optional<Json> request;
   try {
     if (end == std::string::npos) throw Error::make(Fault::usage, "a request of more than {} bytes", kLongestRequest);
     request = parse_request(std::string_view(client.text).substr(0, end));

@@ -30,8 +30,8 @@ using ClientId = int64_t;  // from 1
 
 class ControlServer {
  public:
-  using OnRequest = std::function<void(ClientId, const conduct::Request&)>;
-  static constexpr size_t kMostClients = 64;  // more wait to be accepted
+  using OnRequest = std::function<void(ClientId, const Json&)>;  // an object
+  static constexpr size_t kMostClients = 64;                     // more wait to be accepted
   static constexpr size_t kLongestRequest = 64 * 1024;
   static constexpr int64_t kPatienceNs = INT64_C(10'000'000'000);
 
@@ -74,9 +74,10 @@ class ControlServer {
   int64_t rests_until_ns_ = 0;  // no descriptor was free for another client
 };
 
-// Sends one request to the launcher of `run` and waits for its answer, at most `milliseconds` in all (-1: no limit).
-// Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the launcher
-// does not answer in time or hangs up; an answer with "ok": false is thrown as the Error it describes.
+// Sends one request, an object, to the launcher of `run` and waits for its answer, at most `milliseconds` in all (-1:
+// no limit). Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the
+// launcher does not answer in time or hangs up; an answer with "ok": false is thrown as the Error it describes.
+Json ask(const std::string& run, const Json& request, int milliseconds);
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds);
 // Whether a launcher listens there, be it that it is too busy to answer, or another user's.
 bool launcher_answers(const std::string& run);

@@ -12,6 +12,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/clock.h"
+#include "core/launch/control/control_request.h"
 
 namespace estrain::launch {
 
@@ -104,7 +105,7 @@ void Launcher::serve_clients(std::span<const pollfd> polled) {
   const auto serve = [this](ClientId client, const conduct::Request& request) {
     requests_.serve(client, request, monotonic_ns());
   };
-  run_.control->serve(polled, serve, monotonic_ns());
+  run_.control->serve(polled, decoded(*run_.control, serve), monotonic_ns());
 }
 
 // Answers of actions come before anything else that happens: nothing else is looked at meanwhile.

@@ -29,11 +29,12 @@ constexpr int kHangsMs = 300'000;
 constexpr double kHangs = kHangsMs / 1000.0;  // seconds
 
 // One round of the launcher's; `later_ns` from now.
-void serve_once(ControlServer& server, const ControlServer::OnRequest& on_request, int64_t later_ns = 0) {
+void serve_once(ControlServer& server, const std::function<void(ClientId, const conduct::Request&)>& on_request,
+                int64_t later_ns = 0) {
   const int64_t now = monotonic_ns() + later_ns;
   std::vector<pollfd> polled = server.polled(now);
   ::poll(polled.data(), polled.size(), 5);
-  server.serve(polled, on_request, now);
+  server.serve(polled, decoded(server, on_request), now);
 }
 
 // Polls and serves as the launcher does, in a thread of its own, until it goes away.
