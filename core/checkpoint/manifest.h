@@ -14,6 +14,7 @@ namespace estrain::checkpoint {
 struct Manifest {
   StateLayout layout;
   std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
+  std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
   int64_t batches_per_epoch = 0;          // steps
   int64_t samples_per_rank = 0;           // that each EST consumes in one epoch
   int64_t samples_per_epoch = 0;          // of all ESTs

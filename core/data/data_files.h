@@ -18,6 +18,7 @@ enum class FileKind {
   as_it_is,  // one file, whatever its name: HDF5's, which it reads by itself
   images,    // the JPEG and PNG files in the folders of a folder
   shards,    // a tar file, or those in a folder
+  voc,       // pictures, annotations and lists in the folders of a folder
 };
 
 struct FileName {
@@ -39,6 +40,7 @@ struct DataFile {
 //   idx         images, labels; of the test set too, where there is one
 //   cifar10     the five training files, the test file; cifar100: one and one
 //   hdf5, text, tokens, images, webdataset   one; a second one where data.test_path names it
+//   voc         one; a second one where there is a data.test_list, the same if data.test_path names no other
 // Throws Fault::spec where a needed key is empty, Fault::io where an idx folder lacks a standard name.
 std::vector<FileName> file_names(const spec::DataSection& section);
 

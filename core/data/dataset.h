@@ -31,7 +31,7 @@ class Dataset {
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
   // In the place of read() where the shape is one of several arrays: writes the sample's part of each to `out`, which
   // has a place for every one.
-  virtual void read_fields(int64_t index, std::span<std::byte* const> out) const;
+  virtual void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const;
 };
 
 struct DataPair {

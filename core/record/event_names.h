@@ -25,7 +25,7 @@ inline constexpr EventName event_names[] = {
      "a process was lost: worker, device, ESTs, step, process, log; cause, class, evidence, advice and whether it is "
      "tried again; seconds from its last sign of life"},
     {"faults", "all faults of a launch, at its end"},
-    {"finished", "all steps are done: `step`"},
+    {"finished", "all steps are done, or the job ended `early` by early_stop: `step`, `early`"},
     {"first_step", "`seconds` from the launcher's start to the first step"},
     {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
     {"reclaimed", "`seconds` until the devices that were asked for were free"},

@@ -48,7 +48,9 @@ SaveOutcome Saver::write(Step step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-    directory_.prune(step, spec_.checkpoint.keep);
+    point_best();
+    const Step best = best_;
+    directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
   } catch (const std::exception& error) {  // no memory, say
@@ -56,6 +58,11 @@ SaveOutcome Saver::write(Step step, double lr) {
   }
   last_saved_ = step;
   return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
+}
+
+void Saver::point_best() const {
+  const Step best = best_;
+  if (best >= Step(0)) directory_.point_best_at(best);
 }
 
 checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {

@@ -34,6 +34,11 @@ class Saver {
   void save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
             const std::function<void(SaveOutcome)>& done);
 
+  // The best evaluation so far is that of `step`: its checkpoint stays, and `best` points at it. Any thread.
+  void keep_best(Step step) { best_ = step; }
+  // Points `best` where it belongs, as far as its checkpoint is there. While nothing is being saved.
+  void point_best() const;
+
  private:
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
@@ -52,7 +57,8 @@ class Saver {
   std::unique_ptr<std::byte, FreeMemory> snapshot_;
   std::thread thread_;
   std::atomic<Step> last_saved_{Step(-1)};
-  std::atomic<bool> busy_{false};  // a snapshot is being written
+  std::atomic<Step> best_{Step(-1)};  // -1: none
+  std::atomic<bool> busy_{false};     // a snapshot is being written
 };
 
 }  // namespace estrain::record

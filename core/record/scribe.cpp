@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/record/best_evaluation.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "core/record/openmetrics.h"
@@ -44,7 +46,10 @@ class Scribe {
         metrics_(open_metrics()),
         open_metrics_(open_openmetrics()),
         saver_(setup.spec, setup.run, manifest_),
-        newest_(setup.from_step) {}
+        best_(setup.spec.checkpoint.best),
+        newest_(setup.from_step) {
+    take_up_best();
+  }
 
   void run() {
     open_tensorboard_if_there_is_room();
@@ -74,6 +79,14 @@ class Scribe {
   MetricsWriter open_metrics() {
     beat(memory_);
     return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
+  }
+
+  // The evaluations that the run has made before.
+  void take_up_best() {
+    if (setup_.spec.checkpoint.best == spec::Best::none) return;
+    beat(memory_);
+    for (const EvaluationRecord& evaluation : read_metrics(metrics_.path()).evaluations) best_.take(evaluation);
+    if (best_.step()) saver_.keep_best(*best_.step());
   }
 
   // None where it is not asked for. Where there was no room to begin a file, it is tried again with each record, and
@@ -153,12 +166,16 @@ class Scribe {
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy, view.head->predictions};
+      const EvaluationRecord evaluation = read_evaluation(view);
       metrics_.append(evaluation);
+      if (best_.take(evaluation)) saver_.keep_best(evaluation.step);
+      point_best();
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       if (open_metrics_) open_metrics_->note(evaluation);
-      tell(Evaluated{evaluation.step, std::isfinite(evaluation.loss) ? std::optional(evaluation.loss) : std::nullopt,
-                     evaluation.predictions == 0 ? std::nullopt : std::optional(evaluation.accuracy)});
+      Evaluated told{evaluation.step, std::isfinite(evaluation.loss) ? std::optional(evaluation.loss) : std::nullopt,
+                     evaluation.predictions == 0 ? std::nullopt : std::optional(evaluation.accuracy), {}};
+      for (const auto& [name, value] : evaluation.metrics) told.metrics.push_back({name, std::isfinite(value) ? std::optional(value) : std::nullopt});
+      tell(told);
     }
     write_steps(steps);
     newest_ = newest;
@@ -185,6 +202,15 @@ class Scribe {
     return skipped;
   }
 
+  EvaluationRecord read_evaluation(const comm::RecordView& view) const {
+    EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy, view.head->predictions};
+    for (size_t i = 0; i < manifest_.metric_names.size(); ++i) {
+      const uint64_t value = view.digests[manifest_.digest_names.size() + i].load();
+      evaluation.metrics.emplace_back(manifest_.metric_names[i], std::bit_cast<double>(value));
+    }
+    return evaluation;
+  }
+
   StepRecord read_step(const comm::RecordView& view) {
     StepRecord record;
     record.step = view.head->step;
@@ -192,7 +218,7 @@ class Scribe {
     record.lr = view.head->lr;
     record.loss = static_cast<float>(view.head->loss);
     record.est_losses.assign(view.est_losses, view.est_losses + memory_.ests());
-    for (int64_t i = 0; i < memory_.digests(); ++i) record.digests.push_back(view.digests[i].load());
+    for (size_t i = 0; i < manifest_.digest_names.size(); ++i) record.digests.push_back(view.digests[i].load());
     const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
     const double samples =
         static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
@@ -248,7 +274,7 @@ class Scribe {
     for (;;) {
       const bool recorded = drain_or_wait(), saved = save_committed_state();
       show_how_it_stands(kAtOnce);
-      if (recorded && saved) return;
+      if (recorded && saved) return point_best();
       if (!std::filesystem::exists(setup_.run + "/lock"))
         throw Error::make(Fault::io, "{} is gone, and the state with it", setup_.run);
       ::prctl(PR_SET_NAME, kWaitingScribe);
@@ -263,6 +289,16 @@ class Scribe {
     return ring.waiting() > 0 && ring.at(ring.drained()).head->step <= saver_.last_saved();
   }
 
+  // The checkpoint may be written before its evaluation is known, or after.
+  void point_best() {
+    if (saver_.busy()) return;
+    try {
+      saver_.point_best();
+    } catch (const Error& error) {
+      write_log("warning: " + error.message());
+    }
+  }
+
   // The launcher has nothing more to save. Throws Fault::io where the disk is full and a resume repeats the steps.
   void finish() {
     saver_.wait();
@@ -272,6 +308,7 @@ class Scribe {
       if (setup_.launcher.receive(&order, kDrainMilliseconds) == comm::Received::closed) return save_what_is_left();
     }
     drain();
+    point_best();
     show_how_it_stands(kAtOnce);
   }
 
@@ -312,6 +349,7 @@ class Scribe {
   std::unique_ptr<TensorboardWriter> tensorboard_;  // tensorboard()
   std::unique_ptr<OpenMetricsWriter> open_metrics_;
   Saver saver_;
+  BestEvaluation best_;
   std::mutex telling_;
   Step newest_;  // whose record was written
   int64_t last_time_ns_ = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/comm/channel.h"
@@ -55,16 +56,29 @@ struct SaveFailed {
   }
 };
 
+// "top5", 0.9312. Empty: not finite.
+struct Metric {
+  std::string name;
+  std::optional<double> value;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("name", self.name);
+    visit("value", self.value);
+  }
+};
+
 // An evaluation is on record. Empty: the loss is not finite, the model makes no predictions that are right or wrong.
 struct Evaluated {
   static constexpr std::string_view name = "evaluated";
   Step step;
   std::optional<double> loss, accuracy;
+  std::vector<Metric> metrics;
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
     visit("loss", self.loss);
     visit("accuracy", self.accuracy);
+    visit("metrics", self.metrics);
   }
 };
 

@@ -62,6 +62,8 @@ void BoundModel::read_parameters_of(Step step) {
   shown_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(resident_->copy(step), device_.torch_device()));
 }
 
+void BoundModel::read_averages_of(Step step) { parameters_->load(job_.averages(memory_.state_of(step))); }
+
 void BoundModel::load_buffers(Step step) {
   if (resident_ == nullptr) return buffers_->load(job_.buffers(memory_.state_of(step)));
   if (job_.buffers_bytes() > 0)

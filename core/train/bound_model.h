@@ -24,6 +24,8 @@ class BoundModel {
 
   // Parameters read the copy of `step` from now on.
   void read_parameters_of(Step step);
+  // Or the averages of that copy, in shared memory (Job::keeps_average).
+  void read_averages_of(Step step);
 
   // What the ESTs see in the buffers: each one starts from those of `step`, the committed ones, as DDP broadcasts rank
   // 0's.

@@ -1,6 +1,8 @@
 #include "core/train/evaluation.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/clock.h"
@@ -12,6 +14,51 @@
 #include "core/train/waiting.h"
 
 namespace estrain::train {
+namespace {
+
+// Behind the losses: one after another.
+float* column_of(const Job& job, comm::JobMemory& memory, size_t column) {
+  return memory.evaluation().losses + static_cast<int64_t>(column + 1) * job.evaluation_samples();
+}
+
+double sum_of(const float* values, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
+  return sum;
+}
+
+// Of each class: the part of its samples that were right.
+void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, std::vector<double>& metrics) {
+  const spec::TrainSection& train = job.spec().train;
+  const size_t others = train.top_k.size() + train.metrics.size() + (job.tells_perplexity() ? 1 : 0);
+  const size_t count = job.manifest().metric_names.size() - others;
+  std::vector<int64_t> samples(count, 0), right(count, 0);
+  for (int64_t i = 0; i < job.evaluation_samples(); ++i) {
+    const auto target = static_cast<size_t>(targets[i]);
+    if (targets[i] < 0 || target >= count) continue;
+    ++samples[target];
+    right[target] += memory.evaluation().correct[i];
+  }
+  for (size_t c = 0; c < count; ++c)
+    metrics.push_back(samples[c] == 0 ? std::nan("") : static_cast<double>(right[c]) / static_cast<double>(samples[c]));
+}
+
+std::vector<double> metrics_of_evaluation(const Job& job, comm::JobMemory& memory, const EvaluationResult& result) {
+  const spec::TrainSection& train = job.spec().train;
+  const int64_t samples = job.evaluation_samples();
+  std::vector<double> metrics;
+  size_t column = 0;
+  for (size_t k = 0; k < train.top_k.size(); ++k)
+    metrics.push_back(sum_of(column_of(job, memory, column++), samples) / static_cast<double>(result.predictions));
+  if (train.per_class) add_classes(job, memory, column_of(job, memory, column++), metrics);
+  for (size_t i = 0; i < train.metrics.size(); ++i)
+    metrics.push_back(sum_of(column_of(job, memory, column++), samples) / static_cast<double>(samples));
+  if (job.tells_perplexity()) metrics.push_back(std::exp(result.loss));
+  return metrics;
+}
+
+}  // namespace
+
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   const spec::JobSpec& spec = place.job.spec();
   comm::JobMemory& memory = place.memory;
@@ -37,6 +84,10 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     const torch::Tensor correct = result.correct.to(torch::kInt).cpu().contiguous();
     std::memcpy(memory.evaluation().losses + first, losses.const_data_ptr(), losses.nbytes());
     std::memcpy(memory.evaluation().correct + first, correct.const_data_ptr(), correct.nbytes());
+    for (size_t c = 0; c < result.columns.size(); ++c) {
+      const torch::Tensor column = result.columns[c].cpu().contiguous();
+      std::memcpy(column_of(place.job, memory, c) + first, column.const_data_ptr(), column.nbytes());
+    }
     if (memory.gate().aborted()) return false;
     memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
     pulse.beat(comm::Activity::computing, monotonic_ns());
@@ -46,7 +97,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
 
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
   const comm::EvaluationResults results = memory.evaluation();
-  const int64_t samples = results.samples;
+  const int64_t samples = job.evaluation_samples();
   double loss = 0;
   int64_t correct = 0;
   for (int64_t i = 0; i < samples; ++i) {
@@ -55,7 +106,9 @@ EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
   }
   const int64_t predictions = samples * job.predictions_per_sample();
   const double accuracy = predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(predictions);
-  return {loss / static_cast<double>(samples), accuracy, predictions};
+  EvaluationResult result = {loss / static_cast<double>(samples), accuracy, predictions};
+  result.metrics = metrics_of_evaluation(job, memory, result);
+  return result;
 }
 
 bool publish_evaluation(Workplace& place, Step step) {
@@ -69,6 +122,9 @@ bool publish_evaluation(Workplace& place, Step step) {
   head.predictions = result.predictions;
   head.loss = result.loss;
   head.accuracy = result.accuracy;
+  const size_t digests = place.job.manifest().digest_names.size();
+  for (size_t i = 0; i < result.metrics.size(); ++i)
+    memory.ring().pending().digests[digests + i].store(std::bit_cast<uint64_t>(result.metrics[i]));
   if (!memory.ring().publish()) return false;
   memory.commit().note_evaluated(step);
   memory.clock().note_progress(monotonic_ns());

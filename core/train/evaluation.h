@@ -2,6 +2,8 @@
 // The test set after a step: each of W workers takes every W-th batch. Results lie in shared memory by sample, so their
 // sum does not depend on who did what.
 
+#include <vector>
+
 #include "core/train/stage_order.h"
 #include "core/train/workplace.h"
 
@@ -14,6 +16,9 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 struct EvaluationResult {
   double loss = 0, accuracy = 0;  // means over the predictions
   int64_t predictions = 0;
+  // Manifest::metric_names: means over the predictions, of a class over its samples (NaN: there are none), of outputs
+  // over the samples.
+  std::vector<double> metrics = {};
 };
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
 

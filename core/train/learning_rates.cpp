@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/plateau.h"
+#include "core/train/early_stop.h"
 #include "core/train/evaluation.h"
 
 namespace estrain::train {
@@ -38,6 +39,7 @@ std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step,
 }
 
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
+  keep_early_stop(job, memory, step, state, new_state);
   if (!job.follows_metric()) return;
   const Learnt learnt = learnt_after(job, memory, step, state);
   job.write_plateau(new_state, learnt.state, learnt.rates);
@@ -46,7 +48,7 @@ void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* stat
 bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step) {
   if (!job.evaluates_after(step)) return false;
   const Step evaluated = memory.commit().evaluated();
-  return job.follows_metric() ? evaluated != step : evaluated < step;
+  return job.follows_metric() || job.may_end_early() ? evaluated != step : evaluated < step;
 }
 
 }  // namespace estrain::train

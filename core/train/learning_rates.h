@@ -15,7 +15,8 @@ namespace estrain::train {
 // due after `step` must be done.
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// Part of that update: takes over what the schedule has learnt from the state of `step` into that of step + 1.
+// Part of that update: takes over what schedule and early_stop.h have learnt from the state of `step` into that of
+// step + 1.
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 // Whether the evaluation after `step` has yet to be done: nobody has, or its results are no longer there.

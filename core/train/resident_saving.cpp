@@ -30,7 +30,10 @@ bool ResidentSaving::decide(Step step) {
 }
 
 bool ResidentSaving::must_be_saved(Step step) const {
-  return place_.job.saves_after(step) || step.value == place_.job.manifest().total_steps;
+  const Job& job = place_.job;
+  const bool may_be_last =
+      step.value == job.manifest().total_steps || (job.may_end_early() && job.evaluates_after(step));
+  return job.saves_after(step) || may_be_last;
 }
 
 // Of the update that made `step`.

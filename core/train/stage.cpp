@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/cpu_affinity.h"
 #include "core/spec/defaults.h"
+#include "core/train/early_stop.h"
 #include "core/train/evaluation.h"
 #include "core/train/learning_rates.h"
 #include "core/train/operator_scan.h"
@@ -69,6 +70,7 @@ Stage::Left Stage::train() {
     // Also where a stage before this one was cut off between a step and its evaluation.
     if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now.value >= job_.manifest().total_steps) return Left::finished;
+    if (ends_early(job_, memory_, now, place_.host_state(now))) return Left::finished;
     if (memory_.gate().ends_after(now)) return Left::paused;
     if (!traced_step(now)) return Left::aborted;
   }
@@ -173,7 +175,11 @@ void Stage::store_streams(VirtualRank rank, Step step) {
 }
 
 bool Stage::evaluate(Step step) {
-  place_.model.read_parameters_of(step);
+  if (job_.evaluates_average()) {
+    place_.model.read_averages_of(step);
+  } else {
+    place_.model.read_parameters_of(step);
+  }
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
   place_.require_memory();

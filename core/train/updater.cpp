@@ -10,6 +10,7 @@
 
 #include "core/train/learning_rates.h"
 #include "core/train/update_count.h"
+#include "kernels/average.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
 
@@ -51,6 +52,22 @@ void Updater::begin_step(Step step) {
   rates_ = learning_rates(job_, memory_, step, old_state_);
   record_ = memory_.ring().pending();
   factor_ = 1;
+  is_first_ = true;
+  for (size_t i = 0; i < job_.parameters().size(); ++i) is_first_ &= *job_.updates(old_state_, i) == 0;
+}
+
+// Of a chunk whose new values are written. AveragedModel's first call copies them.
+uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
+  if (!job_.keeps_average()) return 0;
+  const float* values = job_.parameter(new_state_, parameter) + begin;
+  float* average = job_.average(new_state_, parameter) + begin;
+  if (is_first_) {
+    std::memcpy(average, values, n * sizeof(float));
+  } else {
+    kernels::average(average, job_.average(old_state_, parameter) + begin, values, n,
+                     job_.optimizer().averaging(job_.spec().ema.decay));
+  }
+  return kernels::with_average(0, kernels::digest(average, n * sizeof(float), begin));
 }
 
 // A chunk of a parameter that no EST reached: it keeps its values, and its state.
@@ -82,7 +99,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
     chunk.gradient = gradient_of(begin, n);
     reached = chunk.gradient != nullptr;
     if (!reached) {
-      digest += keep_chunk(i, begin, n).combined();
+      digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
       continue;
     }
     chunk.gradient_factor = factor_;
@@ -94,7 +111,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
       chunk.new_slots[k] = job_.slot(new_state_, i, k) + begin;
     }
     const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
-    digest += written.combined();
+    digest += written.combined() + average_chunk(i, begin, n);
     finite &= written.finite;
   }
   if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
@@ -189,7 +206,13 @@ comm::Nonfinite Updater::first_nonfinite_result() const {
 
 void Updater::leave_out() {
   for (size_t i = 0; i < job_.parameters().size(); ++i) {
-    record_.digests[i].store(keep_chunk(i, 0, job_.elements(i)).combined());
+    uint64_t digest = keep_chunk(i, 0, job_.elements(i)).combined();
+    if (job_.keeps_average()) {
+      const size_t bytes = job_.elements(i) * sizeof(float);
+      std::memcpy(job_.average(new_state_, i), job_.average(old_state_, i), bytes);
+      digest = kernels::with_average(digest, kernels::digest(job_.average(new_state_, i), bytes));
+    }
+    record_.digests[i].store(digest);
     *job_.updates(new_state_, i) = *job_.updates(old_state_, i);
   }
 }

@@ -52,6 +52,7 @@ class Updater {
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
   void update(const Piece& piece, GradientOf&& gradient_of);
+  uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
 
   Job& job_;
@@ -67,6 +68,7 @@ class Updater {
   std::vector<double> rates_;
   comm::RecordView record_{};
   float factor_ = 1;
+  bool is_first_ = true;  // no parameter was ever updated
 };
 
 }  // namespace estrain::train

@@ -148,6 +148,8 @@ TEST_CASE("an export says what it cannot do, and leaves nothing") {
   refused({folder / "nothing", out}, "nothing");
   refused({run + "/metrics.jsonl", out}, "metrics.jsonl");
   refused({run, out, "--format", "onnx"}, "onnx");
+  refused({run, out, "--format", "pt2"}, "no exported program");
+  refused({run, out, "--program", "net.pt2"}, "--program is for --format pt2");
 }
 
 }  // namespace

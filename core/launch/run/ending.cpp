@@ -69,7 +69,13 @@ int Ending::report_finish() {
             "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
             run_.directory.path()));
   }
-  run_.directory.log_event("finished", {{"step", run_.trained()}});
+  const bool early = run_.trained() < run_.manifest->total_steps;
+  run_.directory.log_event("finished", {{"step", run_.trained()}, {"early", early}});
+  if (early) {
+    const int64_t patience = run_.spec.early_stop.patience;
+    run_.printer.note(fmt::format("ended early: {} evaluations in a row were no better (early_stop.patience = {})",
+                                  patience + 1, patience));
+  }
   run_.printer.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
                                 format_duration(seconds(monotonic_ns() - run_.state.started_ns)),
                                 run_.directory.checkpoints()));

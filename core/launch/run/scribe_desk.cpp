@@ -8,6 +8,16 @@ namespace {
 
 constexpr int kPatienceWithScribeMs = 5000;
 
+// ", top5 0.9312"; those of single classes are for the records.
+std::string metrics_text(const std::vector<record::Metric>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) {
+    const bool is_of_class = name.size() > 5 && name.starts_with("class") && name[5] >= '0' && name[5] <= '9';
+    if (value && !is_of_class) text += fmt::format(", {} {:.4f}", name, *value);
+  }
+  return text;
+}
+
 }  // namespace
 
 void ScribeDesk::start_first() {
@@ -68,7 +78,8 @@ void ScribeDesk::on_report(const record::Evaluated& evaluated) {
   run_.printer.note(
       fmt::format("step {}: {}test loss {}", evaluated.step,
                   evaluated.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *evaluated.accuracy) : "",
-                  evaluated.loss ? fmt::format("{:.4f}", *evaluated.loss) : "not finite"));
+                  evaluated.loss ? fmt::format("{:.4f}", *evaluated.loss) : "not finite") +
+                    metrics_text(evaluated.metrics));
 }
 
 void ScribeDesk::on_report(const record::Skipped& skipped) {
