@@ -22,7 +22,7 @@ namespace {
 
 struct WorkerArguments {
   std::string run, checkpoint, device;
-  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
+  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;
   bool builds = false, accepts_data = false, less_memory = false, allow_mixed = false, cuda_streams = false;
 };
 
@@ -38,6 +38,7 @@ int work(const WorkerArguments& arguments) {
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;
+    setup.courier = arguments.courier;
     setup.builds = arguments.builds;
     setup.checkpoint = arguments.checkpoint;
     setup.accepts_data = arguments.accepts_data;
@@ -75,6 +76,7 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--courier", arguments->courier);
   verb->add_option("--device", arguments->device)->required();
   verb->add_flag("--allow-mixed", arguments->allow_mixed);
   verb->add_flag("--cuda-streams", arguments->cuda_streams);

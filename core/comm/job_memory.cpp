@@ -161,6 +161,8 @@ void JobMemory::open_stage() {
   h.abort.store(0);
   h.save_step.store(-1);
   h.exchange_ready.store(0);
+  h.host_answered.store(h.host_asked.load());
+  h.pause_agreed.store(0);
   h.stage_started.store(0);
   h.stage_started_ns.store(0);
   for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all, &h.saved})
@@ -183,12 +185,14 @@ void JobMemory::abort_stage() {
     futex_wake_all(words->generation);
   futex_wake_all(h.releases);
   futex_wake_all(h.exchange_ready);
+  futex_wake_all(h.host_answered);
 }
 
 int64_t JobMemory::repair() {
   MemoryHeader& h = header();
-  const uint32_t published = h.published.load();
   const int64_t whole = h.whole.exchange(0);
+  if (whole == h.committed.load() + 1 && whole == h.agreed.load()) publish_agreed(whole);
+  const uint32_t published = h.published.load();
   if (published > 0) {
     const RecordHead& newest = *view_record(*this, published - 1).head;
     if (newest.kind == RecordKind::step && newest.step == whole && whole == h.committed.load() + 1)
@@ -197,6 +201,17 @@ int64_t JobMemory::repair() {
   }
   std::memset(record(published), 0, h.record_bytes);
   return std::max<int64_t>(0, h.trained.exchange(h.committed.load()) - h.committed.load());
+}
+
+// Another host may have committed the step: its record, complete already, is published if it is not yet.
+void JobMemory::publish_agreed(int64_t step) {
+  MemoryHeader& h = header();
+  const uint32_t published = h.published.load();
+  const RecordHead& pending = *view_record(*this, published).head;
+  if (pending.kind != RecordKind::step || pending.step != step) return;  // it is out
+  if (published + 1 - h.drained.load() >= h.ring_records) return;        // no room: the step is done again
+  std::memset(record(published + 1), 0, h.record_bytes);
+  h.published.store(published + 1);
 }
 
 void JobMemory::set_exchange_id(const std::array<std::byte, 128>& id) {

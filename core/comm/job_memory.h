@@ -61,6 +61,14 @@ struct alignas(64) WorkerPulse {
   }
 };
 
+// What is asked of the courier (host_meeting.h).
+enum class HostAsk : uint32_t {
+  nothing,
+  sums,        // all partial sums of the host are written: the sum over all hosts
+  commit,      // the step is whole on this host: whether it is on all
+  evaluation,  // the host's batches of an evaluation are done: those of the others
+};
+
 struct BarrierWords {
   std::atomic<uint32_t> arrived;
   std::atomic<uint32_t> generation;
@@ -112,6 +120,13 @@ struct MemoryHeader {
   alignas(64) BarrierWords finished;      // all pieces are updated
   alignas(64) BarrierWords evaluated_by_all;  // all batches of an evaluation are done
   alignas(64) BarrierWords saved;             // the state of GPUs is in shared memory
+  // Where the job has several hosts: what this host's workers ask of its courier.
+  alignas(64) std::atomic<uint32_t> host_asked;  // how often
+  std::atomic<uint32_t> host_answered;
+  std::atomic<HostAsk> host_ask;
+  std::atomic<int64_t> host_step;
+  std::atomic<uint32_t> pause_agreed;  // with the last commit: the coordinator's pause_request
+  std::atomic<int64_t> agreed;         // the last step that all hosts have whole, as far as this one knows; 0: none
   // How workers on GPUs find each other: set by one of them, once per stage.
   alignas(64) std::atomic<uint32_t> exchange_ready;
   std::array<std::byte, 128> exchange_id;
@@ -186,6 +201,7 @@ class JobMemory {
 
  private:
   JobMemory(int fd, uint64_t version);
+  void publish_agreed(int64_t step);
   void map(uint64_t bytes);
 
   int fd_;

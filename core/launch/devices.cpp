@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <iterator>
 #include <set>
 
 #include "core/base/error.h"
@@ -48,6 +50,7 @@ constexpr std::string_view any_gpu = "cuda";
 
 // N of "cuda:N".
 std::optional<int64_t> gpu_number(std::string_view kind) {
+  kind.remove_prefix(kind.find('/') == kind.npos ? 0 : kind.find('/') + 1);
   if (!kind.starts_with("cuda:")) return std::nullopt;
   kind.remove_prefix(5);
   if (kind == "0") return 0;
@@ -64,7 +67,7 @@ void number_gpus(std::vector<Device>& devices) {
   for (Device& device : devices) {
     if (device.kind != any_gpu) continue;
     while (taken.contains(next)) ++next;
-    device.kind = fmt::format("cuda:{}", next++);
+    device.kind = fmt::format("cuda:{}", next++);  // of this host
   }
 }
 
@@ -88,7 +91,34 @@ bool reaches_arithmetic(std::string_view variable) {
          std::ranges::none_of(split(kWithoutBits, ' '), begins);
 }
 
-std::string_view arithmetic_of(const Device& device) { return is_gpu(device) ? any_gpu : device.kind; }
+std::string arithmetic_of(const Device& device) {
+  return is_gpu(device) ? std::string(any_gpu) : kind_on_host(device.kind);
+}
+
+bool may_stand_in_a_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+}
+
+// "nodeB" of "nodeB/cpu", which is taken off the item.
+std::string take_host(std::string_view list, std::string_view& item) {
+  const size_t slash = item.find('/');
+  if (slash == item.npos) return "";
+  const std::string_view host = item.substr(0, slash);
+  if (host.empty() || host.size() > 64 || host[0] == '.' || !std::ranges::all_of(host, may_stand_in_a_name))
+    throw bad_list(list, fmt::format("\"{}\" is no host's name", host));
+  item.remove_prefix(slash + 1);
+  return std::string(host);
+}
+
+void group_by_host(std::vector<Device>& devices) {
+  std::vector<std::string> order = {""};
+  for (const Device& device : devices) {
+    if (std::ranges::find(order, host_of(device.kind)) == order.end()) order.push_back(host_of(device.kind));
+  }
+  std::ranges::stable_sort(devices, {}, [&](const Device& device) {
+    return std::ranges::find(order, host_of(device.kind)) - order.begin();
+  });
+}
 
 void append_item(std::vector<Device>& devices, std::string_view list, std::string_view item) {
   Device device;
@@ -104,6 +134,7 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
     if (!device.ests) throw bad_list(list, fmt::format("\"{}\" does not name a number of ESTs", item));
     item = item.substr(0, equals);
   }
+  const std::string host = take_host(list, item);
   static constexpr std::string_view kinds[] = {"cpu", "cpu:avx512", "cpu:avx2", "cpu:sse", any_gpu};
   if (std::ranges::find(kinds, item) == std::end(kinds) && !gpu_number(item)) {
     throw bad_list(list, item.empty() ? std::string("an empty name")
@@ -112,7 +143,8 @@ void append_item(std::vector<Device>& devices, std::string_view list, std::strin
   }
   if (static_cast<int64_t>(devices.size()) + repeats > kMostDevices)
     throw bad_list(list.substr(0, 80), fmt::format("more than {} devices", kMostDevices));
-  device.kind = item;
+  if (!host.empty() && item == any_gpu) throw bad_list(list, "GPUs of another host need their numbers: nodeB/cuda:0");
+  device.kind = host.empty() ? std::string(item) : fmt::format("{}/{}", host, item);
   devices.insert(devices.end(), static_cast<size_t>(repeats), device);
 }
 
@@ -140,7 +172,33 @@ std::vector<Device> parse_devices(std::string_view list) {
   std::vector<Device> devices;
   for (std::string_view item : split(list, ',')) append_item(devices, list, item);
   number_gpus(devices);
+  group_by_host(devices);
   return devices;
+}
+
+std::string host_of(std::string_view kind) {
+  const size_t slash = kind.find('/');
+  return std::string(slash == kind.npos ? "" : kind.substr(0, slash));
+}
+
+std::string kind_on_host(std::string_view kind) {
+  const size_t slash = kind.find('/');
+  return std::string(slash == kind.npos ? kind : kind.substr(slash + 1));
+}
+
+std::vector<std::string> other_hosts(const std::vector<Device>& devices) {
+  std::vector<std::string> hosts;
+  for (const Device& device : devices) {
+    const std::string host = host_of(device.kind);
+    if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+std::vector<Device> own_devices(const std::vector<Device>& devices) {
+  std::vector<Device> own;
+  std::ranges::copy_if(devices, std::back_inserter(own), [](const Device& one) { return host_of(one.kind).empty(); });
+  return own;
 }
 
 std::vector<Device> choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
@@ -173,8 +231,9 @@ bool are_of_one_kind(const std::vector<Device>& devices) {
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    if (is_gpu(device)) host::require_gpu_support(host::GpuSupport::here(), device.kind);
-    if (!machine_has(device.kind)) {
+    const bool is_here = host_of(device.kind).empty();  // another host's agent looks at its own
+    if (is_here && is_gpu(device)) host::require_gpu_support(host::GpuSupport::here(), device.kind);
+    if (is_here && !machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.kind)
           .advise("use cpu, or a kind that this processor has");
     }
@@ -184,6 +243,20 @@ void check_devices(const std::vector<Device>& devices, const Permissions& permis
           .advise("use one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
     }
   }
+}
+
+void check_hosts(const std::vector<Device>& devices, const spec::JobSpec& spec) {
+  if (other_hosts(devices).empty()) return;
+  if (own_devices(devices).empty()) {
+    throw Error(Fault::infeasible, "no worker on the launcher's own host: it takes part in its job")
+        .advise("add a device without a host to the list: cpu,nodeB/cpu");
+  }
+  if (spec.job.determinism == spec::Determinism::d0)
+    throw Error(Fault::infeasible, "at D0 the order of sums depends on the placement; several hosts keep to the tree")
+        .advise("use job.determinism = \"D1\"");
+  if (spec.elastic.mode == spec::ElasticMode::automatic)
+    throw Error(Fault::infeasible, "elastic.mode \"auto\" does not know several hosts yet")
+        .advise("use elastic.mode = \"manual\" and `estrain resize`");
 }
 
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,

@@ -1,6 +1,6 @@
 #pragma once
 // Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5",
-// "cuda:0,cuda:1", "cuda*2", "auto".
+// "cuda:0,cuda:1", "cuda*2", "auto", and devices of other hosts: "cpu*2,nodeB/cpu*2".
 
 #include <cstdint>
 #include <map>
@@ -22,7 +22,8 @@ using conduct::kinds_of;
 using conduct::place_ests;
 
 // A number N means N plain CPU workers; "cuda" without a number the first GPU that the list does not name yet, so that
-// "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
+// "cuda*2" is "cuda:0,cuda:1". The devices of a host stand together, the launcher's own first. Throws Fault::usage
+// naming what is wrong with the list; "auto" is none.
 std::vector<Device> parse_devices(std::string_view list);
 
 // As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
@@ -32,6 +33,14 @@ constexpr std::string_view automatic_devices = "auto";
 // For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
 std::string counted_devices(const std::vector<Device>& devices);
 std::map<std::string, int64_t> count_kinds(const std::vector<std::string>& kinds);
+
+// Where a device is: "nodeB" of "nodeB/cpu"; empty: on the launcher's own host.
+std::string host_of(std::string_view kind);
+// What it is called there: "cpu".
+std::string kind_on_host(std::string_view kind);
+// Hosts other than the launcher's, in the order of the list.
+std::vector<std::string> other_hosts(const std::vector<Device>& devices);
+std::vector<Device> own_devices(const std::vector<Device>& devices);  // those of the launcher's host
 
 bool is_gpu(const Device& device);
 
@@ -47,6 +56,9 @@ struct Permissions {
 
 // Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
 void check_devices(const std::vector<Device>& devices, const Permissions& permissions);
+
+// Refuses what a job over several hosts cannot do: no worker on the launcher's own host, D0, elastic.mode "auto".
+void check_hosts(const std::vector<Device>& devices, const spec::JobSpec& spec);
 
 // What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
 // threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of

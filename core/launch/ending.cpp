@@ -46,6 +46,7 @@ int Launcher::end() {
     wait_for_scribe();
     decide(conduct::Tick{});
   }
+  end_courier();
   directory_.disown(lock_.get());
   report_stages();
   report_faults();

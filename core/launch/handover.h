@@ -27,6 +27,8 @@ struct Handover {
   conduct::State job;                                  // what after_handover() keeps of it
   std::map<conduct::WorkerId, WorkerProcess> workers;  // of all members of the job
   ScribeProcess scribe;
+  std::optional<CourierProcess> courier;
+  uint64_t hosts_stage = 0;  // counts the stages for the couriers
   int listener = -1;
   std::map<ClientId, int> clients;   // descriptors of control clients
   Json elasticity = Json::object();  // elasticity.h

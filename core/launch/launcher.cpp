@@ -49,6 +49,7 @@ Launcher::Launcher(LaunchPlan plan)
       lock_(std::move(plan.lock)),
       spec_fd_(pass_spec(spec_)),
       library_(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
+      courier_bell_(new_doorbell()),
       checkpoint_(std::move(plan.checkpoint)),
       checkpoint_cpu_(std::move(plan.checkpoint_cpu)),
       accepts_data_(plan.accepts_data),
@@ -69,7 +70,7 @@ Launcher::Launcher(LaunchPlan plan)
   const host::Allocation allocation = host::current_allocation();
   state_.ends_ns = allocation.ends_ns;
   state_.cores = allocation.cores;
-  state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get(), spec_fd_.get(), library_.get()};
+  state_.shared = {memory_fd_.get(), doorbell_.get(), lock_.get(), spec_fd_.get(), library_.get(), courier_bell_.get()};
   state_.started_ns = monotonic_ns();
   job_.held = kinds_of(plan.devices);
   const std::vector<EstRange> ranges = place_ests(plan.devices, spec_.job.ests);
@@ -97,6 +98,7 @@ Launcher::Launcher(Handover handover)
       lock_(state_.shared.lock),
       spec_fd_(state_.shared.spec),
       library_(state_.shared.library),
+      courier_bell_(state_.shared.courier),
       printer_(spec_.logging.every_seconds),
       faults_(faults::FaultTable::with_rules_of(state_.fault_rules, spec_.recovery.rules)),
       first_step_seen_(true),
@@ -159,10 +161,13 @@ void Launcher::wait_for_events() {
     polled.push_back({worker.socket.descriptor(), POLLIN, 0});
     polled.push_back({worker.process.descriptor(), POLLIN, 0});
   }
+  const size_t courier = polled.size();
+  if (state_.courier) polled.push_back({state_.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = job_.resize || job_.phase == Phase::recovering;
   ::poll(polled.data(), polled.size(), changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) on_scribe_message(0);
+  if (courier < polled.size() && polled[courier].revents != 0) on_courier_message();
   for (size_t i = 0; i < workers.size(); ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
       on_worker_message(workers[i]);

@@ -102,6 +102,15 @@ class Launcher {
   void start_stage();
   bool workers_exchange() const;
 
+  // hosts.cpp
+  std::vector<std::string> hosts_in_force() const;  // other than this one
+  Json plan_of_hosts() const;
+  void begin_stage_on_hosts();
+  Json order_of(size_t index) const;
+  void on_courier_message();
+  void lose_host(const std::string& host, const std::string& why);
+  void end_courier();
+
   // elastic.cpp
   void resize_as_planned(ClientId client);
   void ask_offer(ClientId client, const Json& request);
@@ -155,7 +164,7 @@ class Launcher {
   RunDirectory directory_;
   spec::JobSpec spec_;
   Handover state_;
-  UniqueFd memory_fd_, doorbell_, lock_, spec_fd_, library_, signals_;
+  UniqueFd memory_fd_, doorbell_, lock_, spec_fd_, library_, courier_bell_, signals_;
   std::string checkpoint_;  // the builder's
   std::string checkpoint_cpu_;
   bool accepts_data_ = false;  // the builder: other files than the checkpoint's

@@ -20,7 +20,41 @@ std::string worker_library() {
   return (std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so").string();
 }
 
+namespace {
+
+WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours) {
+  options.same_program = true;
+  options.ignored_signals = kStopSignals;
+  WorkerProcess worker;
+  worker.log_begin = size_of_file(options.output);
+  worker.process = ChildProcess::start(options);
+  worker.socket = std::move(ours);
+  worker.started_ns = monotonic_ns();
+  return worker;
+}
+
+WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "proxy",
+                       "--run",          run.path(),
+                       "--host",         host_of(start.device.kind),
+                       "--device",       kind_on_host(start.device.kind),
+                       "--id",           number(start.id),
+                       "--spec",         number(shared.spec),
+                       "--socket",       number(theirs.descriptor())};
+  if (start.less_memory) options.arguments.emplace_back("--less-memory");
+  if (start.allow_mixed) options.arguments.emplace_back("--allow-mixed");
+  if (start.cuda_streams) options.arguments.emplace_back("--cuda-streams");
+  options.inherited = {shared.spec, theirs.descriptor()};
+  options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours));
+}
+
+}  // namespace
+
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  if (!host_of(start.device.kind).empty()) return start_proxy(run, shared, start);
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "worker",
@@ -30,7 +64,6 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
                        "--device",       start.device.kind};
-  options.same_program = true;
   if (start.builds) options.arguments.emplace_back("--builds");
   if (start.accepts_data) options.arguments.emplace_back("--accept-data");
   if (start.less_memory) options.arguments.emplace_back("--less-memory");
@@ -43,14 +76,27 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
     options.arguments.insert(options.arguments.end(), {"--library", number(shared.library)});
     options.inherited.push_back(shared.library);
   }
+  if (shared.courier >= 0) {
+    options.arguments.insert(options.arguments.end(), {"--courier", number(shared.courier)});
+    options.inherited.push_back(shared.courier);
+  }
   options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours));
+}
+
+CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "courier",
+                       "--run",          run.path(),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.courier),
+                       "--socket",       number(theirs.descriptor())};
+  options.same_program = true;
+  options.inherited = {shared.memory, shared.courier, theirs.descriptor()};
+  options.output = run.courier_log();
   options.ignored_signals = kStopSignals;
-  WorkerProcess worker;
-  worker.log_begin = size_of_file(options.output);
-  worker.process = ChildProcess::start(options);
-  worker.socket = std::move(ours);
-  worker.started_ns = monotonic_ns();
-  return worker;
+  return {ChildProcess::start(options), std::move(ours)};
 }
 
 ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step) {

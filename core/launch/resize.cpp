@@ -19,6 +19,7 @@ using conduct::Member;
 // must be of their kind.
 void Launcher::check_wanted(const Wanted& wanted) const {
   const std::vector<Device>& devices = wanted.devices;
+  check_hosts(devices, spec_);
   const bool mixed = state_.allow_mixed || wanted.mixed || spec_.job.determinism == spec::Determinism::d2;
   check_devices(devices, {.mixed = mixed, .oversubscribed = state_.oversubscribe || wanted.oversubscribe});
   std::vector<Device> all = devices_in_force(job_);
@@ -73,6 +74,7 @@ void Launcher::begin_training() {
 
 // Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
 bool Launcher::workers_exchange() const {
+  if (!hosts_in_force().empty()) return false;
   std::set<std::string> kinds;
   for (const Member& worker : job_.workers) {
     if (!is_gpu(worker.device)) return false;
@@ -92,18 +94,23 @@ void Launcher::start_stage() {
     devices.push_back(worker.device.kind);
   }
   const bool exchanges = workers_exchange();
+  begin_stage_on_hosts();
   const bool restarted = job_.stage > 0 || !checkpoint_.empty();
   for (size_t index = 0; index < job_.workers.size(); ++index) {
     WorkerProcess* worker = process_of(job_.workers[index].id);
     if (worker == nullptr) continue;
-    worker->socket.send(
-        {{"do", "run"}, {"index", index}, {"ranges", ranges}, {"restarted", restarted}, {"exchanges", exchanges}});
+    Json order = order_of(index);
+    order["restarted"] = restarted;
+    order["exchanges"] = exchanges;
+    worker->socket.send(order);
   }
   directory_.log_event("stage", {{"stage", job_.stage},
                                  {"step", trained()},
                                  {"workers", job_.workers.size()},
                                  {"devices", devices},
-                                 {"exchange", exchanges ? "GPUs" : "host"},
+                                 {"exchange", exchanges                  ? "GPUs"
+                                              : hosts_in_force().empty() ? "host"
+                                                                         : "hosts"},
                                  {"ranges", ranges}});
 }
 

@@ -237,7 +237,9 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
   check_devices(plan.devices,
                 {.mixed = plan.allow_mixed || any_kind || undecided, .oversubscribed = plan.oversubscribe});
   place_ests(plan.devices, plan.spec.job.ests);
-  check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
+  check_hosts(plan.devices, plan.spec);
+  check_before_start({plan.spec, own_devices(plan.devices), std::nullopt},
+                     Machine::here(plan.run, {request.spec_path}));
 }
 
 }  // namespace

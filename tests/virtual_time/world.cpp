@@ -408,7 +408,7 @@ std::string event_name(size_t kind) {
       "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
       "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
       "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
-      "OfferAsked", "ReclaimAsked", "StopAsked",    "EndBegan"};
+      "OfferAsked", "ReclaimAsked", "StopAsked",    "HostsFailed", "EndBegan"};
   static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
   return names[kind];
 }
