@@ -36,8 +36,8 @@ Manifest Manifest::from_json(std::string_view text) {
   return manifest;
 }
 
-int64_t Manifest::samples_at(int64_t step) const {
-  return std::min(step % batches_per_epoch * batch, samples_per_rank);
+int64_t Manifest::samples_at(Step step) const {
+  return std::min(step.value % batches_per_epoch * batch, samples_per_rank);
 }
 
 }  // namespace estrain::checkpoint

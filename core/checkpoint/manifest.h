@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/checkpoint/state_layout.h"
 
 namespace estrain::checkpoint {
@@ -26,8 +27,8 @@ struct Manifest {
   static Manifest from_json(std::string_view text);
 
   // Where the job stands in its data at `step`.
-  int64_t epoch_at(int64_t step) const { return step / batches_per_epoch; }
-  int64_t samples_at(int64_t step) const;  // consumed by each EST in that epoch
+  Epoch epoch_at(Step step) const { return Epoch(step.value / batches_per_epoch); }
+  int64_t samples_at(Step step) const;  // consumed by each EST in that epoch
 };
 
 }  // namespace estrain::checkpoint

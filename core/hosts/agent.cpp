@@ -171,7 +171,7 @@ class Agent {
     start.less_memory = said.value("less_memory", false);
     start.allow_mixed = said.value("allow_mixed", false);
     start.cuda_streams = said.value("cuda_streams", false);
-    const bool stands = comm::JobMemory(memory_.get()).header().ready.load() != 0;
+    const bool stands = comm::JobMemory(memory_.get()).is_ready();
     start.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
     launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()};
     shared.courier = doorbell_.get();

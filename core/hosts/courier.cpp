@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/comm/futex.h"
 #include "core/comm/step_record.h"
 #include "core/hosts/message_link.h"
 #include "kernels/digest.h"
@@ -164,7 +163,7 @@ Courier::~Courier() {
 
 comm::JobMemory& Courier::memory() {
   if (!memory_) memory_ = std::make_unique<comm::JobMemory>(options_.memory);
-  if (memory_->header().ready.load() == 0) throw Error(Fault::peer, "the job's memory on this host does not stand yet");
+  if (!memory_->is_ready()) throw Error(Fault::peer, "the job's memory on this host does not stand yet");
   memory_->wait_ready(0);  // maps all of it
   return *memory_;
 }
@@ -256,7 +255,8 @@ void Courier::begin_stage(HostPlan plan) {
   exchange_.reset();
   aborted_ = false;
   counted_begun_ = false;
-  opening_ = Opening{.plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = true};
+  opening_ = Opening{
+      .plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = true, .lr = 0, .evaluated = -1};
   for (const HostShare& host : opening_->plan.hosts) {
     if (!host.name.empty()) reach(host);
   }
@@ -282,9 +282,8 @@ void Courier::on_message(const std::string& from, const Json& said) {
       fail(error.within("host " + options_.own.host));
     }
   } else if (verb == "state" && opening_ && opening_->asked_for_state) {
-    const int copy = static_cast<int>(opening_->plan.step & 1);
-    memory().header().lr[copy].store(said.value("lr", 0.0));
-    memory().header().evaluated.store(said.value("evaluated", INT64_C(-1)));
+    opening_->lr = said.value("lr", 0.0);
+    opening_->evaluated = said.value("evaluated", INT64_C(-1));
   } else if (verb == "abort") {
     const uint64_t stage = said.value("stage", uint64_t{0});
     if (opening_ && opening_->plan.stage == stage) {
@@ -306,7 +305,8 @@ void Courier::follow(HostPlan plan, const Json& said) {
   exchange_.reset();
   aborted_ = false;
   memory().repair();
-  opening_ = Opening{.plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = false};
+  opening_ = Opening{
+      .plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = false, .lr = 0, .evaluated = -1};
   const HostPlan& now = opening_->plan;
   opening_->has_state = has_state_of(now.step);
   if (!opening_->has_state) {
@@ -320,16 +320,16 @@ void Courier::follow(HostPlan plan, const Json& said) {
   try_open();
 }
 
-bool Courier::has_state_of(int64_t step) { return has_trained_ && memory().header().committed.load() == step; }
+bool Courier::has_state_of(int64_t step) { return has_trained_ && memory().commit().committed() == Step(step); }
 
 // Of the committed copy, which nobody writes before all hosts, the receiver among them, have committed the next step.
 void Courier::send_state(const std::string& to) {
   Link* link = link_to(to);
   if (link == nullptr || (!exchange_ && !opening_)) return;
   const HostPlan& plan = exchange_ ? exchange_->plan() : opening_->plan;
-  const comm::MemoryHeader& header = memory().header();
+  const comm::CommitWord word = memory().commit();
   send_message(*link->connection,
-               {{"do", "state"}, {"lr", header.lr[plan.step & 1].load()}, {"evaluated", header.evaluated.load()}});
+               {{"do", "state"}, {"lr", word.lr(Step(plan.step))}, {"evaluated", word.evaluated().value}});
   const Places places = SharedParts(memory(), plan).state(plan.step);
   cut_into_frames(state, round_number(plan.stage, plan.step), {places[0]},
                   [&](const net::FrameHead& frame, std::span<const std::byte> bytes) {
@@ -338,12 +338,9 @@ void Courier::send_state(const std::string& to) {
 }
 
 void Courier::take_state() {
-  const int64_t step = opening_->plan.step;
-  comm::MemoryHeader& header = memory().header();
-  header.committed.store(step);
-  header.trained.store(step);
-  header.whole.store(0);
-  header.agreed.store(0);
+  memory().hosts().forget_agreement();
+  memory().commit().begin_at(Step(opening_->plan.step), opening_->lr);
+  memory().commit().note_evaluated(Step(opening_->evaluated));
   opening_->has_state = true;
   try_open();
 }
@@ -367,7 +364,7 @@ void Courier::try_open() {
   }
   opening_.reset();
   has_trained_ = true;
-  asked_ = memory().header().host_answered.load();
+  asked_ = memory().hosts().answered();
   exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
   if (options_.opened) options_.opened(plan.stage);
   for (auto& [name, link] : links_) link->connection->retry();
@@ -391,7 +388,7 @@ void Courier::on_doorbell() { try_ask(); }
 
 void Courier::try_ask() {
   if (!exchange_ || aborted_) return;
-  const comm::HostRequest request = comm::open_request(memory());
+  const comm::HostRequest request = memory().hosts().open_request();
   if (request.what == comm::HostAsk::nothing || request.sequence == asked_) return;
   asked_ = request.sequence;
   try {
@@ -409,7 +406,7 @@ void Courier::on_timer() {
   }
   timer_ns_ = now;
   // The launcher alone aborts; a stage that was not open yet never opens.
-  if (leads() && memory_ && memory_->header().abort.load() != 0) {
+  if (leads() && memory_ && memory_->gate().aborted()) {
     if (opening_) {
       tell_abort(opening_->plan.stage);
       opening_.reset();
@@ -432,16 +429,13 @@ void Courier::send_beats() {
   std::string bytes;
   const uint64_t stage = exchange_ ? exchange_->plan().stage : 0;
   if (!leads() && exchange_) {
-    comm::MemoryHeader& header = memory().header();
-    // No scribe reads this host's records.
-    header.drained.store(header.published.load());
-    comm::futex_wake_all(header.drained);
+    memory().ring().drain_to(memory().ring().published());  // no scribe reads this host's records
     const HostPlan& plan = exchange_->plan();
     int64_t first = 0;
     for (size_t host = 0; host < plan.own; ++host) first += static_cast<int64_t>(plan.hosts[host].workers.size());
     const int64_t now = monotonic_ns();
     for (size_t i = 0; i < plan.here().workers.size(); ++i) {
-      const comm::WorkerPulse& pulse = memory().pulse(first + static_cast<int64_t>(i));
+      const comm::WorkerPulse& pulse = memory().pulse(WorkerRank(first + static_cast<int64_t>(i)));
       const WorkerBeat one = {now - pulse.beat_ns.load(), pulse.computing_ns.load(), pulse.mini_batches.load(),
                               static_cast<uint32_t>(pulse.activity.load()), 0};
       bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
@@ -461,7 +455,7 @@ void Courier::take_beats(size_t host, std::span<const WorkerBeat> beats) {
   for (size_t before = 0; before < host; ++before) rank += static_cast<int64_t>(plan.hosts[before].workers.size());
   const int64_t now = monotonic_ns();
   for (const WorkerBeat& one : beats) {
-    comm::WorkerPulse& pulse = memory().pulse(rank++);
+    comm::WorkerPulse& pulse = memory().pulse(WorkerRank(rank++));
     pulse.beat(static_cast<comm::Activity>(std::min<uint32_t>(one.activity, 5)),
                now - std::max<int64_t>(0, one.age_ns));
     pulse.computing_ns.store(one.computing_ns);
@@ -472,8 +466,7 @@ void Courier::take_beats(size_t host, std::span<const WorkerBeat> beats) {
   for (size_t i = 1; i < plan.hosts.size(); ++i) elsewhere += static_cast<int64_t>(plan.hosts[i].workers.size());
   if (exchange_->workers_begun() < elsewhere) return;
   counted_begun_ = true;
-  memory().header().stage_started_ns.store(now);
-  memory().header().stage_started.fetch_add(static_cast<uint32_t>(elsewhere));
+  for (int64_t worker = 0; worker < elsewhere; ++worker) memory().gate().note_started(now);
 }
 
 }  // namespace estrain::hosts

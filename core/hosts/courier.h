@@ -53,6 +53,8 @@ class Courier : private Outbox {
     Inflow state;  // of the coordinator's, where it is needed
     bool asked_for_state = false;
     bool has_state = false;
+    double lr = 0;
+    int64_t evaluated = -1;
   };
 
   bool leads() const { return options_.own.host.empty(); }

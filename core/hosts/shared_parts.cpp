@@ -66,8 +66,8 @@ FloatRange SharedParts::share(size_t host) const {
 
 Places SharedParts::context(size_t host, int64_t step) const {
   const EstRange ests = plan_.hosts[host].ests();
-  std::byte* state = memory_.state(static_cast<int>((step + 1) & 1));
-  comm::RecordView record = comm::pending_record(memory_);
+  std::byte* state = memory_.state_of(Step(step + 1));
+  const comm::RecordView record = memory_.ring().pending();
   const size_t first = static_cast<size_t>(ests.begin.value), count = static_cast<size_t>(ests.size());
   const size_t parameters = parameters_.size(), buffers = static_cast<size_t>(buffers_);
   Places places = {bytes_at(record.est_losses + first, count),
@@ -89,19 +89,18 @@ Places SharedParts::evaluation(size_t host) const {
     workers += static_cast<int64_t>(plan_.hosts[i].workers.size());
   }
   const int64_t last = first + static_cast<int64_t>(plan_.hosts[host].workers.size());
-  const int64_t samples = memory_.header().evaluation_samples, batch = plan_.evaluation_batch;
+  const comm::EvaluationResults results = memory_.evaluation();
+  const int64_t samples = results.samples, batch = plan_.evaluation_batch;
   Places places;
   for (int64_t number = 0; number * batch < samples; ++number) {
     if (number % workers < first || number % workers >= last) continue;
     const auto count = static_cast<size_t>(std::min(batch, samples - number * batch));
-    places.push_back(bytes_at(memory_.evaluation_losses() + number * batch, count));
-    places.push_back(bytes_at(memory_.evaluation_correct() + number * batch, count));
+    places.push_back(bytes_at(results.losses + number * batch, count));
+    places.push_back(bytes_at(results.correct + number * batch, count));
   }
   return places;
 }
 
-Places SharedParts::state(int64_t step) const {
-  return {{memory_.state(static_cast<int>(step & 1)), manifest_.layout.bytes}};
-}
+Places SharedParts::state(int64_t step) const { return {{memory_.state_of(Step(step)), manifest_.layout.bytes}}; }
 
 }  // namespace estrain::hosts

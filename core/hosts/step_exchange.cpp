@@ -88,7 +88,7 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbo
       own_share_(parts_.share(plan_.own)),
       peers_(plan_.hosts.size()),
       step_(plan_.step) {
-  if (plan_.ests() != memory.header().ests) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
+  if (plan_.ests() != memory.ests()) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
   for (size_t host = 0; host < peers_.size(); ++host) {
     if (!is_own(host)) lay_out_peer(host);
   }
@@ -134,8 +134,8 @@ void StepExchange::plan_sums() {
   for (const comm::FinishPlan::Source& source : finish_.sources) {
     const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
     if (is_own(host)) {
-      sources_.push_back(
-          {memory_.gradient_slot(passed_on_[row]) + own_share_.begin, memory_.presence(passed_on_[row])});
+      const comm::GradientSlot slot = memory_.gradient_slot(passed_on_[row]);
+      sources_.push_back({slot.values + own_share_.begin, slot.presence});
     } else {
       Peer& peer = peers_[host];
       sources_.push_back({peer.partial_floats.data() + row * own_share_.size(),
@@ -204,22 +204,22 @@ void StepExchange::fold_host() {
   std::vector<uint8_t> flags(sources);
   for (size_t i = 0; i < parameters.size(); ++i) {
     for (size_t source = 0; source < sources; ++source)
-      flags[source] = memory_.presence(fold_slots_[source])[i] != 0 ? 1 : 0;
+      flags[source] = memory_.gradient_slot(fold_slots_[source]).presence[i] != 0 ? 1 : 0;
     const auto* present = reinterpret_cast<const bool*>(flags.data());
     for (size_t at = parameters[i].begin; at < parameters[i].end; at += kChunk) {
       for (size_t source = 0; source < sources; ++source)
-        values[source] = memory_.gradient_slot(fold_slots_[source]) + at;
+        values[source] = memory_.gradient_slot(fold_slots_[source]).values + at;
       run(fold_, values.data(), present, std::min(kChunk, parameters[i].end - at));
     }
     for (const Left& left : what_is_left(fold_)) {
       const bool any = std::ranges::any_of(left.sums, [&](size_t source) { return flags[source] != 0; });
-      memory_.presence(fold_slots_[left.source])[i] = any ? 1 : 0;
+      memory_.gradient_slot(fold_slots_[left.source]).presence[i] = any ? 1 : 0;
     }
   }
 }
 
 void StepExchange::send_partials() {
-  const uint32_t suspect = static_cast<uint32_t>(comm::pending_record(memory_).head->suspect);
+  const uint32_t suspect = static_cast<uint32_t>(memory_.ring().pending().head->suspect);
   std::vector<std::byte> left(sizeof suspect);
   std::memcpy(left.data(), &suspect, sizeof suspect);
   const std::vector<std::byte> context_bytes = gather(parts_.context(plan_.own, step_));
@@ -227,9 +227,10 @@ void StepExchange::send_partials() {
   for_others([&](size_t host, Peer&) {
     const FloatRange theirs = parts_.share(host);
     std::vector<std::span<const std::byte>> rows;
-    for (const int64_t slot : passed_on_) rows.push_back(bytes_at(memory_.presence(slot), parts_.parameters().size()));
     for (const int64_t slot : passed_on_)
-      rows.push_back(bytes_at(memory_.gradient_slot(slot) + theirs.begin, theirs.size()));
+      rows.push_back(bytes_at(memory_.gradient_slot(slot).presence, parts_.parameters().size()));
+    for (const int64_t slot : passed_on_)
+      rows.push_back(bytes_at(memory_.gradient_slot(slot).values + theirs.begin, theirs.size()));
     send(host, partial, rows);
   });
   send_to_all(context, left);
@@ -237,7 +238,7 @@ void StepExchange::send_partials() {
 
 // The sum of this host's share, where its own part of the first slot lies.
 void StepExchange::finish_share() {
-  float* target = memory_.gradient_slot(0) + own_share_.begin;
+  float* target = memory_.gradient_slot(0).values + own_share_.begin;
   std::vector<float*> values(sources_.size());
   std::vector<uint8_t> flags(sources_.size());
   for (size_t i = 0; i < parts_.parameters().size(); ++i) {
@@ -256,20 +257,20 @@ void StepExchange::finish_share() {
 }
 
 void StepExchange::send_sum() {
-  const auto bytes = bytes_at(memory_.gradient_slot(0) + own_share_.begin, own_share_.size());
+  const auto bytes = bytes_at(memory_.gradient_slot(0).values + own_share_.begin, own_share_.size());
   for_others([&](size_t host, Peer&) { send(host, sum, {bytes}); });
 }
 
 uint64_t StepExchange::record_digest() const {
-  const comm::RecordView record = comm::pending_record(memory_);
+  const comm::RecordView record = memory_.ring().pending();
   uint64_t digest = 0;
-  for (int64_t i = 0; i < memory_.header().digests; ++i)
+  for (int64_t i = 0; i < memory_.digests(); ++i)
     digest += record.digests[i].load() * (2 * static_cast<uint64_t>(i) + 1);
   return digest;
 }
 
 void StepExchange::send_done() {
-  said_ = {record_digest(), memory_.header().pause_request.load() != 0 ? 1u : 0u, 0};
+  said_ = {record_digest(), memory_.gate().pause_asked() ? 1u : 0u, 0};
   send_to_all(done, bytes_at(&said_, 1));
 }
 
@@ -324,15 +325,14 @@ void StepExchange::take_sums() {
     send_sum();
   }
   if (!all_others([](const Peer& peer) { return peer.sum.complete() && peer.context.complete(); })) return;
-  uint8_t* presence = memory_.presence(0);
+  uint8_t* presence = memory_.gradient_slot(0).presence;
   for (size_t i = 0; i < parts_.parameters().size(); ++i)
     presence[i] = std::ranges::any_of(sources_, [&](const Source& source) { return source.presence[i] != 0; }) ? 1 : 0;
   for_others([&](size_t host, Peer& peer) {
     uint32_t suspect = 0;
     std::memcpy(&suspect, peer.context_bytes.data(), sizeof suspect);
-    if (suspect != 0)
-      comm::mark_suspect(*comm::pending_record(memory_).head, static_cast<comm::Nonfinite::Where>(suspect));
-    std::ranges::copy(peer.sum_floats, memory_.gradient_slot(0) + parts_.share(host).begin);
+    if (suspect != 0) comm::mark_suspect(*memory_.ring().pending().head, static_cast<comm::Nonfinite::Where>(suspect));
+    std::ranges::copy(peer.sum_floats, memory_.gradient_slot(0).values + parts_.share(host).begin);
     scatter(std::span(peer.context_bytes).subspan(sizeof suspect), parts_.context(host, step_));
     for (Inflow* inflow : {&peer.partial, &peer.sum, &peer.context}) inflow->begin_anew();
   });
@@ -353,10 +353,8 @@ void StepExchange::take_commit() {
     }
     peer.done.begin_anew();
   });
-  comm::MemoryHeader& header = memory_.header();
   const bool leads = plan_.own == 0;
-  header.pause_agreed.store(leads ? said_.pause : peers_[0].said.pause);
-  header.agreed.store(step_ + 1);
+  memory_.hosts().agree(Step(step_ + 1), (leads ? said_.pause : peers_[0].said.pause) != 0);
   ++step_;
   answer();
 }
@@ -372,7 +370,7 @@ void StepExchange::take_evaluation() {
 
 void StepExchange::answer() {
   const comm::HostRequest request = std::exchange(request_, {});
-  comm::answer(memory_, request);
+  memory_.hosts().answer(request);
 }
 
 }  // namespace estrain::hosts

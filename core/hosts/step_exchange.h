@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/comm/host_meeting.h"
+#include "core/comm/job_memory.h"
 #include "core/comm/partial_sum.h"
 #include "core/comm/reduction_tree.h"
 #include "core/hosts/inflow.h"

@@ -26,7 +26,7 @@ struct Launcher::Hands {
 
   // Workers.
   void operator()(const conduct::StartWorkers& start) const {
-    const bool is_built = launcher.memory_ || comm::JobMemory(launcher.memory_fd_.get()).header().ready.load() != 0;
+    const bool is_built = launcher.memory_ || comm::JobMemory(launcher.memory_fd_.get()).is_ready();
     for (size_t i = 0; i < start.workers.size(); ++i) {
       try {
         start_one(start.workers[i], !is_built);
@@ -71,13 +71,13 @@ struct Launcher::Hands {
 
   // The stage.
   void operator()(const conduct::BeginTraining&) const { launcher.begin_training(); }
-  void operator()(const conduct::PauseStage&) const { launcher.memory_->header().pause_request.store(1); }
+  void operator()(const conduct::PauseStage&) const { launcher.memory_->gate().ask_pause(); }
   void operator()(const conduct::AbortStage&) const { launcher.memory_->abort_stage(); }
   void operator()(const conduct::CloseStage& close) const {
     comm::JobMemory& memory = *launcher.memory_;
     conduct::StageClosed closed;
     if (close.repair) closed.steps_redone = memory.repair();
-    closed.held = !close.hold || memory.try_hold(launcher.trained());
+    closed.held = !close.hold || memory.hold().try_hold(Step(launcher.trained()));
     launcher.decide(closed);
   }
   void operator()(const conduct::OpenStage& open) const {
@@ -132,7 +132,7 @@ struct Launcher::Hands {
     }
   }
   void operator()(const conduct::SaveLastState& save) const {
-    if (!launcher.state_.scribe.socket || !launcher.memory_->try_hold(save.step.value)) return;
+    if (!launcher.state_.scribe.socket || !launcher.memory_->hold().try_hold(save.step)) return;
     launcher.state_.scribe.socket.send({{"do", "checkpoint"}, {"step", save.step.value}});
     launcher.decide(conduct::SaveBegun{});
   }

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/comm/step_record.h"
 #include "core/launch/passed_spec.h"
 #include "core/launch/profiling.h"
 #include "core/spec/enum_names.h"
@@ -203,11 +202,10 @@ conduct::Moment Launcher::moment() const {
   now.ns = monotonic_ns();
   now.trained = Step(trained());
   if (!memory_) return now;
-  const comm::MemoryHeader& header = memory_->header();
   now.attached = true;
-  now.stopped_ns = header.stopped_ns.load();
-  now.stage_started = header.stage_started.load();
-  now.stage_started_ns = header.stage_started_ns.load();
+  now.stopped_ns = memory_->gate().stopped_ns();
+  now.stage_started = memory_->gate().started();
+  now.stage_started_ns = memory_->gate().started_ns();
   now.step_seconds = step_seconds();
   if (waits_for_room()) now.no_room = write_error_;
   return now;
@@ -294,7 +292,7 @@ void Launcher::on_scribe_message(int milliseconds) {
   } else if (say == "write_failed") {
     directory_.log_event("write_failed", message);
     write_error_ = message.value("error", "");
-    written_before_error_ = memory_ ? memory_->header().drained.load() : 0;
+    written_before_error_ = memory_ ? memory_->ring().drained() : 0;
     printer_.note(
         fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
     decide(conduct::NotWritten{write_error_});
@@ -339,17 +337,18 @@ void Launcher::tick() {
 
 // How long the user waited from the start of this process to the end of the first step.
 void Launcher::note_first_step() {
-  const uint32_t published = memory_->header().published.load();
+  const uint32_t published = memory_->ring().published();
   if (published == 0) return;
   first_step_seen_ = true;
-  if (published >= memory_->header().ring_records) return;  // its record has been overwritten
-  const comm::RecordHead& first = *comm::view_record(*memory_, 0).head;
-  directory_.log_event("first_step", {{"step", first.step}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
+  if (published >= memory_->ring().capacity()) return;  // its record has been overwritten
+  const comm::RecordHead& first = *memory_->ring().at(0).head;
+  directory_.log_event("first_step",
+                       {{"step", first.step.value}, {"seconds", seconds(first.time_ns - state_.started_ns)}});
 }
 
 void Launcher::attach_memory() {
   memory_ = std::make_unique<comm::JobMemory>(memory_fd_.get());
-  if (memory_->header().ready.load() == 0) throw Error(Fault::bug, "workers are ready but the shared memory is not");
+  if (!memory_->is_ready()) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
   rate_from_ns_ = monotonic_ns();
   rate_from_step_ = trained();

@@ -159,7 +159,7 @@ class Launcher {
   bool waits_for_room() const;
   double step_seconds() const;
   // The newest step; the committed one while nobody trains, the one to go on from before anybody does.
-  int64_t trained() const { return memory_ ? memory_->header().trained.load() : from_step_; }
+  int64_t trained() const { return memory_ ? memory_->commit().trained().value : from_step_; }
 
   RunDirectory directory_;
   spec::JobSpec spec_;

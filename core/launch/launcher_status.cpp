@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/comm/step_record.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -19,9 +18,9 @@ double Launcher::step_seconds() const {
 
 // Of the newest step; none before the first, or where it is not in the ring any more.
 std::optional<comm::RecordHead> Launcher::last_step_record() {
-  const uint32_t published = memory_->header().published.load();
+  const uint32_t published = memory_->ring().published();
   for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
-    const comm::RecordHead head = *comm::view_record(*memory_, published - back).head;
+    const comm::RecordHead head = *memory_->ring().at(published - back).head;
     if (head.kind == comm::RecordKind::step) return head;
   }
   return std::nullopt;
@@ -31,7 +30,7 @@ Progress Launcher::progress() {
   Progress now;
   now.step = trained();
   now.total_steps = manifest_->total_steps;
-  now.epoch = manifest_->epoch_at(now.step > 0 ? now.step - 1 : 0);
+  now.epoch = manifest_->epoch_at(Step(now.step > 0 ? now.step - 1 : 0)).value;
   now.accuracy = state_.accuracy;
   const std::vector<Device> devices = devices_in_force(job_);
   if (devices.empty()) {
@@ -110,8 +109,8 @@ Json Launcher::elastic_status() {
 // Whether the scribe has written nothing since it could not, though there is something to write.
 bool Launcher::waits_for_room() const {
   if (write_error_.empty() || !memory_) return false;
-  const uint32_t drained = memory_->header().drained.load();
-  return drained == written_before_error_ && drained != memory_->header().published.load();
+  const uint32_t drained = memory_->ring().drained();
+  return drained == written_before_error_ && drained != memory_->ring().published();
 }
 
 // What the stage that ends here achieved.

@@ -4,7 +4,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/long_files.h"
-#include "core/comm/step_record.h"
 #include "core/launch/launcher.h"
 
 namespace estrain::launch {
@@ -163,10 +162,10 @@ void Launcher::lose_scribe(const ChildEnd& ended, bool hung) {
 // What the files hold beyond it is still in the ring, and written again.
 int64_t Launcher::first_undrained_step() {
   if (!memory_) return from_step_;
-  const uint32_t drained = memory_->header().drained.load();
-  if (drained == memory_->header().published.load()) return trained();
-  const comm::RecordHead& head = *comm::view_record(*memory_, drained).head;
-  return head.kind == comm::RecordKind::step ? head.step - 1 : head.step;
+  comm::RecordRing ring = memory_->ring();
+  if (ring.waiting() == 0) return trained();
+  const comm::RecordHead& head = *ring.at(ring.drained()).head;
+  return head.kind == comm::RecordKind::step ? head.step.value - 1 : head.step.value;
 }
 
 }  // namespace estrain::launch

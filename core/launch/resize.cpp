@@ -56,7 +56,7 @@ void Launcher::begin_training() {
   const int64_t step = trained();
   adviser_.past().stage_began = step;
   if (step == 0) {
-    memory_->hold(0);
+    memory_->hold().hold(Step(0));
     state_.scribe.socket.send({{"do", "checkpoint"}, {"step", 0}});
   }
   printer_.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
@@ -124,8 +124,8 @@ void Launcher::release_unused_slots() {
 }
 
 void Launcher::report_resize(const conduct::ResizeUnderWay& done) {
-  const comm::MemoryHeader& header = memory_->header();
-  const double stood_still = seconds(header.stage_started_ns.load() - done.stopped_ns);
+  const int64_t started_ns = memory_->gate().started_ns();
+  const double stood_still = seconds(started_ns - done.stopped_ns);
   const double warming = seconds(done.warmed_ns - done.requested_ns);
   const double lost = done.step_seconds_warming > 0 && done.step_seconds_before > 0
                           ? warming * std::max(0.0, 1 - done.step_seconds_before / done.step_seconds_warming)
@@ -162,7 +162,7 @@ void Launcher::report_resize(const conduct::ResizeUnderWay& done) {
   if (done.answer) details.update(*done.answer);
   if (done.client) control_->reply(*done.client, details);
   release_unused_slots();
-  rate_from_ns_ = header.stage_started_ns.load();
+  rate_from_ns_ = started_ns;
   rate_from_step_ = done.step.value;
 }
 

@@ -37,14 +37,12 @@ bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
 
 const comm::WorkerPulse* pulse_of(const conduct::State& job, const Member& member, comm::JobMemory* memory) {
   if (memory == nullptr || member.rank < 0 || is_leaving(job, member.id)) return nullptr;
-  return &memory->pulse(member.rank);
+  return &memory->pulse(WorkerRank(member.rank));
 }
 
 Pace Sentry::pace_of(const comm::JobMemory& memory) const {
-  const comm::MemoryHeader& header = memory.header();
-  return {.step_ns = header.longest_step_ns.load(),
-          .evaluation_ns = header.longest_evaluation_ns.load(),
-          .limit_ns = limit_ns_};
+  const comm::WorkClock::Longest longest = memory.clock().longest();
+  return {.step_ns = longest.step_ns, .evaluation_ns = longest.evaluation_batch_ns, .limit_ns = limit_ns_};
 }
 
 void Sentry::begin_round(comm::JobMemory* memory, int64_t now) {
@@ -57,18 +55,14 @@ void Sentry::begin_round(comm::JobMemory* memory, int64_t now) {
 void Sentry::note_own_pause(comm::JobMemory* memory, int64_t now) {
   from_ns_ = now;
   if (memory == nullptr) return;
-  memory->header().progress_ns.store(now);
-  memory->header().longest_step_ns.store(pace_.step_ns);
-  memory->header().longest_evaluation_ns.store(pace_.evaluation_ns);
+  memory->clock().note_progress(now);
+  memory->clock().set_longest({pace_.step_ns, pace_.evaluation_ns});
 }
 
 void Sentry::measure_on(std::vector<std::string> kinds, comm::JobMemory& memory, bool anew) {
   const bool others = kinds != measured_on_;
   measured_on_ = std::move(kinds);
-  if (others && anew) {
-    memory.header().longest_step_ns.store(0);
-    memory.header().longest_evaluation_ns.store(0);
-  }
+  if (others && anew) memory.clock().set_longest({});
   pace_ = pace_of(memory);
 }
 
@@ -120,7 +114,7 @@ std::optional<Event> Sentry::find_hung(const conduct::State& job, const Workers&
 
 bool Sentry::has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, int64_t now) const {
   if (!scribe.socket || !scribe.process.running()) return false;
-  const int64_t beat = std::max(scribe.started_ns, memory != nullptr ? memory->header().scribe_beat_ns.load() : 0);
+  const int64_t beat = std::max(scribe.started_ns, memory != nullptr ? memory->clock().scribe_beat_ns() : 0);
   if (age_ns(beat, now) < 2 * kSilentNs) return false;
   if (is_stopped(process_stat(scribe.process.pid()), now, &scribe.not_running_since_ns)) return true;
   return memory != nullptr && age_ns(beat, now) > kScribeNs;

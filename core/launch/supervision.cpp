@@ -58,7 +58,7 @@ std::vector<SpeedMeter::Worker> Launcher::work_done() {
   std::vector<SpeedMeter::Worker> done;
   for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
     const Member& worker = job_.workers[rank];
-    const comm::WorkerPulse& pulse = memory_->pulse(static_cast<int64_t>(rank));
+    const comm::WorkerPulse& pulse = memory_->pulse(WorkerRank(static_cast<int64_t>(rank)));
     done.push_back({worker.id.value, worker.device.kind, worker.ests.size(), pulse.computing_ns.load(),
                     pulse.mini_batches.load()});
   }
@@ -70,7 +70,7 @@ void Launcher::supervise_speed() {
   const std::vector<SpeedMeter::Worker> done = work_done();
   const auto last = last_step_record();
   const bool window_complete =
-      last && adviser_.observe(last->step, last->time_ns, memory_->header().evaluated.load(), done);
+      last && adviser_.observe(last->step.value, last->time_ns, memory_->commit().evaluated().value, done);
   for (const SpeedWatch::Speed& change : adviser_.watch(Step(trained()), monotonic_ns(), done)) {
     directory_.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", trained()},
                                                                            {"worker", change.worker},

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
-Json failure(int64_t step, const std::string& why, const std::string& advice = "") {
-  return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
+Json failure(Step step, const std::string& why, const std::string& advice = "") {
+  return {{"say", "save_failed"}, {"step", step.value}, {"error", why}, {"advice", advice}};
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint
   directory_.remove_stale_temporaries();
 }
 
-void Saver::save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
+void Saver::save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
                  const std::function<void(Json)>& done) {
   wait();
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -46,11 +46,11 @@ void Saver::save(const std::byte* state, int64_t step, double lr, const std::fun
   }
 }
 
-Json Saver::write(int64_t step, double lr) {
+Json Saver::write(Step step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-    directory_.prune(Step(step), spec_.checkpoint.keep);
+    directory_.prune(step, spec_.checkpoint.keep);
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
   } catch (const std::exception& error) {  // no memory, say
@@ -58,16 +58,16 @@ Json Saver::write(int64_t step, double lr) {
   }
   last_saved_ = step;
   return {{"say", "saved"},
-          {"step", step},
+          {"step", step.value},
           {"seconds", seconds(monotonic_ns() - begin)},
           {"bytes", manifest_.layout.bytes}};
 }
 
-checkpoint::CheckpointMeta Saver::meta(int64_t step, double lr) {
+checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   checkpoint::CheckpointMeta meta;
   meta.estrain_version = ESTRAIN_VERSION;
-  meta.step = Step(step);
-  meta.epoch = Epoch(manifest_.epoch_at(step));
+  meta.step = step;
+  meta.epoch = manifest_.epoch_at(step);
   meta.samples = manifest_.samples_at(step);
   meta.ests = spec_.job.ests;
   meta.lr = lr;

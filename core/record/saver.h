@@ -23,7 +23,7 @@ class Saver {
   Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest);
   ~Saver() { wait(); }
 
-  int64_t last_saved() const { return last_saved_; }
+  Step last_saved() const { return last_saved_; }
   bool busy() const { return busy_; }
   void wait() {
     if (thread_.joinable()) thread_.join();
@@ -31,15 +31,15 @@ class Saver {
 
   // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
   // the saver's thread if there is one to be had.
-  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
+  void save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
             const std::function<void(Json)>& done);
 
  private:
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  Json write(int64_t step, double lr);
-  checkpoint::CheckpointMeta meta(int64_t step, double lr);
+  Json write(Step step, double lr);
+  checkpoint::CheckpointMeta meta(Step step, double lr);
   // Keeps what was read before where a file cannot be read any more: the state comes first.
   void read_what_changed();
 
@@ -51,7 +51,7 @@ class Saver {
   std::string changes_;
   std::unique_ptr<std::byte, FreeMemory> snapshot_;
   std::thread thread_;
-  std::atomic<int64_t> last_saved_{-1};
+  std::atomic<Step> last_saved_{Step(-1)};
   std::atomic<bool> busy_{false};  // a snapshot is being written
 };
 

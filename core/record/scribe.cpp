@@ -9,15 +9,14 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/json_fields.h"
 #include "core/checkpoint/manifest.h"
-#include "core/comm/futex.h"
 #include "core/comm/job_memory.h"
-#include "core/comm/step_record.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "core/record/openmetrics.h"
@@ -33,7 +32,7 @@ constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std
 constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time when everything is due
 
 // A sign of life for the launcher.
-void beat(comm::JobMemory& memory) { memory.header().scribe_beat_ns.store(monotonic_ns()); }
+void beat(comm::JobMemory& memory) { memory.clock().beat_scribe(monotonic_ns()); }
 
 class Scribe {
  public:
@@ -136,24 +135,24 @@ class Scribe {
 
   // Writes what was published since the last call. Throws Fault::io; what was not written is written by the next call.
   void drain() {
-    comm::MemoryHeader& header = memory_.header();
-    const uint32_t published = header.published.load();
-    uint32_t next = header.drained.load();
+    comm::RecordRing ring = memory_.ring();
+    const uint32_t published = ring.published();
+    uint32_t next = ring.drained();
     std::vector<StepRecord> steps;
     std::vector<Json> left_out;
     Step newest = newest_;
     for (; next != published; ++next) {
-      const comm::RecordView view = comm::view_record(memory_, next);
+      const comm::RecordView view = ring.at(next);
       if (view.head->kind == comm::RecordKind::step) {
         // Done again, with the same bits, since its state was lost with a GPU's memory.
-        if (Step(view.head->step) <= newest) continue;
-        newest = Step(view.head->step);
+        if (view.head->step <= newest) continue;
+        newest = view.head->step;
         steps.push_back(read_step(view));
         if (steps.back().left_out) left_out.push_back(why_left_out(*view.head));
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation{Step(view.head->step), view.head->loss, view.head->accuracy,
+      const EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy,
                                         view.head->predictions};
       metrics_.append(evaluation);
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
@@ -165,8 +164,7 @@ class Scribe {
     }
     write_steps(steps);
     newest_ = newest;
-    header.drained.store(published);
-    comm::futex_wake_all(header.drained);
+    ring.drain_to(published);
     for (const Json& message : left_out) tell(message);
   }
 
@@ -183,7 +181,7 @@ class Scribe {
 
   Json why_left_out(const comm::RecordHead& head) const {
     const comm::Nonfinite& found = head.left_out;
-    Json message = {{"say", "skipped"}, {"step", head.step}, {"why", in_words(found, manifest_.digest_names)}};
+    Json message = {{"say", "skipped"}, {"step", head.step.value}, {"why", in_words(found, manifest_.digest_names)}};
     if (found.rank >= 0) message["rank"] = found.rank;
     if (found.tensor >= 0) message["tensor"] = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
     return message;
@@ -191,12 +189,12 @@ class Scribe {
 
   StepRecord read_step(const comm::RecordView& view) {
     StepRecord record;
-    record.step = Step(view.head->step);
-    record.epoch = Epoch(view.head->epoch);
+    record.step = view.head->step;
+    record.epoch = view.head->epoch;
     record.lr = view.head->lr;
     record.loss = static_cast<float>(view.head->loss);
-    record.est_losses.assign(view.est_losses, view.est_losses + memory_.header().ests);
-    for (int64_t i = 0; i < memory_.header().digests; ++i) record.digests.push_back(view.digests[i].load());
+    record.est_losses.assign(view.est_losses, view.est_losses + memory_.ests());
+    for (int64_t i = 0; i < memory_.digests(); ++i) record.digests.push_back(view.digests[i].load());
     const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
     const double samples =
         static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
@@ -218,24 +216,22 @@ class Scribe {
   // A worker or the launcher has put a hold on a committed copy: it is copied out and let go, once the snapshot before
   // it is written.
   void save_held_state() {
-    const int64_t held = memory_.header().held_step.load();
-    if (held < 0 || saver_.busy()) return;
-    if (held == saver_.last_saved()) return memory_.release_hold();
+    const std::optional<Step> held = memory_.hold().held();
+    if (!held || saver_.busy()) return;
+    if (*held == saver_.last_saved()) return memory_.hold().release();
     saver_.save(
-        memory_.state(static_cast<int>(held & 1)), held, lr_of(held), [this] { memory_.release_hold(); },
+        memory_.state_of(*held), *held, memory_.commit().lr(*held), [this] { memory_.hold().release(); },
         [this](const Json& done) { report_save(done); });
   }
-
-  double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
 
   // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
   // could not be written.
   bool save_committed_state() {
-    const int64_t step = memory_.header().committed.load();
+    const Step step = memory_.commit().committed();
     if (step == saver_.last_saved()) return true;
     Json outcome;
     saver_.save(
-        memory_.state(static_cast<int>(step & 1)), step, lr_of(step), [] {},
+        memory_.state_of(step), step, memory_.commit().lr(step), [] {},
         [&outcome](const Json& done) { outcome = done; });
     saver_.wait();
     if (step == saver_.last_saved()) return true;
@@ -265,9 +261,8 @@ class Scribe {
 
   // Records that a checkpoint is ahead of are lost when the scribe ends without them: a resume does not repeat them.
   bool records_would_be_lost() const {
-    const uint32_t next = memory_.header().drained.load();
-    return next != memory_.header().published.load() &&
-           comm::view_record(memory_, next).head->step <= saver_.last_saved();
+    comm::RecordRing ring = memory_.ring();
+    return ring.waiting() > 0 && ring.at(ring.drained()).head->step <= saver_.last_saved();
   }
 
   // The launcher has nothing more to save. Throws Fault::io where the disk is full and a resume repeats the steps.
@@ -302,8 +297,8 @@ class Scribe {
       return false;
     }
     save_held_state();
-    if (message.value("step", INT64_C(-1)) == saver_.last_saved()) {
-      tell({{"say", "saved"}, {"step", saver_.last_saved()}, {"seconds", 0}, {"bytes", 0}});
+    if (Step(message.value("step", INT64_C(-1))) == saver_.last_saved()) {
+      tell({{"say", "saved"}, {"step", saver_.last_saved().value}, {"seconds", 0}, {"bytes", 0}});
     }
     return true;
   }

@@ -8,7 +8,7 @@
 namespace estrain::train {
 
 // This worker's batches, by the parameters and buffers that place.model shows. False on abort.
-bool evaluate_share(Workplace& place, const StageOrder& order, int64_t step);
+bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 
 // What the newest evaluation in shared memory gave, over all samples in their order.
 struct EvaluationResult {
@@ -18,6 +18,6 @@ struct EvaluationResult {
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
 
 // When all have done theirs: publishes the record of mean loss and accuracy after `step`. False on abort.
-bool publish_evaluation(Workplace& place, int64_t step);
+bool publish_evaluation(Workplace& place, Step step);
 
 }  // namespace estrain::train

@@ -221,16 +221,18 @@ int64_t Job::predictions_per_sample() const {
 
 bool Job::evaluates() const { return data_.test && spec_.train.eval_every >= 0; }
 
-bool Job::evaluates_after(int64_t step) const {
-  if (!evaluates() || step == 0) return false;
+bool Job::evaluates_after(Step step) const {
+  if (!evaluates() || step == Step(0)) return false;
   const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : manifest_.batches_per_epoch;
-  return step % period == 0 || step == manifest_.total_steps;
+  return step.value % period == 0 || step.value == manifest_.total_steps;
 }
 
-bool Job::saves_after(int64_t step) const { return spec_.checkpoint.every > 0 && step % spec_.checkpoint.every == 0; }
+bool Job::saves_after(Step step) const {
+  return spec_.checkpoint.every > 0 && step.value % spec_.checkpoint.every == 0;
+}
 
-std::vector<double> Job::learning_rates(int64_t step) {
-  const int64_t calls = optim::schedule_calls(spec_.schedule, Step(step), manifest_.batches_per_epoch);
+std::vector<double> Job::learning_rates(Step step) {
+  const int64_t calls = optim::schedule_calls(spec_.schedule, step, manifest_.batches_per_epoch);
   std::vector<double> rates;
   for (optim::Schedule& schedule : schedules_) {
     schedule.seek(calls);

@@ -54,11 +54,11 @@ class Job {
 
   int64_t predictions_per_sample() const;  // of an evaluation; 0: the model makes none
   bool evaluates() const;                  // ever
-  bool evaluates_after(int64_t step) const;
-  bool saves_after(int64_t step) const;
+  bool evaluates_after(Step step) const;
+  bool saves_after(Step step) const;
   // Learning rates of the parameter groups for the update that follows `step`, by a schedule without a state; for all
   // schedules: learning_rates.h.
-  std::vector<double> learning_rates(int64_t step);
+  std::vector<double> learning_rates(Step step);
   // Whether the schedule goes by evaluations, and the state has a place for what it learnt.
   bool follows_metric() const { return plateau_at_.has_value(); }
 
@@ -70,14 +70,18 @@ class Job {
   size_t plateau_bytes() const { return (3 + optimizer_->groups().groups.size()) * sizeof(double); }
   void write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const;
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
-  uint64_t seed_of(int64_t rank) const { return static_cast<uint64_t>(spec_.job.seed + rank); }  // of its generators
-  std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
-  bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
-  std::byte* cuda_generator(std::byte* base, int64_t rank) const {
-    return base + cuda_generators_at_[static_cast<size_t>(rank)];
+  uint64_t seed_of(VirtualRank rank) const {
+    return static_cast<uint64_t>(spec_.job.seed + rank.value);
+  }  // of its generators
+  std::byte* generator(std::byte* base, VirtualRank rank) const {
+    return base + generators_at_[static_cast<size_t>(rank.value)];
   }
-  float* last_loss(std::byte* base, int64_t rank) const {
-    return at<float>(base, losses_at_[static_cast<size_t>(rank)]);
+  bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
+  std::byte* cuda_generator(std::byte* base, VirtualRank rank) const {
+    return base + cuda_generators_at_[static_cast<size_t>(rank.value)];
+  }
+  float* last_loss(std::byte* base, VirtualRank rank) const {
+    return at<float>(base, losses_at_[static_cast<size_t>(rank.value)]);
   }
   std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
   size_t buffers_offset() const { return buffers_at_; }

@@ -102,7 +102,7 @@ void probe(ProbeSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device);
   const Trial trial{job, hooks, *device};
   job.model().train();
-  const std::optional<Error> refusal = refusal_of_short_batch(trial, 0);
+  const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
   if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
   if (refusal) setup.report["short_batch_error"] = as_json(*refusal);
   const data::Batch batch = first_batch(job);

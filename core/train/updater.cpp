@@ -29,7 +29,7 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
       memory_(memory),
       gradients_(gradients),
       clips_(job.spec().train.clip_grad_norm > 0),
-      in_hooks_(order.workers() == 1 && !clips_),
+      in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
       scratch_(gradients.scratch_floats(kChunk) + kChunk) {
   cut_pieces();
 }
@@ -45,11 +45,11 @@ void Updater::cut_pieces() {
   }
 }
 
-void Updater::begin_step(int64_t step) {
-  old_state_ = memory_.state(static_cast<int>(step & 1));
-  new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
+void Updater::begin_step(Step step) {
+  old_state_ = memory_.state_of(step);
+  new_state_ = memory_.state_of(step.next());
   rates_ = learning_rates(job_, memory_, step, old_state_);
-  record_ = comm::pending_record(memory_);
+  record_ = memory_.ring().pending();
   factor_ = 1;
 }
 
@@ -149,7 +149,7 @@ float Updater::clip_factor(float norm) const {
 bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
-    for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
+    for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
     if (!meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
@@ -158,7 +158,7 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
     }
     factor_ = clip_factor(norm);
   }
-  for (uint32_t next; (next = memory_.header().next_update.fetch_add(1)) < pieces_.size();) {
+  for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
     const Piece& piece = pieces_[next];
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());

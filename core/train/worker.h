@@ -2,7 +2,9 @@
 // A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
 // stages.
 //
-//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool, "exchanges": bool}
+//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool, "exchanges": bool,
+//                        "beyond": {"first_worker": i, "workers": n, "records": bool}}, the last where there are other
+//                        hosts
 //                       | {"do": "leave"}
 //   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool, "aborted": bool}
 //                       | {"say": "error", "fault": …, "message": …}
@@ -23,6 +25,7 @@ struct WorkerSetup {
   std::future<data::DataPair> data;  // being opened while this library was loaded
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
+  int courier = -1;
   comm::MessageSocket launcher;
   bool builds = false;          // lays out the shared memory and fills in the state
   std::string checkpoint;       // the builder starts from it; empty: from the seed

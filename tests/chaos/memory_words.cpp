@@ -1,10 +1,10 @@
-// Prints where the words that chaos runs watch lie in the shared memory of a job (core/comm/job_memory.h), as JSON:
+// Prints where the words that chaos runs watch lie in the shared memory of a job (core/comm/memory_header.h), as JSON:
 // {"committed": [offset, bytes], …}. With them a test knows from outside in which phase a run is.
 
 #include <cstddef>
 #include <cstdio>
 
-#include "core/comm/job_memory.h"
+#include "core/comm/memory_header.h"
 
 namespace {
 

@@ -17,7 +17,6 @@
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
-#include "core/comm/step_record.h"
 #include "core/record/metrics.h"
 #include "tests/scratch_folder.h"
 
@@ -34,7 +33,7 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
   auto scribe = std::async(std::launch::async, [&] { run_scribe(setup); });
   int beats = 0;
   for (int64_t last = 0, tries = 0; beats < 3 && tries < 4000; ++tries) {
-    const int64_t beat = memory.header().scribe_beat_ns.load();
+    const int64_t beat = memory.clock().scribe_beat_ns();
     beats += std::exchange(last, beat) != beat;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -88,15 +87,15 @@ class FakeJob {
   comm::MessageSocket& launcher() { return launcher_; }
 
   void train_until(int64_t last) {
-    for (; step_ < last; memory_.header().committed.store(step_), memory_.header().trained.store(step_)) {
-      const comm::RecordView record = comm::pending_record(memory_);
+    for (; step_.value < last; memory_.commit().commit(step_)) {
+      const comm::RecordView record = memory_.ring().pending();
       record.head->kind = comm::RecordKind::step;
       record.head->step = ++step_;
-      REQUIRE(comm::publish_record(memory_));
+      REQUIRE(memory_.ring().publish());
     }
   }
   void wait_for_records() {
-    come([&] { return memory_.header().drained.load() == memory_.header().published.load(); });
+    come([&] { return memory_.ring().waiting() == 0; });
   }
   void limit_files(rlim_t bytes) const {
     rlimit limit{};
@@ -153,7 +152,7 @@ class FakeJob {
   comm::JobMemory memory_{fd_.get()};
   comm::MessageSocket launcher_;
   pid_t scribe_ = -1;
-  int64_t step_ = 0;
+  Step step_;
   bool ended_ = false;
 };
 
@@ -191,7 +190,7 @@ TEST_CASE(
   job.train_until(kAll);
   job.wait_for_word("write_failed");
   SUBCASE("a checkpoint is ahead of them") {
-    REQUIRE(job.memory().try_hold(kAll));
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
     job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
     job.wait_for_word("saved");
     CHECK(job.step_saved() == kAll);
@@ -202,7 +201,7 @@ TEST_CASE(
     CHECK(job.exit_code() == 0);
   }
   SUBCASE("the launcher is gone while it waits") {
-    REQUIRE(job.memory().try_hold(kAll));
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
     job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
     job.wait_for_word("saved");
     job.launcher().send({{"do", "finish"}});

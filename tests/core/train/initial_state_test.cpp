@@ -85,7 +85,7 @@ TEST_CASE("a checkpoint of a time without GPUs gives the streams that nothing wa
   read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), now, read.get());
   for (int64_t rank : {0, 1, 2}) {
     CHECK(is_seeded(now, read, rank));
-    CHECK(std::memcmp(now.generator(read.get(), rank), before.generator(begun.get(), rank),
+    CHECK(std::memcmp(now.generator(read.get(), VirtualRank(rank)), before.generator(begun.get(), VirtualRank(rank)),
                       est::generator_state_bytes()) == 0);
   }
   CHECK(std::memcmp(now.parameter(read.get(), 0), before.parameter(begun.get(), 0), 4 * before.elements(0)) == 0);
