@@ -1,6 +1,7 @@
 // The coordinator's courier as a process of its own (setup.h).
 
 #include <memory>
+#include <utility>
 
 #include "core/hosts/courier.h"
 #include "core/hosts/host_file.h"
@@ -12,6 +13,20 @@ namespace {
 
 // Until the agents have heard that the run is over.
 constexpr int kPatienceWithEndMs = 300;
+
+// The launcher names the hosts; their agents have written where they listen. False: one has not, which counts as lost.
+bool find_agents(CourierSetup& setup, HostPlan& plan) {
+  for (HostShare& host : plan.hosts) {
+    if (host.name.empty()) continue;
+    try {
+      host.address = read_host_file(setup.run, host.name);
+    } catch (const Error& error) {
+      setup.launcher.send({{"say", "host_lost"}, {"host", host.name}, {"why", error.message()}});
+      return false;
+    }
+  }
+  return true;
+}
 
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
@@ -33,7 +48,11 @@ void run_courier(CourierSetup& setup) {
       case comm::MessageSocket::Received::message:
         break;
     }
-    if (said.value("do", "") == "stage") return courier.begin_stage(HostPlan::from_json(said.at("plan")));
+    if (said.value("do", "") == "stage") {
+      HostPlan plan = HostPlan::from_json(said.at("plan"));
+      if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
+      return;
+    }
     if (said.value("do", "") != "finish") return;
     courier.end_run();
     end = loop.once(kPatienceWithEndMs, [&loop] { loop.stop(); });

@@ -56,6 +56,7 @@ class Courier::Link : public net::FrameSink {
   std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
     heard_ns = monotonic_ns();
     held_.reset();
+    waits = false;
     into_ = Into::scrap;
     switch (head.kind) {
       case message:
@@ -89,6 +90,7 @@ class Courier::Link : public net::FrameSink {
   const net::ConnectionPtr connection;
   const std::string name;
   int64_t heard_ns;
+  bool waits = false;  // a frame of a stage that is not open here yet is at its head: what is behind it is not heard
 
  private:
   enum class Into { scrap, text, beats, state, step };
@@ -120,7 +122,8 @@ class Courier::Link : public net::FrameSink {
   // Of the stage under way; of one that is over: unwanted; of one that is not open here yet: it waits.
   std::optional<std::span<std::byte>> room_in_step(const net::FrameHead& head) {
     const uint64_t stage = stage_of(head.number), now = courier_.exchange_ ? courier_.exchange_->plan().stage : 0;
-    if (stage > now) return std::nullopt;
+    waits = stage > now;
+    if (waits) return std::nullopt;
     const auto index = courier_.index_of(name);
     if (stage < now || courier_.aborted_ || !index) return scrap(head);
     into_ = Into::step;
@@ -168,7 +171,7 @@ comm::JobMemory& Courier::memory() {
   return *memory_;
 }
 
-Courier::Link* Courier::link_to(const std::string& name) {
+Courier::Link* Courier::link_to(const std::string& name) const {
   const auto at = links_.find(name);
   return at == links_.end() ? nullptr : at->second.get();
 }
@@ -207,8 +210,7 @@ void Courier::take(net::ConnectionPtr connection) {
 void Courier::add(net::ConnectionPtr connection, const std::string& name) {
   auto& link = links_[name] = std::make_unique<Link>(*this, connection, name);
   connection->start(*link, [this, name](const Error& why) { lose(name, why); });
-  if (leads() && opening_) try_open();
-  if (!leads()) try_open();
+  try_open();
   try_ask();
 }
 
@@ -255,8 +257,9 @@ void Courier::begin_stage(HostPlan plan) {
   exchange_.reset();
   aborted_ = false;
   counted_begun_ = false;
-  opening_ = Opening{
-      .plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = true, .lr = 0, .evaluated = -1};
+  opening_.emplace();
+  opening_->plan = std::move(plan);
+  opening_->has_state = true;
   for (const HostShare& host : opening_->plan.hosts) {
     if (!host.name.empty()) reach(host);
   }
@@ -271,6 +274,10 @@ void Courier::on_message(const std::string& from, const Json& said) {
   const std::string say = said.value("say", ""), verb = said.value("do", "");
   if (leads()) {
     if (say == "need_state") return send_state(from);
+    if (say == "opened" && opening_ && said.value("stage", uint64_t{0}) == opening_->plan.stage) {
+      opening_->opened.insert(from);
+      return try_open();
+    }
     if (say == "host_lost" || say == "error") return options_.tell(said);
     return;
   }
@@ -305,8 +312,8 @@ void Courier::follow(HostPlan plan, const Json& said) {
   exchange_.reset();
   aborted_ = false;
   memory().repair();
-  opening_ = Opening{
-      .plan = std::move(plan), .state = {}, .asked_for_state = false, .has_state = false, .lr = 0, .evaluated = -1};
+  opening_.emplace();
+  opening_->plan = std::move(plan);
   const HostPlan& now = opening_->plan;
   opening_->has_state = has_state_of(now.step);
   if (!opening_->has_state) {
@@ -345,27 +352,35 @@ void Courier::take_state() {
   try_open();
 }
 
-// Once the state is here and all other hosts are reached.
+bool Courier::reaches_all(const HostPlan& plan) const {
+  return std::ranges::all_of(
+      plan.hosts, [&](const HostShare& host) { return &host == &plan.here() || link_to(host.name) != nullptr; });
+}
+
+// Once the state is here and all other hosts are reached. The coordinator is the last to open: what it sends in the
+// stage would stand before the state that others wait for.
 void Courier::try_open() {
-  if (!opening_ || !opening_->has_state) return;
-  for (const HostShare& host : opening_->plan.hosts) {
-    if (&host != &opening_->plan.here() && link_to(host.name) == nullptr) return;
+  if (!opening_ || !opening_->has_state || !reaches_all(opening_->plan)) return;
+  if (!leads()) return open();
+  if (!std::exchange(opening_->told, true)) tell_plan();
+  if (opening_->opened.size() + 1 == opening_->plan.hosts.size()) open();
+}
+
+void Courier::tell_plan() {
+  HostPlan theirs = opening_->plan;
+  for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) {
+    send_message(*link_to(theirs.here().name)->connection,
+                 {{"do", "stage"}, {"plan", theirs.to_json()}, {"facts", facts_of(memory())}});
   }
-  const HostPlan plan = opening_->plan;
-  if (leads()) {
-    for (size_t host = 1; host < plan.hosts.size(); ++host) {
-      HostPlan theirs = plan;
-      theirs.own = host;
-      send_message(*link_to(plan.hosts[host].name)->connection,
-                   {{"do", "stage"}, {"plan", theirs.to_json()}, {"facts", facts_of(memory())}});
-    }
-  } else {
-    memory().open_stage();
-  }
-  opening_.reset();
+}
+
+void Courier::open() {
+  const HostPlan plan = std::exchange(opening_, std::nullopt)->plan;
+  if (!leads()) memory().open_stage();
   has_trained_ = true;
   asked_ = memory().hosts().answered();
   exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
+  if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
   if (options_.opened) options_.opened(plan.stage);
   for (auto& [name, link] : links_) link->connection->retry();
   try_ask();
@@ -417,7 +432,7 @@ void Courier::on_timer() {
   try_ask();
   send_beats();
   for (const auto& [name, link] : links_) {
-    if (now - link->heard_ns <= silence_ns) continue;
+    if (link->waits || now - link->heard_ns <= silence_ns) continue;
     lose(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)));
     return;
   }

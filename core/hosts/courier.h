@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/base/json.h"
@@ -53,6 +54,8 @@ class Courier : private Outbox {
     Inflow state;  // of the coordinator's, where it is needed
     bool asked_for_state = false;
     bool has_state = false;
+    bool told = false;             // the coordinator's: all hosts have the plan
+    std::set<std::string> opened;  // the coordinator's: the hosts that have opened the stage
     double lr = 0;
     int64_t evaluated = -1;
   };
@@ -63,7 +66,7 @@ class Courier : private Outbox {
   void add(net::ConnectionPtr connection, const std::string& name);
   void lose(const std::string& name, const Error& why);
   void fail(const Error& error);
-  Link* link_to(const std::string& name);
+  Link* link_to(const std::string& name) const;
   std::optional<size_t> index_of(const std::string& name) const;
 
   void on_message(const std::string& from, const Json& message);
@@ -72,6 +75,9 @@ class Courier : private Outbox {
   void send_state(const std::string& to);
   void take_state();
   void try_open();
+  bool reaches_all(const HostPlan& plan) const;
+  void tell_plan();
+  void open();
   void abort_stage();
   void tell_abort(uint64_t stage);
 

@@ -19,8 +19,9 @@ class Proxy {
   explicit Proxy(ProxySetup& setup) : setup_(setup) {}
 
   void run() {
+    const std::string address = read_host_file(setup_.run, setup_.host);
     const net::Key key = net::Key::read(key_file(setup_.run));
-    net::connect(loop_, key, net::parse_address(read_host_file(setup_.run, setup_.host)), own_greeting("", "worker"),
+    net::connect(loop_, key, net::parse_address(address), own_greeting("", "worker"),
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

@@ -20,7 +20,7 @@ struct AgentSetup {
 
 // The coordinator's courier, started by its launcher.
 //
-//   launcher -> courier  {"do": "stage", "plan": …} | {"do": "finish"}
+//   launcher -> courier  {"do": "stage", "plan": …}, HostPlan without addresses | {"do": "finish"}
 //   courier -> launcher  what Courier::Options::tell is told
 struct CourierSetup {
   std::string run;
