@@ -12,7 +12,10 @@
 
 #include "cmd/commands.h"
 #include "core/base/error.h"
+#include "core/base/exit_codes.h"
+#include "core/base/fault_words.h"
 #include "core/base/json_text.h"
+#include "core/base/unknown_word.h"
 #include "core/launch/control_socket.h"
 #include "core/spec/closest.h"
 
@@ -20,14 +23,24 @@ namespace {
 
 using namespace estrain;
 
-constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 failed; 2 bad usage or bad spec; 3 runs differ (verify); 75 stopped early but resumable.";
+// "Exit codes: 0 done; 1 failed; …"
+std::string footer() {
+  std::string text = "Exit codes:";
+  for (const ExitCode& code : exit_codes)
+    text += fmt::format("{} {} {}", &code == exit_codes ? "" : ";", code.code, code.brief);
+  return text + ".";
+}
 
-// On stderr in words; for whoever asked for JSON on stdout, too.
-int report(const Error& error, bool as_json) {
-  if (as_json) fmt::print("{}\n", json_text(launch::error_answer(error)));
-  std::fprintf(stderr, "estrain: %s\n", error.message().c_str());
-  if (!error.advice().empty()) std::fprintf(stderr, "%s\n", error.advice().c_str());
+// On stderr in words; for whoever asked for JSON on stdout, too. An error without advice of its own gets that of its
+// kind.
+int report(const Error& error, bool as_json, const std::vector<std::string>& similar = {}) {
+  const std::string advice = error.advice().empty() ? std::string(words_of(error.fault()).hint) : error.advice();
+  if (as_json) {
+    Json answer = launch::error_answer(error.advise(advice));
+    if (!similar.empty()) answer["similar"] = similar;
+    fmt::print("{}\n", json_text(answer));
+  }
+  std::fprintf(stderr, "estrain: %s\n%s\n", error.message().c_str(), advice.c_str());
   return error.exit_code();
 }
 
@@ -48,31 +61,50 @@ void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
     if (!verb->get_group().empty()) verbs.push_back(verb->get_name());
   }
   const std::optional<std::string> meant = spec::closest(word, verbs);
-  throw Error::make(Fault::usage, "unknown command \"{}\"; {}", word,
-                    meant ? fmt::format("did you mean \"{}\"?", *meant) : "known are " + spec::quoted_list(verbs));
+  throw UnknownWord(
+      Error::make(Fault::usage, "unknown command \"{}\"; {}", word,
+                  meant ? fmt::format("did you mean \"{}\"?", *meant) : "known are " + spec::quoted_list(verbs)),
+      meant ? std::vector{*meant} : std::vector<std::string>{});
+}
+
+// What the parser found wrong. Of an option that the chosen command does not have, the one that may be meant.
+UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+  std::vector<std::string> known;
+  if (extras != nullptr && !chosen.empty()) {
+    for (const CLI::Option* option : chosen.front()->get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  }
+  const std::string words = error.what();
+  const std::string first = words.substr(std::min(words.find("--"), words.size()));
+  const auto meant = spec::closest(first.substr(0, first.find_first_of(" =")), known);
+  const Error usage(Fault::usage, words);
+  if (!meant) return {usage, {}};
+  return {usage.advise(fmt::format("did you mean {}?", *meant)), {*meant}};
 }
 
 int run(int argc, char** argv, bool as_json) {
-  CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were."};
+  CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were.", "estrain"};
   app.set_version_flag("--version", "estrain " ESTRAIN_VERSION);
   app.require_subcommand(1);
-  app.footer(kFooter);
+  app.footer(footer());
   cmd::Action chosen;
   for (auto add : {cmd::add_train, cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_verify, cmd::add_status,
                    cmd::add_report, cmd::add_stop, cmd::add_check, cmd::add_plan, cmd::add_simulate, cmd::add_export,
-                   cmd::add_init, cmd::add_agent, cmd::add_probe, cmd::add_worker, cmd::add_scribe, cmd::add_courier,
-                   cmd::add_proxy}) {
+                   cmd::add_init, cmd::add_agent, cmd::add_help, cmd::add_probe, cmd::add_worker, cmd::add_scribe,
+                   cmd::add_courier, cmd::add_proxy}) {
     add(app, chosen);
   }
-  for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(kFooter);
+  for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(footer());
   if (argc > 1 && argv[1][0] != '-') refuse_unknown_verb(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    if (as_json) return report(Error(Fault::usage, error.what()), as_json);
-    app.exit(error);
-    return exit_code(Fault::usage);
+    const UnknownWord usage = as_error(app, error);
+    return report(usage, as_json, usage.similar);
   }
   return chosen();
 }
@@ -81,6 +113,8 @@ int run_or_report(int argc, char** argv) {
   const bool as_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   try {
     return run(argc, argv, as_json);
+  } catch (const UnknownWord& error) {
+    return report(error, as_json, error.similar);
   } catch (const Error& error) {
     return report(error, as_json);
   } catch (const std::exception& error) {

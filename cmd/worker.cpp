@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/refused_memory.h"
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
@@ -28,9 +29,26 @@ struct WorkerArguments {
 
 using RunWorker = void (*)(train::WorkerSetup*);
 
+// Whatever failed after a refusal of memory may have failed because of it.
+Error blaming_memory(const Error& error, uint64_t refusals) {
+  if (refusals == 0) return error;
+  return Error(Fault::io, error.message()).advise(error.advice()).within("Cannot allocate memory");
+}
+
+[[noreturn]] void report(train::WorkerSetup& setup, const Error& raised) {
+  const Error error = blaming_memory(raised, setup.refused_memory->load());
+  fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
+  setup.launcher.send({{"say", "error"},
+                       {"fault", static_cast<int>(error.fault())},
+                       {"message", error.message()},
+                       {"advice", error.advice()}});
+  leave(exit_code(error.fault()));
+}
+
 int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
+  setup.refused_memory = &watch_refused_memory();
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
@@ -51,16 +69,9 @@ int work(const WorkerArguments& arguments) {
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {
-    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
-    setup.launcher.send({{"say", "error"},
-                         {"fault", static_cast<int>(error.fault())},
-                         {"message", error.message()},
-                         {"advice", error.advice()}});
-    leave(exit_code(error.fault()));
+    report(setup, error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    setup.launcher.send({{"say", "error"}, {"fault", static_cast<int>(Fault::bug)}, {"message", error.what()}});
-    leave(exit_code(Fault::bug));
+    report(setup, Error(Fault::bug, error.what()));
   }
   leave(0);
 }

@@ -152,8 +152,7 @@ class Scribe {
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy,
-                                        view.head->predictions};
+      const EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy, view.head->predictions};
       metrics_.append(evaluation);
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       if (open_metrics_) open_metrics_->note(evaluation);

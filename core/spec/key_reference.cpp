@@ -4,7 +4,6 @@
 #include "core/spec/parse.h"
 
 namespace estrain::spec {
-namespace {
 
 std::string only_for(const std::vector<Condition>& conditions) {
   std::string text;
@@ -17,6 +16,8 @@ std::string only_for(const std::vector<Condition>& conditions) {
   }
   return text;
 }
+
+namespace {
 
 template <typename Owner>
 std::string row(const Key<Owner>& key, std::string_view prefix) {

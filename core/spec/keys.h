@@ -1,6 +1,7 @@
 #pragma once
 // The table of all keys: what parsing, checking, the resolved spec, the reference and the messages are made from.
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ const Key<JobSpec>* find_key(std::string_view name);
 // "data.batch" -> "data", "batch".
 std::string_view table_of(std::string_view name);
 std::string_view leaf_of(std::string_view name);
+
+// " Only for optimizer.name "sgd"." for each condition.
+std::string only_for(const std::vector<Condition>& conditions);
 
 // Whether `spec` is one that a key with this condition belongs to.
 bool holds(const Condition& condition, const JobSpec& spec);

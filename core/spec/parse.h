@@ -37,8 +37,7 @@ std::string to_toml(const JobSpec& spec);
 std::vector<std::string> changed_keys(const JobSpec& before, const JobSpec& after);
 
 // The reference of all keys as a Markdown table (key, type, default, range, meaning): configs/REFERENCE.md's, and
-// `estrain train
-// --keys`.
+// `estrain train --keys`.
 std::string key_reference();
 
 }  // namespace estrain::spec

@@ -84,7 +84,9 @@ bool Stage::traced_step(Step step) {
 
 bool Stage::step(Step step) {
   place_.model.read_parameters_of(step);
-  return carrier_->begin_step(step) && run_ests(step) && finish(step) && carrier_->commit();
+  if (!carrier_->begin_step(step) || !run_ests(step) || !finish(step)) return false;
+  place_.require_memory();
+  return carrier_->commit();
 }
 
 // False: the stage was aborted; what was done is done again.
@@ -174,6 +176,7 @@ bool Stage::evaluate(Step step) {
   place_.model.read_parameters_of(step);
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
+  place_.require_memory();
   return evaluated_.meet([&] {
     if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());

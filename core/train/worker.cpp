@@ -193,6 +193,7 @@ void run_worker(WorkerSetup& setup) {
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
+  place.refused_memory = setup.refused_memory;
   job.model().train();
   if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
@@ -200,6 +201,7 @@ void run_worker(WorkerSetup& setup) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
   if (setup.builds) refuse_short_batches(place, setup.checkpoint);
+  place.require_memory();
   setup.launcher.send({{"say", "ready"}});
   obey(place, setup.launcher);
 }

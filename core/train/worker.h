@@ -11,6 +11,8 @@
 //
 // A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
 
+#include <atomic>
+#include <cstdint>
 #include <future>
 #include <string>
 
@@ -37,6 +39,8 @@ struct WorkerSetup {
   std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
   std::string algorithm_store;  // and of this user's; may be empty
   std::string traces;           // folder for logging.trace
+  // How often memory was refused to this process; null: not known.
+  const std::atomic<uint64_t>* refused_memory = nullptr;
 };
 
 // Runs until it is told to leave, or the launcher is gone. Throws Error.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/base/error.h"
 #include "core/checkpoint/est_streams.h"
 #include "core/est/generator.h"
 #include "core/operators/random_stream.h"
@@ -33,6 +34,12 @@ void switch_in(Workplace& place, VirtualRank rank, Step step) {
 }
 
 }  // namespace
+
+void Workplace::require_memory() const {
+  if (refused_memory == nullptr || refused_memory->load() == 0) return;
+  throw Error(Fault::io, "memory was refused to this worker, and libraries may have computed other bits without it")
+      .advise("raise the limit of address space (ulimit -v), or give the job more memory");
+}
 
 torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
   switch_in(place, batch.rank(), step);

@@ -1,6 +1,9 @@
 #pragma once
 // What a worker keeps across stages, and how it switches from EST to EST.
 
+#include <atomic>
+#include <cstdint>
+
 #include "core/comm/job_memory.h"
 #include "core/est/gradient_hooks.h"
 #include "core/train/batch_tensors.h"
@@ -24,6 +27,12 @@ struct Workplace {
   // they are: it may be the committed one, which the scribe may be copying.
   std::optional<Step> seeded_step = std::nullopt;
   int courier = -1;  // eventfd of the host's courier
+
+  const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
+
+  // Throws Fault::io where memory was refused to this process at any time. A library may have worked around that, and
+  // have computed other bits.
+  void require_memory() const;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }

@@ -47,7 +47,9 @@ eval_every = 3
 using Moment = std::function<bool(comm::JobMemory&)>;
 
 // Worker 1 computes.
-bool computes(comm::JobMemory& memory) { return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::computing; }
+bool computes(comm::JobMemory& memory) {
+  return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::computing;
+}
 
 // Worker 1 waits at a meeting, or has just come from it: sooner or later worker 0 waits for it.
 bool meets(comm::JobMemory& memory) { return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::meeting; }

@@ -1,11 +1,10 @@
-#include "core/comm/record_ring.h"
-
 #include <doctest/doctest.h>
 
 #include <future>
 #include <thread>
 
 #include "core/comm/futex.h"
+#include "core/comm/record_ring.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/commands.h"
+#include "cmd/describe.h"
+#include "core/base/files.h"
+#include "core/base/json_text.h"
+#include "core/words/completion.h"
+#include "core/words/man_page.h"
+#include "core/words/reference.h"
+#include "core/words/topic.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct HelpArguments {
+  std::vector<std::string> what;
+  std::string completion, man;
+  bool reference = false, json = false;
+};
+
+Json to_json(const std::vector<words::Topic>& topics) {
+  Json all = Json::array();
+  for (const words::Topic& topic : topics) {
+    Json one = {{"kind", words::name_of(topic.kind)}, {"name", topic.name}, {"meaning", topic.brief}};
+    for (const auto& [what, value] : topic.facts) one["facts"][what] = value;
+    if (!topic.advice.empty()) one["advice"] = topic.advice;
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+int write_man_pages(const std::vector<words::Verb>& verbs, const std::string& folder) {
+  make_folders(folder);
+  for (const words::ManPage& page : words::man_pages(verbs, ESTRAIN_VERSION))
+    write_file_atomically(folder + "/" + page.file, page.text);
+  return 0;
+}
+
+int explain(const std::vector<words::Verb>& verbs, const HelpArguments& arguments) {
+  std::vector<words::Topic> topics = words::all_topics(verbs);
+  if (!arguments.what.empty()) topics = words::find_topics(topics, joined(arguments.what));
+  if (arguments.json) {
+    fmt::print("{}\n", json_text(to_json(topics)));
+  } else {
+    fmt::print("{}", arguments.what.empty() ? words::overview(topics) : words::to_text(topics));
+  }
+  return 0;
+}
+
+int help(const std::vector<words::Verb>& verbs, const HelpArguments& arguments) {
+  if (!arguments.man.empty()) return write_man_pages(verbs, arguments.man);
+  if (!arguments.completion.empty()) {
+    fmt::print("{}", words::completion(verbs, arguments.completion));
+  } else if (arguments.reference) {
+    fmt::print("{}", words::reference(verbs));
+  } else {
+    return explain(verbs, arguments);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_help(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("help", "Explain a command, a key of a spec, an exit code, an error or an event");
+  auto arguments = std::make_shared<HelpArguments>();
+  verb->add_option("WHAT", arguments->what, "The word, or the message of an error (default: list all words)");
+  verb->add_flag("--reference", arguments->reference, "Print all of it as one page (Markdown)");
+  verb->add_option("--man", arguments->man, "Write the manual pages into this folder");
+  verb->add_option("--completion", arguments->completion, "Print the completion for a shell: bash, zsh or fish");
+  verb->add_flag("--json", arguments->json, "Print as JSON");
+  verb->callback(
+      [arguments, &app, &chosen] { chosen = [arguments, &app] { return help(describe_verbs(app), *arguments); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,51 @@
+#pragma once
+// The events of events.jsonl: one table for the reference and `estrain help`. A test compares it with the sources that
+// write events.
+
+#include <string_view>
+
+namespace estrain::record {
+
+struct EventName {
+  std::string_view name;
+  std::string_view meaning;  // with its fields, in back-quotes
+};
+
+inline constexpr EventName event_names[] = {
+    {"allocation", "under Slurm: cores, memory, time left, who says so, which start it is"},
+    {"checkpoint", "a checkpoint is complete: `step`, `path`"},
+    {"checkpoint_failed", "a checkpoint could not be written: `step`, `error`"},
+    {"checkpoint_skipped", "a damaged checkpoint was passed over by a resume: `path`, `why`"},
+    {"data_accepted", "data files that had changed, accepted by a resume: `step`, `what`"},
+    {"decision", "of the planner: `what`, and the `reason`"},
+    {"determinism", "what \"auto\" was decided to mean: `chosen`, `reason`"},
+    {"device_lost", "a device is not used any more: `step`, `device`, `cause`"},
+    {"failed", "the run ended by an error: `step`, `fault`, `error`, `advice`"},
+    {"fault",
+     "a process was lost: worker, device, ESTs, step, process, log; cause, class, evidence, advice and whether it is "
+     "tried again; seconds from its last sign of life"},
+    {"faults", "all faults of a launch, at its end"},
+    {"finished", "all steps are done: `step`"},
+    {"first_step", "`seconds` from the launcher's start to the first step"},
+    {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
+    {"reclaimed", "`seconds` until the devices that were asked for were free"},
+    {"records_damaged", "a file of records was put aside when the run went on after `step`: `path`, `kept_as`, `why`"},
+    {"recovered",
+     "from which fault; seconds from the last sign of life to the next step; committed steps that were redone"},
+    {"resize", "from and to which devices, ESTs of each, why, what it cost, the step time that the plan promises"},
+    {"resize_failed", "a resize was given up, the job goes on as it was: `step`, `devices`, `error`"},
+    {"skipped", "a step without an update: `why`, and the `rank` and `tensor` to blame"},
+    {"slow_worker", "a worker became slow: seconds per mini-batch, against the usual, since which step"},
+    {"spec_restored", "a run went on with the spec of the checkpoint `from`, as job.toml could not be used: `why`"},
+    {"stage", "device set, the ranges of ESTs and who sums their gradients, the GPUs or the host, from a step on"},
+    {"stage_speed",
+     "of a stage that ends: steps counted, their seconds, what of a step was exchange, and of each worker its "
+     "mini-batches and the seconds spent computing them; first steps, evaluations and warming are left out"},
+    {"stalled", "all workers waited for each other, the stage began anew: `step`, `seconds`"},
+    {"start", "a launcher began: `step`, `devices`, `pid`"},
+    {"stopped", "the run was stopped with a checkpoint: `step`, `why`"},
+    {"worker_at_speed", "a slow worker is as fast as the others again"},
+    {"write_failed", "the scribe waits for room on the disk, or for a file: `error`"},
+};
+
+}  // namespace estrain::record

@@ -1,0 +1,64 @@
+# cmake --install: everything below one prefix, which may be moved.
+#
+#   bin/estrain                     a link into lib/estrain, so that the program finds what lies beside it
+#   lib/estrain/                    the program, the library of its workers, libtorch/: what they load of LibTorch
+#   share/man, share/bash-completion, share/zsh, share/fish, share/doc/estrain
+#
+# LibTorch comes along (ESTRAIN_INSTALL_LIBTORCH) rather than being fetched later: an installed program needs no network,
+# its workers load the bytes that they were tested with, and a package manager knows, checks and removes all of it.
+option(ESTRAIN_INSTALL_LIBTORCH "Install LibTorch's CPU part beside the program" ON)
+set(PRIVATE lib/estrain)
+
+set_target_properties(estrain PROPERTIES INSTALL_RPATH "")
+install(TARGETS estrain RUNTIME DESTINATION ${PRIVATE})
+if(TARGET estrain_worker)
+  set_target_properties(estrain_worker PROPERTIES INSTALL_RPATH "$ORIGIN/libtorch/torch/lib")
+  install(TARGETS estrain_worker LIBRARY DESTINATION ${PRIVATE})
+endif()
+install(CODE [[
+  set(bin "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/bin")
+  file(MAKE_DIRECTORY "${bin}")
+  file(CREATE_LINK ../lib/estrain/estrain "${bin}/estrain" SYMBOLIC)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${CMAKE_INSTALL_PREFIX}/bin/estrain")
+]])
+
+# What libtorch_cpu.so needs of CUDA it loads where there is no GPU, too. It finds it by its place.
+if(ESTRAIN_INSTALL_LIBTORCH AND TARGET estrain_worker)
+  install(FILES ${TORCH_LIB}/libtorch_cpu.so ${TORCH_LIB}/libc10.so ${TORCH_LIB}/libgomp.so.1
+          DESTINATION ${PRIVATE}/libtorch/torch/lib)
+  install(FILES ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib/libcupti.so.13 ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib/libcudart.so.13
+          DESTINATION ${PRIVATE}/libtorch/nvidia/cu13/lib)
+  file(GLOB torch_licence ${ESTRAIN_LIBTORCH}/torch-*.dist-info/licenses/LICENSE)
+  file(GLOB cuda_licence ${ESTRAIN_LIBTORCH}/nvidia_cuda_cupti-*.dist-info/licenses/License.txt)
+  install(FILES ${torch_licence} DESTINATION share/doc/estrain RENAME LICENSE.libtorch)
+  install(FILES ${cuda_licence} DESTINATION share/doc/estrain RENAME LICENSE.cuda)
+endif()
+
+# Words are the program's own.
+install(CODE "set(program \"$<TARGET_FILE:estrain>\")")
+install(CODE [[
+  set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
+  function(say_into file)
+    execute_process(COMMAND "${program}" ${ARGN} OUTPUT_FILE "${file}" COMMAND_ERROR_IS_FATAL ANY)
+  endfunction()
+  foreach(folder bash-completion/completions zsh/vendor-completions fish/vendor_completions.d doc/estrain man/new)
+    file(MAKE_DIRECTORY "${share}/${folder}")
+  endforeach()
+  say_into("${share}/bash-completion/completions/estrain" help --completion bash)
+  say_into("${share}/zsh/vendor-completions/_estrain" help --completion zsh)
+  say_into("${share}/fish/vendor_completions.d/estrain.fish" help --completion fish)
+  execute_process(COMMAND "${program}" help --man "${share}/man/new" COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB pages "${share}/man/new/*")
+  foreach(page ${pages})
+    execute_process(COMMAND gzip -9nf "${page}" COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH "[0-9]$" section "${page}")
+    get_filename_component(name "${page}" NAME)
+    file(MAKE_DIRECTORY "${share}/man/man${section}")
+    file(RENAME "${page}.gz" "${share}/man/man${section}/${name}.gz")
+  endforeach()
+  file(REMOVE_RECURSE "${share}/man/new")
+]])
+install(FILES README.md CHANGELOG.md DESTINATION share/doc/estrain)
+install(FILES scripts/packages/copyright DESTINATION share/doc/estrain)
+install(DIRECTORY configs/ DESTINATION share/doc/estrain/configs)
+install(DIRECTORY examples/ DESTINATION share/doc/estrain/examples PATTERN __pycache__ EXCLUDE PATTERN "*.png" EXCLUDE)

@@ -1,0 +1,62 @@
+// A library for LD_PRELOAD: MKL's buffers are refused in worker processes, as an address-space limit that is nearly
+// reached would refuse them. MKL hides that and multiplies without a buffer.
+//
+// ESTRAIN_TEST_REFUSED names a file that is made at the first refusal.
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace {
+
+constexpr size_t kLeastBuffer = 32768;
+
+bool is_worker() {
+  static const bool answer = [] {
+    char line[4096] = {};
+    const int file = ::open("/proc/self/cmdline", O_RDONLY);
+    const ssize_t length = ::read(file, line, sizeof line - 1);
+    ::close(file);
+    return length > 0 && std::string_view(line + std::strlen(line) + 1) == "worker";
+  }();
+  return answer;
+}
+
+bool called_by_mkl() {
+  void* frames[8];
+  const int depth = ::backtrace(frames, 8);
+  for (int i = 0; i < depth; ++i) {
+    Dl_info info;
+    if (::dladdr(frames[i], &info) != 0 && info.dli_sname != nullptr &&
+        std::string_view(info.dli_sname) == "mkl_serv_allocate")
+      return true;
+  }
+  return false;
+}
+
+bool refuses(size_t bytes) {
+  thread_local bool asking = false;  // what answers may allocate
+  if (bytes < kLeastBuffer || asking || !is_worker()) return false;
+  asking = true;
+  const bool refused = called_by_mkl();
+  if (refused) ::close(::open(std::getenv("ESTRAIN_TEST_REFUSED"), O_CREAT | O_WRONLY, 0600));
+  asking = false;
+  return refused;
+}
+
+}  // namespace
+
+// The program wraps malloc around this one, which glibc keeps for wrappers.
+extern "C" void* __libc_malloc(size_t bytes) noexcept {
+  using Malloc = void* (*)(size_t);
+  static const auto next = reinterpret_cast<Malloc>(::dlsym(RTLD_NEXT, "__libc_malloc"));
+  if (!refuses(bytes)) return next(bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
