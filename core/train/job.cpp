@@ -79,7 +79,7 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 }  // namespace
 
 device::DeviceOptions device_options(const spec::JobSpec& spec) {
-  // The portable kernels' random numbers are keyed by the step, on the host: a replay would draw those of its capture.
+  // The portable kernels' random numbers are keyed on the host: a replay would draw those of its capture.
   const bool can_replay = spec.job.kernels == spec::Kernels::torch;
   return {.tf32 = spec.job.precision == spec::Precision::tf32,
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};

@@ -28,8 +28,7 @@ void switch_streams_in(Workplace& place, VirtualRank rank, Step step) {
 
 void switch_in(Workplace& place, VirtualRank rank, Step step) {
   switch_streams_in(place, rank, step);
-  operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank.value),
-                                 static_cast<uint64_t>(step.value));
+  operators::begin_est_stream(static_cast<uint32_t>(rank.value), static_cast<uint64_t>(step.value));
   place.model.load_buffers(step);
 }
 
