@@ -16,7 +16,7 @@
 #include "core/base/fault_words.h"
 #include "core/base/json_text.h"
 #include "core/base/unknown_word.h"
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 #include "core/spec/closest.h"
 
 namespace {

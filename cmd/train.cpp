@@ -4,9 +4,9 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/launch/handover.h"
-#include "core/launch/launcher.h"
-#include "core/launch/start.h"
+#include "core/launch/preflight/start.h"
+#include "core/launch/run/handover.h"
+#include "core/launch/run/launcher.h"
 #include "core/spec/parse.h"
 
 namespace estrain::cmd {

@@ -89,13 +89,12 @@ struct ChangeAsked {
 };
 struct OfferAsked {
   ClientId client = 0;
-  Json request;
+  OfferRequest request;
 };
 struct ReclaimAsked {
   ClientId client = 0;
-  Json request;
-  std::vector<std::string> wanted;  // kinds
-  double within_seconds = 0;
+  ReclaimRequest request;
+  Devices wanted;
   int64_t arrived_ns = 0;
   PendingChange shrunk;  // the shares after it: devices, workers, figures of the plan
 };

@@ -8,7 +8,7 @@ namespace estrain::cuda {
 enum class Tf32 { never, allowed };
 
 // Deterministic algorithms everywhere, an operator that has none throws; TF32 where it is allowed. What must be said in
-// the environment, core/launch/devices.cpp says. Call once, before the first operator.
+// the environment, core/launch/preflight/devices.cpp says. Call once, before the first operator.
 void compute_deterministically(Tf32 tf32);
 
 }  // namespace estrain::cuda

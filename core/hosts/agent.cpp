@@ -17,8 +17,9 @@
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
-#include "core/launch/passed_spec.h"
-#include "core/launch/processes.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/worker_library.h"
+#include "core/launch/run/processes.h"
 #include "core/spec/parse.h"
 
 namespace estrain::hosts {
@@ -26,11 +27,12 @@ namespace {
 
 constexpr int kPatienceWithKillMs = 1500;
 
-Json words_of(const Error& error) {
-  return {{"say", "error"},
-          {"fault", static_cast<int>(error.fault())},
-          {"message", error.message()},
-          {"advice", error.advice()}};
+Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
+
+// Of an order to run, in which stage; 0: it is no such order.
+uint64_t stage_of_order(const Json& order) {
+  const Json beyond = order.value("beyond", Json::object());
+  return order.value("is", "") == comm::RunStage::name ? beyond.value("stage", uint64_t{0}) : 0;
 }
 
 UniqueFd new_doorbell() {
@@ -145,19 +147,20 @@ class Agent {
     }
     if (!said.contains("relay")) return;
     const Json& order = said.at("relay");
-    const bool waits = order.value("do", "") == "run" && order.value("stage", uint64_t{0}) != opened_;
-    if (waits && order.value("stage", uint64_t{0}) == never_opened_) return leave_for(*at);
+    const uint64_t stage = stage_of_order(order);
+    const bool waits = stage != 0 && stage != opened_;
+    if (waits && stage == never_opened_) return leave_for(*at);
     if (waits) {
       at->order = order;
     } else {
-      at->worker.socket.send(order);
+      at->worker.socket.send(comm::decode<comm::WorkerOrder>(order));
     }
   }
 
   // Of a stage that was aborted before it was open here.
   static void leave_for(Session& session) {
     session.order.reset();
-    session.proxy->send({{"relay", {{"say", "left"}, {"finished", false}, {"aborted", true}}}});
+    session.proxy->send({{"relay", comm::encode(comm::WorkerReport(comm::LeftStage{}))}});
   }
 
   void start(At at, const Json& said) {
@@ -165,32 +168,32 @@ class Agent {
     if (!spec_) spec_ = launch::pass_spec(spec);
     launch::WorkerStart start;
     start.id = said.value("id", INT64_C(0));
-    start.device.kind = said.value("device", "");
+    comm::from_field(said.at("options"), start.options);
+    const std::optional<place::Device> device = place::parse_device(start.options.device);
+    if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
+    start.device = *device;
     launch::check_devices({start.device}, {.mixed = true, .oversubscribed = true});
     start.job = spec.job;
-    start.less_memory = said.value("less_memory", false);
-    start.allow_mixed = said.value("allow_mixed", false);
-    start.cuda_streams = said.value("cuda_streams", false);
     const bool stands = comm::JobMemory(memory_.get()).is_ready();
-    start.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
+    start.options.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
     launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()};
     shared.courier = doorbell_.get();
-    at->builds = start.builds;
+    at->builds = start.options.builds;
     at->worker = launch::start_worker(directory_, shared, start);
     at->socket = loop_.watch(at->worker.socket.descriptor(), [this, at] { on_worker(*at); });
     at->process = loop_.watch(at->worker.process.descriptor(), [this, at] { on_worker_end(at); });
   }
 
   void on_worker(Session& session) {
-    Json said;
+    comm::WorkerReport said;
     while (session.worker.socket) {
-      const auto received = session.worker.socket.receive(&said, 0);
-      if (received == comm::MessageSocket::Received::nothing) return;
-      if (received == comm::MessageSocket::Received::closed) {
+      const comm::Received received = session.worker.socket.receive(&said, 0);
+      if (received == comm::Received::nothing) return;
+      if (received == comm::Received::closed) {
         session.socket.reset();  // its end follows
         return;
       }
-      session.proxy->send({{"relay", said}});
+      session.proxy->send({{"relay", comm::encode(said)}});
     }
   }
 
@@ -227,15 +230,15 @@ class Agent {
   void on_opened(uint64_t stage) {
     opened_ = stage;
     for (Session& session : sessions_) {
-      if (!session.order || session.order->value("stage", uint64_t{0}) != stage) continue;
-      session.worker.socket.send(*std::exchange(session.order, std::nullopt));
+      if (!session.order || stage_of_order(*session.order) != stage) continue;
+      session.worker.socket.send(comm::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
     }
   }
 
   void on_never_opened(uint64_t stage) {
     never_opened_ = stage;
     for (Session& session : sessions_) {
-      if (session.order && session.order->value("stage", uint64_t{0}) == stage) leave_for(session);
+      if (session.order && stage_of_order(*session.order) == stage) leave_for(session);
     }
   }
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <memory>
 
+#include "core/comm/worker_messages.h"
 #include "core/hosts/host_file.h"
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
@@ -41,11 +42,8 @@ class Proxy {
         [this](const Error& why) { lose_host(why); });
     link_->send({{"do", "start"},
                  {"id", setup_.id},
-                 {"device", setup_.device},
                  {"spec", setup_.spec},
-                 {"less_memory", setup_.less_memory},
-                 {"allow_mixed", setup_.allow_mixed},
-                 {"cuda_streams", setup_.cuda_streams}});
+                 {"options", parse_json(setup_.options, "--options")}});
     socket_ = loop_.watch(setup_.launcher.descriptor(), [this] { on_launcher(); });
   }
 
@@ -60,7 +58,7 @@ class Proxy {
         case comm::MessageSocket::Received::message:
           break;
       }
-      if (said.value("do", "") == "lost") lose_host(Error(Fault::peer, said.value("why", "")));
+      if (said.value("is", "") == comm::HostLost::name) lose_host(Error(Fault::peer, said.value("why", "")));
       link_->send({{"relay", said}});
     }
   }

@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/comm/message_socket.h"
-#include "core/spec/job_spec.h"
 
 namespace estrain::hosts {
 
@@ -31,10 +30,9 @@ struct CourierSetup {
 // Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.
 struct ProxySetup {
   std::string run, host;
-  std::string device;  // there
   int64_t id = 0;
-  std::string spec;  // TOML
-  bool less_memory = false, allow_mixed = false, cuda_streams = false;
+  std::string spec;     // TOML
+  std::string options;  // comm::WorkerOptions as JSON; its device is one of that host
   comm::MessageSocket launcher;
 };
 

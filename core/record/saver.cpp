@@ -14,9 +14,7 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
-Json failure(Step step, const std::string& why, const std::string& advice = "") {
-  return {{"say", "save_failed"}, {"step", step.value}, {"error", why}, {"advice", advice}};
-}
+SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
 
 }  // namespace
 
@@ -26,7 +24,7 @@ Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint
 }
 
 void Saver::save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
-                 const std::function<void(Json)>& done) {
+                 const std::function<void(SaveOutcome)>& done) {
   wait();
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
@@ -36,7 +34,7 @@ void Saver::save(const std::byte* state, Step step, double lr, const std::functi
   busy_ = true;
   try {
     thread_ = std::thread([this, step, lr, done] {
-      const Json what_became_of_it = write(step, lr);
+      const SaveOutcome what_became_of_it = write(step, lr);
       busy_ = false;
       done(what_became_of_it);
     });
@@ -46,7 +44,7 @@ void Saver::save(const std::byte* state, Step step, double lr, const std::functi
   }
 }
 
-Json Saver::write(Step step, double lr) {
+SaveOutcome Saver::write(Step step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
@@ -57,10 +55,7 @@ Json Saver::write(Step step, double lr) {
     return failure(step, error.what());
   }
   last_saved_ = step;
-  return {{"say", "saved"},
-          {"step", step.value},
-          {"seconds", seconds(monotonic_ns() - begin)},
-          {"bytes", manifest_.layout.bytes}};
+  return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
 }
 
 checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {

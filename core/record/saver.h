@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "core/base/json.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
+#include "core/record/scribe_messages.h"
 #include "core/record/stage_history.h"
 #include "core/spec/job_spec.h"
 
@@ -32,13 +32,13 @@ class Saver {
   // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
   // the saver's thread if there is one to be had.
   void save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
-            const std::function<void(Json)>& done);
+            const std::function<void(SaveOutcome)>& done);
 
  private:
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  Json write(Step step, double lr);
+  SaveOutcome write(Step step, double lr);
   checkpoint::CheckpointMeta meta(Step step, double lr);
   // Keeps what was read before where a file cannot be read any more: the state comes first.
   void read_what_changed();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -14,7 +15,6 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/json_fields.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
 #include "core/record/fingerprints.h"
@@ -99,14 +99,14 @@ class Scribe {
     return std::make_unique<OpenMetricsWriter>(setup_.run, setup_.spec.job.name);
   }
 
-  void tell(const Json& message) {
+  void tell(const ScribeReport& message) {
     const std::lock_guard lock(telling_);
     setup_.launcher.send(message);
   }
 
   // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
-  void report_save(const Json& done) {
-    tell(done);
+  void report_save(const SaveOutcome& done) {
+    std::visit([this](const auto& outcome) { tell(outcome); }, done);
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
   }
@@ -119,18 +119,19 @@ class Scribe {
       disk_is_full_ = false;
     } catch (const Error& error) {
       if (error.fault() != Fault::io) throw;
-      if (!disk_is_full_) complain({{"say", "write_failed"}, {"error", error.message()}});
+      if (!disk_is_full_) complain(WriteFailed{error.message()});
       disk_is_full_ = true;
     }
     return !disk_is_full_;
   }
 
   // To the launcher; where that is gone, to the log.
-  void complain(const Json& message) {
+  template <typename Complaint>
+  void complain(const Complaint& complaint) {
     if (launcher_is_gone_)
-      write_log(text_in(message, "error").value_or(""));
+      write_log(complaint.error);
     else
-      tell(message);
+      tell(complaint);
   }
 
   // Writes what was published since the last call. Throws Fault::io; what was not written is written by the next call.
@@ -139,7 +140,7 @@ class Scribe {
     const uint32_t published = ring.published();
     uint32_t next = ring.drained();
     std::vector<StepRecord> steps;
-    std::vector<Json> left_out;
+    std::vector<Skipped> left_out;
     Step newest = newest_;
     for (; next != published; ++next) {
       const comm::RecordView view = ring.at(next);
@@ -156,15 +157,13 @@ class Scribe {
       metrics_.append(evaluation);
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       if (open_metrics_) open_metrics_->note(evaluation);
-      tell({{"say", "evaluated"},
-            {"step", evaluation.step.value},
-            {"loss", evaluation.loss},
-            {"accuracy", evaluation.predictions == 0 ? Json() : Json(evaluation.accuracy)}});
+      tell(Evaluated{evaluation.step, std::isfinite(evaluation.loss) ? std::optional(evaluation.loss) : std::nullopt,
+                     evaluation.predictions == 0 ? std::nullopt : std::optional(evaluation.accuracy)});
     }
     write_steps(steps);
     newest_ = newest;
     ring.drain_to(published);
-    for (const Json& message : left_out) tell(message);
+    for (const Skipped& skipped : left_out) tell(skipped);
   }
 
   // Nobody waits for it: a disk that is full or slow keeps it from being shown, and nothing else.
@@ -178,12 +177,12 @@ class Scribe {
     }
   }
 
-  Json why_left_out(const comm::RecordHead& head) const {
+  Skipped why_left_out(const comm::RecordHead& head) const {
     const comm::Nonfinite& found = head.left_out;
-    Json message = {{"say", "skipped"}, {"step", head.step.value}, {"why", in_words(found, manifest_.digest_names)}};
-    if (found.rank >= 0) message["rank"] = found.rank;
-    if (found.tensor >= 0) message["tensor"] = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
-    return message;
+    Skipped skipped{head.step, in_words(found, manifest_.digest_names), std::nullopt, std::nullopt};
+    if (found.rank >= 0) skipped.rank = found.rank;
+    if (found.tensor >= 0) skipped.tensor = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
+    return skipped;
   }
 
   StepRecord read_step(const comm::RecordView& view) {
@@ -220,7 +219,7 @@ class Scribe {
     if (*held == saver_.last_saved()) return memory_.hold().release();
     saver_.save(
         memory_.state_of(*held), *held, memory_.commit().lr(*held), [this] { memory_.hold().release(); },
-        [this](const Json& done) { report_save(done); });
+        [this](const SaveOutcome& done) { report_save(done); });
   }
 
   // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
@@ -228,13 +227,13 @@ class Scribe {
   bool save_committed_state() {
     const Step step = memory_.commit().committed();
     if (step == saver_.last_saved()) return true;
-    Json outcome;
+    SaveOutcome outcome;
     saver_.save(
         memory_.state_of(step), step, memory_.commit().lr(step), [] {},
-        [&outcome](const Json& done) { outcome = done; });
+        [&outcome](const SaveOutcome& done) { outcome = done; });
     saver_.wait();
     if (step == saver_.last_saved()) return true;
-    complain(outcome);
+    if (const auto* failed = std::get_if<SaveFailed>(&outcome)) complain(*failed);
     return false;
   }
 
@@ -269,9 +268,8 @@ class Scribe {
     saver_.wait();
     while (!drain_or_wait() && records_would_be_lost()) {
       beat(memory_);
-      Json message;
-      if (setup_.launcher.receive(&message, kDrainMilliseconds) == comm::MessageSocket::Received::closed)
-        return save_what_is_left();
+      ScribeOrder order;
+      if (setup_.launcher.receive(&order, kDrainMilliseconds) == comm::Received::closed) return save_what_is_left();
     }
     drain();
     show_how_it_stands(kAtOnce);
@@ -279,26 +277,24 @@ class Scribe {
 
   // False: it is time to end.
   bool obey() {
-    Json message;
-    switch (setup_.launcher.receive(&message, 0)) {
-      case comm::MessageSocket::Received::nothing:
+    ScribeOrder order;
+    switch (setup_.launcher.receive(&order, 0)) {
+      case comm::Received::nothing:
         return true;
-      case comm::MessageSocket::Received::closed:
+      case comm::Received::closed:
         wait_for_dead_workers();
         memory_.repair();
         save_what_is_left();
         return false;
-      case comm::MessageSocket::Received::message:
+      case comm::Received::message:
         break;
     }
-    if (message.value("do", "") == "finish") {
+    if (std::holds_alternative<FinishFiles>(order)) {
       finish();
       return false;
     }
     save_held_state();
-    if (Step(message.value("step", INT64_C(-1))) == saver_.last_saved()) {
-      tell({{"say", "saved"}, {"step", saver_.last_saved().value}, {"seconds", 0}, {"bytes", 0}});
-    }
+    if (std::get<SaveState>(order).step == saver_.last_saved()) tell(Saved{.step = saver_.last_saved()});
     return true;
   }
 
@@ -324,14 +320,14 @@ class Scribe {
 };
 
 // False: the launcher is gone before there was any state.
-bool wait_for_state(comm::JobMemory& memory, comm::MessageSocket& launcher) {
+bool wait_for_state(comm::JobMemory& memory, ScribesOwnChannel& launcher) {
   for (;;) {
     beat(memory);
     if (memory.wait_ready(kDrainMilliseconds)) return true;
-    Json message;
-    const auto received = launcher.receive(&message, 0);
-    if (received == comm::MessageSocket::Received::closed) return false;
-    if (received == comm::MessageSocket::Received::message && message.value("do", "") == "finish") return false;
+    ScribeOrder order;
+    const comm::Received received = launcher.receive(&order, 0);
+    if (received == comm::Received::closed) return false;
+    if (received == comm::Received::message && std::holds_alternative<FinishFiles>(order)) return false;
   }
 }
 

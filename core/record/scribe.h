@@ -9,21 +9,14 @@
 // directory is there; then the name of its process (/proc/PID/comm) is kWaitingScribe. Told to finish, it waits only
 // for records that a checkpoint is ahead of, which a resume would not repeat.
 //
-//   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
-//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
-//                       | {"say": "save_failed", "step": t, "error": …}
-//                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
-//                       | {"say": "skipped", "step": t, "why": …, "rank": r, "tensor": …}    no update; rank and tensor
-//                                                                                            where one is to blame
-//                       | {"say": "write_failed", "error": …}
-//
-// It says in shared memory that it lives (scribe_beat_ns), also while there is no state yet. If it dies the launcher
+// What it and the launcher say to each other: scribe_messages.h. It says in shared memory that it lives
+// (comm/work_clock.h), also while there is no state yet. If it dies the launcher
 // starts another one: records that were not marked as drained are still in the ring, a hold that was not released
 // still stands.
 
 #include <string>
 
-#include "core/comm/message_socket.h"
+#include "core/record/scribe_messages.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::record {
@@ -35,7 +28,7 @@ struct ScribeSetup {
   spec::JobSpec spec;
   int memory = -1;
   int doorbell = -1;
-  comm::MessageSocket launcher;
+  ScribesOwnChannel launcher;
   int64_t from_step = 0;  // what was recorded after it is dropped
 };
 

@@ -5,16 +5,12 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/comm/worker_messages.h"
 
 namespace estrain::train {
 
 struct StageOrder {
-  // Other hosts take part in the stage, too.
-  struct Beyond {
-    int64_t first_worker = 0;  // the rank of this host's first worker among those of all hosts
-    int64_t workers = 0;       // of all hosts
-    bool records = false;      // a scribe reads what this host publishes and holds: it is the coordinator's
-  };
+  using Beyond = comm::BeyondHost;
 
   WorkerRank worker;             // which of the ranges is this worker's
   std::vector<EstRange> ranges;  // of all workers of this host

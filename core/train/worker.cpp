@@ -55,8 +55,8 @@ data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const C
 
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   Checkpoint file;
-  if (!setup.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.checkpoint);
-  job.set_data(data_of_run(job.data().files, file, setup.accepts_data).to_json());
+  if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
+  job.set_data(data_of_run(job.data().files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) return write_first_state(job, memory.state_of(Step(0)));
   const Step step = file->meta().step;
@@ -68,20 +68,6 @@ void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
 void require_data_of_run(const std::vector<data::DataFile>& files, const comm::JobMemory& memory) {
   const std::string known = checkpoint::Manifest::from_json(memory.manifest()).data;
   data::require_same(data::DataIdentity::from_json(known), files);
-}
-
-StageOrder parse_order(const Json& message) {
-  StageOrder order;
-  order.worker = WorkerRank(message.at("index").get<int64_t>());
-  order.restarted = message.at("restarted");
-  order.exchanges = message.at("exchanges");
-  if (message.contains("beyond")) {
-    const Json& beyond = message.at("beyond");
-    order.beyond = {beyond.at("first_worker"), beyond.at("workers"), beyond.at("records")};
-  }
-  for (const Json& range : message.at("ranges"))
-    order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
-  return order;
 }
 
 // At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
@@ -131,7 +117,7 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
   algorithms::Pinning pinning;
   pinning.run = setup.algorithms;
   pinning.store = setup.algorithm_store;
-  pinning.may_replace = setup.allow_mixed;
+  pinning.may_replace = setup.options.allow_mixed;
   pinning.beat = beat;
   pinning.warn = [](const std::string& warning) { fmt::print(stderr, "warning: {}\n", warning); };
   pinning.chosen = [](const algorithms::Choice& choice, size_t among) {
@@ -150,13 +136,13 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
-void obey(Workplace& place, comm::MessageSocket& launcher) {
-  Json message;
-  while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
-    if (message.value("do", "") == "leave") return;
-    const Stage::Left left = run_stage(place, parse_order(message));
-    launcher.send(
-        {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
+void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
+  comm::WorkerOrder order;
+  while (launcher.receive(&order, -1) == comm::Received::message) {
+    const auto* run = std::get_if<comm::RunStage>(&order);
+    if (run == nullptr) return;
+    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges});
+    launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
   }
 }
 
@@ -164,7 +150,7 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
 
 void run_worker(WorkerSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
+  const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) {
@@ -175,10 +161,10 @@ void run_worker(WorkerSetup& setup) {
   comm::JobMemory memory(setup.memory);
   require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
-  const bool draws = setup.builds && setup.checkpoint.empty();
-  Job job(setup.spec, data, draws, setup.cuda_streams);
+  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
+  Job job(setup.spec, data, draws, setup.options.cuda_streams);
   job.set_processor(device->describe());
-  if (setup.builds) {
+  if (setup.options.builds) {
     build_state(job, memory, setup);
     memory.set_ready();
   } else {
@@ -187,7 +173,7 @@ void run_worker(WorkerSetup& setup) {
     require_data_of_run(data.files, memory);
   }
   data.files.clear();  // the data sets keep what they need of them
-  if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
+  if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
@@ -195,14 +181,14 @@ void run_worker(WorkerSetup& setup) {
   place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
   job.model().train();
-  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
   } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
-  if (setup.builds) refuse_short_batches(place, setup.checkpoint);
+  if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
-  setup.launcher.send({{"say", "ready"}});
+  setup.launcher.send(comm::Ready{});
   obey(place, setup.launcher);
 }
 

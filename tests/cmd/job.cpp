@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 
 namespace estrain::testing {
 namespace {
@@ -47,7 +47,7 @@ Job::~Job() {
 Json Job::status() {
   if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
   try {
-    return launch::ask_launcher(run_, {{"do", "status"}}, kPatienceMs);
+    return launch::ask_launcher(run_, conduct::StatusRequest{}, kPatienceMs);
   } catch (const Error&) {
     return Json::object();  // not listening yet, or in the middle of a re-exec
   }

@@ -85,7 +85,7 @@ class World {
     bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
   };
   struct Process {
-    std::string kind;
+    place::Device device;
     bool alive = true, in_loop = false, begun = false, hung = false, lingers = false;
   };
   struct Stage {
@@ -128,7 +128,7 @@ class World {
   void note_hopeless(const conduct::Event& event);
 
   // processes.cpp
-  void start_process(WorkerId id, const std::string& kind);
+  void start_process(WorkerId id, const place::Device& device);
   void on_ready(WorkerId id);
   void on_begun(WorkerId id, int64_t stage);
   void on_out(WorkerId id, int64_t stage, bool finished);
@@ -152,12 +152,12 @@ class World {
   void request();
   void ask_change();
   void ask_shares();
-  void ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns);
+  void ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void take_up(const conduct::WaitingRequest& waiting);
-  void weigh(conduct::ClientId client, const Json& request);
+  void weigh(conduct::ClientId client, const conduct::OfferRequest& request);
   void answer(conduct::ClientId client);
   conduct::ClientId new_client();
-  std::vector<conduct::Device> some_devices(int64_t most);
+  place::Assignment some_devices(int64_t most);
 
   Random random_;
   Decide decide_;

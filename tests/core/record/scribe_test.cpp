@@ -29,7 +29,7 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
   auto [launcher, scribes] = comm::MessageSocket::pair();
   ScribeSetup setup;
   setup.memory = fd.get();
-  setup.launcher = std::move(scribes);
+  setup.launcher = ScribesOwnChannel(std::move(scribes));
   auto scribe = std::async(std::launch::async, [&] { run_scribe(setup); });
   int beats = 0;
   for (int64_t last = 0, tries = 0; beats < 3 && tries < 4000; ++tries) {
@@ -37,7 +37,7 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
     beats += std::exchange(last, beat) != beat;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  launcher.send({{"do", "finish"}});
+  ScribeChannel(std::move(launcher)).send(FinishFiles{});
   scribe.get();
   CHECK(beats == 3);
 }
@@ -72,7 +72,7 @@ class FakeJob {
     memory_.lay_out(plan);
     memory_.set_ready();
     auto [ours, theirs] = comm::MessageSocket::pair();
-    launcher_ = std::move(ours);
+    launcher_ = ScribeChannel(std::move(ours));
     scribe_ = ::fork();
     if (scribe_ == 0) be_scribe(std::move(theirs));
   }
@@ -84,7 +84,7 @@ class FakeJob {
 
   const std::string& run() const { return folder_.path(); }
   comm::JobMemory& memory() { return memory_; }
-  comm::MessageSocket& launcher() { return launcher_; }
+  ScribeChannel& launcher() { return launcher_; }
 
   void train_until(int64_t last) {
     for (; step_.value < last; memory_.commit().commit(step_)) {
@@ -103,9 +103,10 @@ class FakeJob {
     limit.rlim_cur = bytes;
     REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, &limit, nullptr) == 0);
   }
-  void wait_for_word(const std::string& word) {
-    for (Json message = Json::object(); message.value("say", "") != word;)
-      REQUIRE(launcher_.receive(&message, 60'000) == comm::MessageSocket::Received::message);
+  template <typename Report>
+  void wait_for() {
+    for (ScribeReport report; !std::holds_alternative<Report>(report);)
+      REQUIRE(launcher_.receive(&report, 60'000) == comm::Received::message);
   }
   void wait_until_it_waits() {
     come([&] { return text_if_readable("/proc/" + std::to_string(scribe_) + "/comm") == "waits for room\n"; });
@@ -134,7 +135,7 @@ class FakeJob {
     setup.spec.model.name = "mlp";
     setup.memory = fd_.get();
     setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
-    setup.launcher = std::move(socket);
+    setup.launcher = ScribesOwnChannel(std::move(socket));
     try {
       run_scribe(setup);
     } catch (const Error& error) {
@@ -150,7 +151,7 @@ class FakeJob {
   ScratchFolder folder_;
   UniqueFd fd_ = comm::JobMemory::create();
   comm::JobMemory memory_{fd_.get()};
-  comm::MessageSocket launcher_;
+  ScribeChannel launcher_;
   pid_t scribe_ = -1;
   Step step_;
   bool ended_ = false;
@@ -162,7 +163,7 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
   job.wait_for_records();
   job.limit_files(100);
   job.train_until(30);
-  job.wait_for_word("write_failed");
+  job.wait_for<WriteFailed>();
   job.launcher().close();
   job.wait_until_it_waits();
   CHECK(job.lives());
@@ -188,13 +189,13 @@ TEST_CASE(
   const auto size = std::filesystem::file_size(job.run() + "/metrics.jsonl");
   job.limit_files(size);
   job.train_until(kAll);
-  job.wait_for_word("write_failed");
+  job.wait_for<WriteFailed>();
   SUBCASE("a checkpoint is ahead of them") {
     REQUIRE(job.memory().hold().try_hold(Step(kAll)));
-    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
-    job.wait_for_word("saved");
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
     CHECK(job.step_saved() == kAll);
-    job.launcher().send({{"do", "finish"}});
+    job.launcher().send(FinishFiles{});
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     CHECK(job.lives());
     job.limit_files(RLIM_INFINITY);
@@ -202,16 +203,16 @@ TEST_CASE(
   }
   SUBCASE("the launcher is gone while it waits") {
     REQUIRE(job.memory().hold().try_hold(Step(kAll)));
-    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
-    job.wait_for_word("saved");
-    job.launcher().send({{"do", "finish"}});
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
+    job.launcher().send(FinishFiles{});
     job.launcher().close();
     job.wait_until_it_waits();
     job.limit_files(RLIM_INFINITY);
     CHECK(job.exit_code() == 0);
   }
   SUBCASE("none is: a resume repeats them") {
-    job.launcher().send({{"do", "finish"}});
+    job.launcher().send(FinishFiles{});
     CHECK(job.exit_code() == 7);
     return;
   }
