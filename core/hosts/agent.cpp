@@ -19,7 +19,9 @@
 #include "core/hosts/setup.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
+#include "core/launch/preflight/devices.h"
 #include "core/launch/run/processes.h"
+#include "core/place/device.h"
 #include "core/spec/parse.h"
 
 namespace estrain::hosts {
