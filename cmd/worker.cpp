@@ -23,7 +23,7 @@ namespace {
 
 struct WorkerArguments {
   std::string run, options;
-  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
+  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;
 };
 
 using RunWorker = void (*)(train::WorkerSetup*);
@@ -53,6 +53,7 @@ int work(const WorkerArguments& arguments) {
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;
+    setup.courier = arguments.courier;
     setup.libraries = library_folder();
     setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
     setup.traces = launch::RunDirectory(arguments.run).traces();
@@ -77,6 +78,7 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--courier", arguments->courier);
   verb->add_option("--options", arguments->options)->required();
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
 }

@@ -132,6 +132,7 @@ void JobMemory::open_stage() {
   gate().open();
   save_request().clear();
   meetings().open();
+  hosts().open();
   const int64_t now = monotonic_ns();
   clock().note_progress(now);
   for (WorkerRank worker; worker.value < ests(); ++worker) {
@@ -144,10 +145,22 @@ void JobMemory::open_stage() {
 void JobMemory::abort_stage() {
   gate().abort();
   meetings().wake_all();
+  hosts().wake_all();
   hold().wake_all();
 }
 
+// Another host may have committed the step: its record, complete already, is published if it is not yet. Where the ring
+// has no room for it, the step is done again.
+void JobMemory::publish_agreed() {
+  const Step whole(words().whole.load());
+  if (whole != commit().committed().next() || words().agreed.load() != whole.value) return;
+  const RecordHead& pending = *ring().pending().head;
+  if (pending.kind != RecordKind::step || pending.step != whole || ring().waiting() + 1 >= ring().capacity()) return;
+  ring().publish();
+}
+
 int64_t JobMemory::repair() {
+  publish_agreed();
   std::optional<Step> newest_step;
   if (const auto newest = ring().newest()) {
     if (newest->head->kind == RecordKind::step) newest_step = newest->head->step;

@@ -20,6 +20,7 @@
 #include "core/base/unique_fd.h"
 #include "core/comm/build_words.h"
 #include "core/comm/commit_word.h"
+#include "core/comm/host_meeting.h"
 #include "core/comm/meeting_places.h"
 #include "core/comm/pulse.h"
 #include "core/comm/record_ring.h"
@@ -91,6 +92,7 @@ class JobMemory {
   RecordRing ring() const { return RecordRing(words()); }
   WorkClock clock() const { return WorkClock(words()); }
   MeetingPlaces meetings() const { return MeetingPlaces(words()); }
+  HostMeeting hosts() const { return HostMeeting(words()); }
   BuildWords builds() const { return BuildWords(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;
 
@@ -108,6 +110,7 @@ class JobMemory {
  private:
   friend struct MemoryWords;  // of tests
   JobMemory(int fd, uint64_t version);
+  void publish_agreed();
   void map(uint64_t bytes);
   MemoryHeader& words() const { return *reinterpret_cast<MemoryHeader*>(base_); }
   template <typename T>

@@ -4,7 +4,7 @@
 // Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
 // touches them: each group has an object that says what its words mean, in which order they are written, and why a
 // process may die between any two of those stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h,
-// record_ring.h, work_clock.h, meeting_places.h).
+// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h).
 
 #include <array>
 #include <atomic>
@@ -65,6 +65,14 @@ struct MemoryHeader {
   alignas(64) BarrierWords finished;
   alignas(64) BarrierWords evaluated_by_all;
   alignas(64) BarrierWords saved;
+  // host_meeting.h
+  alignas(64) std::atomic<uint32_t> host_asked;
+  std::atomic<uint32_t> host_answered;
+  std::atomic<uint32_t> host_ask;
+  std::atomic<int64_t> host_step;
+  std::atomic<uint32_t> pause_agreed;
+  std::atomic<int64_t> agreed;
+  // meeting_places.h
   alignas(64) std::atomic<uint32_t> exchange_ready;
   std::array<std::byte, 128> exchange_id;
   alignas(64) std::atomic<uint32_t> next_sum;

@@ -104,11 +104,16 @@ struct StopAsked {
   bool insists = false;  // a second one gives up the step under way
 };
 
+// The job over several hosts cannot go on: they have come to different bits, or nobody connects them.
+struct HostsFailed {
+  Error error;
+};
+
 // Training is over: the end begins.
 struct EndBegan {};
 
 using Event = std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart,
                            StageClosed, Saved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost,
-                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, EndBegan>;
+                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, HostsFailed, EndBegan>;
 
 }  // namespace estrain::conduct

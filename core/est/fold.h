@@ -5,24 +5,18 @@
 #include <cstdint>
 #include <span>
 
+#include "core/comm/partial_sum.h"
 #include "kernels/device_queue.h"
 
 namespace estrain::est {
 
-// A partial sum of one parameter, or of a piece of it. Absent: no EST below it reached the parameter; it counts as +0
-// in a sum with a present one, and two absent ones stay absent.
-struct Partial {
-  const float* values;
-  bool present;
-};
+using comm::add_partials;
+using comm::Partial;
 
 // left[0] + (left[1] + (… + (left[k-1] + gradient * factor))) over n elements, into `out` (which may be left[0].values,
 // or `gradient` where k = 0). `gradient` may be null: absent. Every operation rounds by itself. Returns whether the
 // result is present; if not, `out` is untouched.
 bool fold(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n);
-
-// left + right, the same way.
-bool add_partials(Partial left, Partial right, float* out, size_t n);
 
 // fold() of arrays in a device's memory, put into its queue: the same bits. For where something is absent; what is
 // present throughout, kernels::DeviceUpdates folds many parameters of at once.

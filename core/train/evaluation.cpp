@@ -62,11 +62,11 @@ std::vector<double> metrics_of_evaluation(const Job& job, comm::JobMemory& memor
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   const spec::JobSpec& spec = place.job.spec();
   comm::JobMemory& memory = place.memory;
-  comm::WorkerPulse& pulse = memory.pulse(order.worker);
+  comm::WorkerPulse& pulse = memory.pulse(order.rank());
   data::EvaluationOptions options;
   options.batch = spec.train.eval_batch;
-  options.first = order.worker.value;
-  options.stride = order.workers();
+  options.first = order.rank().value;
+  options.stride = order.all_workers();
   options.readers = std::max<int64_t>(1, spec.data.readers);
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();

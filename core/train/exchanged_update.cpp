@@ -22,7 +22,7 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       keeper_(worker_of_est_0(order)),
       tree_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
       shares_(job_.parameters_bytes() / sizeof(float), workers_),
-      pulse_(place.memory.pulse(order.worker)),
+      pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order) {
   lay_out_sources(order);
   cut_pieces();

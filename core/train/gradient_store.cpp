@@ -5,12 +5,19 @@
 #include "core/base/error.h"
 
 namespace estrain::train {
+namespace {
+
+// The courier leaves the sum over all hosts where the first worker's first partial sum was
+// (core/hosts/step_exchange.h).
+comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .program = {0}, .depth = 1}; }
+
+}  // namespace
 
 GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order)
     : job_(job), memory_(memory), factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
   const int64_t ests = job.spec().job.ests;
   fold_ = comm::plan_fold(job.sum_order(), ests, order.own());
-  finish_ = comm::plan_finish(job.sum_order(), ests, order.ranges);
+  finish_ = order.beyond ? sum_of_hosts() : comm::plan_finish(job.sum_order(), ests, order.ranges);
   if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   std::vector<int64_t> first_slot;
   for (const EstRange& range : order.ranges) {

@@ -14,7 +14,7 @@ constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody s
 // Whether the state can lie in the memory of the stage's devices: each worker has one of its own, and they pass data to
 // each other; buffers are whole 32-bit words.
 bool can_be_resident(const Workplace& place, const StageOrder& order) {
-  return !place.device.torch_device().is_cpu() && (order.workers() == 1 || order.exchanges) &&
+  return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
          std::ranges::all_of(place.job.buffers(), [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
 }
 
@@ -22,7 +22,7 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
 std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
   const auto worker = static_cast<uint32_t>(order.worker.value);
-  comm::WorkerPulse& pulse = memory.pulse(order.worker);
+  comm::WorkerPulse& pulse = memory.pulse(order.rank());
   const int64_t begun = monotonic_ns();
   const auto beat = [&pulse, begun] {
     const int64_t now = monotonic_ns();
@@ -37,7 +37,7 @@ std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrde
 // False on abort.
 bool open_exchange(Workplace& place, const StageOrder& order) {
   if (order.workers() == 1 || place.exchange) return true;
-  return waiting(place.memory.pulse(order.worker), comm::Activity::meeting, [&] {
+  return waiting(place.memory.pulse(order.rank()), comm::Activity::meeting, [&] {
     place.exchange = meet_workers(place, order);
     return place.exchange != nullptr;
   });

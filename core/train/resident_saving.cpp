@@ -6,7 +6,7 @@ namespace estrain::train {
 
 ResidentSaving::ResidentSaving(Workplace& place, const StageOrder& order)
     : place_(place),
-      pulse_(place.memory.pulse(order.worker)),
+      pulse_(place.memory.pulse(order.rank())),
       commit_(place, order),
       saved_(place.memory.meetings().saved(), place.memory, order),
       saved_ns_(monotonic_ns()) {}

@@ -16,10 +16,11 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
     : place_(place),
       own_(order.own()),
       stands_in_(stands_in),
+      has_other_hosts_(order.beyond.has_value()),
       gradients_(place.job, place.memory, order),
       updater_(place.job, place.memory, gradients_, order),
       commit_(place, order),
-      pulse_(place.memory.pulse(order.worker)),
+      pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order),
       summed_(place.memory.meetings().summed(), place.memory, order),
       finished_(place.memory.meetings().finished(), place.memory, order) {}
@@ -75,7 +76,16 @@ int64_t SharedCarrier::pass() {
 
 bool SharedCarrier::finish() {
   if (updater_.in_hooks()) return true;
-  return gathered_.meet() && updater_.update_all([this] { return summed_.meet(); });
+  return gathered_.meet([this] { sum_with_other_hosts(); }) && updater_.update_all([this] { return summed_.meet(); });
+}
+
+void SharedCarrier::sum_with_other_hosts() {
+  if (has_other_hosts_) place_.memory.hosts().ask(comm::HostAsk::sums, step_, place_.courier);
+}
+
+// Whether the step is whole on all hosts. False on abort.
+bool SharedCarrier::agree_with_other_hosts() {
+  return !has_other_hosts_ || place_.memory.hosts().ask(comm::HostAsk::commit, step_, place_.courier);
 }
 
 bool SharedCarrier::commit() {
@@ -89,7 +99,7 @@ void SharedCarrier::commit_for_all() {
   const double lr = commit_.complete(step_);
   keep_schedule(place_.job, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
   word.note_whole(next, lr);  // before the record, with which the step may be committed (repair())
-  if (!commit_.publish()) return;
+  if (!agree_with_other_hosts() || !commit_.publish()) return;
   word.commit(next);
   commit_.settle(next);
 }

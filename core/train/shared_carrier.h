@@ -29,6 +29,8 @@ class SharedCarrier : public Carrier {
 
  private:
   bool wait_writable();
+  void sum_with_other_hosts();
+  bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
   void record_buffers(std::byte* state);
   void commit_for_all();
@@ -39,6 +41,7 @@ class SharedCarrier : public Carrier {
   Workplace& place_;
   const EstRange own_;
   const bool stands_in_;
+  const bool has_other_hosts_;
   GradientStore gradients_;
   Updater updater_;
   StepCommit commit_;

@@ -37,7 +37,7 @@ Stage::Stage(Workplace& place, StageOrder order)
       job_(place.job),
       memory_(place.memory),
       order_(std::move(order)),
-      pulse_(memory_.pulse(order_.worker)),
+      pulse_(memory_.pulse(order_.rank())),
       loader_(*job_.data().train, job_.sampler(), order_.own(), job_.sampler().cursor_at(memory_.commit().committed()),
               loader_options(job_, place_.device, memory_.commit().committed())),
       feed_(loader_, place_.device),
@@ -184,6 +184,7 @@ bool Stage::evaluate(Step step) {
   if (!evaluate_share(place_, order_, step)) return false;
   place_.require_memory();
   return evaluated_.meet([&] {
+    if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());
     if (publish_evaluation(place_, step)) ring_doorbell(place_);
   });

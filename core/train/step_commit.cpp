@@ -25,7 +25,7 @@ float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
 float one_nan(float value) { return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value; }
 
 StepCommit::StepCommit(Workplace& place, const StageOrder& order)
-    : place_(place), pulse_(place.memory.pulse(order.worker)) {}
+    : place_(place), pulse_(place.memory.pulse(order.rank())), beyond_(order.beyond) {}
 
 bool StepCommit::is_finite() const {
   const comm::RecordView record = place_.memory.ring().pending();
@@ -60,13 +60,14 @@ bool StepCommit::publish() {
 void StepCommit::settle(Step step) {
   comm::JobMemory& memory = place_.memory;
   const bool stands = memory.commit().committed() == step, saves = place_.job.saves_after(step);
-  if (stands && saves) {
+  if (stands && saves && (!beyond_ || beyond_->records)) {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where an earlier hold still stands
     memory.hold().hold(step);
     memory.clock().note_progress(monotonic_ns());
   }
   if (saves || memory.ring().waiting() > memory.ring().capacity() / 2) ring_doorbell(place_);
-  if (stands && memory.gate().pause_asked()) memory.gate().end_after(step, monotonic_ns());
+  const bool pauses = beyond_ ? memory.hosts().pause_agreed() : memory.gate().pause_asked();
+  if (stands && pauses) memory.gate().end_after(step, monotonic_ns());
 }
 
 void ring_doorbell(const Workplace& place) {

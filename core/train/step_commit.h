@@ -24,6 +24,7 @@ class StepCommit {
  private:
   Workplace& place_;
   comm::WorkerPulse& pulse_;
+  const std::optional<StageOrder::Beyond> beyond_;
 };
 
 // Which of its NaNs an operation gives depends on the instruction set; records and checkpoints hold one.

@@ -30,7 +30,7 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
       memory_(memory),
       gradients_(gradients),
       clips_(job.spec().train.clip_grad_norm > 0),
-      in_hooks_(order.workers() == 1 && !clips_),
+      in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
       scratch_(gradients.scratch_floats(kChunk) + kChunk) {
   cut_pieces();
 }

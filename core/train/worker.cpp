@@ -128,7 +128,7 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
 }
 
 Stage::Left run_stage(Workplace& place, StageOrder order) {
-  current_pulse = &place.memory.pulse(order.worker);
+  current_pulse = &place.memory.pulse(order.rank());
   Stage::Left left = Stage(place, order).run();
   order.again = true;
   while (left == Stage::Left::again) left = Stage(place, order).run();
@@ -141,7 +141,7 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   while (launcher.receive(&order, -1) == comm::Received::message) {
     const auto* run = std::get_if<comm::RunStage>(&order);
     if (run == nullptr) return;
-    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->restarted, run->exchanges});
+    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges});
     launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
   }
 }
@@ -178,6 +178,7 @@ void run_worker(WorkerSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device);
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
+  place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
   job.model().train();
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {

@@ -21,6 +21,7 @@ struct WorkerSetup {
   std::future<data::DataPair> data;  // being opened while this library was loaded
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
+  int courier = -1;  // eventfd that wakes the host's courier
   comm::WorkersOwnChannel launcher;
   comm::WorkerOptions options;
   std::string libraries;        // folder of the libraries that devices need

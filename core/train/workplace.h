@@ -26,6 +26,7 @@ struct Workplace {
   // The step in which ESTs' random streams begin from their seeds, as after a restart at D0. Those of the state stay as
   // they are: it may be the committed one, which the scribe may be copying.
   std::optional<Step> seeded_step = std::nullopt;
+  int courier = -1;  // eventfd of the host's courier
 
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
 

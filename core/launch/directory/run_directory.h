@@ -24,6 +24,7 @@ class RunDirectory {
   std::string traces() const { return path_ + "/traces"; }
   std::string worker_log(int64_t worker) const;
   std::string scribe_log() const { return path_ + "/scribe.log"; }
+  std::string courier_log() const { return path_ + "/courier.log"; }
   std::string lock_file() const { return path_ + "/lock"; }
 
   // Whether a run was ever started here: it left its spec, or a checkpoint. Throws Fault::usage for a path that leads

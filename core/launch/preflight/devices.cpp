@@ -120,6 +120,15 @@ bool machine_has(std::string_view kind) {
   return true;
 }
 
+void group_by_host(Assignment& list) {
+  std::vector<std::string> order = {""};
+  for (const Share& share : list) {
+    if (std::ranges::find(order, share.device.host) == order.end()) order.push_back(share.device.host);
+  }
+  std::ranges::stable_sort(
+      list, {}, [&](const Share& share) { return std::ranges::find(order, share.device.host) - order.begin(); });
+}
+
 }  // namespace
 
 Assignment parse_devices(std::string_view list) {
@@ -127,7 +136,36 @@ Assignment parse_devices(std::string_view list) {
   Assignment shares;
   for (std::string_view item : split(list, ',')) append_item(shares, list, item);
   number_gpus(shares);
+  group_by_host(shares);
   return shares;
+}
+
+std::vector<std::string> other_hosts(const Devices& devices) {
+  std::vector<std::string> hosts;
+  for (const Device& device : devices) {
+    if (!device.host.empty() && std::ranges::find(hosts, device.host) == hosts.end()) hosts.push_back(device.host);
+  }
+  return hosts;
+}
+
+Assignment on_own_host(const Assignment& assignment) {
+  Assignment own = assignment;
+  std::erase_if(own, [](const Share& share) { return !share.device.host.empty(); });
+  return own;
+}
+
+void check_hosts(const Devices& devices, const spec::JobSpec& spec) {
+  if (other_hosts(devices).empty()) return;
+  if (std::ranges::none_of(devices, [](const Device& device) { return device.host.empty(); })) {
+    throw Error(Fault::infeasible, "no worker on the launcher's own host: it takes part in its job")
+        .advise("add a device without a host to the list: cpu,nodeB/cpu");
+  }
+  if (spec.job.determinism == spec::Determinism::d0)
+    throw Error(Fault::infeasible, "at D0 the order of sums depends on the placement; several hosts keep to the tree")
+        .advise("use job.determinism = \"D1\"");
+  if (spec.elastic.mode == spec::ElasticMode::automatic)
+    throw Error(Fault::infeasible, "elastic.mode \"auto\" does not know several hosts yet")
+        .advise("use elastic.mode = \"manual\" and `estrain resize`");
 }
 
 Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
@@ -157,12 +195,9 @@ bool are_of_one_kind(const Devices& devices) {
 void check_devices(const Devices& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    if (!device.host.empty()) {
-      throw Error::make(Fault::usage, "device \"{}\": a job has the launcher's host alone", device.text())
-          .advise("leave the host out: " + Device{device.kind, device.index}.text());
-    }
-    if (device.is_gpu()) host::require_gpu_support(host::GpuSupport::here(), device.text());
-    if (!machine_has(device.kind)) {
+    const bool is_here = device.host.empty();  // another host's agent looks at its own
+    if (is_here && device.is_gpu()) host::require_gpu_support(host::GpuSupport::here(), device.text());
+    if (is_here && !machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.text())
           .advise("use cpu, or a kind that this processor has");
     }

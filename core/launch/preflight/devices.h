@@ -22,7 +22,8 @@ using place::Devices;
 using place::Share;
 
 // A number N means N plain CPU workers; "cuda" without a number the first GPU of its host that the list does not name
-// yet, so that "cuda*2" is "cuda:0,cuda:1". Throws Fault::usage naming what is wrong with the list; "auto" is none.
+// yet, so that "cuda*2" is "cuda:0,cuda:1". The devices of a host stand together, the launcher's own first. Throws
+// Fault::usage naming what is wrong with the list; "auto" is none.
 Assignment parse_devices(std::string_view list);
 
 // As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
@@ -32,6 +33,12 @@ constexpr std::string_view automatic_devices = "auto";
 // For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
 std::string counted_devices(const Devices& devices);
 std::map<std::string, int64_t> count_devices(const Devices& devices);  // by text
+
+// Hosts other than the launcher's, in the order of the list.
+std::vector<std::string> other_hosts(const Devices& devices);
+Assignment on_own_host(const Assignment& assignment);
+// Refuses what a job over several hosts cannot do: no worker on the launcher's own host, D0, elastic.mode "auto".
+void check_hosts(const Devices& devices, const spec::JobSpec& spec);
 
 // Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; that they are of one
 // model, workers find out.

@@ -237,7 +237,9 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
   check_devices(devices_of(plan.devices), {.mixed = plan.options.allow_mixed || any_kind || undecided,
                                            .oversubscribed = plan.options.oversubscribe});
   place::place_ests(plan.devices, plan.spec.job.ests);
-  check_before_start({plan.spec, plan.devices, std::nullopt}, Machine::here(plan.run, {request.spec_path}));
+  check_hosts(devices_of(plan.devices), plan.spec);
+  check_before_start({plan.spec, on_own_host(plan.devices), std::nullopt},
+                     Machine::here(plan.run, {request.spec_path}));
 }
 
 }  // namespace

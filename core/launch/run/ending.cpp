@@ -39,6 +39,7 @@ int Ending::end() {
   if (run_.memory) parts_.stages.log_speed(run_.job.stage);
   if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
   close_files();
+  parts_.hosts.end();
   run_.directory.disown(run_.descriptors.lock.get());
   report_stages();
   report_faults();

@@ -1,6 +1,7 @@
 #pragma once
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
+#include "core/launch/run/hosts.h"
 #include "core/launch/run/losses.h"
 #include "core/launch/run/scribe_desk.h"
 #include "core/launch/run/status_report.h"
@@ -18,6 +19,7 @@ class Ending {
     Speeds& speeds;
     StatusReport& report;
     Supervision& supervision;
+    Hosts& hosts;
   };
   Ending(Run& run, const Parts& parts) : run_(run), parts_(parts) {}
 

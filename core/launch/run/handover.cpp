@@ -124,8 +124,9 @@ void set_inherited(const std::vector<int>& descriptors, bool inherited) {
 }
 
 std::vector<int> descriptors_of(const Json& json) {
-  std::vector<int> all = {json.at("memory"),  json.at("doorbell"), json.at("lock"),         json.at("spec"),
-                          json.at("library"), json.at("listener"), json.at("scribe_socket")};
+  std::vector<int> all = {json.at("memory"),  json.at("doorbell"), json.at("lock"),          json.at("spec"),
+                          json.at("library"), json.at("listener"), json.at("scribe_socket"), json.at("courier_bell")};
+  if (json.contains("courier_socket")) all.push_back(json.at("courier_socket"));
   for (const auto& [id, fd] : json.at("clients").items()) all.push_back(fd);
   for (const char* list : {"workers", "leaving"}) {
     for (const Json& worker : json.at("job").at(list)) all.push_back(worker.at("socket"));
@@ -213,6 +214,8 @@ Json to_json(const Handover& handover) {
                {"lock", handover.shared.lock},
                {"spec", handover.shared.spec},
                {"library", handover.shared.library},
+               {"courier_bell", handover.shared.courier},
+               {"hosts_stage", handover.hosts_stage},
                {"started_ns", handover.started_ns},
                {"job", to_json(handover.job, handover)},
                {"scribe_pid", handover.scribe.process.pid()},
@@ -224,6 +227,10 @@ Json to_json(const Handover& handover) {
                {"profiles", handover.profiles},
                {"start_seconds", handover.start_seconds}};
   for (const auto& [id, fd] : handover.clients) json["clients"][std::to_string(id)] = fd;
+  if (handover.courier) {
+    json["courier_pid"] = handover.courier->process.pid();
+    json["courier_socket"] = handover.courier->socket.descriptor();
+  }
   if (handover.accuracy) json["accuracy"] = *handover.accuracy;
   if (handover.ends_ns) json["ends_ns"] = *handover.ends_ns;
   return json;
@@ -257,7 +264,12 @@ Handover take_handover(int fd) {
   handover.fault_rules = json.at("fault_rules");
   comm::from_field(json.at("options"), handover.options);
   handover.cores = json.at("cores");
-  handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"), json.at("spec"), json.at("library")};
+  handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"),
+                     json.at("spec"),   json.at("library"),  json.at("courier_bell")};
+  handover.hosts_stage = json.at("hosts_stage");
+  if (json.contains("courier_socket"))
+    handover.courier = {ChildProcess::adopt(json.at("courier_pid")),
+                        comm::MessageSocket(UniqueFd(json.at("courier_socket")))};
   handover.started_ns = json.at("started_ns");
   handover.changes = json.at("changes");
   handover.profiles = json.at("profiles");

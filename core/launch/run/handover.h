@@ -26,6 +26,8 @@ struct Handover {
   conduct::State job;              // what after_handover() keeps of it
   Workers workers;                 // of all members of the job
   ScribeProcess scribe;
+  std::optional<CourierProcess> courier;
+  uint64_t hosts_stage = 0;  // counts the stages for the couriers
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   Json changes = Json::object();    // profiling/change_history.h

@@ -82,10 +82,13 @@ void Launcher::wait_for_events() {
     polled.push_back({worker.socket.descriptor(), POLLIN, 0});
     polled.push_back({worker.process.descriptor(), POLLIN, 0});
   }
+  const size_t courier = polled.size();
+  if (run_.state.courier) polled.push_back({run_.state.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = run_.job.resize || run_.job.phase == Phase::recovering;
   ::poll(polled.data(), polled.size(), changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) scribe_.hear(0);
+  if (courier < polled.size() && polled[courier].revents != 0) hosts_.hear();
   for (size_t i = 0; i < workers.size(); ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
       crew_.hear(workers[i]);

@@ -14,6 +14,7 @@
 #include "core/conduct/decide.h"
 #include "core/launch/run/crew.h"
 #include "core/launch/run/ending.h"
+#include "core/launch/run/hosts.h"
 #include "core/launch/run/requests.h"
 #include "core/launch/run/scribe_desk.h"
 #include "core/launch/run/speeds.h"
@@ -55,12 +56,13 @@ class Launcher {
   Losses losses_{run_};
   Crew crew_{run_, losses_};
   ScribeDesk scribe_{run_, losses_};
-  Stages stages_{run_, sentry_};
+  Hosts hosts_{run_};
+  Stages stages_{run_, sentry_, hosts_};
   Speeds speeds_{run_};
   StatusReport report_{run_, stages_, scribe_};
   Requests requests_{run_, crew_, speeds_, report_};
   Supervision supervision_{run_, sentry_, losses_, speeds_};
-  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_}};
+  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_}};
 };
 
 }  // namespace estrain::launch

@@ -19,11 +19,12 @@ namespace estrain::launch {
 
 // What the processes of a run share: descriptors they inherit.
 struct SharedDescriptors {
-  int memory;    // the job's shared memory
-  int doorbell;  // eventfd that wakes the scribe
-  int lock;      // of the run directory; inherited by the scribe, which may outlive the launcher
-  int spec;      // passed_spec.h
-  int library;   // the worker library as it was when the job began; -1: there was none
+  int memory;        // the job's shared memory
+  int doorbell;      // eventfd that wakes the scribe
+  int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
+  int spec;          // passed_spec.h
+  int library;       // the worker library as it was when the job began; -1: there was none
+  int courier = -1;  // eventfd that wakes the host's courier; -1: the process that would be it has not been asked for
 };
 
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended
@@ -48,7 +49,15 @@ struct WorkerStart {
   comm::WorkerOptions options = {};
 };
 
+// One on another host is started by that host's agent: the process here stands in for it (core/hosts/setup.h).
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);
+
+// The process that talks to the couriers of other hosts.
+struct CourierProcess {
+  ChildProcess process;
+  comm::MessageSocket socket;
+};
+CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared);
 
 struct ScribeProcess {
   ChildProcess process;

@@ -45,6 +45,7 @@ void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
   const bool mixed =
       run_.state.options.allow_mixed || wanted.mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  check_hosts(devices, run_.spec);
   check_devices(devices, {.mixed = mixed, .oversubscribed = run_.state.options.oversubscribe || wanted.oversubscribe});
   Devices all = devices_of(devices_in_force(run_.job));
   all.insert(all.end(), devices.begin(), devices.end());

@@ -27,8 +27,12 @@ UniqueFd new_doorbell() {
 Run::Run(LaunchPlan& plan)
     : directory(plan.run),
       spec(std::move(plan.spec)),
-      descriptors{comm::JobMemory::create(), new_doorbell(), std::move(plan.lock), pass_spec(spec),
-                  UniqueFd(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC))},
+      descriptors{comm::JobMemory::create(),
+                  new_doorbell(),
+                  std::move(plan.lock),
+                  pass_spec(spec),
+                  UniqueFd(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
+                  new_doorbell()},
       origin{std::move(plan.checkpoint), std::move(plan.checkpoint_cpu), plan.accepts_data, plan.from_step},
       printer(spec.logging.every_seconds),
       adviser(spec, ChangeHistory()) {
@@ -50,7 +54,7 @@ Run::Run(Handover handover)
       spec(read_passed_spec(handover.shared.spec)),
       state(std::move(handover)),
       descriptors{UniqueFd(state.shared.memory), UniqueFd(state.shared.doorbell), UniqueFd(state.shared.lock),
-                  UniqueFd(state.shared.spec), UniqueFd(state.shared.library)},
+                  UniqueFd(state.shared.spec),   UniqueFd(state.shared.library),  UniqueFd(state.shared.courier)},
       control(std::make_unique<ControlServer>(state.listener, state.clients)),
       printer(spec.logging.every_seconds),
       adviser(spec, ChangeHistory::from_json(state.changes)) {

@@ -25,9 +25,11 @@ inline constexpr int kTickMilliseconds = 100;  // the launcher's loop turns at l
 
 // Of a run, kept open for all its processes.
 struct Descriptors {
-  UniqueFd memory, doorbell, lock, spec, library;
+  UniqueFd memory, doorbell, lock, spec, library, courier;
 
-  SharedDescriptors shared() const { return {memory.get(), doorbell.get(), lock.get(), spec.get(), library.get()}; }
+  SharedDescriptors shared() const {
+    return {memory.get(), doorbell.get(), lock.get(), spec.get(), library.get(), courier.get()};
+  }
 };
 
 // What the first worker builds the state from.

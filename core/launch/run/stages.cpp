@@ -71,29 +71,34 @@ void Stages::start() {
   sentry_.measure_on(devices_of(devices_in_force(run_.job)), *run_.memory, true);
   run_.adviser.begin_stage(run_.job, Step(run_.trained()));
   comm::RunStage order;
+  std::vector<EstRange> ranges;
   Json devices = Json::array();
   for (const Member& worker : run_.job.workers) {
-    order.ranges.push_back(worker.ests);
+    ranges.push_back(worker.ests);
     devices.push_back(worker.device.text());
   }
   order.exchanges = workers_exchange();
   order.restarted = run_.job.stage > 0 || !run_.origin.checkpoint.empty();
+  hosts_.begin_stage();
   for (size_t index = 0; index < run_.job.workers.size(); ++index) {
     WorkerProcess* worker = process_of(run_.state.workers, run_.job.workers[index].id);
     if (worker == nullptr) continue;
-    order.worker = WorkerRank(static_cast<int64_t>(index));
+    hosts_.place(index, order);
     worker->socket.send(order);
   }
   run_.directory.log_event("stage", {{"stage", run_.job.stage},
                                      {"step", run_.trained()},
                                      {"workers", run_.job.workers.size()},
                                      {"devices", devices},
-                                     {"exchange", order.exchanges ? "GPUs" : "host"},
-                                     {"ranges", comm::to_field(order.ranges)}});
+                                     {"exchange", order.exchanges           ? "GPUs"
+                                                  : hosts_.others().empty() ? "host"
+                                                                            : "hosts"},
+                                     {"ranges", comm::to_field(ranges)}});
 }
 
 // Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
 bool Stages::workers_exchange() const {
+  if (!hosts_.others().empty()) return false;
   std::set<Device> gpus;
   for (const Member& worker : run_.job.workers) {
     if (!worker.device.is_gpu()) return false;

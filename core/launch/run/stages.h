@@ -2,6 +2,7 @@
 // The launcher's part in stages: how one is opened and closed, what it achieved, what is told of a change of workers.
 
 #include "core/conduct/action.h"
+#include "core/launch/run/hosts.h"
 #include "core/launch/run/run.h"
 #include "core/launch/run/sentry.h"
 
@@ -9,7 +10,7 @@ namespace estrain::launch {
 
 class Stages {
  public:
-  Stages(Run& run, Sentry& sentry) : run_(run), sentry_(sentry) {}
+  Stages(Run& run, Sentry& sentry, Hosts& hosts) : run_(run), sentry_(sentry), hosts_(hosts) {}
 
   // All first workers are ready: the memory is attached, and the state of step 0 held for its checkpoint.
   void begin_training();
@@ -37,6 +38,7 @@ class Stages {
 
   Run& run_;
   Sentry& sentry_;
+  Hosts& hosts_;
   bool first_step_seen_ = false;
   // For rates: when and where the stage began.
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;

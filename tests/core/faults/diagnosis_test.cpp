@@ -108,7 +108,7 @@ TEST_CASE("only a suspect device is left out, and only where it is short does th
     if (cause.less_memory) memory.insert(cause.id);
   }
   CHECK(device == std::set<std::string>{"gpu_ecc_error", "gpu_lost", "device_missing", "cuda_init_failed",
-                                        "device_failed", "illegal_instruction"});
+                                        "device_failed", "illegal_instruction", "host_lost"});
   CHECK(memory == std::set<std::string>{"cpu_out_of_memory", "shared_memory_full", "resource_limit"});
 }
 
