@@ -159,8 +159,8 @@ TEST_CASE("a worker is killed in an evaluation: the other one has the time to en
   UniqueFd fd;
   const auto memory = open_shared_memory(job.pid(), &fd);
   wait_until("an evaluation", [&] {
-    return memory->pulse(0).activity.load() == comm::Activity::evaluating &&
-           memory->pulse(1).activity.load() == comm::Activity::evaluating;
+    return memory->pulse(WorkerRank(0)).activity.load() == comm::Activity::evaluating &&
+           memory->pulse(WorkerRank(1)).activity.load() == comm::Activity::evaluating;
   });
   ::kill(workers.at(1), SIGKILL);
   const Ended ended = job.launcher().wait(300);

@@ -304,7 +304,7 @@ TEST_CASE("a log may be long, without line ends, and no text at all") {
 }
 
 TEST_CASE("a diagnosis as JSON") {
-  const Diagnosis found = table().diagnose(fault_samples().at(7).evidence);
+  const Diagnosis found = table().diagnose(fault_samples().at(8).evidence);
   CHECK(to_json(found).dump() ==
         "{\"cause\":\"cpu_out_of_memory\",\"class\":\"engine\","
         "\"description\":\"the memory of the host, or what the job may use of it, ran out\",\"retry\":true,"

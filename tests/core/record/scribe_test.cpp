@@ -182,7 +182,7 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
 
 TEST_CASE(
     "told to finish without room, the scribe waits for records that a checkpoint is ahead of, and for no others") {
-  constexpr int64_t kMany = 400, kAll = 410;  // the records of so many steps are larger than a checkpoint
+  constexpr int64_t kMany = 800, kAll = 810;  // the records of so many steps are larger than a checkpoint
   FakeJob job;
   job.train_until(kMany);
   job.wait_for_records();

@@ -19,6 +19,7 @@ class Draw {
     data(spec.data);
     optimizer(spec.optimizer);
     schedule(spec.schedule);
+    if (program && spec.schedule.name == ScheduleKind::plateau) spec.schedule.metric = Metric::loss;
     (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
     spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);

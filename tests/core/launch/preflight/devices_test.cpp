@@ -110,7 +110,7 @@ TEST_CASE("GPUs are named one by one; without a number, the first that the list 
   CHECK(named("cuda,cuda:0,cuda:2,cuda,cuda") == "cuda:1,cuda:0,cuda:2,cuda:3,cuda:4");
   CHECK(named("cuda:7*2,cpu") == "cuda:7,cuda:7,cpu");
   CHECK(parse_devices("cuda=3,cuda:4=5") == Assignment{share("cuda:0", 3), share("cuda:4", 5)});
-  CHECK(named("nodeB/cuda*2,cuda,nodeB/cuda:1") == "nodeB/cuda:0,nodeB/cuda:2,cuda:0,nodeB/cuda:1");
+  CHECK(named("nodeB/cuda*2,cuda,nodeB/cuda:1") == "cuda:0,nodeB/cuda:0,nodeB/cuda:2,nodeB/cuda:1");
 }
 
 TEST_CASE("a GPU has one worker unless asked otherwise") {
@@ -165,10 +165,18 @@ TEST_CASE("kinds are not mixed unless asked to") {
   CHECK(error.message() == "devices of different kinds (cpu and cpu:sse) give different bits below D2");
 }
 
-TEST_CASE("a device of another host is refused by name") {
-  const Error error = error_of([] { check_devices(devices_in("cpu,nodeB/cpu"), {}); });
-  CHECK(error.fault() == Fault::usage);
-  CHECK(error.message().find("nodeB/cpu") != std::string::npos);
+TEST_CASE("a job over several hosts has a worker on the launcher's own, keeps to the tree, and is resized by hand") {
+  spec::JobSpec spec;
+  const auto refusal = [&](std::string_view list) {
+    return error_of([&] { check_hosts(devices_in(list), spec); }).message();
+  };
+  CHECK_NOTHROW(check_hosts(devices_in("cpu,nodeB/cpu"), spec));
+  CHECK(refusal("nodeB/cpu,nodeC/cpu").find("the launcher's own host") != std::string::npos);
+  spec.elastic.mode = spec::ElasticMode::automatic;
+  CHECK(refusal("cpu,nodeB/cpu").find("elastic.mode") != std::string::npos);
+  spec.job.determinism = spec::Determinism::d0;
+  CHECK(refusal("cpu,nodeB/cpu").find("at D0") != std::string::npos);
+  CHECK_NOTHROW(check_hosts(devices_in("cpu,cpu"), spec));
 }
 
 TEST_CASE("a kind that the processor cannot be is refused, and only that") {
@@ -192,7 +200,7 @@ TEST_CASE("the environment makes a worker behave as its kind, with the job's num
                               spec::Algorithms algorithms = spec::Algorithms::measured) {
     host::Environment all;
     const spec::JobSection job = {.threads = 3, .precision = precision, .algorithms = algorithms};
-    for (const auto& [name, value] : device_environment({kind, {}}, job, {})) {
+    for (const auto& [name, value] : device_environment(*place::parse_device(kind), job, {})) {
       CHECK(all.emplace(name, value).second);
       if (name == "GLIBC_TUNABLES") all.erase(name);  // does not affect the bits
     }
@@ -243,7 +251,7 @@ TEST_CASE("what tells libraries how to compute does not reach a worker, unless i
                                        {"TORCH_SHOW_CPP_STACKTRACES", "1"}};
   const auto environment = [&](const char* kind) {
     host::Environment all;
-    for (const auto& [name, value] : device_environment({kind, {}}, {.threads = 2}, inherited))
+    for (const auto& [name, value] : device_environment(*place::parse_device(kind), {.threads = 2}, inherited))
       CHECK(all.emplace(name, value).second);
     return all;
   };
