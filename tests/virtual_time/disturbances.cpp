@@ -51,8 +51,12 @@ void World::strike() {
     starts_fail_until_ = now_ + random_.between(10, 3000) * kMs;
     if (!alive.empty()) die(victim());
   } else if (job_.phase != conduct::Phase::over) {
-    scribe_says_no_ = true;
-    decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+    cannot_go_on_ = true;
+    if (random_.chance(50)) {
+      decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+    } else {
+      decide(conduct::HostsFailed{Error(Fault::mismatch, "hosts have come to different bits")});
+    }
   }
 }
 

@@ -281,7 +281,7 @@ void World::decide(conduct::Event event) {
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
       stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
     if (is_counted) count_fault();
-    if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !scribe_says_no_ &&
+    if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !cannot_go_on_ &&
         job_.faults_at_step <= job_.retries)
       break_law(Law::faults_counted, "the run fails, though it might go on");
     for (const conduct::Action& action : actions) {

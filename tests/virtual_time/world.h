@@ -179,7 +179,7 @@ class World {
   int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;
   int64_t commits_each_ = 1;  // steps; more than one: the state lies in GPUs' memory between
   int64_t step_ns_ = 0;
-  bool disk_full_ = false, scribe_says_no_ = false;
+  bool disk_full_ = false, cannot_go_on_ = false;
   int64_t starts_fail_until_ = 0;
   std::map<conduct::ClientId, Client> clients_;
   int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop was asked for
