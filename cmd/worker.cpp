@@ -22,7 +22,7 @@ namespace estrain::cmd {
 namespace {
 
 struct WorkerArguments {
-  std::string run, options;
+  std::string run, options, checkpoint;
   int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;
 };
 
@@ -49,6 +49,7 @@ int work(const WorkerArguments& arguments) {
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
     comm::from_field(parse_json(arguments.options, "--options"), setup.options);
+    setup.options.checkpoint = arguments.checkpoint;
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
@@ -80,6 +81,7 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--doorbell", arguments->doorbell)->required();
   verb->add_option("--courier", arguments->courier);
   verb->add_option("--options", arguments->options)->required();
+  verb->add_option("--checkpoint", arguments->checkpoint);
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a worker is told when it is started, beside descriptors and the spec: `estrain worker --options JSON`.
+// What a worker is told when it is started, beside descriptors and the spec: `estrain worker --options JSON`. The
+// checkpoint is an argument of its own: a path may have bytes that JSON cannot hold.
 
 #include <string>
 
@@ -20,7 +21,6 @@ struct WorkerOptions {
   static void fields(Self& self, Visit&& visit) {
     visit("device", self.device);
     visit("builds", self.builds);
-    visit("checkpoint", self.checkpoint);
     visit("accepts_data", self.accepts_data);
     visit("less_memory", self.less_memory);
     visit("allow_mixed", self.allow_mixed);

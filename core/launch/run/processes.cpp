@@ -64,6 +64,8 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
                        "--options",      json_text(comm::fields_of(start.options))};
+  if (!start.options.checkpoint.empty())
+    options.arguments.insert(options.arguments.end(), {"--checkpoint", start.options.checkpoint});
   options.environment = device_environment(start.device, start.job, own_environment());
   options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
   if (shared.library >= 0) {
