@@ -4,6 +4,8 @@
 
 namespace estrain::comm {
 
-void refuse_message(std::string_view what) { throw Error::make(Fault::usage, "a message that makes no sense: {}", what); }
+void refuse_message(std::string_view what) {
+  throw Error::make(Fault::usage, "a message that makes no sense: {}", what);
+}
 
 }  // namespace estrain::comm

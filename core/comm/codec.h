@@ -30,7 +30,9 @@
 namespace estrain::comm {
 
 template <typename T>
-concept HasFields = requires(T& value) { T::fields(value, [](std::string_view, auto&) {}); };
+concept HasFields = requires(T& value) {
+  T::fields(value, [](std::string_view, auto&) {});
+};
 
 // What the text is that does not fit, for an Error.
 [[noreturn]] void refuse_message(std::string_view what);
@@ -64,9 +66,9 @@ Json to_field(const std::vector<T>& list) {
 }
 
 template <typename T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 void from_field(const Json& json, T& value) {
-  const bool fits = std::is_same_v<T, bool>     ? json.is_boolean()
+  const bool fits = std::is_same_v<T, bool>       ? json.is_boolean()
                     : std::is_floating_point_v<T> ? json.is_number()
                                                   : json.is_number_integer();
   if (!fits) refuse_message("not a number or bool that fits");

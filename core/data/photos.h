@@ -27,6 +27,7 @@ class PhotoDataset : public Dataset {
   int64_t size() const override { return source_->size(); }
   SampleShape shape() const override { return pixels_.shape(); }
   int64_t classes() const override { return classes_; }
+  const PhotoSource& source() const { return *source_; }
   // Throws what is wrong with the file, naming sample and file.
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
 

@@ -94,7 +94,8 @@ TEST_CASE("what one end of a channel says the other one hears") {
   auto [a, b] = MessageSocket::pair();
   WorkerChannel launcher(std::move(a));
   WorkersOwnChannel worker(std::move(b));
-  RunStage stage{WorkerRank(1), {{VirtualRank(0), VirtualRank(3)}, {VirtualRank(3), VirtualRank(4)}}, std::nullopt, true, false};
+  RunStage stage{
+      WorkerRank(1), {{VirtualRank(0), VirtualRank(3)}, {VirtualRank(3), VirtualRank(4)}}, std::nullopt, true, false};
   REQUIRE(launcher.send(stage));
   WorkerOrder order;
   REQUIRE(worker.receive(&order, 1000) == Received::message);

@@ -69,7 +69,8 @@ class Rehearsal {
 
   // One worker that folds all but its last EST, whose gradients it receives when it sums.
   std::vector<Maybe> sums_with_last() {
-    GradientStore store(job_, memory_, StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, std::nullopt, false});
+    GradientStore store(job_, memory_,
+                        StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, std::nullopt, false});
     const size_t last = static_cast<size_t>(ests()) - 1;
     for (size_t est = 0; est < last; ++est) fold(store, est, est);
     return read_with(
