@@ -24,15 +24,6 @@ std::string job_with(const std::string& tables) {
          tables;
 }
 
-std::string stopped_at(const ScratchFolder& folder, const std::string& spec, const std::string& steps) {
-  const std::string run = train_on(folder, spec, "1", {"--set", "train.steps=" + steps});
-  const Ended ended =
-      estrain({"train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3", "--set", "train.steps=24"});
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
-}
-
 std::vector<record::EvaluationRecord> evaluations_of(const std::string& run) {
   return record::read_metrics(run + "/metrics.jsonl").evaluations;
 }
@@ -42,7 +33,7 @@ TEST_CASE("averages of the weights: no trace of placements, stops and, at D2, ki
   const std::string spec = folder.write("job.toml", job_with("[ema]\ndecay = 0.7\n"));
   const std::string alone = train_on(folder, spec, "1");
   CHECK(difference(alone, train_on(folder, spec, "3")).text == "");
-  CHECK(difference(alone, stopped_at(folder, spec, "10")).text == "");
+  CHECK(difference(alone, train_in_two(folder, spec, "10", "24")).text == "");
   const std::string plain = train_on(folder, spec, "1", {"--set", "ema.evaluate=false"});
   const auto ours = evaluations_of(alone), theirs = evaluations_of(plain);
   REQUIRE(ours.size() == theirs.size());
@@ -117,7 +108,7 @@ TEST_CASE("the state of the best evaluation stays beside the newest ones") {
   const std::string spec = folder.write("job.toml", job_with("[checkpoint]\nkeep = 1\nbest = \"loss\"\n"));
   for (const std::string steps : {"24", "9"}) {
     CAPTURE(steps);
-    const std::string run = steps == "24" ? train_on(folder, spec, "2") : stopped_at(folder, spec, steps);
+    const std::string run = steps == "24" ? train_on(folder, spec, "2") : train_in_two(folder, spec, steps, "24");
     const auto evaluations = evaluations_of(run);
     const auto best = std::ranges::min_element(evaluations, {}, &record::EvaluationRecord::loss);
     CHECK(best->step < Step(24));

@@ -25,6 +25,16 @@ std::string train_on(const ScratchFolder& folder, const std::string& spec, const
   return run;
 }
 
+std::string train_in_two(const ScratchFolder& folder, const std::string& spec, const std::string& first,
+                         const std::string& last) {
+  const std::string run = train_on(folder, spec, "1", {"--set", "train.steps=" + first});
+  const Ended ended =
+      estrain({"train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3", "--set", "train.steps=" + last});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
+
 Job::Job(std::string run, const Words& arguments, Command::Options options)
     : run_(std::move(run)), launcher_(arguments, options) {}
 
