@@ -6,13 +6,13 @@
 // not all can meet their deadlines, the job that needs most device-seconds gives way (Moore and Hodgson's rule for one
 // machine, with areas for lengths), and is taken up again when it fits.
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <queue>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/pool/deadline_plan.h"
+#include "core/pool/place_counts.h"
 #include "core/pool/policies.h"
 
 namespace estrain::pool {
@@ -172,22 +172,12 @@ class Elasticflow : public Policy {
 
   static Decision place(const View& view, const std::vector<int64_t>& counts, const std::vector<bool>& is_chosen) {
     Decision decision(view.jobs.size());
-    FreeDevices free(view.cluster);
-    std::vector<size_t> moving;
+    decision.placements = place_counts(view, counts);
     for (size_t i = 0; i < counts.size(); ++i) {
       decision.reasons[i] = counts[i] == 0 ? "waits for jobs that can meet their deadlines"
                             : is_chosen[i] ? "has what its deadline asks for, and what is left"
                                            : "has what jobs with deadlines leave";
-      if (counts[i] == 0) continue;
-      if (devices_of(view.jobs[i]->placement) != counts[i]) {
-        moving.push_back(i);
-        continue;
-      }
-      decision.placements[i] = view.jobs[i]->placement;
-      free.take(decision.placements[i]);
     }
-    std::ranges::stable_sort(moving, std::greater<>(), [&](size_t i) { return counts[i]; });
-    for (const size_t i : moving) decision.placements[i] = free.take_packed(0, counts[i], view.jobs[i]->placement);
     return decision;
   }
 

@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/pool/evolution.h"
+#include "core/pool/place_counts.h"
 #include "core/pool/policies.h"
 
 namespace estrain::pool {
@@ -226,21 +227,11 @@ class Ones : public Policy {
 
   static Decision place(const View& view, const std::vector<int64_t>& counts) {
     Decision decision(view.jobs.size());
-    FreeDevices free(view.cluster);
-    std::vector<size_t> moving;
+    decision.placements = place_counts(view, counts);
     for (size_t i = 0; i < counts.size(); ++i) {
       decision.reasons[i] = counts[i] > 0 ? "part of the schedule with least utilisation to come"
                                           : "waits: the schedule with least utilisation to come has no place for it";
-      if (counts[i] == 0) continue;
-      if (devices_of(view.jobs[i]->placement) != counts[i]) {
-        moving.push_back(i);
-        continue;
-      }
-      decision.placements[i] = view.jobs[i]->placement;
-      free.take(decision.placements[i]);
     }
-    std::ranges::stable_sort(moving, std::greater<>(), [&](size_t i) { return counts[i]; });
-    for (const size_t i : moving) decision.placements[i] = free.take_packed(0, counts[i], view.jobs[i]->placement);
     return decision;
   }
 
