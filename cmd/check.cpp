@@ -56,7 +56,7 @@ class Check {
     check_machine();
   }
 
-  // Of the job to its end; 0: not known, for the data could not be read.
+  // The steps of the whole job. 0: the data could not be read, so the number is not known.
   int64_t total_steps() const {
     if (!readable_ || scan_.train_samples == 0) return 0;
     const spec::JobSpec& spec = job_.spec;

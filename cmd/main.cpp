@@ -67,7 +67,7 @@ void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
       meant ? std::vector{*meant} : std::vector<std::string>{});
 }
 
-// What the parser found wrong. Of an option that the chosen command does not have, the one that may be meant.
+// The parser's error. For an option that the chosen command lacks, it suggests a similar one.
 UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);

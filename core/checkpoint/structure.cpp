@@ -34,7 +34,7 @@ bool has(const StateLayout& layout, Role role) {
   return std::ranges::any_of(layout.tensors, [role](const StateTensor& tensor) { return tensor.role == role; });
 }
 
-// What ends early keeps that in /schedule.
+// Jobs with early stop keep its state in /schedule.
 bool ends_early(const StateLayout& layout) {
   return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
     return tensor.role == Role::schedule && tensor.name == early_stop_name;

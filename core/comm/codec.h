@@ -34,7 +34,7 @@ concept HasFields = requires(T& value) {
   T::fields(value, [](std::string_view, auto&) {});
 };
 
-// What the text is that does not fit, for an Error.
+// Throws Fault::usage. `what` says why the message cannot be read: "not a text".
 [[noreturn]] void refuse_message(std::string_view what);
 
 template <HasFields Struct>
@@ -139,7 +139,7 @@ Json encode(const std::variant<Messages...>& message, std::string_view key = "is
       message);
 }
 
-// Of the alternatives of `Variant`, the one that the JSON names. Throws Fault::usage.
+// Reads the message whose name the JSON gives; `Variant` lists the possible ones. Throws Fault::usage.
 template <typename Variant>
 Variant decode(const Json& json, std::string_view key = "is");
 

@@ -27,7 +27,7 @@ class CommitWord {
 
   Step committed() const { return Step(words_.committed.load()); }
   Step trained() const { return Step(words_.trained.load()); }
-  // Of the update that made the copy of `step`; 0: none yet.
+  // The learning rate of the update that made the copy of `step`; 0: none yet.
   double lr(Step step) const { return words_.lr[step.value & 1].load(); }
 
   // The builder's, before anybody else looks: the state is that of `step`.

@@ -1,5 +1,5 @@
 #pragma once
-// What a process of a run says before it ends by an error.
+// The last message of a process that ends by an error.
 
 #include <string>
 #include <string_view>

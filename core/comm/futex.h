@@ -6,7 +6,7 @@
 
 namespace estrain::comm {
 
-// Whoever sleeps for others looks again so often whether the stage was aborted, ms.
+// A sleeping worker checks this often whether the stage was aborted, in ms.
 inline constexpr int glance_ms = 100;
 
 // Sleeps while `word` holds `expected`, for at most `milliseconds` (-1: no limit). May return early without reason.

@@ -8,7 +8,7 @@
 
 namespace estrain::comm {
 
-// What a worker was last seen doing. Whoever waits is a victim of whoever computes for too long.
+// A worker's last known activity. Workers that wait are victims of the one that computes for too long.
 enum class Activity : uint32_t {
   idle,                // not in a stage, or setting it up
   computing,           // a mini-batch, an update
@@ -18,7 +18,7 @@ enum class Activity : uint32_t {
   waiting_for_scribe,  // waits until a copy of the state or the record ring is free
 };
 
-// Of the worker of one rank; all times monotonic nanoseconds.
+// The signs of life of one worker. All times are monotonic nanoseconds.
 struct alignas(64) WorkerPulse {
   std::atomic<int64_t> beat_ns;       // when it last began or finished something
   std::atomic<Activity> activity;     // since then

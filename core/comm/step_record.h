@@ -43,7 +43,7 @@ struct RecordView {
   std::atomic<uint64_t>* digests;  // [digests]
 };
 
-// Of the record that stands at `start`.
+// A view of the record at `start`.
 RecordView view_record(std::byte* start, int64_t ests);
 
 }  // namespace estrain::comm

@@ -1,5 +1,5 @@
 #pragma once
-// What the launcher and a worker say to each other.
+// The messages between the launcher and a worker.
 
 #include <optional>
 #include <string>

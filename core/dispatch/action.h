@@ -1,5 +1,5 @@
 #pragma once
-// What the daemon is to do. All that it starts reports back by an event of Dispatcher.
+// The daemon's orders. Everything that it starts reports back as an event of Dispatcher.
 
 #include <string>
 #include <variant>

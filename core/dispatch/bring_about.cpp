@@ -19,7 +19,7 @@ int64_t wanted(const Job& job, const std::string& type) {
 }  // namespace
 
 void Dispatcher::bring_about(double now) {
-  // Who gives devices back comes first, so that they are free sooner.
+  // Jobs that give devices back come first, so that the devices are free sooner.
   for (auto& [id, job] : state_.jobs) {
     if (is_up(job.phase)) bring_about(job, now);
   }
@@ -33,7 +33,7 @@ bool Dispatcher::must_let_go(JobId id) const {
                              [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
 }
 
-// Of those who wait for a device that it holds, whom there is least time for; null: nobody, or none who is in a hurry.
+// The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
 const Dispatcher::Owed* Dispatcher::most_urgent(JobId id) const {
   const Owed* first = nullptr;
   for (const Owed& owed : owed_) {

@@ -48,7 +48,7 @@ struct Ended {
   double back_off = 1;  // s; of `faulty`: before the first further try
 };
 
-// As pool::make_policy; a policy that changes batches is refused, too: Fault::usage.
+// Like pool::make_policy. Also refuses policies that change batches: Fault::usage.
 pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed);
 
 class Dispatcher {

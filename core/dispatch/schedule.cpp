@@ -1,4 +1,4 @@
-// Who is to have which devices: the policy is asked, and what it does not know of is seen to before and after.
+// Assigns devices to jobs: asks the policy, and handles before and after it what it does not know.
 
 #include <algorithm>
 #include <cmath>

@@ -29,7 +29,7 @@ class Speeds {
   // So many steps were seen to take so long.
   void took(const std::string& type, int64_t devices, int64_t steps, double seconds);
 
-  // Of a job with so many ESTs: who has most of them decides.
+  // For a job with this many ESTs: the worker with the most of them decides.
   double step_seconds(const std::string& type, int64_t devices, int64_t ests) const;
   // The same, of steps as they were seen from outside; where none were, as above.
   double seen_step_seconds(const std::string& type, int64_t devices, int64_t ests) const;

@@ -31,7 +31,7 @@ constexpr int kPatienceWithKillMs = 1500;
 
 Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
 
-// Of an order to run, in which stage; 0: it is no such order.
+// The stage of an order to run; 0: another order.
 uint64_t stage_of_order(const Json& order) {
   const Json beyond = order.value("beyond", Json::object());
   return order.value("is", "") == comm::RunStage::name ? beyond.value("stage", uint64_t{0}) : 0;

@@ -119,7 +119,7 @@ class Courier::Link : public net::FrameSink {
     return opening->state.room_for(head);
   }
 
-  // Of the stage under way; of one that is over: unwanted; of one that is not open here yet: it waits.
+  // A frame of the current stage is taken, one of a past stage is dropped, one of a later stage waits.
   std::optional<std::span<std::byte>> room_in_step(const net::FrameHead& head) {
     const uint64_t stage = stage_of(head.number), now = courier_.exchange_ ? courier_.exchange_->plan().stage : 0;
     waits = stage > now;

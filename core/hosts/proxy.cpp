@@ -68,7 +68,7 @@ class Proxy {
     if (said.contains("ended")) end_as(said.at("ended"));
   }
 
-  // As the worker did.
+  // Ends as the worker ended.
   [[noreturn]] static void end_as(const Json& ended) {
     const int code = ended.value("code", 1);
     if (!ended.value("signaled", false)) ::_exit(code);

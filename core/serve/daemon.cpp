@@ -35,7 +35,7 @@ UniqueFd watch_signals() {
   return fd;
 }
 
-// What is wrong with the options is told before anything is made.
+// Reports errors in the options before anything is created.
 std::string checked_directory(const ServeOptions& options) {
   std::string path = std::filesystem::absolute(options.directory).lexically_normal().string();
   if (options.devices.empty() && !PoolDirectory(path).has_pool()) {

@@ -44,7 +44,7 @@ class Daemon {
     ChildProcess process;
     bool is_child = true;
   };
-  // What a launcher was asked for, by a command.
+  // A command that asks a launcher for something.
   struct Asked {
     ChildProcess command;
     bool stops = false;
@@ -98,7 +98,7 @@ class Daemon {
 };
 
 double wall_seconds();  // since 1970
-// Of a list as users write it: "cpu*2" names "cpu" twice.
+// The devices of a list as users write it: "cpu*2" names "cpu" twice.
 std::vector<std::string> names_in(const std::string& devices);
 
 }  // namespace estrain::serve

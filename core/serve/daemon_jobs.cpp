@@ -23,7 +23,7 @@ constexpr double kLookAgain = 5;      // s, behind a launcher that did not answe
 
 std::string list_of(const std::vector<std::string>& devices) { return fmt::format("{}", fmt::join(devices, ",")); }
 
-// What a command with --json printed; of several lines the last object.
+// The last JSON object that a command with --json printed.
 Json answer_in(const std::string& log) {
   Json answer = Json::object();
   for_each_object(log, [&](const Json& object) { answer = object; });
@@ -153,7 +153,7 @@ void Daemon::carry_out(const dispatch::Released& action) {
   server_->reply(action.client, {{"ok", true}, {"devices", action.devices}, {"seconds", action.seconds}});
 }
 
-// What the run says that it holds counts, whatever the command said.
+// Trusts the devices that the run reports over the command's answer.
 void Daemon::on_answer(JobId id) {
   const Asked asked = std::move(asked_[id]);
   asked_.erase(id);

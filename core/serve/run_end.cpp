@@ -12,7 +12,7 @@ using dispatch::Ended;
 
 namespace {
 
-// Of the launch that was last: "start", and what it ended with.
+// The events of the last launch: "start", and the one that it ended with.
 struct LastEvents {
   std::string last;  // start, finished, stopped, failed; empty: none
   std::string why, cause;

@@ -27,7 +27,7 @@ double sum_of(const float* values, int64_t count) {
   return sum;
 }
 
-// Of each class: the part of its samples that were right.
+// For each class, the fraction of its samples that were right.
 void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
   const size_t others = train.top_k.size() + train.metrics.size() + (job.tells_perplexity() ? 1 : 0);

@@ -204,7 +204,7 @@ void Job::name_metrics(int64_t classes) {
   if (tells_perplexity()) names.emplace_back("perplexity");
 }
 
-// Where the loss is the cross entropy of tokens.
+// Perplexity needs a loss that is the cross entropy of tokens.
 bool Job::tells_perplexity() const {
   const bool is_program = spec_.model.name == "program";
   return data_.train->shape().kind == data::SampleShape::Kind::tokens &&

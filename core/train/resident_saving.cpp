@@ -36,7 +36,7 @@ bool ResidentSaving::must_be_saved(Step step) const {
   return job.saves_after(step) || may_be_last;
 }
 
-// Of the update that made `step`.
+// The learning rate of the update that made `step`.
 double ResidentSaving::lr_before(Step step) {
   return place_.job.follows_metric() ? place_.job.plateau(place_.host_state(step))[3]
                                      : place_.job.learning_rates(Step(step.value - 1))[0];

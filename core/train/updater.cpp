@@ -56,7 +56,7 @@ void Updater::begin_step(Step step) {
   for (size_t i = 0; i < job_.parameters().size(); ++i) is_first_ &= *job_.updates(old_state_, i) == 0;
 }
 
-// Of a chunk whose new values are written. AveragedModel's first call copies them.
+// Averages a chunk whose new values are written. The first call copies them, as AveragedModel does.
 uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
   if (!job_.keeps_average()) return 0;
   const float* values = job_.parameter(new_state_, parameter) + begin;

@@ -120,7 +120,7 @@ Fault fault_from_name(std::string_view name) {
   return Fault::peer;
 }
 
-// What every answer says.
+// The fields of every answer.
 struct Verdict {
   bool ok = false;
   std::string fault = "peer", error = "refused", advice;

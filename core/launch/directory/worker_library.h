@@ -5,7 +5,7 @@
 
 namespace estrain::launch {
 
-// Where it lies: beside the program.
+// Its path: beside the program.
 std::string worker_library();
 
 }  // namespace estrain::launch

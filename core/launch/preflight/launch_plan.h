@@ -1,5 +1,5 @@
 #pragma once
-// What `train` was asked to do, checked.
+// The request to `train`, checked.
 
 #include <cstdint>
 #include <string>

@@ -50,7 +50,7 @@ void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built) {
   run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start));
 }
 
-// Of any worker of this run, on that device; its number is still missing.
+// The order for any worker on this device, still without its number.
 WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;

@@ -15,7 +15,7 @@ class Crew {
   void start_first(const Assignment& devices);
   void start(const conduct::StartWorkers& start);
 
-  // What a worker says, or that it has ended.
+  // Handles a worker's message, or its end.
   void hear(conduct::WorkerId id);
   void note_end(conduct::WorkerId id);
 

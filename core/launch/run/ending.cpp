@@ -122,7 +122,7 @@ void Ending::fail() {
   throw error.advise(advice);
 }
 
-// What became of the state.
+// Says what became of the state.
 std::string Ending::advice_at_failure() const {
   std::string advice;
   if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
@@ -149,7 +149,7 @@ void Ending::report_stages() {
   }
 }
 
-// What the job went through, at its end.
+// Reports faults and stages at the end of the job.
 void Ending::report_faults() {
   if (run_.job.faults.empty()) return;
   std::map<std::string, int> by_cause;

@@ -19,7 +19,7 @@ class Hosts {
   void begin_stage();
   // What the worker of that place in the stage is told of its host's workers, and of what there is beyond.
   void place(size_t index, comm::RunStage& order) const;
-  // What the courier says, or that it has ended.
+  // Handles the courier's message, or its end.
   void hear();
   // The run is over.
   void end();

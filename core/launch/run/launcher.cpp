@@ -153,7 +153,7 @@ void Launcher::tick() {
     run_.printer.show(report_.progress(), now);
 }
 
-// Where exec fails, or there is more to decide, this launcher goes on.
+// This launcher goes on if exec fails or there is more to decide.
 void Launcher::hand_over() {
   if (!events_.empty()) return;
   Handover& state = run_.state;

@@ -10,7 +10,7 @@
 
 namespace estrain::launch {
 
-// What is told of a lost worker if the run ends by it.
+// The report about a lost worker, for a run that ends because of it.
 struct LossRecord {
   Json details;
   std::string last_words;  // of its log

@@ -23,7 +23,7 @@ namespace estrain::launch {
 
 inline constexpr int kTickMilliseconds = 100;  // the launcher's loop turns at least so often
 
-// Of a run, kept open for all its processes.
+// Descriptors of a run, kept open for all its processes.
 struct Descriptors {
   UniqueFd memory, doorbell, lock, spec, library, courier;
 
@@ -66,7 +66,7 @@ struct Run {
   void attach_memory();
 };
 
-// Of the newest step; none before the first, or where it is not in the ring any more.
+// The record of the newest step. None before the first step, or if it has left the ring.
 std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory);
 
 }  // namespace estrain::launch

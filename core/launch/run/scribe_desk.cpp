@@ -33,7 +33,7 @@ void ScribeDesk::start() {
   }
 }
 
-// What the files hold beyond it is still in the ring, and written again.
+// The files may hold later records. These are still in the ring, and are written again.
 int64_t ScribeDesk::first_undrained_step() const {
   if (!run_.memory) return run_.origin.step;
   comm::RecordRing ring = run_.memory->ring();

@@ -34,7 +34,7 @@ void Speeds::tell(const SpeedWatch::Speed& change) {
                   : fmt::format("step {}: worker {} is as fast as usual again", step, change.worker));
 }
 
-// What each worker of the stage has done in it so far.
+// The work of each worker in this stage so far.
 std::vector<SpeedMeter::Worker> Speeds::work_done() const {
   std::vector<SpeedMeter::Worker> done;
   for (size_t rank = 0; rank < run_.job.workers.size(); ++rank) {

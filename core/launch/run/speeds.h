@@ -16,7 +16,7 @@ class Speeds {
 
   // Ten times a second. After each window of steps the adviser's advice is followed.
   void watch();
-  // What was measured before, by whomever; a profile that cannot be read is no reason not to train.
+  // Loads speeds measured by earlier runs. A profile that cannot be read does not keep the job from training.
   void load_profiles();
   void keep_profiles();
 

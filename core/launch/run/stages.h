@@ -22,7 +22,7 @@ class Stages {
 
   void report_resize(const conduct::ResizeUnderWay& done);
   void report_recovery(const conduct::ReportRecovery& report);
-  // What the stage achieved that ends here.
+  // The results of the stage that ends.
   void log_speed(int64_t stage);
   // Once: how long the user waited from the start of this process to the end of the first step.
   void note_first_step();
