@@ -11,8 +11,8 @@
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
-#include "core/launch/early_checks.h"
-#include "core/launch/operator_probe.h"
+#include "core/launch/preflight/early_checks.h"
+#include "core/launch/preflight/operator_probe.h"
 #include "core/spec/enum_names.h"
 #include "core/spec/parse.h"
 
@@ -56,10 +56,21 @@ class Check {
     check_machine();
   }
 
+  // The steps of the whole job. 0: the data could not be read, so the number is not known.
+  int64_t total_steps() const {
+    if (!readable_ || scan_.train_samples == 0) return 0;
+    const spec::JobSpec& spec = job_.spec;
+    if (spec.train.steps) return *spec.train.steps;
+    const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
+    const int64_t whole = each / spec.data.batch, rest = each % spec.data.batch;
+    return spec.train.epochs.value_or(0) * (whole + (rest > 0 && !spec.data.drop_last ? 1 : 0));
+  }
+
   int print() const {
     const int code = launch::exit_code(findings_);
     if (arguments_.json) {
       Json all = report_;
+      if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;
@@ -103,8 +114,8 @@ class Check {
   void check_devices() {
     const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
     std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
-    // If the device list is invalid, the machine is checked for one worker.
-    if (std::ranges::any_of(found, is_error)) job_.devices = {launch::Device{"cpu", {}}};
+    // What the machine lacks is told for one worker where the list makes no sense.
+    if (std::ranges::any_of(found, is_error)) job_.devices = {place::Share{}};
     add(std::move(found));
   }
 
@@ -151,7 +162,7 @@ class Check {
       return;
     }
     try {
-      report_.update(launch::probe_operators(*job, job_.devices.front(), true));
+      report_.update(launch::probe_operators(*job, job_.devices.front().device, true));
       job_.size = launch::job_size(report_);
       note_mini_batch();
       note_short_batches();
@@ -172,7 +183,7 @@ class Check {
         fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels{}; "
                     "{} of memory at its peak, {} of it for this process alone",
                     job_.spec.data.batch, scan_.fine() ? "" : " (made up)",
-                    report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().kind,
+                    report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().device.text(),
                     1e3 * seconds.at("torch").get<double>(), portable,
                     format_bytes(report_.at("memory").at("peak").get<uint64_t>()), format_bytes(job_.size->worker))));
   }

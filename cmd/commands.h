@@ -21,10 +21,14 @@ void add_verify(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);
 void add_simulate(CLI::App& app, Action& chosen);
+void add_pool(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_help(CLI::App& app, Action& chosen);
 void add_probe(CLI::App& app, Action& chosen);   // hidden: tries one mini-batch
 void add_worker(CLI::App& app, Action& chosen);  // hidden: a worker process
 void add_scribe(CLI::App& app, Action& chosen);  // hidden: the scribe process
+void add_agent(CLI::App& app, Action& chosen);
+void add_courier(CLI::App& app, Action& chosen);  // hidden: talks to other hosts
+void add_proxy(CLI::App& app, Action& chosen);    // hidden: stands in for a worker on another host
 
 }  // namespace estrain::cmd

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/export_program.h"
 #include "core/base/json_text.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/export_model.h"
@@ -18,12 +19,14 @@ using checkpoint::CheckpointFile;
 using checkpoint::ModelFormat;
 
 struct ExportArguments {
-  std::string source, format = "safetensors", out;
+  std::string source, format = "safetensors", out, program;
   std::optional<int64_t> step;
-  bool force = false, json = false;
+  bool average = false, force = false, json = false;
 };
 
-std::string default_name(const std::string& format) { return format == "hdf5" ? "model.h5" : "model.safetensors"; }
+std::string default_name(const std::string& format) {
+  return "model." + (format == "hdf5" ? std::string("h5") : format);
+}
 
 // The checkpoint of that step, or the newest valid one; names newer ones that are damaged.
 CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> step) {
@@ -51,12 +54,21 @@ int export_weights(const ExportArguments& arguments) {
   if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(out))) {
     throw Error::make(Fault::usage, "{} exists already", out).advise("choose another name, or replace it with --force");
   }
+  if (!arguments.program.empty() && arguments.format != "pt2")
+    throw Error::make(Fault::usage, "--program is for --format pt2, not {}", arguments.format);
   const CheckpointFile from = source_of(arguments);
-  checkpoint::export_model(from, out, arguments.format == "hdf5" ? ModelFormat::hdf5 : ModelFormat::safetensors);
+  const auto weights = arguments.average ? checkpoint::Weights::average : checkpoint::Weights::trained;
+  if (arguments.format == "pt2") {
+    export_program(from, {arguments.program, weights}, out);
+  } else {
+    const ModelFormat format = arguments.format == "hdf5" ? ModelFormat::hdf5 : ModelFormat::safetensors;
+    checkpoint::export_model(from, out, {format, weights});
+  }
   if (arguments.json) {
     fmt::print("{}\n", json_text({{"path", out}, {"format", arguments.format}, {"step", from.meta().step.value}}));
   } else {
-    fmt::print("{}: the weights after step {}\n", out, from.meta().step);
+    fmt::print("{}: the {} after step {}\n", out, arguments.average ? "averages of the weights" : "weights",
+               from.meta().step);
   }
   return 0;
 }
@@ -67,12 +79,15 @@ void add_export(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("export", "Write a run's weights to a file for other programs");
   auto arguments = std::make_shared<ExportArguments>();
   verb->add_option("SOURCE", arguments->source, "Run directory or checkpoint")->required();
-  verb->add_option("OUT", arguments->out, "File to write (default: model.safetensors or model.h5, here)");
-  verb->add_option("--format", arguments->format, "safetensors, or hdf5 as model.init takes it")
-      ->check(CLI::IsMember({"safetensors", "hdf5"}))
+  verb->add_option("OUT", arguments->out, "File to write (default: model.safetensors, model.h5 or model.pt2, here)");
+  verb->add_option("--format", arguments->format,
+                   "safetensors, hdf5 as model.init takes it, or pt2: the exported program that was trained")
+      ->check(CLI::IsMember({"safetensors", "hdf5", "pt2"}))
       ->capture_default_str();
+  verb->add_option("--program", arguments->program, "pt2: put the weights into this program (default: model.file)");
   verb->add_option("--step", arguments->step, "The checkpoint of this step (default: the newest)");
-  verb->add_flag("--force", arguments->force, "Replace OUT if it exists");
+  verb->add_flag("--ema", arguments->average, "The averages of the weights (ema.decay) in the place of the weights");
+  verb->add_flag("--force", arguments->force, "Replace OUT if it is there");
   verb->add_flag("--json", arguments->json, "Print what was written as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return export_weights(*arguments); }; });
 }

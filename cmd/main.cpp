@@ -16,7 +16,7 @@
 #include "core/base/fault_words.h"
 #include "core/base/json_text.h"
 #include "core/base/unknown_word.h"
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 #include "core/spec/closest.h"
 
 namespace {
@@ -67,7 +67,7 @@ void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
       meant ? std::vector{*meant} : std::vector<std::string>{});
 }
 
-// What the parser found wrong. Of an option that the chosen command does not have, the one that may be meant.
+// The parser's error. For an option that the chosen command lacks, it suggests a similar one.
 UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
@@ -91,9 +91,11 @@ int run(int argc, char** argv, bool as_json) {
   app.require_subcommand(1);
   app.footer(footer());
   cmd::Action chosen;
-  for (auto add : {cmd::add_train, cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_verify, cmd::add_status,
-                   cmd::add_report, cmd::add_stop, cmd::add_check, cmd::add_plan, cmd::add_simulate, cmd::add_export,
-                   cmd::add_init, cmd::add_help, cmd::add_probe, cmd::add_worker, cmd::add_scribe}) {
+  for (auto add :
+       {cmd::add_train,  cmd::add_resize,  cmd::add_offer, cmd::add_reclaim, cmd::add_verify, cmd::add_status,
+        cmd::add_report, cmd::add_stop,    cmd::add_check, cmd::add_plan,    cmd::add_pool,   cmd::add_simulate,
+        cmd::add_export, cmd::add_init,    cmd::add_agent, cmd::add_help,    cmd::add_probe,  cmd::add_worker,
+        cmd::add_scribe, cmd::add_courier, cmd::add_proxy}) {
     add(app, chosen);
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(footer());

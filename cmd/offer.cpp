@@ -5,8 +5,8 @@
 #include "cmd/validators.h"
 #include "core/base/json_fields.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -17,8 +17,8 @@ struct OfferArguments {
   bool json = false;
 };
 
-int ask(const OfferArguments& arguments, const Json& request) {
-  launch::parse_devices(arguments.devices);  // reports a bad list without asking the launcher
+int ask(const OfferArguments& arguments, const conduct::Request& request) {
+  launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
                                           whole_in(answer, "step").value_or(0), arguments.run);
@@ -41,7 +41,7 @@ void add_offer(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       add_verb(app, "offer", "Offer free devices to a running job; it takes those that speed it up enough", *arguments);
   verb->callback([arguments, &chosen] {
-    chosen = [arguments] { return ask(*arguments, {{"do", "offer"}, {"devices", arguments->devices}}); };
+    chosen = [arguments] { return ask(*arguments, conduct::OfferRequest{arguments->devices}); };
   });
 }
 
@@ -55,9 +55,7 @@ void add_reclaim(CLI::App& app, Action& chosen) {
                                         CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
       ->check(seconds_from(0.001));
   verb->callback([arguments, &chosen] {
-    chosen = [arguments] {
-      return ask(*arguments, {{"do", "reclaim"}, {"devices", arguments->devices}, {"within", arguments->within}});
-    };
+    chosen = [arguments] { return ask(*arguments, conduct::ReclaimRequest{arguments->devices, arguments->within}); };
   });
 }
 

@@ -12,11 +12,12 @@
 #include "core/base/json_text.h"
 #include "core/base/memory_use.h"
 #include "core/host/allocation.h"
-#include "core/launch/devices.h"
-#include "core/launch/operator_probe.h"
-#include "core/launch/profiling.h"
-#include "core/launch/run_directory.h"
-#include "core/launch/run_status.h"
+#include "core/launch/control/run_status.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/preflight/devices.h"
+#include "core/launch/preflight/operator_probe.h"
+#include "core/launch/profiling/profiling.h"
+#include "core/place/assignment.h"
 #include "core/plan/proposals.h"
 #include "core/profile/alternatives.h"
 #include "core/profile/profile_store.h"
@@ -26,7 +27,9 @@
 namespace estrain::cmd {
 namespace {
 
-using launch::Device;
+using place::Assignment;
+using place::Device;
+using place::Share;
 using profile::Alternative;
 using profile::KindCount;
 
@@ -61,21 +64,22 @@ void decide_determinism(spec::JobSpec& spec, const Device& device) {
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
 
-// The run's devices with their ESTs; empty if no launcher is running.
-std::vector<Device> devices_of_run(const std::string& run) {
-  std::vector<Device> devices;
+// What the run has in use, with the ESTs of each; empty where no launcher is at work.
+Assignment assignment_of_run(const std::string& run) {
+  Assignment devices;
   for (const Json& worker : launch::run_status(run).value("workers", Json::array())) {
     const Json& ests = worker.at("ests");
-    devices.push_back({worker.at("device").get<std::string>(), ests.at(1).get<int64_t>() - ests.at(0).get<int64_t>()});
+    devices.push_back(
+        {place::devices_from({worker.at("device")}).front(), ests.at(1).get<int64_t>() - ests.at(0).get<int64_t>()});
   }
   return devices;
 }
 
-std::vector<KindCount> count_kinds(const std::vector<Device>& devices) {
+std::vector<KindCount> count_kinds(const Assignment& devices) {
   std::vector<KindCount> counts;
-  for (const Device& device : devices) {
-    auto at = std::ranges::find(counts, device.kind, &KindCount::kind);
-    if (at == counts.end()) at = counts.insert(at, {device.kind, 0});
+  for (const std::string& device : texts_of(devices_of(devices))) {
+    auto at = std::ranges::find(counts, device, &KindCount::kind);
+    if (at == counts.end()) at = counts.insert(at, {device, 0});
     ++at->count;
   }
   return counts;
@@ -98,7 +102,7 @@ class Planning {
     cores_ = allocation.cores;
     host_ = launch::profile_host(cores_);
     choose_devices();
-    decide_determinism(spec_, held_.front());
+    decide_determinism(spec_, held_.front().device);
     check_given();
   }
 
@@ -148,20 +152,20 @@ class Planning {
     if (!arguments_.devices.empty()) {
       held_ = launch::choose_devices(arguments_.devices, spec_.job, cores_);
     } else if (!arguments_.run.empty()) {
-      held_ = devices_of_run(arguments_.run);
+      held_ = assignment_of_run(arguments_.run);
     }
     if (held_.empty()) held_ = launch::choose_devices(spec_.resources.devices, spec_.job, cores_);
     if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
     all_ = held_;
     all_.insert(all_.end(), offered_.begin(), offered_.end());
-    launch::check_devices(all_, {.mixed = true});
+    launch::check_devices(devices_of(all_), {.mixed = true});
   }
 
   // Checks a list with ESTs for its devices as train would, before anything is measured.
   void check_given() const {
-    if (std::ranges::none_of(held_, [](const Device& device) { return device.ests.has_value(); })) return;
-    launch::check_devices(held_, {.mixed = mixes()});
-    launch::place_ests(held_, spec_.job.ests);
+    if (std::ranges::none_of(held_, [](const Share& share) { return share.ests.has_value(); })) return;
+    launch::check_devices(devices_of(held_), {.mixed = mixes()});
+    place::place_ests(held_, spec_.job.ests);
   }
   bool mixes() const { return arguments_.allow_mixed || spec_.job.determinism == spec::Determinism::d2; }
 
@@ -169,8 +173,8 @@ class Planning {
     return profile::plan_job(profiles_, spec_, host_, kinds, now_, mixes());
   }
 
-  // The measured kinds of device, with how many of each are in `devices`.
-  std::vector<plan::DeviceGroup> groups_of(const std::vector<Device>& devices) const {
+  // What has been measured, with the number of these devices.
+  std::vector<plan::DeviceGroup> groups_of(const Assignment& devices) const {
     std::vector<plan::DeviceGroup> groups;
     for (const KindCount& kind : count_kinds(devices)) {
       groups.push_back(*std::ranges::find(inputs_.groups, kind.kind, &plan::DeviceGroup::kind));
@@ -236,24 +240,25 @@ class Planning {
   // The other available GPUs of the same model.
   std::vector<std::string> gpus_like(const std::string& kind) const {
     std::vector<std::string> alike;
-    for (const Device& device : all_) {
-      if (!launch::is_gpu(device) || device.kind == kind || host_.model_of(device.kind) != host_.model_of(kind))
-        continue;
-      if (std::ranges::find(alike, device.kind) == alike.end()) alike.push_back(device.kind);
+    for (const Device& device : devices_of(all_)) {
+      const std::string text = device.text();
+      if (!device.is_gpu() || text == kind || host_.model_of(text) != host_.model_of(kind)) continue;
+      if (std::ranges::find(alike, text) == alike.end()) alike.push_back(text);
     }
     return alike;
   }
 
   // The shares that train would choose for the list as given.
   std::optional<std::vector<plan::Share>> given() const {
-    const bool mixed = std::ranges::any_of(
-        held_, [&](const Device& d) { return host_.model_of(d.kind) != host_.model_of(held_.front().kind); });
+    const std::vector<std::string> texts = texts_of(devices_of(held_));
+    const auto differs = [&](const std::string& text) { return host_.model_of(text) != host_.model_of(texts.front()); };
+    const bool mixed = std::ranges::any_of(texts, differs);
     if (mixed && !mixes()) return std::nullopt;
     if (!held_.front().ests && static_cast<int64_t>(held_.size()) > spec_.job.ests) return std::nullopt;
-    const std::vector<EstRange> ranges = launch::place_ests(held_, spec_.job.ests);
+    const std::vector<EstRange> ranges = place::place_ests(held_, spec_.job.ests);
     std::vector<plan::Share> shares;
     for (size_t i = 0; i < held_.size(); ++i) {
-      const auto group = std::ranges::find(groups_, held_[i].kind, &plan::DeviceGroup::kind);
+      const auto group = std::ranges::find(groups_, texts[i], &plan::DeviceGroup::kind);
       shares.push_back({group - groups_.begin(), ranges[i].size()});
     }
     return shares;
@@ -399,7 +404,7 @@ class Planning {
   spec::JobSpec spec_;
   int64_t cores_ = 1;
   profile::Host host_;
-  std::vector<Device> held_, offered_, all_;
+  Assignment held_, offered_, all_;
   int64_t now_ = static_cast<int64_t>(std::time(nullptr));
   profile::Profiles profiles_;
   std::vector<std::string> measured_;  // kinds, by this command

@@ -4,8 +4,8 @@
 #include "cmd/commands.h"
 #include "core/base/json_fields.h"
 #include "core/base/json_text.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -18,12 +18,8 @@ struct ResizeArguments {
 int resize(const ResizeArguments& arguments) {
   // Reports a bad list without asking the launcher.
   if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
-  const Json answer = launch::ask_launcher(arguments.run,
-                                           {{"do", "resize"},
-                                            {"devices", arguments.devices},
-                                            {"oversubscribe", arguments.oversubscribe},
-                                            {"allow_mixed", arguments.allow_mixed}},
-                                           -1);
+  const conduct::ResizeRequest request{arguments.devices, arguments.oversubscribe, arguments.allow_mixed};
+  const Json answer = launch::ask_launcher(arguments.run, request, -1);
   fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(""));
   return 0;
 }

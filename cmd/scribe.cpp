@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/launch/passed_spec.h"
+#include "core/launch/directory/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {
@@ -23,15 +23,12 @@ int write_records(const ScribeArguments& arguments) {
   setup.spec = launch::read_passed_spec(arguments.spec);
   setup.memory = arguments.memory;
   setup.doorbell = arguments.doorbell;
-  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  setup.launcher = record::ScribesOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   setup.from_step = arguments.from_step;
   try {
     record::run_scribe(setup);
   } catch (const Error& error) {
-    setup.launcher.send({{"say", "error"},
-                         {"fault", static_cast<int>(error.fault())},
-                         {"message", error.message()},
-                         {"advice", error.advice()}});
+    setup.launcher.send(comm::Failed(error));
     throw;
   }
   return 0;

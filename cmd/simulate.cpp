@@ -21,6 +21,7 @@ struct SimulateArguments {
   std::string trace, world, cluster, charge = "published", run, json, html;
   std::vector<std::string> policies, workloads;
   uint64_t seed = 1;
+  double round = 0;
 };
 
 simulate::Charge parse_charge(const SimulateArguments& arguments) {
@@ -64,7 +65,7 @@ int run(const SimulateArguments& arguments) {
     pool::make_policy(policy, arguments.seed);  // reports unknown
                                                 // policies early
   const simulate::Charge charge = parse_charge(arguments);
-  const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
+  const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster, arguments.round});
   std::vector<simulate::Result> results;
   simulate::Limits limits;
   limits.keep_stretches = !arguments.html.empty();
@@ -111,8 +112,11 @@ void add_simulate(CLI::App& app, Action& chosen) {
   verb->add_option("--charge", arguments->charge,
                    "Cost of a change of devices for a job: published (default), measured, or seconds")
       ->check(not_empty());
-  verb->add_option("--run", arguments->run, "For --charge measured: a resized run on this machine")->check(not_empty());
-  verb->add_option("--seed", arguments->seed, "Seed for policies with random choices (default 1)");
+  verb->add_option("--run", arguments->run, "For --charge measured: a run on this machine that was resized")
+      ->check(not_empty());
+  verb->add_option("--round", arguments->round, "Seconds between decisions, for the trace of a pool (default 10)")
+      ->check(seconds_from(0.001));
+  verb->add_option("--seed", arguments->seed, "Of random choices of policies (default 1)");
   verb->add_option("--json", arguments->json, "Write the results to this file as JSON (-: print them)")
       ->check(not_empty());
   verb->add_option("--html", arguments->html, "Write a page with time lines to this file")->check(not_empty());

@@ -1,12 +1,15 @@
+#include <unistd.h>
+
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/launch/handover.h"
-#include "core/launch/launcher.h"
-#include "core/launch/start.h"
+#include "core/launch/preflight/start.h"
+#include "core/launch/run/handover.h"
+#include "core/launch/run/launcher.h"
 #include "core/spec/parse.h"
 
 namespace estrain::cmd {
@@ -15,6 +18,7 @@ namespace {
 struct TrainArguments {
   launch::StartRequest request;
   bool print_keys = false;
+  bool own_session = false;
   int handover = -1;
 };
 
@@ -23,6 +27,7 @@ int train(const TrainArguments& arguments) {
     std::fputs(spec::key_reference().c_str(), stdout);
     return 0;
   }
+  if (arguments.own_session && ::setsid() < 0) throw system_error("cannot leave the terminal's session", errno);
   if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
   return launch::Launcher(launch::plan_launch(arguments.request)).run();
 }
@@ -51,6 +56,7 @@ void add_train(CLI::App& app, Action& chosen) {
                    "Seconds that a stop waits for the current step before abandoning it (default 30; 0: no wait)")
       ->check(seconds_from(0));
   verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
+  verb->add_flag("--own-session", arguments->own_session, "")->group("");
   verb->add_option("--handover", arguments->handover, "")->group("");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return train(*arguments); }; });
 }

@@ -7,7 +7,7 @@
 
 #include "cmd/commands.h"
 #include "core/base/json_text.h"
-#include "core/launch/replay.h"
+#include "core/launch/run/replay.h"
 #include "core/verify/compare.h"
 #include "core/verify/replay.h"
 #include "core/verify/report.h"

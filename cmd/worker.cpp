@@ -14,17 +14,16 @@
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
 #include "core/data/job_data.h"
-#include "core/launch/passed_spec.h"
-#include "core/launch/run_directory.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/run_directory.h"
 #include "core/profile/profile_store.h"
 
 namespace estrain::cmd {
 namespace {
 
 struct WorkerArguments {
-  std::string run, checkpoint, device;
-  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1;
-  bool builds = false, accepts_data = false, less_memory = false, allow_mixed = false, cuda_streams = false;
+  std::string run, options, checkpoint;
+  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;
 };
 
 using RunWorker = void (*)(train::WorkerSetup*);
@@ -38,10 +37,7 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 [[noreturn]] void report(train::WorkerSetup& setup, const Error& raised) {
   const Error error = blaming_memory(raised, setup.refused_memory->load());
   fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
-  setup.launcher.send({{"say", "error"},
-                       {"fault", static_cast<int>(error.fault())},
-                       {"message", error.message()},
-                       {"advice", error.advice()}});
+  setup.launcher.send(comm::Failed(error));
   leave(exit_code(error.fault()));
 }
 
@@ -49,20 +45,17 @@ int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
   setup.refused_memory = &watch_refused_memory();
-  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
-    if (arguments.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
+    comm::from_field(parse_json(arguments.options, "--options"), setup.options);
+    setup.options.checkpoint = arguments.checkpoint;
+    if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;
-    setup.builds = arguments.builds;
-    setup.checkpoint = arguments.checkpoint;
-    setup.accepts_data = arguments.accepts_data;
-    setup.device = arguments.device;
+    setup.courier = arguments.courier;
     setup.libraries = library_folder();
-    setup.allow_mixed = arguments.allow_mixed;
-    setup.cuda_streams = arguments.cuda_streams;
     setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
     setup.traces = launch::RunDirectory(arguments.run).traces();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
@@ -86,12 +79,8 @@ void add_worker(CLI::App& app, Action& chosen) {
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
-  verb->add_option("--device", arguments->device)->required();
-  verb->add_flag("--allow-mixed", arguments->allow_mixed);
-  verb->add_flag("--cuda-streams", arguments->cuda_streams);
-  verb->add_flag("--builds", arguments->builds);
-  verb->add_flag("--accept-data", arguments->accepts_data);
-  verb->add_flag("--less-memory", arguments->less_memory);
+  verb->add_option("--courier", arguments->courier);
+  verb->add_option("--options", arguments->options)->required();
   verb->add_option("--checkpoint", arguments->checkpoint);
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
 }

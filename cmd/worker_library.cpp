@@ -8,7 +8,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/launch/processes.h"
+#include "core/launch/directory/worker_library.h"
 
 namespace estrain::cmd {
 

@@ -30,6 +30,7 @@ struct Variant {
   void (*fold_scaled)(float* dst, const float* const* operands, size_t num_operands, const float* src, float factor,
                       size_t n);
   void (*add_zero)(float* dst, const float* a, size_t n);
+  void (*average)(float* dst, const float* average, const float* value, double weight, size_t n);
   UpdateLoops<Optimizers> optimizers;
 };
 

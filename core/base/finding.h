@@ -16,7 +16,7 @@ inline std::string_view severity_name(Severity severity) {
   return severity == Severity::ok ? "ok" : severity == Severity::warning ? "warning" : "error";
 }
 
-// Who can correct an error: the author of the job (spec, data, device list) or the administrator of the machine.
+// An error is corrected by the author of the job (spec, data, device list) or by the administrator of the machine.
 enum class Origin { user, machine };
 
 struct Finding {

@@ -69,11 +69,16 @@ void CheckpointDirectory::publish(const StateLayout& layout, const std::byte* st
   make_folders(path_);
   write_checkpoint(path_of(meta.step), layout, state, meta, *disk_);
   whole_.insert(meta.step);
-  point_latest_at(meta.step);
+  point("latest", meta.step);
 }
 
-void CheckpointDirectory::point_latest_at(Step step) const {
-  const std::string link = path_ + "/latest", temporary = link + temporary_suffix;
+void CheckpointDirectory::point_best_at(Step step) const {
+  const std::vector<Step> there = steps();
+  if (std::ranges::find(there, step) != there.end()) point("best", step);
+}
+
+void CheckpointDirectory::point(const char* name, Step step) const {
+  const std::string link = path_ + "/" + name, temporary = link + temporary_suffix;
   disk_->remove(temporary);
   disk_->make_link(file_name(step), temporary);
   disk_->rename(temporary, link);
@@ -102,7 +107,7 @@ bool CheckpointDirectory::is_whole(Step step) {
   return true;
 }
 
-std::vector<Step> CheckpointDirectory::prune(Step newest, int64_t keep) {
+std::vector<Step> CheckpointDirectory::prune(Step newest, int64_t keep, std::optional<Step> best) {
   std::vector<Step> candidates = steps(), removed;
   std::erase_if(candidates, [&](Step step) { return step > newest; });
   if (std::ssize(candidates) <= keep) return removed;
@@ -111,7 +116,7 @@ std::vector<Step> CheckpointDirectory::prune(Step newest, int64_t keep) {
   for (const Step step : candidates) {
     if (kept < keep) {
       kept += is_whole(step) ? 1 : 0;
-    } else if (step != Step(0)) {
+    } else if (step != Step(0) && step != best) {
       disk_->remove(path_of(step));
       whole_.erase(step);
       removed.push_back(step);

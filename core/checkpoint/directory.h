@@ -1,5 +1,6 @@
 #pragma once
-// RUN/checkpoints: step-%09d.h5 files, `latest` (a symbolic link to the newest), and nothing else for long.
+// RUN/checkpoints: step-%09d.h5 files, symbolic links `latest` to the newest and, in a run that keeps it, `best` to
+// that of the best evaluation; and nothing else for long.
 //
 // Invariants, even after a power cut at any moment: a file with such a name is complete unless it was damaged after
 // publication; `latest` is replaced atomically and points to a complete checkpoint; a checkpoint exists once `publish`
@@ -44,17 +45,20 @@ class CheckpointDirectory {
   // The newest checkpoint that is valid in every byte, and the damaged ones skipped before it; nothing if none is.
   NewestCheckpoint newest_valid() const;
 
-  // Removes the checkpoints up to `newest`, the run's current step, except the newest `keep` and step 0. Later ones are
-  // left alone: the run resumed from before them, so they may be wrong. A damaged one does not count as kept, but stays
-  // as long as an older one is kept. To find damage, each file is opened at most once, and files published by this
-  // object never. Returns the removed steps.
-  std::vector<Step> prune(Step newest, int64_t keep);
+  // Of the checkpoints up to `newest`, where the run is, removes all but the newest `keep` and step 0. Later ones are
+  // left alone: the run went on from before them, so that they may be wrong. That of step `best` stays, too. A damaged
+  // one does not count among those that are kept, and stays as long as an older one is kept; each file is opened once
+  // at most to see that, and none that this object published. Returns the steps removed.
+  std::vector<Step> prune(Step newest, int64_t keep, std::optional<Step> best = std::nullopt);
+
+  // Points `best` at the checkpoint of a step, if it is there.
+  void point_best_at(Step step) const;
 
   // Removes the remains of an interrupted save; returns the number of files. Not during a save.
   int64_t remove_stale_temporaries() const;
 
  private:
-  void point_latest_at(Step step) const;
+  void point(const char* link, Step step) const;
   bool is_whole(Step step);
 
   std::string path_;

@@ -21,28 +21,38 @@ namespace {
 // A tensor of the model under one of its names.
 struct Export {
   std::string name;
-  size_t tensor;
+  size_t tensor;  // of the layout: where its elements are
 };
 
 bool belongs_to_model(Role role) { return role == Role::parameter || role == Role::buffer; }
 
-// In the model's order, with tied names after all others.
-std::vector<Export> exports_of(const StateLayout& layout) {
+// In the model's order, tied names behind all others.
+std::vector<Export> exports_of(const CheckpointFile& from, Weights weights) {
+  const StateLayout& layout = from.layout();
+  std::map<std::string, size_t> averages;
+  for (size_t i = 0; i < layout.tensors.size(); ++i)
+    if (layout.tensors[i].role == Role::average) averages.emplace(layout.tensors[i].name, i);
+  if (weights == Weights::average && averages.empty())
+    throw Error::make(Fault::usage, "{}: has no averages of the weights", from.path())
+        .advise("a job keeps them with ema.decay");
+
   std::vector<Export> all;
   std::map<std::string, size_t> by_path;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     if (!belongs_to_model(layout.tensors[i].role)) continue;
-    all.push_back({layout.tensors[i].name, i});
-    by_path.emplace(layout.tensors[i].path(), i);
+    const bool is_average = weights == Weights::average && layout.tensors[i].role == Role::parameter;
+    const size_t values = is_average ? averages.at(layout.tensors[i].name) : i;
+    all.push_back({layout.tensors[i].name, values});
+    by_path.emplace(layout.tensors[i].path(), values);
   }
   for (const StateAlias& alias : layout.aliases)
     if (belongs_to_model(alias.role)) all.push_back({alias.name, by_path.at(alias.target_path())});
   return all;
 }
 
-void write_safetensors(const CheckpointFile& from, const std::string& path) {
+void write_safetensors(const CheckpointFile& from, const std::string& path, Weights weights) {
   const StateLayout& layout = from.layout();
-  std::vector<Export> exports = exports_of(layout);
+  std::vector<Export> exports = exports_of(from, weights);
   std::stable_sort(exports.begin(), exports.end(), [&](const Export& a, const Export& b) {
     return element_size(layout.tensors[a.tensor].dtype) > element_size(layout.tensors[b.tensor].dtype);
   });
@@ -64,33 +74,35 @@ void write_safetensors(const CheckpointFile& from, const std::string& path) {
   }
 }
 
-void write_hdf5(const CheckpointFile& from, const std::string& path) {
-  create_temporary(path);  // replaces whatever has that name
+void write_hdf5(const CheckpointFile& from, const std::string& path, Weights weights) {
+  create_temporary(path);  // in place of whatever has that name
   h5::File file = h5::File::create(path);
   {
     h5::Group root = file.root();
+    const StateLayout& layout = from.layout();
+    const std::vector<Export> exports = exports_of(from, weights);  // aliases stand behind the others
     std::vector<std::byte> elements;
-    for (size_t i = 0; i < from.layout().tensors.size(); ++i) {
-      const StateTensor& tensor = from.layout().tensors[i];
+    size_t next = 0;
+    for (const StateTensor& tensor : layout.tensors) {
       if (!belongs_to_model(tensor.role)) continue;
       elements.resize(tensor.bytes());
-      from.read(i, elements.data());
+      from.read(exports[next++].tensor, elements.data());
       root.create_dataset(tensor.path().substr(1), h5_type(tensor.dtype), tensor.shape)
           .write(h5_type(tensor.dtype), elements.data());
     }
-    for (const StateAlias& alias : from.layout().aliases)
+    for (const StateAlias& alias : layout.aliases)
       if (belongs_to_model(alias.role)) root.link(alias.target_path().substr(1), alias.path().substr(1));
   }
   file.close();
 }
 
-}  // namespace
-
-void export_model(const CheckpointFile& from, const std::string& path, ModelFormat format, Disk& disk) {
+// `write` is given the temporary name.
+template <typename Write>
+void publish(const std::string& path, Disk& disk, Write&& write) {
   const std::string temporary = path + temporary_suffix;
   with_context("cannot write " + path, [&] {
     try {
-      format == ModelFormat::safetensors ? write_safetensors(from, temporary) : write_hdf5(from, temporary);
+      write(temporary);
       disk.sync_file(UniqueFd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC)).get(), temporary);
       disk.rename(temporary, path);
     } catch (...) {
@@ -99,6 +111,35 @@ void export_model(const CheckpointFile& from, const std::string& path, ModelForm
     }
     const std::string folder = std::filesystem::path(path).parent_path().string();
     disk.sync_folder(folder.empty() ? "." : folder);
+  });
+}
+
+}  // namespace
+
+ModelReader::ModelReader(const CheckpointFile& from, Weights weights) : from_(from) {
+  for (const Export& one : exports_of(from, weights)) by_name_.emplace(one.name, one.tensor);
+}
+
+const StateTensor* ModelReader::find(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &from_.layout().tensors[found->second];
+}
+
+void ModelReader::read(const StateTensor& tensor, std::byte* out) const {
+  from_.read(static_cast<size_t>(&tensor - from_.layout().tensors.data()), out);
+}
+
+void write_whole_file(const std::string& path, std::span<const std::byte> bytes, Disk& disk) {
+  publish(path, disk, [&](const std::string& temporary) {
+    const UniqueFd fd = create_temporary(temporary);
+    write_bytes(fd.get(), 0, bytes.data(), bytes.size());
+  });
+}
+
+void export_model(const CheckpointFile& from, const std::string& path, const ModelExport& what, Disk& disk) {
+  publish(path, disk, [&](const std::string& temporary) {
+    what.format == ModelFormat::safetensors ? write_safetensors(from, temporary, what.weights)
+                                            : write_hdf5(from, temporary, what.weights);
   });
 }
 

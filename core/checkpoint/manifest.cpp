@@ -9,6 +9,7 @@ namespace estrain::checkpoint {
 std::string Manifest::to_json() const {
   return Json{{"layout", parse_json(layout.to_json(), "state layout")},
               {"digest_names", digest_names},
+              {"metric_names", metric_names},
               {"batches_per_epoch", batches_per_epoch},
               {"samples_per_rank", samples_per_rank},
               {"samples_per_epoch", samples_per_epoch},
@@ -25,6 +26,7 @@ Manifest Manifest::from_json(std::string_view text) {
   Manifest manifest;
   manifest.layout = StateLayout::from_json(json.at("layout").dump());
   manifest.digest_names = json.at("digest_names").get<std::vector<std::string>>();
+  manifest.metric_names = json.at("metric_names").get<std::vector<std::string>>();
   manifest.batches_per_epoch = json.at("batches_per_epoch");
   manifest.samples_per_rank = json.at("samples_per_rank");
   manifest.samples_per_epoch = json.at("samples_per_epoch");
@@ -36,8 +38,8 @@ Manifest Manifest::from_json(std::string_view text) {
   return manifest;
 }
 
-int64_t Manifest::samples_at(int64_t step) const {
-  return std::min(step % batches_per_epoch * batch, samples_per_rank);
+int64_t Manifest::samples_at(Step step) const {
+  return std::min(step.value % batches_per_epoch * batch, samples_per_rank);
 }
 
 }  // namespace estrain::checkpoint

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/checkpoint/state_layout.h"
 
 namespace estrain::checkpoint {
 
 struct Manifest {
   StateLayout layout;
-  std::vector<std::string> digest_names;  // names in a step record: parameters, buffers, "est/<rank>/generator"
+  std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
+  std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
   int64_t batches_per_epoch = 0;          // steps
   int64_t samples_per_rank = 0;           // consumed by each EST in one epoch
   int64_t samples_per_epoch = 0;          // of all ESTs
@@ -25,9 +27,9 @@ struct Manifest {
   std::string to_json() const;
   static Manifest from_json(std::string_view text);
 
-  // The job's position in its data at `step`.
-  int64_t epoch_at(int64_t step) const { return step / batches_per_epoch; }
-  int64_t samples_at(int64_t step) const;  // consumed by each EST in that epoch
+  // Where the job stands in its data at `step`.
+  Epoch epoch_at(Step step) const { return Epoch(step.value / batches_per_epoch); }
+  int64_t samples_at(Step step) const;  // consumed by each EST in that epoch
 };
 
 }  // namespace estrain::checkpoint

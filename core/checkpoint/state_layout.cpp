@@ -28,12 +28,13 @@ struct RoleRow {
   std::string_view folder;
   uint64_t alignment;
 };
-constexpr std::array<RoleRow, 5> roles = {{
+constexpr std::array<RoleRow, 6> roles = {{
     {Role::parameter, "parameter", "/model/", 256},
     {Role::buffer, "buffer", "/buffers/", 256},
     {Role::optimizer, "optimizer", "/optimizer/", 64},
     {Role::est, "est", "/ests/", 64},
     {Role::schedule, "schedule", "/schedule/", 64},
+    {Role::average, "average", "/ema/", 256},
 }};
 
 const DTypeRow& row(DType dtype) { return dtypes.at(static_cast<size_t>(dtype)); }

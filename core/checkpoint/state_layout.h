@@ -2,9 +2,9 @@
 // The place and name of every tensor of a job's state in one contiguous copy.
 //
 // The state at step t is everything that defines the rest of the run: parameters, buffers, optimizer slots and the
-// contexts of all ESTs. A worker lays it out once from the model. Launcher, scribe and verify know the state only
-// through this description, so none of them needs torch. All integers are little-endian. Parameters and buffers start
-// at a multiple of 256 bytes, as GPUs need for tensors, the rest at a multiple of 64.
+// contexts of all ESTs. A worker lays it out once from the model; launcher, scribe and verify know the state only
+// through this description, so none of them needs torch. All integers little-endian; parameters, buffers and averages
+// start at a multiple of 256 bytes, which a GPU wants of tensors, the rest at one of 64.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,12 @@ enum class Role : uint8_t {
   est,        // /ests/<name>/<slot>: name is the virtual rank; "generator" (uint8: torch's CPU generator state), "loss"
               // (last), "cuda_generator" (uint8: torch's CUDA generator state; where the job has run on a GPU)
   schedule,   // /schedule/<name>: "plateau" (float64: best metric, evaluations that were no better, cooldown, and the
-              // learning rate of each parameter group)
+              // learning rate of each parameter group), "early_stop" (float64: best metric, evaluations that
+              // were no better)
+  average,    // /ema/<name>: float32, the average of parameter <name>
 };
+
+inline constexpr std::string_view early_stop_name = "early_stop";  // in /schedule
 
 struct StateTensor {
   Role role;
@@ -53,7 +57,8 @@ struct StateAlias {
 };
 
 struct StateLayout {
-  std::vector<StateTensor> tensors;  // model's parameter order, then buffers, optimizer, ESTs, schedule
+  std::vector<StateTensor> tensors;  // model's parameter order, then buffers, optimizer, ESTs, schedule,
+                                     // averages
   std::vector<StateAlias> aliases;
   uint64_t bytes = 0;  // of one copy
 

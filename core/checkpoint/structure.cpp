@@ -30,13 +30,20 @@ DType dtype_of(const h5::Dataset& dataset) {
   }
 }
 
-bool has_schedule(const StateLayout& layout) {
-  return std::any_of(layout.tensors.begin(), layout.tensors.end(),
-                     [](const StateTensor& tensor) { return tensor.role == Role::schedule; });
+bool has(const StateLayout& layout, Role role) {
+  return std::ranges::any_of(layout.tensors, [role](const StateTensor& tensor) { return tensor.role == role; });
+}
+
+// Jobs with early stop keep its state in /schedule.
+bool ends_early(const StateLayout& layout) {
+  return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
+    return tensor.role == Role::schedule && tensor.name == early_stop_name;
+  });
 }
 
 int64_t format_version_for(const CheckpointMeta& meta, const StateLayout& layout) {
-  if (has_schedule(layout)) return 4;
+  if (has(layout, Role::average) || ends_early(layout)) return 5;
+  if (has(layout, Role::schedule)) return 4;
   if (!meta.data.empty()) return 3;
   return meta.algorithms.empty() ? 1 : 2;
 }
@@ -184,7 +191,8 @@ h5::Type h5_type(DType dtype) {
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta) {
   write_meta(root, meta, layout);
   for (const char* folder : {"model", "buffers", "optimizer", "ests"}) root.create_group(folder);
-  if (has_schedule(layout)) root.create_group("schedule");
+  if (has(layout, Role::schedule)) root.create_group("schedule");
+  if (has(layout, Role::average)) root.create_group("ema");
   std::vector<h5::Dataset> datasets;
   for (const StateTensor& tensor : layout.tensors) {
     datasets.push_back(root.create_dataset(tensor.path().substr(1), h5_type(tensor.dtype), tensor.shape));
@@ -209,6 +217,7 @@ Structure read_structure(const h5::Group& root) {
   walk.nested(root.group("optimizer"), Role::optimizer);
   walk.nested(root.group("ests"), Role::est);
   if (root.contains("schedule")) walk.flat(root.group("schedule"), Role::schedule);
+  if (root.contains("ema")) walk.flat(root.group("ema"), Role::average);
   return structure;
 }
 

@@ -11,7 +11,7 @@ bool Barrier::wait(uint32_t generation) {
   }
   while (words_.generation.load(std::memory_order_acquire) == generation) {
     if (abort_.load() != 0) return false;
-    futex_wait(words_.generation, generation, 100);
+    futex_wait(words_.generation, generation, glance_ms);
   }
   return true;
 }

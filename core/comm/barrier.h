@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/comm/futex.h"
-#include "core/comm/job_memory.h"
+#include "core/comm/memory_header.h"
 
 namespace estrain::comm {
 

@@ -6,6 +6,9 @@
 
 namespace estrain::comm {
 
+// A sleeping worker checks this often whether the stage was aborted, in ms.
+inline constexpr int glance_ms = 100;
+
 // Sleeps while `word` holds `expected`, for at most `milliseconds` (-1: no limit). May return early without reason.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, int milliseconds);
 void futex_wake_all(std::atomic<uint32_t>& word);

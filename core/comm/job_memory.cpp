@@ -11,7 +11,6 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/comm/futex.h"
-#include "core/comm/step_record.h"
 
 namespace estrain::comm {
 namespace {
@@ -52,17 +51,17 @@ UniqueFd JobMemory::create() {
 
 JobMemory::JobMemory(int fd, uint64_t version) : fd_(fd) {
   map(kHeaderBytes);
-  header().version = version;
+  words().version = version;
 }
 
 JobMemory::JobMemory(int fd) : fd_(fd) {
   map(kHeaderBytes);
-  if (header().version != kVersion) {
+  if (words().version != kVersion) {
     ::munmap(base_, mapped_);
     throw Error(Fault::mismatch, "the job's shared memory is of another version of this program")
         .advise("the program was replaced while the job ran: stop the job, and go on with `estrain train --resume`");
   }
-  if (header().ready.load() == 1) map(header().total_bytes);
+  if (words().ready.load() == 1) map(words().total_bytes);
 }
 
 JobMemory::~JobMemory() {
@@ -82,7 +81,7 @@ void JobMemory::map(uint64_t bytes) {
 }
 
 void JobMemory::lay_out(const MemoryPlan& plan) {
-  MemoryHeader& h = header();
+  MemoryHeader& h = words();
   Regions regions;
   h.manifest_bytes = plan.manifest.size();
   h.manifest = regions.take(plan.manifest.size());
@@ -110,66 +109,33 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
         .advise("lower the number of ESTs or raise the file size limit (ulimit -f)");
   }
   map(regions.end());
-  std::memcpy(base_ + header().manifest, plan.manifest.data(), plan.manifest.size());
+  std::memcpy(base_ + words().manifest, plan.manifest.data(), plan.manifest.size());
 }
 
 void JobMemory::set_ready() {
-  header().ready.store(1);
-  futex_wake_all(header().ready);
+  words().ready.store(1);
+  futex_wake_all(words().ready);
 }
 
-bool JobMemory::is_writable(int64_t step) const {
-  const int64_t held = header().held_step.load();
-  return held < 0 || (held & 1) != (step & 1);
-}
-
-bool JobMemory::wait_writable(int64_t step) {
-  MemoryHeader& h = header();
-  for (;;) {
-    const uint32_t releases = h.releases.load();
-    if (is_writable(step)) return true;
-    if (h.abort.load() != 0) return false;
-    futex_wait(h.releases, releases, 100);
+bool JobMemory::wait_ready(int milliseconds) {
+  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  while (!is_ready()) {
+    const int64_t left = (deadline - monotonic_ns()) / 1'000'000;
+    if (left <= 0) return false;
+    futex_wait(words().ready, 0, static_cast<int>(left));
   }
-}
-
-bool JobMemory::try_hold(int64_t step) {
-  int64_t free = -1;
-  return header().held_step.compare_exchange_strong(free, step) || free == step;
-}
-
-bool JobMemory::hold(int64_t step) {
-  MemoryHeader& h = header();
-  for (;;) {
-    const uint32_t releases = h.releases.load();
-    if (try_hold(step)) return true;
-    if (h.abort.load() != 0) return false;
-    futex_wait(h.releases, releases, 100);
-  }
-}
-
-void JobMemory::release_hold() {
-  header().held_step.store(-1);
-  header().releases.fetch_add(1);
-  futex_wake_all(header().releases);
+  if (mapped_ != words().total_bytes) map(words().total_bytes);
+  return true;
 }
 
 void JobMemory::open_stage() {
-  MemoryHeader& h = header();
-  h.pause_request.store(0);
-  h.stage_end.store(-1);
-  h.abort.store(0);
-  h.save_step.store(-1);
-  h.exchange_ready.store(0);
-  h.stage_started.store(0);
-  h.stage_started_ns.store(0);
-  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all, &h.saved})
-    words->arrived.store(0);
-  h.next_sum.store(0);
-  h.next_update.store(0);
+  gate().open();
+  save_request().clear();
+  meetings().open();
+  hosts().open();
   const int64_t now = monotonic_ns();
-  h.progress_ns.store(now);
-  for (int64_t worker = 0; worker < h.ests; ++worker) {
+  clock().note_progress(now);
+  for (WorkerRank worker; worker.value < ests(); ++worker) {
     pulse(worker).beat(Activity::idle, now);
     pulse(worker).computing_ns.store(0);
     pulse(worker).mini_batches.store(0);
@@ -177,89 +143,58 @@ void JobMemory::open_stage() {
 }
 
 void JobMemory::abort_stage() {
-  MemoryHeader& h = header();
-  h.abort.store(1);
-  for (BarrierWords* words : {&h.gathered, &h.summed, &h.finished, &h.evaluated_by_all, &h.saved})
-    futex_wake_all(words->generation);
-  futex_wake_all(h.releases);
-  futex_wake_all(h.exchange_ready);
+  gate().abort();
+  meetings().wake_all();
+  hosts().wake_all();
+  hold().wake_all();
+}
+
+// Another host may have committed the step: its record, complete already, is published if it is not yet. Where the ring
+// has no room for it, the step is done again.
+void JobMemory::publish_agreed() {
+  const Step whole(words().whole.load());
+  if (whole != commit().committed().next() || words().agreed.load() != whole.value) return;
+  const RecordHead& pending = *ring().pending().head;
+  if (pending.kind != RecordKind::step || pending.step != whole || ring().waiting() + 1 >= ring().capacity()) return;
+  ring().publish();
 }
 
 int64_t JobMemory::repair() {
-  MemoryHeader& h = header();
-  const uint32_t published = h.published.load();
-  const int64_t whole = h.whole.exchange(0);
-  if (published > 0) {
-    const RecordHead& newest = *view_record(*this, published - 1).head;
-    if (newest.kind == RecordKind::step && newest.step == whole && whole == h.committed.load() + 1)
-      h.committed.store(whole);
-    if (newest.kind == RecordKind::evaluation) h.evaluated.store(newest.step);
+  publish_agreed();
+  std::optional<Step> newest_step;
+  if (const auto newest = ring().newest()) {
+    if (newest->head->kind == RecordKind::step) newest_step = newest->head->step;
+    if (newest->head->kind == RecordKind::evaluation) commit().note_evaluated(newest->head->step);
   }
-  std::memset(record(published), 0, h.record_bytes);
-  return std::max<int64_t>(0, h.trained.exchange(h.committed.load()) - h.committed.load());
+  const int64_t lost = commit().repair(newest_step);
+  ring().clear_pending();
+  return lost;
 }
 
-void JobMemory::set_exchange_id(const std::array<std::byte, 128>& id) {
-  header().exchange_id = id;
-  header().exchange_ready.store(1);
-  futex_wake_all(header().exchange_ready);
+std::string_view JobMemory::manifest() const { return {at<const char>(words().manifest), words().manifest_bytes}; }
+
+std::byte* JobMemory::state_of(Step step) const {
+  return at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
 }
 
-bool JobMemory::wait_exchange_id(std::array<std::byte, 128>* id) {
-  while (header().exchange_ready.load() == 0) {
-    if (header().abort.load() != 0) return false;
-    futex_wait(header().exchange_ready, 0, 100);
-  }
-  *id = header().exchange_id;
-  return true;
+GradientSlot JobMemory::gradient_slot(int64_t slot) const {
+  const auto number = static_cast<uint64_t>(slot);
+  return {at<float>(words().gradients + number * words().gradient_bytes),
+          at<uint8_t>(words().presence + number * static_cast<uint64_t>(words().parameters))};
 }
 
-bool JobMemory::wait_ready(int milliseconds) {
-  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
-  while (header().ready.load() == 0) {
-    const int64_t left = (deadline - monotonic_ns()) / 1'000'000;
-    if (left <= 0) return false;
-    futex_wait(header().ready, 0, static_cast<int>(left));
-  }
-  if (mapped_ != header().total_bytes) map(header().total_bytes);
-  return true;
-}
+WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return at<WorkerPulse>(words().pulses)[worker.value]; }
 
-std::string_view JobMemory::manifest() const {
-  return {reinterpret_cast<const char*>(base_ + header().manifest), header().manifest_bytes};
-}
+float* JobMemory::norms() const { return at<float>(words().norms); }
 
-std::byte* JobMemory::state(int copy) {
-  return base_ + header().state + static_cast<uint64_t>(copy) * header().state_bytes;
-}
-
-float* JobMemory::gradient_slot(int64_t slot) {
-  return reinterpret_cast<float*>(base_ + header().gradients + static_cast<uint64_t>(slot) * header().gradient_bytes);
-}
-
-WorkerPulse& JobMemory::pulse(int64_t worker) {
-  return reinterpret_cast<WorkerPulse*>(base_ + header().pulses)[worker];
-}
-
-uint8_t* JobMemory::presence(int64_t slot) {
-  return reinterpret_cast<uint8_t*>(base_ + header().presence) + slot * header().parameters;
-}
-
-float* JobMemory::norms() { return reinterpret_cast<float*>(base_ + header().norms); }
-
-std::byte* JobMemory::record(uint32_t sequence) {
-  return base_ + header().ring + (sequence % header().ring_records) * header().record_bytes;
-}
-
-float* JobMemory::evaluation_losses() { return reinterpret_cast<float*>(base_ + header().evaluation); }
-
-int32_t* JobMemory::evaluation_correct() {
-  return reinterpret_cast<int32_t*>(evaluation_losses() + header().evaluation_samples);
+EvaluationResults JobMemory::evaluation() const {
+  auto* losses = at<float>(words().evaluation);
+  return {words().evaluation_samples, losses, reinterpret_cast<int32_t*>(losses + words().evaluation_samples)};
 }
 
 void JobMemory::release_gradient_slots(int64_t first) {
-  const uint64_t offset = header().gradients + static_cast<uint64_t>(first) * header().gradient_bytes;
-  const uint64_t end = header().gradients + static_cast<uint64_t>(header().ests) * header().gradient_bytes;
+  const uint64_t offset = words().gradients + static_cast<uint64_t>(first) * words().gradient_bytes;
+  const uint64_t end = words().gradients + static_cast<uint64_t>(ests()) * words().gradient_bytes;
   if (offset < end) {
     ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                 static_cast<off_t>(end - offset));

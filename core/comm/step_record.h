@@ -1,13 +1,15 @@
 #pragma once
 // One record of the ring in shared memory: what is known of a step, or of an evaluation, once it is committed. Workers
-// add their parts to the record under construction; the last one publishes it; the scribe drains it to the run's files.
+// add their parts to the record under construction; the last one publishes it (record_ring.h); the scribe drains it to
+// the run's files.
 //
 // Digests are sums modulo 2^64 (kernels/digest.h), so workers add the parts of a tensor in any order.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
-#include "core/comm/job_memory.h"
+#include "core/base/ids.h"
 #include "core/comm/nonfinite.h"
 
 namespace estrain::comm {
@@ -16,8 +18,8 @@ enum class RecordKind : uint32_t { step, evaluation };
 
 struct RecordHead {
   RecordKind kind;
-  int64_t step;         // the state's step: 1 after the first update
-  int64_t epoch;        // that the step's samples belong to
+  Step step;            // the state's step: 1 after the first update
+  Epoch epoch;          // that the step's samples belong to
   int64_t time_ns;      // monotonic, at the commit
   double lr;            // of the default parameter group
   double loss;          // tree mean of the ESTs' losses; of an evaluation: mean over its predictions
@@ -41,12 +43,7 @@ struct RecordView {
   std::atomic<uint64_t>* digests;  // [digests]
 };
 
-RecordView view_record(JobMemory& memory, uint32_t sequence);
-
-// The record that workers are adding to.
-RecordView pending_record(JobMemory& memory);
-// Makes the pending record visible to the scribe and clears the next one; sleeps while the ring is full. One caller at
-// a time. Returns false if the stage was aborted meanwhile.
-bool publish_record(JobMemory& memory);
+// A view of the record at `start`.
+RecordView view_record(std::byte* start, int64_t ests);
 
 }  // namespace estrain::comm

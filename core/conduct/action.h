@@ -86,7 +86,7 @@ struct TakeUp {  // a request that has waited
 };
 struct WeighOffer {
   ClientId client = 0;
-  Json request;
+  OfferRequest request;
 };
 struct ReportResize {
   ResizeUnderWay resize;

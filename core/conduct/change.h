@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/conduct/member.h"
+#include "core/conduct/request.h"
 
 namespace estrain::conduct {
 
@@ -17,9 +18,9 @@ using ClientId = int64_t;  // of the control socket, from 1
 struct PendingChange {
   // The request.
   std::optional<ClientId> client;     // waits for the answer
-  std::vector<Device> devices;        // to run on
+  Assignment devices;                 // to run on
   std::vector<WorkerId> workers;      // that are to serve them; kNobody: any; empty: any everywhere
-  std::vector<std::string> held;      // kinds of all devices that the job has afterwards
+  Devices held;                       // kinds of all devices that the job has afterwards
   std::string why;                    // what asked for it
   double estimated_step_seconds = 0;  // by the plan it carries out; 0: none was made
   std::string plan_reason;
@@ -53,7 +54,7 @@ struct ResizeUnderWay {
 // A request that could not be served at once: its client waits.
 struct WaitingRequest {
   ClientId client = 0;
-  Json request;
+  Request request;
   int64_t arrived_ns = 0;  // monotonic
 };
 

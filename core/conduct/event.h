@@ -89,13 +89,12 @@ struct ChangeAsked {
 };
 struct OfferAsked {
   ClientId client = 0;
-  Json request;
+  OfferRequest request;
 };
 struct ReclaimAsked {
   ClientId client = 0;
-  Json request;
-  std::vector<std::string> wanted;  // kinds
-  double within_seconds = 0;
+  ReclaimRequest request;
+  Devices wanted;
   int64_t arrived_ns = 0;
   PendingChange shrunk;  // the shares after it: devices, workers, figures of the plan
 };
@@ -105,11 +104,16 @@ struct StopAsked {
   bool insists = false;  // a second one gives up the step under way
 };
 
+// The job over several hosts cannot go on: they have come to different bits, or nobody connects them.
+struct HostsFailed {
+  Error error;
+};
+
 // Training is over: the end begins.
 struct EndBegan {};
 
 using Event = std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart,
                            StageClosed, Saved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost,
-                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, EndBegan>;
+                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, HostsFailed, EndBegan>;
 
 }  // namespace estrain::conduct

@@ -34,15 +34,15 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
   PendingChange& pending = *state.pending;
-  const auto device = std::ranges::find(pending.devices, loss.device.kind, &Device::kind);
+  const auto device = std::ranges::find(pending.devices, loss.device, &Share::device);
   if (device != pending.devices.end()) pending.devices.erase(device);
-  for (Device& rest : pending.devices) rest.ests.reset();
+  for (Share& rest : pending.devices) rest.ests.reset();
   pending.workers.clear();
-  for (std::vector<std::string>* held : {&state.held, &pending.held}) {
-    if (const auto at = std::ranges::find(*held, loss.device.kind); at != held->end()) held->erase(at);
+  for (Devices* held : {&state.held, &pending.held}) {
+    if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
   }
-  turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.kind}, {"cause", loss.cause}});
-  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.kind,
+  turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.text()}, {"cause", loss.cause}});
+  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.text(),
                        format_devices(pending.devices)));
 }
 

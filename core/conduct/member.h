@@ -4,9 +4,14 @@
 #include <cstdint>
 
 #include "core/base/ids.h"
-#include "core/conduct/device.h"
+#include "core/place/assignment.h"
 
 namespace estrain::conduct {
+
+using place::Assignment;
+using place::Device;
+using place::Devices;
+using place::Share;
 
 // Counts all workers ever started in a run.
 using WorkerId = Id<struct WorkerIdTag>;

@@ -14,13 +14,13 @@ namespace {
 constexpr double kHurryAt = 0.5;  // of the time within which devices are to be given back: the step is given up
 constexpr double kKillAt = 0.8;   // and whoever still holds one is killed
 
-void wait_for_turn(Turn& turn, ClientId client, const Json& request, int64_t arrived_ns) {
-  turn.state.waiting.push_back({client, request, arrived_ns});
+void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
+  turn.state.waiting.push_back({client, std::move(request), arrived_ns});
 }
 
 void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
   turn.state.stop_clients.push_back(event.client);
-  turn.state.grace_seconds = std::min(turn.state.grace_seconds, event.within_seconds * kHurryAt);
+  turn.state.grace_seconds = std::min(turn.state.grace_seconds, event.request.within * kHurryAt);
   request_stop(turn, "all its devices were reclaimed");
 }
 
@@ -36,7 +36,7 @@ void replace_pending(Turn& turn, PendingChange change, int64_t arrived_ns) {
   change_if_ready(turn);
 }
 
-void give_back_idle(Turn& turn, const ReclaimAsked& event, std::vector<std::string> rest) {
+void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
   turn.state.held = std::move(rest);
   turn.log("reclaimed", {{"step", turn.now.trained.value}, {"seconds", seconds(turn.now.ns - event.arrived_ns)}});
   turn.act(Answer{event.client, {{"ok", true}, {"step", turn.now.trained.value}, {"message", "they were idle"}}},
@@ -47,9 +47,8 @@ void give_back_idle(Turn& turn, const ReclaimAsked& event, std::vector<std::stri
 void hurry_waiting_reclaims(Turn& turn) {
   if (turn.state.phase != Phase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {
-    if (waiting.request.value("do", "") != "reclaim") continue;
-    const int64_t within = nanoseconds(waiting.request.value("within", 0.0) * kHurryAt);
-    if (turn.now.ns - waiting.arrived_ns > within)
+    const auto* reclaim = std::get_if<ReclaimRequest>(&waiting.request);
+    if (reclaim != nullptr && turn.now.ns - waiting.arrived_ns > nanoseconds(reclaim->within * kHurryAt))
       return request_stop(turn, "devices were reclaimed while the job was starting");
   }
 }
@@ -95,7 +94,7 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
   if (state.ending != Ending::none || state.phase == Phase::over)
     return refuse(Error(Fault::usage, "the job is ending"));
   if (rest->empty()) return stop_for_reclaim(turn, event);
-  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.within_seconds);
+  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.request.within);
   const bool another_first = state.pending && state.pending->give_back_ns;
   if (state.phase == Phase::starting || state.resize || another_first) {
     if (another_first)  // which has to leave this one the time it needs
@@ -107,14 +106,14 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
     give_up_change(turn, Error::make(Fault::usage, "{} {} reclaimed", list_of(event.wanted),
                                      event.wanted.size() > 1 ? "are" : "is"));
   turn.act(NoteDecision{"reclaim of " + list_of(event.wanted),
-                        fmt::format("to be given back within {:.1f} s", event.within_seconds)});
-  const size_t staying = common(kinds_of(devices_in_force(state)), *rest).size();
+                        fmt::format("to be given back within {:.1f} s", event.request.within)});
+  const size_t staying = common(devices_of(devices_in_force(state)), *rest).size();
   if (staying == state.workers.size() && state.phase == Phase::training) return give_back_idle(turn, event, *rest);
   PendingChange change = event.shrunk;
   change.held = *rest;
   change.client = event.client;
   change.give_back_ns = deadline_ns;
-  change.answer = Json{{"reclaimed", event.wanted}, {"held", *rest}};
+  change.answer = Json{{"reclaimed", texts_of(event.wanted)}, {"held", texts_of(*rest)}};
   if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived_ns);
   replace_pending(turn, std::move(change), event.arrived_ns);
 }

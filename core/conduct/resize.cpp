@@ -25,13 +25,13 @@ std::vector<const Member*> pool_of(const State& state) {
 // one. The one that was asked for if it is there, else those that are there longest.
 std::vector<int> match_devices(const State& state) {
   const std::vector<const Member*> pool = pool_of(state);
-  const std::vector<Device>& wanted = state.pending->devices;
+  const Assignment& wanted = state.pending->devices;
   const std::vector<WorkerId>& ids = state.pending->workers;
   std::vector<bool> taken(pool.size(), false);
   std::vector<int> matched(wanted.size(), -1);
   const auto match = [&](size_t device, const auto& fits) {
     for (size_t i = 0; i < pool.size() && matched[device] < 0; ++i) {
-      if (taken[i] || pool[i]->device.kind != wanted[device].kind || !fits(*pool[i])) continue;
+      if (taken[i] || pool[i]->device != wanted[device].device || !fits(*pool[i])) continue;
       taken[i] = true;
       matched[device] = static_cast<int>(i);
     }
@@ -75,7 +75,7 @@ void hand_out_ranges(State& state, const PendingChange& change, const std::vecto
     const auto rank = static_cast<int64_t>(state.workers.size());
     stays[static_cast<size_t>(match)] = true;
     Member member = pool[static_cast<size_t>(match)];
-    member.device = change.devices[static_cast<size_t>(rank)];
+    member.device = change.devices[static_cast<size_t>(rank)].device;
     member.ests = ranges[static_cast<size_t>(rank)];
     member.left = false;
     member.rank = rank;
@@ -194,7 +194,7 @@ void start_missing_workers(Turn& turn) {
   StartWorkers start;
   for (size_t i = 0; i < matched.size(); ++i) {
     if (matched[i] >= 0) continue;
-    start.workers.push_back({WorkerId(state.workers_started++), state.pending->devices[i]});
+    start.workers.push_back({WorkerId(state.workers_started++), state.pending->devices[i].device});
   }
   for (const WorkerOrder& order : start.workers)
     state.pending->added.push_back(Member{.id = order.id, .device = order.device});

@@ -4,9 +4,9 @@
 
 namespace estrain::conduct {
 
-std::vector<Device> devices_in_force(const State& state) {
-  std::vector<Device> devices;
-  for (const Member& member : state.workers) devices.push_back({member.device.kind, member.ests.size()});
+Assignment devices_in_force(const State& state) {
+  Assignment devices;
+  for (const Member& member : state.workers) devices.push_back({member.device, member.ests.size()});
   return devices;
 }
 

@@ -54,7 +54,7 @@ struct State {
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
   Scribe scribe;
-  std::vector<std::string> held;  // kinds of all devices that the job may use, the idle ones included
+  Devices held;  // all devices that the job may use, the idle ones included
 
   // The change under way.
   std::optional<PendingChange> pending;
@@ -92,7 +92,7 @@ struct Moment {
   std::string no_room;  // why the scribe cannot write; empty: it can, or nothing waits to be written
 };
 
-std::vector<Device> devices_in_force(const State& state);    // each with its number of ESTs
+Assignment devices_in_force(const State& state);             // each with its number of ESTs
 std::vector<const Member*> all_members(const State& state);  // of all three lists, without empty places
 const Member* find_member(const State& state, WorkerId id);  // null: it is in no list
 bool is_leaving(const State& state, WorkerId id);

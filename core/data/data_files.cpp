@@ -37,9 +37,20 @@ std::vector<FileName> one_or_two(const spec::DataSection& section, FileKind kind
   return names;
 }
 
+std::vector<FileName> voc_names(const spec::DataSection& section) {
+  if (section.path.empty())
+    throw Error(Fault::spec, "data.format = \"voc\" needs data.path, such as VOCdevkit/VOC2012");
+  std::vector<FileName> names = {{"training data", section.path, FileKind::voc}};
+  if (!section.test_list.empty())
+    names.push_back({"test data", section.test_path.empty() ? section.path : section.test_path, FileKind::voc});
+  return names;
+}
+
 FileTree list(const FileName& name) {
   static constexpr std::string_view images[] = {".jpg", ".jpeg", ".png"}, shards[] = {".tar"};
+  static constexpr std::string_view voc[] = {".jpg", ".jpeg", ".png", ".xml", ".txt"};
   if (name.kind == FileKind::images) return FileTree::list(name.path, images);
+  if (name.kind == FileKind::voc) return FileTree::list(name.path, voc);
   return FileTree::list(name.path, shards);
 }
 
@@ -51,6 +62,7 @@ DataFile open_one(const FileName& name) {
       return {name.what, name.path, FileBytes::map(name.path)};
     case FileKind::images:
     case FileKind::shards:
+    case FileKind::voc:
       break;
   }
   return {name.what, name.path, {}, std::make_shared<const FileTree>(list(name))};
@@ -78,6 +90,8 @@ std::vector<FileName> file_names(const spec::DataSection& section) {
     case spec::DataFormat::webdataset:
       return one_or_two(section, FileKind::shards,
                         "data.format = \"webdataset\" needs data.path, a tar file or a folder of them");
+    case spec::DataFormat::voc:
+      return voc_names(section);
     case spec::DataFormat::synthetic:
       return {};
   }

@@ -14,10 +14,11 @@
 namespace estrain::data {
 
 enum class FileKind {
-  content,   // one file, decompressed if its name ends in .gz
-  as_it_is,  // one file as it is, whatever its name: HDF5 reads it itself
-  images,    // the JPEG and PNG files in the subfolders of a folder
-  shards,    // a tar file, or all tar files in a folder
+  content,   // one file, decompressed where its name ends in .gz
+  as_it_is,  // one file, whatever its name: HDF5's, which it reads by itself
+  images,    // the JPEG and PNG files in the folders of a folder
+  shards,    // a tar file, or those in a folder
+  voc,       // pictures, annotations and lists in the folders of a folder
 };
 
 struct FileName {
@@ -39,7 +40,8 @@ struct DataFile {
 //   idx         images, labels; of the test set too, where there is one
 //   cifar10     the five training files, the test file; cifar100: one and one
 //   hdf5, text, tokens, images, webdataset   one; a second one where data.test_path names it
-// Throws Fault::spec if a required key is empty, Fault::io if an idx folder lacks a standard file.
+//   voc         one; a second one where there is a data.test_list, the same if data.test_path names no other
+// Throws Fault::spec where a needed key is empty, Fault::io where an idx folder lacks a standard name.
 std::vector<FileName> file_names(const spec::DataSection& section);
 
 // Opens all files, compressed ones in parallel. For a folder of many files it only makes the list. Throws Fault::io,

@@ -29,9 +29,9 @@ class Dataset {
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
   // index < size(). A sample depends only on (index, draw): the same bits on every machine.
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
-  // Replaces read() if the shape has several arrays: writes the sample's part of each to the corresponding place in
-  // `out`.
-  virtual void read_fields(int64_t index, std::span<std::byte* const> out) const;
+  // In the place of read() where the shape is one of several arrays: writes the sample's part of each to `out`, which
+  // has a place for every one.
+  virtual void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const;
 };
 
 struct DataPair {

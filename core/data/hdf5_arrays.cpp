@@ -70,7 +70,7 @@ class ArrayDataset : public Dataset {
   void read(int64_t, const SampleDraw&, std::byte*, int64_t*) const override {
     throw Error(Fault::bug, "a data set of several arrays was asked for one");
   }
-  void read_fields(int64_t index, std::span<std::byte* const> out) const override {
+  void read_fields(int64_t index, const SampleDraw&, std::span<std::byte* const> out) const override {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const size_t bytes = arrays_[i].field.bytes();
       std::memcpy(out[i], arrays_[i].first + static_cast<size_t>(index) * bytes, bytes);

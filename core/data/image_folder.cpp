@@ -1,13 +1,8 @@
 #include "core/data/image_folder.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "core/base/error.h"
-#include "core/base/input_file.h"
 
 namespace estrain::data {
 namespace {
@@ -44,26 +39,6 @@ ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classe
     throw misplaced(fmt::format("{}/{}: no JPEG or PNG file in the folder of this class", folder.path,
                                 classes_[static_cast<size_t>(empty - occurs.begin())]));
   }
-}
-
-std::span<const std::byte> ImageFolder::read(int64_t index, std::vector<std::byte>& scratch) const {
-  const std::string path = tree_->path(index);
-  const UniqueFd file = open_input(path);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw system_error(path, errno);
-  const uint64_t size = static_cast<uint64_t>(status.st_size);
-  if (size != bytes(index))
-    throw Error::make(Fault::corrupt, "{} bytes, were {} when the data were opened", size, bytes(index));
-  if (size > most_photo_bytes) throw Error::make(Fault::corrupt, "a file of {} bytes: more than 256 MiB", size);
-  scratch.resize(size);
-  for (size_t done = 0; done < size;) {
-    const ssize_t got = ::pread(file.get(), scratch.data() + done, size - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error("cannot be read", errno);
-    if (got == 0) throw Error(Fault::corrupt, "was truncated while it was read");
-    done += static_cast<size_t>(got);
-  }
-  return scratch;
 }
 
 DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,

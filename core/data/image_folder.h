@@ -23,7 +23,9 @@ class ImageFolder : public PhotoSource {
   int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return tree_->path(index); }
   uint64_t bytes(int64_t index) const override { return tree_->bytes(index); }
-  std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override;
+  std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override {
+    return read_listed(*tree_, index, most_photo_bytes, scratch);
+  }
 
  private:
   std::shared_ptr<const FileTree> tree_;

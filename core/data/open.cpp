@@ -11,6 +11,7 @@
 #include "core/data/synthetic.h"
 #include "core/data/text.h"
 #include "core/data/token_windows.h"
+#include "core/data/voc.h"
 #include "core/data/webdataset.h"
 
 namespace estrain::data {
@@ -87,6 +88,8 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
       return open_image_folders(files, section, options.classes);
     case spec::DataFormat::webdataset:
       return open_webdataset(files, section, options.classes);
+    case spec::DataFormat::voc:
+      return open_voc(files, section);
     case spec::DataFormat::synthetic:
       return open_synthetic(section, options.seed, options.classes);
   }
@@ -97,7 +100,7 @@ std::string describe(const SampleShape& shape) { return fmt::format("[{}]", fmt:
 
 }  // namespace
 
-void Dataset::read_fields(int64_t, std::span<std::byte* const>) const {
+void Dataset::read_fields(int64_t, const SampleDraw&, std::span<std::byte* const>) const {
   throw Error(Fault::bug, "a data set of one array was asked for several");
 }
 

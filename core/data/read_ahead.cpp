@@ -193,7 +193,7 @@ void ReadAhead::fill_fields(const Piece& piece) const {
   for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
     for (size_t part = 0; part < out.size(); ++part)
       out[part] = buffer.field(part) + static_cast<size_t>(piece.first + i) * shape_.parts[part].bytes();
-    dataset_.read_fields(indices[i], out);
+    dataset_.read_fields(indices[i], plan_->draw(piece.slot->request, indices[i]), out);
   }
 }
 
@@ -205,7 +205,7 @@ void ReadAhead::fill(const Piece& piece) const {
   plan_->indices(slot.request, piece.first, {indices, static_cast<size_t>(piece.count)});
   if (shape_.kind == SampleShape::Kind::fields) return fill_fields(piece);
   for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
-    dataset_.read(indices[i], plan_->draw(slot.request, indices[i]), input, targets);
+    dataset_.read(indices[i], plan_->draw(piece.slot->request, indices[i]), input, targets);
     input += shape_.input_bytes();
     targets += shape_.targets();
   }

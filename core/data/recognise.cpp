@@ -27,7 +27,8 @@ constexpr std::string_view kLlmcSignatures[] = {{"\x88\xd8\x34\x01\x01\x00\x00\x
 constexpr int kEntriesLookedAt = 1000;
 constexpr const char* kKnown =
     "known are: a folder with IDX files (train-images-idx3-ubyte …), with CIFAR's .bin files, with train.h5, with "
-    "nanoGPT's train.bin and val.bin, with .tar files, or with a folder of JPEG and PNG files for each class (or "
+    "nanoGPT's train.bin and val.bin, with VOC's JPEGImages and Annotations, with .tar files, or with a folder of JPEG "
+    "and PNG files for each class (or "
     "train/ "
     "and val/ with these); an HDF5 file; a tar file; a .npy file; a text file";
 
@@ -81,6 +82,7 @@ spec::DataSection recognise_folder(const std::string& path) {
     return section(spec::DataFormat::hdf5, folder / "train.h5", holds("test.h5") ? (folder / "test.h5").string() : "");
   if (holds("train.bin") && holds("val.bin"))
     return section(spec::DataFormat::tokens, folder / "train.bin", folder / "val.bin");
+  if (holds("JPEGImages") && holds("Annotations")) return section(spec::DataFormat::voc, path);
   for (const char* test : {"val", "test"}) {
     const std::optional<spec::DataFormat> format = photos_in(folder / "train");
     if (format && photos_in(folder / test) == format) return section(*format, folder / "train", folder / test);

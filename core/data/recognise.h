@@ -15,6 +15,7 @@ namespace estrain::data {
 //   a folder with train.h5 (and test.h5)              hdf5
 //   a folder with train.bin and val.bin               tokens (nanoGPT's), of 16 bits
 //   a folder with train/ and val/ (or test/)          what the first of them is, the second one for evaluation
+//   a folder with JPEGImages/ and Annotations/        voc
 //   a folder with .tar files                          webdataset
 //   a folder with folders with JPEG or PNG files      images
 //   an HDF5 file                                      hdf5, without a test set

@@ -341,6 +341,9 @@ DataScan scan(const spec::DataSection& section, int64_t text_context, std::optio
       scan_images(result, scan_photos(section, result.findings), section, classes);
       note_photo_shape(result, section);
       break;
+    case spec::DataFormat::voc:
+      result.train_samples = scan_voc(section, result.findings);
+      break;
     case spec::DataFormat::synthetic:
       scan_synthetic(result, section, classes);
       break;

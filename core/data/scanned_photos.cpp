@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <string_view>
 #include <system_error>
@@ -10,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/data/image_folder.h"
+#include "core/data/voc.h"
 #include "core/data/webdataset.h"
 
 namespace estrain::data {
@@ -31,13 +33,18 @@ struct Damage {
   std::string words;
 };
 
-// Scans every image of a set.
+// Throws where an image like this makes no sample.
+using RequireFit = std::function<void(int64_t index, const image::Header& header, const SampleDraw& draw)>;
+
+// Looks at every image of a set.
 class PhotoSetScan {
  public:
-  PhotoSetScan(const PhotoDataset& set, bool is_training)
-      : set_(set), draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
+  PhotoSetScan(const PhotoFiles& set, RequireFit require_fit, bool is_training)
+      : set_(set),
+        require_fit_(std::move(require_fit)),
+        draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
     uint64_t total = 0;
-    for (int64_t i = 0; i < set.size(); ++i) total += set.source().bytes(i);
+    for (int64_t i = 0; i < set.size(); ++i) total += set.bytes(i);
     decodes_ = total <= most_bytes_decoded;
   }
 
@@ -62,7 +69,7 @@ class PhotoSetScan {
     image::Image photo;
     for (int64_t i; (i = next_.fetch_add(1)) < set_.size();) {
       try {
-        look_at(set_.source().read(i, scratch), photo);
+        look_at(i, set_.read(i, scratch), photo);
       } catch (const Error& error) {
         std::lock_guard lock(mutex_);
         damages_.push_back({i, error.message()});
@@ -70,13 +77,14 @@ class PhotoSetScan {
     }
   }
 
-  void look_at(std::span<const std::byte> file, image::Image& photo) const {
-    set_.require_fit(image::read_header(file), draw_);
+  void look_at(int64_t index, std::span<const std::byte> file, image::Image& photo) const {
+    require_fit_(index, image::read_header(file), draw_);
     if (decodes_) return image::decode(file, photo);
     if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is missing");
   }
 
-  const PhotoDataset& set_;
+  const PhotoFiles& set_;
+  RequireFit require_fit_;
   SampleDraw draw_;
   bool decodes_ = false;
   std::atomic<int64_t> next_ = 0;
@@ -84,7 +92,7 @@ class PhotoSetScan {
   std::vector<Damage> damages_;
 };
 
-void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const PhotoSource& source,
+void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const PhotoFiles& source,
             const std::string& name, std::vector<Finding>& findings) {
   if (damages.empty()) {
     findings.push_back(Finding::fine(
@@ -134,7 +142,7 @@ class PhotosScan {
       labelled.images = opened.source->size();
       labelled.labels.emplace();
       for (int64_t i = 0; i < opened.source->size(); ++i) labelled.labels->push_back(opened.source->label(i));
-      look_at_images(std::move(opened.source), set.name);
+      look_at_images(*opened.source, set.name);
     } catch (const Error& error) {
       findings_.push_back(unreadable(error));
     }
@@ -162,16 +170,19 @@ class PhotosScan {
         section_.format == spec::DataFormat::images ? "images end in .jpg, .jpeg or .png" : "shards end in .tar"));
   }
 
-  void look_at_images(std::unique_ptr<PhotoSource> source, const std::string& name) {
-    std::optional<PhotoDataset> set;
+  void look_at_images(const PhotoSource& source, const std::string& name) {
+    std::optional<PhotoPixels> pixels;
     try {
-      set.emplace(std::move(source), most_classes, section_);
+      pixels.emplace(section_);
     } catch (const Error& error) {
       return findings_.push_back(Finding::user_error("transforms", error.message(), error.advice()));
     }
-    PhotoSetScan scan(*set, name == "training");
+    const auto fits = [&](int64_t, const image::Header& header, const SampleDraw& draw) {
+      pixels->require_fit(header, draw);
+    };
+    PhotoSetScan scan(source, fits, name == "training");
     const std::vector<Damage> damages = scan.run();
-    report(scan, damages, set->source(), name, findings_);
+    report(scan, damages, source, name, findings_);
   }
 
   const spec::DataSection& section_;
@@ -183,6 +194,29 @@ class PhotosScan {
 
 std::vector<ScannedSet> scan_photos(const spec::DataSection& section, std::vector<Finding>& findings) {
   return PhotosScan(section, findings).run();
+}
+
+int64_t scan_voc(const spec::DataSection& section, std::vector<Finding>& findings) {
+  int64_t train_samples = 0;
+  for (const FileName& name : file_names(section)) {
+    const bool is_training = name.what == "training data";
+    try {
+      const VocDataset set(open_files({name}).front(), is_training ? section.list : section.test_list, section);
+      findings.push_back(
+          Finding::fine("data", fmt::format("{}: {} pictures in the list of the {} set, of {} classes", name.path,
+                                            set.size(), is_training ? "training" : "test", set.classes())));
+      if (is_training) train_samples = set.size();
+      const auto fits = [&](int64_t index, const image::Header& header, const SampleDraw& draw) {
+        set.require_fit(index, header, draw);
+      };
+      PhotoSetScan scan(set.folder(), fits, is_training);
+      const std::vector<Damage> damages = scan.run();
+      report(scan, damages, set.folder(), is_training ? "training" : "test", findings);
+    } catch (const Error& error) {
+      findings.push_back(unreadable(error));
+    }
+  }
+  return train_samples;
 }
 
 }  // namespace estrain::data

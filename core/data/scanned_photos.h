@@ -17,4 +17,7 @@ constexpr uint64_t most_bytes_decoded = uint64_t{256} << 20;
 // the first ten faulty files and count the others.
 std::vector<ScannedSet> scan_photos(const spec::DataSection& section, std::vector<Finding>& findings);
 
+// The same of VOC's pictures (voc.h), and every annotation. Returns the number of training samples; 0: unknown.
+int64_t scan_voc(const spec::DataSection& section, std::vector<Finding>& findings);
+
 }  // namespace estrain::data

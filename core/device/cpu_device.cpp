@@ -1,9 +1,19 @@
 #include "core/device/cpu_device.h"
 
+#include <ATen/ops/_index_put_impl_cpu_dispatch.h>
 #include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/cumprod_cpu_dispatch.h>
+#include <ATen/ops/cumsum_cpu_dispatch.h>
 #include <ATen/ops/div_cpu_dispatch.h>
+#include <ATen/ops/floor_divide_cpu_dispatch.h>
+#include <ATen/ops/fmod_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/index_add_cpu_dispatch.h>
 #include <ATen/ops/pow_cpu_dispatch.h>
+#include <ATen/ops/prod_cpu_dispatch.h>
+#include <ATen/ops/remainder_cpu_dispatch.h>
+#include <ATen/ops/scatter_add_cpu_dispatch.h>
+#include <ATen/ops/sort_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
 

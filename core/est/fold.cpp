@@ -9,15 +9,6 @@
 
 namespace estrain::est {
 
-bool add_partials(Partial left, Partial right, float* out, size_t n) {
-  if (left.present && right.present) {
-    kernels::add(out, left.values, right.values, n);
-  } else if (left.present || right.present) {
-    kernels::add_zero(out, left.present ? left.values : right.values, n);
-  }
-  return left.present || right.present;
-}
-
 bool fold(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n) {
   if (left.empty()) {
     if (gradient != nullptr) kernels::scale(out, gradient, factor, n);

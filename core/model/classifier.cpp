@@ -3,6 +3,8 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
 
+#include "core/model/class_scores.h"
+
 namespace estrain::model {
 namespace {
 
@@ -23,7 +25,8 @@ Evaluation Classifier::compute_evaluation(const Batch& batch) {
   const int64_t samples = batch.target.size(0);
   const torch::Tensor losses = at::cross_entropy_loss(logits, target, /*weight=*/{}, at::Reduction::None);
   const torch::Tensor correct = logits.argmax(1).eq(target);
-  return {losses.view({samples, -1}).mean(1), correct.view({samples, -1}).sum(1), target.numel() / samples};
+  return {losses.view({samples, -1}).mean(1), correct.view({samples, -1}).sum(1), target.numel() / samples,
+          class_columns(wanted(), logits, target, samples)};
 }
 
 }  // namespace estrain::model

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/model/class_scores.h"
 #include "core/model/scalar_type.h"
 #include "core/model/torch_error.h"
 #include "core/spec/enum_names.h"
@@ -73,7 +74,15 @@ std::string dims_text(const Offer& offer) {
   return offer.dims.empty() ? "[batch]" : fmt::format("[batch, {}]", fmt::join(offer.dims, ", "));
 }
 
-// Compares the sizes of the program's inputs with those of the data; a symbol has the same size everywhere.
+Error missing_array(const std::string& name, const NamedShape& shape) {
+  std::vector<std::string> names;
+  for (const NamedShape::Field& field : shape.fields) names.push_back(field.name);
+  return Error::make(Fault::spec, "the program's input {} is no array of the data, which are {}", name,
+                     fmt::join(names, ", "))
+      .advise("each input of the program needs an array of its name: rename forward's argument, or the array");
+}
+
+// Sizes of the program's inputs against those of the data; a symbol stands for one size wherever it stands.
 class SizeCheck {
  public:
   explicit SizeCheck(const Program& program) : program_(program) {}
@@ -321,9 +330,7 @@ void Exported::bind(Part& part, const DataShape& shape) {
     if (named == nullptr && i == 0) offer = offered_input(shape);
     if (named != nullptr) {
       const auto found = std::ranges::find(named->fields, input.name, &NamedShape::Field::name);
-      if (found == named->fields.end())
-        throw Error::make(Fault::spec, "the program's input {} is not an array of the data", input.name)
-            .advise("each input of the program needs a dataset of its name in the HDF5 file");
+      if (found == named->fields.end()) throw missing_array(input.name, *named);
       source.field = static_cast<size_t>(found - named->fields.begin());
       offer = {found->type, found->dims};
       what = "the array of that name";
@@ -414,22 +421,90 @@ torch::Tensor Exported::loss_of(const std::vector<torch::Tensor>& outputs, const
   throw Error(Fault::bug, "unknown loss");
 }
 
+namespace {
+
+// ": in this mini-batch ids are -3 to 1999, …"; whole numbers alone.
+std::string values_text(const std::vector<Exported::Source>& sources, const Batch& batch) {
+  std::vector<std::string> texts;
+  for (const Exported::Source& source : sources) {
+    const torch::Tensor& tensor = tensor_of(batch, source);
+    if (tensor.numel() == 0 || !at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) continue;
+    texts.push_back(
+        fmt::format("{} {} to {}", source.name, tensor.min().item<int64_t>(), tensor.max().item<int64_t>()));
+  }
+  return texts.empty() ? "" : fmt::format("; the mini-batch has {}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+template <typename Body>
+auto Exported::telling_values(const Batch& batch, Body&& body) const {
+  const auto with_values = [&](const Error& error) {
+    if (error.message().find(label_out_of_range) == std::string::npos) return error;
+    std::vector<Source> sources = training_.sources;
+    const auto is_target = [&](const Source& source) { return source.name == target_->name; };
+    if (target_ && std::ranges::none_of(sources, is_target)) sources.push_back(*target_);
+    return Error(error.fault(), error.message() + values_text(sources, batch))
+        .advise("correct the data, or export a model that has a class for each value");
+  };
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    throw with_values(from_torch(error));
+  } catch (const Error& error) {
+    throw with_values(error);
+  }
+}
+
 torch::Tensor Exported::compute_loss(const Batch& batch) {
-  const std::vector<torch::Tensor> given = outputs(training_, batch);
-  const torch::Tensor loss =
-      loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+  const torch::Tensor loss = telling_values(batch, [&] {
+    const std::vector<torch::Tensor> given = outputs(training_, batch);
+    return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+  });
   if (!loss.requires_grad() && at::GradMode::is_enabled())
     throw Error(Fault::spec, "the program's loss depends on no parameter that is trained")
         .advise("export a module whose forward returns its loss (or, with model.loss, its prediction) first");
   return loss;
 }
 
+void Exported::require_outputs() const {
+  const Part& part = evaluation_.program ? evaluation_ : training_;
+  if (part.program->outputs.size() > wanted().outputs.size()) return;
+  throw Error::make(Fault::spec, "{}: the program gives {} outputs, and train.metrics names {} behind the first",
+                    part.program->path, part.program->outputs.size(), wanted().outputs.size())
+      .advise("return the metrics from forward in eval() mode, behind the loss or the prediction");
+}
+
+void Exported::add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
+                           std::vector<torch::Tensor>& columns) const {
+  for (size_t i = 0; i < wanted().outputs.size(); ++i) {
+    const torch::Tensor& output = outputs.at(i + 1);
+    const bool is_one = output.numel() == 1;
+    if (!is_one && output.numel() != samples) {
+      throw Error::make(Fault::spec,
+                        "metric {}: the program's output {} is [{}]: a number for each of the {} samples, or one for "
+                        "the mini-batch, is wanted",
+                        wanted().outputs[i], i + 2, fmt::join(output.sizes(), ", "), samples)
+          .advise("average it in the module, or leave it out of train.metrics");
+    }
+    columns.push_back(output.to(torch::kFloat).reshape(-1).expand({samples}));
+  }
+}
+
 Evaluation Exported::compute_evaluation(const Batch& batch) {
+  return telling_values(batch, [&] { return evaluation_of(batch); });
+}
+
+Evaluation Exported::evaluation_of(const Batch& batch) {
   require_evaluation();
   const std::vector<torch::Tensor> given = outputs(evaluation_, batch);
   const int64_t samples = batch.size();
-  if (loss_ == spec::Loss::output)
-    return {loss_of(given, {}, at::Reduction::Mean).expand({samples}), torch::zeros({samples}, torch::kLong), 0};
+  std::vector<torch::Tensor> columns;
+  if (loss_ == spec::Loss::output) {
+    add_outputs(given, samples, columns);
+    return {loss_of(given, {}, at::Reduction::Mean).expand({samples}), torch::zeros({samples}, torch::kLong), 0,
+            std::move(columns)};
+  }
   const torch::Tensor& target = tensor_of(batch, *target_);
   const torch::Tensor losses = loss_of(given, target, at::Reduction::None).to(torch::kFloat).reshape({samples, -1});
   torch::Tensor correct;
@@ -440,7 +515,12 @@ Evaluation Exported::compute_evaluation(const Batch& batch) {
                                                                    : given.front().argmax(1).eq(target);
     correct = hit.reshape({samples, -1}).sum(1);
   }
-  return {losses.mean(1), correct, predictions_};
+  if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) {
+    const torch::Tensor scores = given.front().movedim(1, -1);
+    columns = class_columns(wanted(), scores.reshape({-1, scores.size(-1)}), as_classes(target).reshape(-1), samples);
+  }
+  add_outputs(given, samples, columns);
+  return {losses.mean(1), correct, predictions_, std::move(columns)};
 }
 
 std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {

@@ -12,8 +12,11 @@
 // binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: the
 // second dimension is the classes.
 //
-// Evaluation uses the program exported for it, or the training program, frozen (Plan::Use::frozen). A program that
-// returns its loss is evaluated by mini-batches: a mini-batch's loss counts for each of its samples, and there is no
+// Metrics. The evaluation program's outputs behind the first: a number for each sample, or one for the mini-batch,
+// which then counts for each of its samples.
+//
+// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). A program that
+// gives its loss is evaluated by mini-batches: its loss counts for each sample of the mini-batch, and there is no
 // accuracy.
 
 #include <cstddef>
@@ -55,7 +58,10 @@ class Exported : public Model {
     if (no_evaluation_) throw Error(*no_evaluation_);
   }
 
-  // Predictions of an evaluation for a sample; 0: there is no accuracy.
+  // Throws Fault::spec where an evaluation gives fewer outputs than want_metrics() names.
+  void require_outputs() const;
+
+  // Predictions that an evaluation makes for a sample; 0: it tells no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
  private:
@@ -73,8 +79,15 @@ class Exported : public Model {
   std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
   torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
 
+  // Runs `body`; where a value of the mini-batch is out of range, the error tells the values.
+  template <typename Body>
+  auto telling_values(const Batch& batch, Body&& body) const;
+  void add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
+                   std::vector<torch::Tensor>& columns) const;
+
   torch::Tensor compute_loss(const Batch& batch) override;
   Evaluation compute_evaluation(const Batch& batch) override;
+  Evaluation evaluation_of(const Batch& batch);
 
   spec::Loss loss_;
   std::string loss_target_;

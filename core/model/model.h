@@ -47,7 +47,19 @@ struct Batch {
 struct Evaluation {
   torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
   torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
-  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: no predictions
+  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: the model makes none
+  // What MetricsWanted asks for, float32 [n] each: for each k the predictions whose target is among the k most likely
+  // classes (fewer than k are likelier than it); the target's class; each further output.
+  std::vector<torch::Tensor> columns = {};
+};
+
+// Of evaluations, beside loss and accuracy.
+struct MetricsWanted {
+  std::vector<int64_t> top_k = {};
+  bool target_class = false;              // where a sample has one
+  std::vector<std::string> outputs = {};  // names of a program's outputs behind the first
+
+  size_t columns() const { return top_k.size() + (target_class ? 1 : 0) + outputs.size(); }
 };
 
 // A step of the forward pass. The first block takes Batch::input, each other block the previous one's output.
@@ -71,6 +83,9 @@ class Model : public torch::nn::Module {
   // Sets the precision of loss() and evaluate(); initially fp32. The device handles tf32 (device::DeviceOptions).
   void set_precision(spec::Precision precision) { precision_ = precision; }
 
+  // Of evaluate() from now on; none at first.
+  void want_metrics(MetricsWanted wanted) { wanted_ = std::move(wanted); }
+
   const std::vector<Block>& blocks() const { return blocks_; }
 
   // Runs all blocks: the model's output for an input, in the current mode, without its own autocast. Updates
@@ -80,6 +95,7 @@ class Model : public torch::nn::Module {
  protected:
   Model() = default;
   void add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run);
+  const MetricsWanted& wanted() const { return wanted_; }
 
  private:
   virtual torch::Tensor compute_loss(const Batch& batch) = 0;
@@ -87,6 +103,7 @@ class Model : public torch::nn::Module {
 
   std::vector<Block> blocks_;
   spec::Precision precision_ = spec::Precision::fp32;
+  MetricsWanted wanted_;
 };
 
 // The name of the block whose forward pass this thread is running; otherwise empty.

@@ -18,11 +18,13 @@ inline std::string said_by(const c10::Error& error) {
   return text;
 }
 
-// The user's view of a c10::Error thrown by a model.
+inline constexpr const char* label_out_of_range = "a label or token of the batch is not one of the model's classes";
+
+// What a c10::Error thrown by a model means to the user.
 inline Error from_torch(const c10::Error& error) {
   const std::string text = said_by(error);
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) {
-    return Error::make(Fault::mismatch, "a label or token of the batch is not one of the model's classes: {}", text)
+    return Error::make(Fault::mismatch, "{}: {}", label_out_of_range, text)
         .advise("check the data, or set model.classes to the number of classes in it");
   }
   if (text.find("DefaultCPUAllocator") != std::string::npos || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {

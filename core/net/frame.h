@@ -33,7 +33,7 @@ EncodedHead encode(const FrameHead& head);
 // Throws Fault::corrupt where the kind is none or the payload too long.
 FrameHead decode(const EncodedHead& bytes);
 
-// Who receives frames. Both functions may throw Error: the connection is closed then, and the error is why.
+// Receives frames. Both functions may throw Error: the connection is closed then, and the error is why.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;

@@ -4,9 +4,16 @@
 #include "kernels/portable/attention.h"
 
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/random_stream.h"
@@ -36,6 +43,13 @@ portable::AttentionOutput output(const Tensor& x) {
 // Puts tokens before heads in memory, as the following projection reads it.
 Tensor new_by_tokens(const Tensor& like, int64_t tokens) {
   return new_floats({like.size(0), tokens, like.size(1), like.size(3)}, like).transpose(1, 2);
+}
+
+// Laid out as LibTorch's own kernel has it, since a traced program may lean on that: without dropout as the query is,
+// or contiguous where its channels do not lie side by side.
+Tensor new_output(const Tensor& query, double dropout) {
+  if (dropout > 0) return new_by_tokens(query, query.size(2));
+  return query.stride(3) == 1 ? at::empty_like(query) : new_like(query);
 }
 
 struct Settings {
@@ -72,7 +86,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const Tensor q = by_tokens(query), k = by_tokens(key), v = by_tokens(value);
     portable::Attention attention = describe(q, k, v, settings);
     if (settings.dropout > 0) attention.dropout.stream = next_random_call({});
-    const Tensor y = new_by_tokens(q, attention.queries);
+    const Tensor y = new_output(query, settings.dropout);
     const Tensor statistics = new_floats({attention.batch, attention.heads, attention.queries, 2}, q);
     portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()}, execution_on(q));
     context->save_for_backward({q, k, v, settings.mask, y, statistics});
@@ -112,24 +126,59 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// Whether the kernel supports the arguments: equal numbers of heads and equal widths everywhere, no gradient for the
-// mask.
-bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool causal) {
-  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || query.numel() == 0 || key.numel() == 0) return false;
-  const bool masked = mask.defined();
-  return query.size(1) == key.size(1) && query.size(1) == value.size(1) && query.size(3) == value.size(3) &&
-         !(masked && (causal || mask.requires_grad() || mask.scalar_type() != at::kFloat));
+// [..., heads, tokens, dim] as the kernel takes it, [batch, heads, tokens, dim].
+Tensor with_batch(const Tensor& x) {
+  if (x.dim() == 4) return x;
+  return x.dim() < 4 ? x.expand({1, x.dim() == 3 ? x.size(0) : 1, x.size(-2), x.size(-1)}) : x.flatten(0, -4);
 }
 
-Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask,
-                 double dropout, bool causal, std::optional<double> scale, bool grouped) {
+// What is added to the scores: a mask of truths, which tells the keys that a query attends to, becomes 0 and -infinity.
+// It keeps one dimension per dimension of the result.
+Tensor additive(const Tensor& mask, const Tensor& query) {
+  if (!mask.defined()) return mask;
+  const Tensor lowest = at::scalar_tensor(-std::numeric_limits<float>::infinity(), query.options());
+  const Tensor added = mask.scalar_type() == at::kBool ? at::where(mask, at::zeros_like(lowest), lowest) : mask;
+  if (query.dim() <= 4) return added;
+  std::vector<int64_t> sizes = query.sizes().vec();
+  sizes[sizes.size() - 2] = mask.size(-2);
+  sizes.back() = mask.size(-1);
+  return added.expand(sizes).flatten(0, -4);
+}
+
+// What the kernel takes: as many heads and as wide values everywhere, one batch, no gradient for the mask.
+bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool causal) {
+  if (query.dim() < 2 || key.dim() != query.dim() || value.dim() != query.dim()) return false;
+  if (query.numel() == 0 || key.numel() == 0) return false;
+  for (int64_t d = 0; d < query.dim() - 2; ++d) {
+    if (query.size(d) != key.size(d) || query.size(d) != value.size(d)) return false;
+  }
+  const bool masked = mask.defined();
+  return query.size(-1) == value.size(-1) &&
+         !(masked &&
+           (causal || mask.requires_grad() || (mask.scalar_type() != at::kFloat && mask.scalar_type() != at::kBool)));
+}
+
+// Heads that share a key and a value, as many in a row as there are more of them than keys.
+Tensor for_every_head(const Tensor& x, const Tensor& query, bool grouped) {
+  if (!grouped || x.dim() < 3 || x.size(-3) == query.size(-3)) return x;
+  return x.repeat_interleave(query.size(-3) / x.size(-3), -3);
+}
+
+Tensor attention(const Tensor& query, const Tensor& shared_key, const Tensor& shared_value,
+                 const std::optional<Tensor>& attn_mask, double dropout, bool causal, std::optional<double> scale,
+                 bool grouped) {
   const Tensor mask = attn_mask.value_or(Tensor());
+  const Tensor key = for_every_head(shared_key, query, grouped), value = for_every_head(shared_value, query, grouped);
   if (!fits(query, key, value, mask, causal)) {
     return std::get<0>(
-        at::_scaled_dot_product_attention_math(query, key, value, attn_mask, dropout, causal, {}, scale, grouped));
+        at::_scaled_dot_product_attention_math(query, key, value, attn_mask, dropout, causal, {}, scale, false));
   }
-  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-  return AttentionFunction::apply(query, key, value, Settings{mask, dropout, causal, factor});
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+  const Settings settings{additive(mask, query), dropout, causal, factor};
+  const Tensor y = AttentionFunction::apply(with_batch(query), with_batch(key), with_batch(value), settings);
+  std::vector<int64_t> sizes = query.sizes().vec();
+  sizes.back() = value.size(-1);
+  return query.dim() == 4 ? y : y.reshape(sizes);
 }
 
 }  // namespace

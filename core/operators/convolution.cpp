@@ -1,9 +1,14 @@
-// One- and two-dimensional convolutions (kernels/portable/convolution.h).
+// Convolutions of one and two dimensions (kernels/portable/convolution.h). A transposed one is the backward pass, for
+// the data, of the convolution that leads from its output to its input, plus its bias: y = data(x, w) + b,
+// dx = forward(dy, w), dw = filter(dy, x), db the sum of dy.
 
 #include "kernels/portable/convolution.h"
 
+#include <ATen/ops/sum.h>
+
 #include <array>
 #include <tuple>
+#include <vector>
 
 #include "core/device/convolution_arguments.h"
 #include "core/operators/float_tensor.h"
@@ -22,7 +27,6 @@ Convolution shape_of(const char* name, const Tensor& input, const Tensor& weight
                      const ConvolutionArguments& arguments) {
   const int64_t dim = input.dim();
   if (dim != 3 && dim != 4) refuse_case(name, "volumes");
-  if (arguments.transposed) refuse_case(name, "transposed = true");
   TORCH_CHECK(weight.dim() == dim && input.size(1) == weight.size(1) * arguments.groups &&
                   weight.size(0) % arguments.groups == 0,
               name, ": filters of ", weight.sizes(), " do not fit an input of ", input.sizes());
@@ -33,25 +37,95 @@ Convolution shape_of(const char* name, const Tensor& input, const Tensor& weight
   return shape;
 }
 
+std::vector<int64_t> image_sizes(const Tensor& like, int64_t channels, int64_t height, int64_t width) {
+  if (like.dim() == 3) return {like.size(0), channels, width};
+  return {like.size(0), channels, height, width};
+}
+
+// The convolution that leads from the output of a transposed one, [n, channels_out, ...], to its input.
+struct Transposed {
+  std::vector<int64_t> sizes;  // of its output
+  Convolution shape;
+
+  Transposed(const char* name, const Tensor& x, const Tensor& w, const ConvolutionArguments& arguments,
+             IntArrayRef output_padding) {
+    if (x.dim() != 3 && x.dim() != 4) refuse_case(name, "volumes");
+    TORCH_CHECK(w.dim() == x.dim() && x.size(1) == w.size(0) && w.size(0) % arguments.groups == 0, name,
+                ": filters of ", w.sizes(), " do not fit a transposed convolution of ", x.sizes());
+    sizes = {x.size(0), w.size(1) * arguments.groups};
+    for (int64_t d = 2; d < x.dim(); ++d) {
+      const auto at = [&](IntArrayRef values) {
+        return values.size() == 1 ? values[0] : values[static_cast<size_t>(d - 2)];
+      };
+      sizes.push_back((x.size(d) - 1) * at(arguments.stride) - 2 * at(arguments.padding) +
+                      at(arguments.dilation) * (w.size(d) - 1) + at(output_padding) + 1);
+      TORCH_CHECK(sizes.back() > 0, name, ": an input of ", x.sizes(), " is too small for filters of ", w.sizes());
+    }
+    arguments.describe(x, w, shape);
+    shape.channels_in = sizes[1];
+    shape.channels_out = x.size(1);
+    shape.height = x.dim() == 4 ? sizes[2] : 1;
+    shape.width = sizes.back();
+  }
+};
+
+Tensor transposed_convolution(const Tensor& x, const Tensor& w, const Tensor& b, const ConvolutionArguments& arguments,
+                              IntArrayRef output_padding) {
+  const Transposed transposed("convolution", x, w, arguments, output_padding);
+  Tensor y = new_floats(transposed.sizes, x);
+  kernels::portable::convolution_backward_data(transposed.shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(),
+                                               y.mutable_data_ptr<float>(), execution_on(x));
+  if (b.defined()) y.add_(b.view(x.dim() == 3 ? IntArrayRef{1, -1, 1} : IntArrayRef{1, -1, 1, 1}));
+  return y;
+}
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups) {
+                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                   int64_t groups) {
   const Tensor x = floats("convolution", input), w = floats("convolution", weight), b = floats("convolution", bias);
-  const Convolution shape = shape_of("convolution", x, w, {stride, padding, dilation, groups, transposed});
-  Tensor y = x.dim() == 3
-                 ? new_floats({shape.batch, shape.channels_out, shape.output_width()}, x)
-                 : new_floats({shape.batch, shape.channels_out, shape.output_height(), shape.output_width()}, x);
+  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  if (transposed) return transposed_convolution(x, w, b, arguments, output_padding);
+  const Convolution shape = shape_of("convolution", x, w, arguments);
+  Tensor y = new_floats(image_sizes(x, shape.channels_out, shape.output_height(), shape.output_width()), x);
   kernels::portable::convolution_forward(shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(), data_or_null(b),
                                          y.mutable_data_ptr<float>(), execution_on(x));
   return y;
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
-                                                        const Tensor& weight, OptionalIntArrayRef, IntArrayRef stride,
-                                                        IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                                                        IntArrayRef, int64_t groups, std::array<bool, 3> wanted) {
+// As traces record it: what the flags choose among does not matter here.
+Tensor traced_convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                          IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                          IntArrayRef output_padding, int64_t groups, bool, bool, bool, bool) {
+  return operators::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;  // of input, weight, bias
+
+Gradients transposed_backward(const Tensor& dy, const Tensor& x, const Tensor& w, const Convolution& shape,
+                              std::array<bool, 3> wanted) {
+  Tensor dx, dw, db;
+  if (wanted[0]) {
+    dx = new_like(x);
+    kernels::portable::convolution_forward(shape, dy.const_data_ptr<float>(), w.const_data_ptr<float>(), nullptr,
+                                           dx.mutable_data_ptr<float>(), execution_on(x));
+  }
+  if (wanted[1]) {
+    dw = new_like(w);
+    kernels::portable::convolution_backward_filter(shape, dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
+                                                   dw.mutable_data_ptr<float>(), execution_on(x));
+  }
+  if (wanted[2]) db = at::sum(dy.flatten(2), at::IntArrayRef{0, 2});
+  return {dx, dw, db};
+}
+
+Gradients convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, OptionalIntArrayRef,
+                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                               IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted) {
   constexpr const char* name = "convolution_backward";
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
-  const Convolution shape = shape_of(name, x, w, {stride, padding, dilation, groups, transposed});
+  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  if (transposed) return transposed_backward(dy, x, w, Transposed(name, x, w, arguments, output_padding).shape, wanted);
+  const Convolution shape = shape_of(name, x, w, arguments);
   Tensor dx, dw, db;
   if (wanted[0]) {
     dx = new_like(x);
@@ -74,7 +148,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
 }  // namespace
 
 void register_convolution(Registry& registry) {
-  registry.replace("convolution", convolution);
+  registry.replace("convolution", operators::convolution);
+  registry.replace("_convolution", traced_convolution);
   registry.replace("convolution_backward", convolution_backward);
 }
 

@@ -1,16 +1,28 @@
-// Elementwise functions (kernels/portable/elementwise.h). Sums and differences with a factor of 1 or -1 round once per
-// element and stay LibTorch's.
+// Sums, products, powers, element by element (kernels/portable/elementwise.h). Sums and differences whose factor is 1
+// or -1 round once per element and stay LibTorch's.
 
 #include "kernels/portable/elementwise.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/result_type.h>
-#include <ATen/ops/scalar_tensor.h>
-
-#include <string_view>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/registry.h"
@@ -20,121 +32,7 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-using kernels::portable::Unary;
-using kernels::portable::UnaryBackward;
 namespace portable = kernels::portable;
-
-// Converts integers to float32, like LibTorch.
-Tensor as_floats(const char* name, const Tensor& x) {
-  if (at::isIntegralType(x.scalar_type(), /*includeBool=*/true)) return x.to(at::kFloat).contiguous();
-  return floats(name, x);
-}
-
-Tensor apply(const char* name, Unary function, const Tensor& self) {
-  const Tensor x = as_floats(name, self);
-  Tensor out = new_like(x);
-  portable::unary(function, out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(), execution_on(x));
-  return out;
-}
-
-Tensor apply(const char* name, UnaryBackward function, const Tensor& gradient, const Tensor& saved) {
-  const Tensor dy = floats(name, gradient), s = floats(name, saved);
-  Tensor out = new_like(dy);
-  portable::unary_backward(function, out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                           s.const_data_ptr<float>(), dy.numel(), execution_on(dy));
-  return out;
-}
-
-constexpr const char* name_of(Unary function) {
-  switch (function) {
-    case Unary::exp:
-      return "exp";
-    case Unary::log:
-      return "log";
-    case Unary::log1p:
-      return "log1p";
-    case Unary::expm1:
-      return "expm1";
-    case Unary::sqrt:
-      return "sqrt";
-    case Unary::rsqrt:
-      return "rsqrt";
-    case Unary::tanh:
-      return "tanh";
-    case Unary::sigmoid:
-      return "sigmoid";
-    case Unary::silu:
-      return "silu";
-    case Unary::erf:
-      return "erf";
-    case Unary::sin:
-      return "sin";
-    case Unary::cos:
-      return "cos";
-    default:
-      return "a function";  // not a separate operator
-  }
-}
-
-constexpr const char* name_of(UnaryBackward function) {
-  switch (function) {
-    case UnaryBackward::tanh:
-      return "tanh_backward";
-    case UnaryBackward::sigmoid:
-      return "sigmoid_backward";
-    case UnaryBackward::silu:
-      return "silu_backward";
-    default:
-      return "gelu_backward";
-  }
-}
-
-// Registers name, name_ and name.out of a function of one argument.
-template <Unary function>
-struct Forms {
-  static Tensor plain(const Tensor& self) { return apply(name_of(function), function, self); }
-  static Tensor& in_place(Tensor& self) { return self.copy_(plain(self)); }
-  static Tensor& out(const Tensor& self, Tensor& result) { return give(plain(self), result); }
-};
-
-template <Unary function>
-void replace_forms(Registry& registry) {
-  const std::string name = name_of(function);
-  registry.replace(name, Forms<function>::plain);
-  registry.replace(name + "_", Forms<function>::in_place);
-  registry.replace(name + ".out", Forms<function>::out);
-}
-
-template <UnaryBackward function>
-struct BackwardForms {
-  static Tensor plain(const Tensor& gradient, const Tensor& saved) {
-    return apply(name_of(function), function, gradient, saved);
-  }
-  static Tensor& out(const Tensor& gradient, const Tensor& saved, Tensor& result) {
-    return give(plain(gradient, saved), result);
-  }
-};
-
-template <UnaryBackward function>
-void replace_backward(Registry& registry) {
-  const std::string name = name_of(function);
-  registry.replace(name, BackwardForms<function>::plain);
-  registry.replace(name + ".grad_input", BackwardForms<function>::out);
-}
-
-Tensor gelu(const Tensor& self, std::string_view approximate) {
-  return apply("gelu", approximate == "tanh" ? Unary::gelu_tanh : Unary::gelu, self);
-}
-Tensor& gelu_(Tensor& self, std::string_view approximate) { return self.copy_(operators::gelu(self, approximate)); }
-Tensor& gelu_out(const Tensor& self, std::string_view approximate, Tensor& out) {
-  return give(operators::gelu(self, approximate), out);
-}
-Tensor gelu_backward(const Tensor& gradient, const Tensor& self, std::string_view approximate) {
-  return apply("gelu_backward", approximate == "tanh" ? UnaryBackward::gelu_tanh : UnaryBackward::gelu, gradient, self);
-}
-Tensor& gelu_backward_out(const Tensor& gradient, const Tensor& self, std::string_view approximate, Tensor& out) {
-  return give(operators::gelu_backward(gradient, self, approximate), out);
-}
 
 bool is_exact_factor(const Scalar& alpha) {
   const double factor = alpha.toDouble();
@@ -253,7 +151,7 @@ Tensor power(const Tensor& self, const Scalar& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
   if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).pow(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
-  const Tensor x = as_floats("pow", self);
+  const Tensor x = self.to(at::kFloat).contiguous();
   Tensor out = new_like(x);
   portable::power(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), static_cast<float>(exponent.toDouble()),
                   x.numel(), execution_on(x));
@@ -264,73 +162,52 @@ Tensor& power_out(const Tensor& self, const Scalar& exponent, Tensor& out) {
   return give(operators::power(self, exponent), out);
 }
 
-Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Tensor x = floats("softplus", self);
-  Tensor out = new_like(x);
-  portable::softplus(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                     {beta.to<float>(), threshold.to<float>()}, execution_on(x));
+Tensor power_each(const Tensor& self, const Tensor& exponent) {
+  const at::ScalarType type = at::result_type(self, exponent);
+  if (type != at::kFloat) refuse_type("pow", type);
+  const auto sizes = at::infer_size(self.sizes(), exponent.sizes());
+  const at::TensorOptions options = (self.is_cpu() ? exponent : self).options().dtype(at::kFloat);
+  const Tensor x = self.to(options).expand(sizes).contiguous(), y = exponent.to(options).expand(sizes).contiguous();
+  Tensor out = new_floats(sizes, x);
+  portable::power(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(), out.numel(),
+                  execution_on(x));
   return out;
 }
-Tensor softplus_backward(const Tensor& gradient, const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Tensor dy = floats("softplus_backward", gradient), x = floats("softplus_backward", self);
-  Tensor out = new_like(x);
-  portable::softplus_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
-                              x.numel(), {beta.to<float>(), threshold.to<float>()}, execution_on(x));
-  return out;
+Tensor& power_each_(Tensor& self, const Tensor& exponent) { return self.copy_(power_each(self, exponent)); }
+Tensor& power_each_out(const Tensor& self, const Tensor& exponent, Tensor& out) {
+  return give(power_each(self, exponent), out);
+}
+Tensor power_of_number(const Scalar& self, const Tensor& exponent) {
+  return power_each(c10::scalar_to_tensor(self, exponent.device()).to(at::result_type(self, exponent)), exponent);
 }
 
-Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-  const Tensor x = floats("elu", self);
-  Tensor out = new_like(x);
-  portable::elu(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, execution_on(x));
-  return out;
+// x log(y), and 0 where x is 0, whatever y but NaN is.
+Tensor xlogy(const Tensor& self, const Tensor& other) {
+  const at::ScalarType type = at::result_type(self, other);
+  if (type != at::kFloat) refuse_type("xlogy", type);
+  const Tensor product = at::mul(self, at::log(other));
+  return at::where(at::logical_and(at::eq(self, 0), at::logical_not(at::isnan(other))), at::zeros_like(product),
+                   product);
 }
-Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-  return self.copy_(operators::elu(self, alpha, scale, input_scale));
-}
-Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
-                    bool is_result, const Tensor& saved) {
-  const Tensor dy = floats("elu_backward", gradient), s = floats("elu_backward", saved);
-  Tensor out = new_like(s);
-  portable::elu_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), s.const_data_ptr<float>(),
-                         s.numel(), {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result},
-                         execution_on(s));
-  return out;
+Tensor& xlogy_(Tensor& self, const Tensor& other) { return self.copy_(operators::xlogy(self, other)); }
+Tensor& xlogy_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  return give(operators::xlogy(self, other), out);
 }
 
-void register_functions(Registry& registry) {
-  replace_forms<Unary::exp>(registry);
-  replace_forms<Unary::log>(registry);
-  replace_forms<Unary::log1p>(registry);
-  replace_forms<Unary::expm1>(registry);
-  replace_forms<Unary::sqrt>(registry);
-  replace_forms<Unary::rsqrt>(registry);
-  replace_forms<Unary::tanh>(registry);
-  replace_forms<Unary::sigmoid>(registry);
-  replace_forms<Unary::silu>(registry);
-  replace_forms<Unary::erf>(registry);
-  replace_forms<Unary::sin>(registry);
-  replace_forms<Unary::cos>(registry);
-  replace_backward<UnaryBackward::tanh>(registry);
-  replace_backward<UnaryBackward::sigmoid>(registry);
-  replace_backward<UnaryBackward::silu>(registry);
-  registry.replace("gelu", gelu);
-  registry.replace("gelu_", gelu_);
-  registry.replace("gelu.out", gelu_out);
-  registry.replace("gelu_backward", gelu_backward);
-  registry.replace("gelu_backward.grad_input", gelu_backward_out);
-  registry.replace("softplus", softplus);
-  registry.replace("softplus_backward", softplus_backward);
-  registry.replace("elu", elu);
-  registry.replace("elu_", elu_);
-  registry.replace("elu_backward", elu_backward);
+// The larger one plus log1p(exp(-difference)); of two equal infinities that infinity.
+Tensor logaddexp(const Tensor& self, const Tensor& other) {
+  require_float("logaddexp", self);
+  const Tensor most = at::maximum(self, other), distance = at::abs(at::sub(self, other));
+  const Tensor sum = at::add(most, at::log1p(at::exp(at::neg(distance))));
+  return at::where(at::logical_and(at::isinf(self), at::eq(self, other)), self, sum);
+}
+Tensor& logaddexp_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  return give(operators::logaddexp(self, other), out);
 }
 
 }  // namespace
 
 void register_elementwise(Registry& registry) {
-  register_functions(registry);
   registry.replace("add.Tensor", add);
   registry.replace("add_.Tensor", add_);
   registry.replace("add.out", add_out);
@@ -353,6 +230,15 @@ void register_elementwise(Registry& registry) {
   registry.replace("pow.Tensor_Scalar", power);
   registry.replace("pow_.Scalar", power_);
   registry.replace("pow.Tensor_Scalar_out", power_out);
+  registry.replace("pow.Tensor_Tensor", power_each);
+  registry.replace("pow_.Tensor", power_each_);
+  registry.replace("pow.Tensor_Tensor_out", power_each_out);
+  registry.replace("pow.Scalar", power_of_number);
+  registry.replace("xlogy.Tensor", xlogy);
+  registry.replace("xlogy_.Tensor", xlogy_);
+  registry.replace("xlogy.OutTensor", xlogy_out);
+  registry.replace("logaddexp", logaddexp);
+  registry.replace("logaddexp.out", logaddexp_out);
 }
 
 }  // namespace estrain::operators

@@ -1,11 +1,25 @@
-// Negative log likelihood (kernels/portable/cross_entropy.h), and the mean squared error, which consists of exact
-// operations and a sum.
+// Negative log likelihood (kernels/portable/cross_entropy.h), and losses that are functions of one element at a time
+// and a sum or mean (kernels/portable/reduction.h).
 
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/le.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/lt.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/rsub.h>
+#include <ATen/ops/sign.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/where.h>
 
 #include <stdexcept>
 #include <tuple>
@@ -87,17 +101,96 @@ Tensor nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tenso
   return self.dim() == 4 ? dx.permute({0, 3, 1, 2}).contiguous() : dx;
 }
 
+Tensor reduced(const Tensor& each, int64_t reduction) {
+  if (reduction == at::Reduction::None) return each;
+  return reduction == at::Reduction::Mean ? at::mean(each) : at::sum(each);
+}
+
+// What every element's gradient is multiplied with: the gradient of the result, its share of a mean.
+Tensor share(const Tensor& gradient, const Tensor& self, int64_t reduction) {
+  return reduction == at::Reduction::Mean ? at::div(gradient, static_cast<double>(self.numel())) : gradient;
+}
+
 Tensor mse_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
   require_float("mse_loss", self);
-  const Tensor difference = at::sub(self, target), squares = at::mul(difference, difference);
-  if (reduction == at::Reduction::None) return squares;
-  return reduction == at::Reduction::Mean ? at::mean(squares) : at::sum(squares);
+  const Tensor difference = at::sub(self, target);
+  return reduced(at::mul(difference, difference), reduction);
 }
 
 Tensor mse_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction) {
   require_float("mse_loss_backward", self);
   const double factor = reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
   return at::mul(at::mul(at::sub(self, target), factor), gradient);
+}
+
+// z = |self - target|: z * z / 2 / beta for z < beta, else z - beta / 2.
+Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
+  require_float("smooth_l1_loss", self);
+  const Tensor z = at::abs(at::sub(self, target));
+  const Tensor curved = at::div(at::mul(at::mul(z, z), 0.5), beta);
+  return reduced(at::where(at::lt(z, beta), curved, at::sub(z, beta / 2)), reduction);
+}
+Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
+  return give(operators::smooth_l1_loss(self, target, reduction, beta), out);
+}
+// d / beta within beta of 0, else its sign, times the gradient.
+Tensor& smooth_l1_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                                double beta, Tensor& out) {
+  require_float("smooth_l1_loss_backward", self);
+  const Tensor d = at::sub(self, target);
+  const Tensor slope = at::where(at::lt(at::abs(d), beta), at::div(d, beta), at::sign(d));
+  return give(at::mul(slope, share(gradient, self, reduction)), out);
+}
+
+// z = |self - target|: z * z / 2 for z <= delta, else delta * (z - delta / 2).
+Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+  require_float("huber_loss", self);
+  const Tensor z = at::abs(at::sub(self, target));
+  const Tensor straight = at::mul(at::sub(z, delta / 2), delta);
+  return reduced(at::where(at::le(z, delta), at::mul(at::mul(z, z), 0.5), straight), reduction);
+}
+Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
+  return give(operators::huber_loss(self, target, reduction, delta), out);
+}
+// The difference, at most delta away from 0, times the gradient.
+Tensor& huber_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
+                            double delta, Tensor& out) {
+  require_float("huber_loss_backward", self);
+  const Tensor slope = at::clamp(at::sub(self, target), -delta, delta);
+  return give(at::mul(slope, share(gradient, self, reduction)), out);
+}
+
+constexpr double kLeastLogarithm = -100, kLeastVariance = 1e-12;  // as LibTorch bounds them
+
+Tensor weighted(const Tensor& each, const Optional& weight) {
+  return weight && weight->defined() ? at::mul(each, *weight) : each;
+}
+
+// (target - 1) * max(log1p(-self), -100) - target * max(log(self), -100)
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Optional& weight, int64_t reduction) {
+  require_float("binary_cross_entropy", self);
+  TORCH_CHECK(!self.is_cpu() || at::logical_and(at::ge(self, 0), at::le(self, 1)).all().item<bool>(),
+              "binary_cross_entropy: all elements of input should be between 0 and 1");
+  const Tensor no = at::clamp_min(at::log1p(at::neg(self)), kLeastLogarithm);
+  const Tensor yes = at::clamp_min(at::log(self), kLeastLogarithm);
+  const Tensor each = at::sub(at::mul(at::sub(target, 1), no), at::mul(target, yes));
+  return reduced(weighted(each, weight), reduction);
+}
+Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const Optional& weight, int64_t reduction,
+                                 Tensor& out) {
+  return give(operators::binary_cross_entropy(self, target, weight, reduction), out);
+}
+// gradient * (self - target) / max((1 - self) * self, 1e-12)
+Tensor binary_cross_entropy_backward(const Tensor& gradient, const Tensor& self, const Tensor& target,
+                                     const Optional& weight, int64_t reduction) {
+  require_float("binary_cross_entropy_backward", self);
+  const Tensor variance = at::clamp_min(at::mul(at::rsub(self, 1), self), kLeastVariance);
+  const Tensor each = at::div(at::mul(share(gradient, self, reduction), at::sub(self, target)), variance);
+  return weighted(each, weight);
+}
+Tensor& binary_cross_entropy_backward_out(const Tensor& gradient, const Tensor& self, const Tensor& target,
+                                          const Optional& weight, int64_t reduction, Tensor& out) {
+  return give(operators::binary_cross_entropy_backward(gradient, self, target, weight, reduction), out);
 }
 
 }  // namespace
@@ -109,6 +202,16 @@ void register_loss(Registry& registry) {
   registry.replace("nll_loss2d_backward", nll_loss_backward);
   registry.replace("mse_loss", mse_loss);
   registry.replace("mse_loss_backward", mse_loss_backward);
+  registry.replace("smooth_l1_loss", operators::smooth_l1_loss);
+  registry.replace("smooth_l1_loss.out", smooth_l1_loss_out);
+  registry.replace("smooth_l1_loss_backward.grad_input", smooth_l1_loss_backward);
+  registry.replace("huber_loss", operators::huber_loss);
+  registry.replace("huber_loss.out", huber_loss_out);
+  registry.replace("huber_loss_backward.out", huber_loss_backward);
+  registry.replace("binary_cross_entropy", operators::binary_cross_entropy);
+  registry.replace("binary_cross_entropy.out", binary_cross_entropy_out);
+  registry.replace("binary_cross_entropy_backward", operators::binary_cross_entropy_backward);
+  registry.replace("binary_cross_entropy_backward.grad_input", binary_cross_entropy_backward_out);
 }
 
 }  // namespace estrain::operators

@@ -15,6 +15,7 @@ struct PortableOperators::Registrations {
   std::optional<Registry::Place> device;
   std::set<std::string> names;
   bool cudnn = at::globalContext().userEnabledCuDNN();
+  bool mkldnn = at::globalContext().userEnabledMkldnn();
 };
 
 PortableOperators::PortableOperators(device::Device& device) : registrations_(std::make_unique<Registrations>()) {
@@ -26,11 +27,14 @@ PortableOperators::PortableOperators(device::Device& device) : registrations_(st
     // cuDNN's.
     at::globalContext().setUserEnabledCuDNN(false);
   }
+  // With it an LSTM is one operator of oneDNN; without it, products and functions that are replaced.
+  at::globalContext().setUserEnabledMkldnn(false);
   Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
                     registrations_->names);
-  for (auto add : {register_attention, register_convolution, register_elementwise, register_embedding, register_loss,
-                   register_matmul, register_normalization, register_pooling, register_random, register_reductions,
-                   register_softmax, register_upsampling}) {
+  for (auto add : {register_attention, register_convolution, register_cumulative, register_elementwise,
+                   register_embedding, register_functions, register_indexing, register_loss, register_matmul,
+                   register_normalization, register_padding, register_pooling, register_random, register_reductions,
+                   register_softmax, register_sorting, register_upsampling, register_whole_numbers}) {
     add(registry);
   }
   set_device(&device);
@@ -38,6 +42,7 @@ PortableOperators::PortableOperators(device::Device& device) : registrations_(st
 
 PortableOperators::~PortableOperators() {
   at::globalContext().setUserEnabledCuDNN(registrations_->cudnn);
+  at::globalContext().setUserEnabledMkldnn(registrations_->mkldnn);
   set_device(nullptr);
 }
 

@@ -1,10 +1,14 @@
 #pragma once
-// The source of the portable random operators: a counter instead of a state (keyed by seed, virtual rank, step and
-// call), so that an EST draws the same numbers wherever it runs and however often it moves.
+// What the portable random operators draw from: each call from a counter-based stream of its own (Philox), so that what
+// it draws does not depend on how the work is cut.
 //
-// An operator without a generator uses the calls of the last stream begun on this thread, numbered from 0. An operator
-// with a generator takes its key from the generator's next 64 bits (integers: equal on every kind of device) and does
-// not affect the stream.
+// The key of a call is the next 64 bits of a generator: of the one that the operator is given, else of LibTorch's
+// default generator for the CPU, in which the EST at hand has its state. Those bits are integers, equal on every kind
+// of device. Whoever restores that generator's state, as gradient checkpointing does before it computes a part of the
+// forward pass again, draws the same numbers again. What belongs to no EST (evaluation, mini-batches for practice)
+// leaves the default generator alone and counts its calls.
+//
+// One for the process, since autograd may compute on threads of its own.
 
 #include <ATen/core/Generator.h>
 
@@ -18,7 +22,10 @@ namespace estrain::operators {
 // Virtual ranks of streams that belong to no EST.
 inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD;
 
-// Makes the following random operators on this thread calls 0, 1, … of (seed, rank, step).
+// The random operators that follow take their keys from the default generator, for EST `rank` in `step`.
+void begin_est_stream(uint32_t rank, uint64_t step);
+
+// The random operators that follow are calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 
 // The next call's stream.

@@ -3,6 +3,9 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/pow.h>
 
 #include <algorithm>
 #include <limits>
@@ -108,11 +111,26 @@ Tensor vector_norm(const Tensor& self, const Scalar& order, OptionalIntArrayRef 
   if (p == 2) return reduce(portable::l2_norm, layout_of(x, dims, keep));
   if (p == 1) return sum_dims(at::abs(x), dims, keep, {});
   if (p == std::numeric_limits<double>::infinity()) return at::amax(at::abs(x), dims.value_or(at::IntArrayRef{}), keep);
-  refuse_case("linalg_vector_norm", "an order other than 1, 2 and infinity");
+  if (p == -std::numeric_limits<double>::infinity())
+    return at::amin(at::abs(x), dims.value_or(at::IntArrayRef{}), keep);
+  if (p == 0) return sum_dims(at::ne(x, 0).to(at::kFloat), dims, keep, {});
+  return at::pow(sum_dims(at::pow(at::abs(x), order), dims, keep, {}), 1 / p);
 }
 Tensor& vector_norm_out(const Tensor& self, const Scalar& order, OptionalIntArrayRef dims, bool keep, Type type,
                         Tensor& out) {
   return give(vector_norm(self, order, dims, keep, type), out);
+}
+
+// The older name of it: without an order, of order 2.
+Tensor norm(const Tensor& self, const std::optional<Scalar>& order, at::IntArrayRef dims, bool keep) {
+  return vector_norm(self, order.value_or(2), dims, keep, {});
+}
+Tensor norm_in_type(const Tensor& self, const std::optional<Scalar>& order, at::IntArrayRef dims, bool keep,
+                    ScalarType type) {
+  return vector_norm(self, order.value_or(2), dims, keep, type);
+}
+Tensor& norm_out(const Tensor& self, const std::optional<Scalar>& order, at::IntArrayRef dims, bool keep, Tensor& out) {
+  return give(operators::norm(self, order, dims, keep), out);
 }
 
 struct Spread {
@@ -159,6 +177,9 @@ void register_reductions(Registry& registry) {
   registry.replace("mean.out", mean_out);
   registry.replace("linalg_vector_norm", vector_norm);
   registry.replace("linalg_vector_norm.out", vector_norm_out);
+  registry.replace("norm.ScalarOpt_dim", operators::norm);
+  registry.replace("norm.ScalarOpt_dim_dtype", norm_in_type);
+  registry.replace("norm.out", norm_out);
   registry.replace("var.correction", var);
   registry.replace("std.correction", std);
   registry.replace("var_mean.correction", var_mean);

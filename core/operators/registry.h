@@ -52,15 +52,21 @@ class Registry {
 // One function per file of operators.
 void register_attention(Registry& registry);
 void register_convolution(Registry& registry);
+void register_cumulative(Registry& registry);
 void register_elementwise(Registry& registry);
 void register_embedding(Registry& registry);
+void register_functions(Registry& registry);
+void register_indexing(Registry& registry);
 void register_loss(Registry& registry);
 void register_matmul(Registry& registry);
 void register_normalization(Registry& registry);
+void register_padding(Registry& registry);
 void register_pooling(Registry& registry);
 void register_random(Registry& registry);
 void register_reductions(Registry& registry);
 void register_softmax(Registry& registry);
+void register_sorting(Registry& registry);
 void register_upsampling(Registry& registry);
+void register_whole_numbers(Registry& registry);
 
 }  // namespace estrain::operators

@@ -1,4 +1,6 @@
-// Nearest and bilinear upsampling of images (kernels/portable/upsample.h).
+// Nearest and bilinear upsampling of images, nearest of sequences (kernels/portable/upsample.h).
+
+#include <array>
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/registry.h"
@@ -41,6 +43,22 @@ Tensor nearest_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef 
   return dx;
 }
 
+// Of one dimension: images of height 1.
+Tensor nearest_line(const Tensor& self, IntArrayRef output, Factor factor) {
+  return nearest(self.unsqueeze(2), {1, output[0]}, 1.0, factor).squeeze(2);
+}
+Tensor nearest_line_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, Factor factor) {
+  const std::array<int64_t, 4> sizes = {input[0], input[1], 1, input[2]};
+  return nearest_backward(gradient.unsqueeze(2), {1, output[0]}, sizes, 1.0, factor).squeeze(2);
+}
+Tensor& nearest_line_out(const Tensor& self, IntArrayRef output, Factor factor, Tensor& out) {
+  return give(nearest_line(self, output, factor), out);
+}
+Tensor& nearest_line_backward_out(const Tensor& gradient, IntArrayRef output, IntArrayRef input, Factor factor,
+                                  Tensor& out) {
+  return give(nearest_line_backward(gradient, output, input, factor), out);
+}
+
 Tensor bilinear(const Tensor& self, IntArrayRef output, bool align_corners, Factor height, Factor width) {
   const Tensor x = floats("upsample_bilinear2d", self);
   portable::UpsampleShape shape = shape_of(x.sizes(), output, height, width);
@@ -64,6 +82,10 @@ Tensor bilinear_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef
 }  // namespace
 
 void register_upsampling(Registry& registry) {
+  registry.replace("upsample_nearest1d", nearest_line);
+  registry.replace("upsample_nearest1d.out", nearest_line_out);
+  registry.replace("upsample_nearest1d_backward", nearest_line_backward);
+  registry.replace("upsample_nearest1d_backward.grad_input", nearest_line_backward_out);
   registry.replace("upsample_nearest2d", nearest);
   registry.replace("upsample_nearest2d_backward", nearest_backward);
   registry.replace("upsample_bilinear2d", bilinear);

@@ -13,6 +13,7 @@
 
 #include "core/optim/parameter_groups.h"
 #include "core/spec/job_spec.h"
+#include "kernels/average.h"
 #include "kernels/device_updates.h"
 #include "kernels/optimizer.h"
 
@@ -56,6 +57,9 @@ class Optimizer {
   // parameters with the same `group` and number of previous updates. gradient_factor: kernels/device_updates.h.
   void update_on_device(size_t group, int64_t updates_before, double lr, std::span<const kernels::UpdatePiece> pieces,
                         const float* gradient_factor, const kernels::DeviceQueue& queue) const;
+
+  // How averages of the parameters are made, of which this part stays.
+  kernels::Averaging averaging(double decay) const { return {1 - decay, arithmetic_.isa, arithmetic_.portable}; }
 
  private:
   Settings settings(const GroupSettings& group, int64_t updates_before, double lr) const;

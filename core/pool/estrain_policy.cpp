@@ -69,7 +69,7 @@ class ShareOut {
   double worth(size_t i, const Shape& shape) const {
     double left = view_.jobs[i]->outlook->seconds_left(shape);
     if (shape.devices != held_[i].devices) left += options_.patience * view_.charge;
-    return std::pow(std::max(left, 1.0), -options_.exponent);
+    return view_.jobs[i]->weight * std::pow(std::max(left, 1.0), -options_.exponent);
   }
 
   Step best_step(size_t i) const {

@@ -22,11 +22,17 @@ class Outlook {
   // Seconds of a training step with the owner's batch on this many devices of the first type, packed.
   virtual double step_seconds(int64_t devices) const = 0;
   virtual double steps_left() const = 0;
+
+  // Both 0 where the world does not know of epochs.
+  struct Epochs {
+    double done = 0, to_come = 0;
+  };
+  virtual Epochs epochs() const { return {}; }
 };
 
 struct Job {
   std::string name;
-  int64_t order = 0;  // its position in the queue or in the trace; views are in this order
+  int64_t order = 0;  // its number, for as long as it is there
   double submitted = 0;
   int64_t requested = 1;  // devices requested by the owner: the size of the gang
   size_t type = 0;        // index of the device type requested by the owner for the gang
@@ -36,6 +42,7 @@ struct Job {
   std::string owner;           // a user or a virtual cluster; may be empty
   int64_t quota = 0;           // devices guaranteed to the owner
   std::optional<double> deadline;
+  double weight = 1;  // how much the job counts: its priority, and what its owner has had of late
 
   Placement placement;            // current devices
   double attained = 0;            // device-seconds so far

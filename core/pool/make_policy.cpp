@@ -80,6 +80,10 @@ struct Maker {
 void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   EstrainOptions options;
   given.number("exponent", options.exponent, 0.01, 4);
+  if (given.word("deadlines", {"ignored", "first"}) == 1) {
+    choice.policy = make_elasticflow({.reconsiders = true});
+    return;
+  }
   const size_t free = given.word("batch", {"given", "free"});
   const size_t learnt = given.word("goodput", {"known", "learnt"});
   if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt needs batch=free");
@@ -136,8 +140,24 @@ const std::vector<Maker>& makers() {
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, false, choice); }},
       {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
-      {"estrain", "ours: elastic, short jobs first, changes only if they pay",
-       "batch=given|free, goodput=known|learnt, exponent=0.78, patience=11 (3 if learnt)", choose_estrain},
+      {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
+       [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
+      {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
+       "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
+       [](Given& given, uint64_t seed, PolicyChoice& choice) {
+         OnesOptions options;
+         given.number("population", options.population, 2, 10'000);
+         given.number("generations", options.generations, 1, 10'000);
+         given.number("rate", options.rate, 0, 1);
+         given.number("patience", options.patience, 0, 1000);
+         given.number("age", options.age, 0, 1000);
+         given.number("belief", options.belief, 0, 1);
+         choice.knowledge = Knowledge::learnt_batch;
+         choice.policy = make_ones(options, seed);
+       }},
+      {"estrain", "ours: elastic, short jobs first, changes only where they pay",
+       "batch=given|free, goodput=known|learnt, deadlines=ignored|first, exponent=0.78, patience=11 (3 if learnt)",
+       choose_estrain},
   };
   return all;
 }

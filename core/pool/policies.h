@@ -56,6 +56,23 @@ struct PolluxOptions {
 };
 std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed);
 
+// ONES (SC'21); see ones_policy.cpp.
+struct OnesOptions {
+  double population = 64;
+  double generations = 4;  // of a round
+  double rate = 0.1;       // of mutation
+  double patience = 20;    // a change counts with this many times its charge
+  double age = 5;          // how much long runs lower limits: times the rate of arrivals (the paper: 1)
+  double belief = 1;       // 0: outlooks are believed, nothing is drawn
+};
+std::unique_ptr<Policy> make_ones(const OnesOptions& options, uint64_t seed);
+
+// ElasticFlow (ASPLOS'23), and ours for jobs with deadlines; see elasticflow_policy.cpp.
+struct ElasticflowOptions {
+  bool reconsiders = false;
+};
+std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
+
 // Ours; see estrain_policy.cpp.
 struct EstrainOptions {
   double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most

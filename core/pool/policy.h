@@ -15,7 +15,7 @@ namespace estrain::pool {
 
 struct View {
   const Cluster& cluster;
-  const std::vector<const Job*>& jobs;  // submitted and unfinished, sorted by Job::order
+  const std::vector<const Job*>& jobs;  // submitted and not done, in the order of the queue
   double now = 0;                       // s
   double round = 60;                    // s; the longest time until the next decision
   double charge = 30;                   // s; time that a job loses when its devices change

@@ -15,7 +15,7 @@ class Srtf : public Policy {
     for (const Job* job : view.jobs) {
       const Shape gang = job->placement.empty() ? packed(view.cluster, job->type, job->requested)
                                                 : shape_of(view.cluster, job->placement);
-      left.push_back(job->outlook->seconds_left(gang) * static_cast<double>(job->requested));
+      left.push_back(job->outlook->seconds_left(gang) * static_cast<double>(job->requested) / job->weight);
     }
     std::vector<size_t> order(view.jobs.size());
     std::iota(order.begin(), order.end(), size_t{0});

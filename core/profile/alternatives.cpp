@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/plan/assignment.h"
+#include "core/place/assignment.h"
 
 namespace estrain::profile {
 namespace {
@@ -52,7 +52,7 @@ class Collector {
   void add_even(size_t group, int64_t workers) {
     if (has(group, workers)) return;
     std::vector<Share> shares;
-    for (const EstRange& range : plan::even_assignment(job_.ests, workers))
+    for (const EstRange& range : place::even_ranges(job_.ests, workers))
       shares.push_back({static_cast<int64_t>(group), range.size()});
     if (shares.front().ests <= groups_[group].most_ests) add(plan::evaluate(job_, groups_, shares));
   }

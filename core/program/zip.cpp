@@ -16,7 +16,8 @@ constexpr uint32_t kLocalSignature = 0x04034b50, kEntrySignature = 0x02014b50, k
 constexpr size_t kLongestComment = 65535;
 constexpr uint32_t kSeeZip64 = 0xffffffff;
 constexpr size_t kMostMembers = 65534;
-constexpr uint16_t kEncrypted = 1;
+constexpr uint32_t kDescriptorSignature = 0x08074b50;
+constexpr uint16_t kEncrypted = 1, kHasDescriptor = 8;  // flags; a descriptor stands behind the member
 
 Error damaged(const std::string& path, const std::string& what) {
   return Error::make(Fault::corrupt, "{}: not a valid zip archive: {}", path, what)
@@ -34,6 +35,14 @@ class Record {
   uint16_t byte(size_t at) const { return static_cast<uint16_t>(bytes_[at]); }
   ZipArchive::Bytes bytes_;
 };
+
+uint32_t crc_of(ZipArchive::Bytes content) {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
+}
+
+void put_u32(std::span<std::byte> bytes, uint64_t at, uint32_t value) {
+  for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
+}
 
 bool fits(ZipArchive::Bytes bytes, uint64_t at, uint64_t size) {
   return at <= bytes.size() && size <= bytes.size() - at;
@@ -73,10 +82,10 @@ void ZipArchive::read_directory() {
     if (entry.u16(10) != 0 || (entry.u16(8) & kEncrypted) != 0)
       throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members uncompressed");
     if (entry.u32(20) == kSeeZip64 || entry.u32(24) == kSeeZip64 || entry.u32(42) == kSeeZip64)
-      throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
-    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored with a size other than its own");
-    if (!members_.emplace(name, Member{entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
-      throw damaged(path_, name + " occurs twice in its directory");
+      throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
+    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but in another size than its own");
+    if (!members_.emplace(name, Member{at, entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
+      throw damaged(path_, name + " stands in its directory twice");
     at += whole;
   }
 }
@@ -85,17 +94,36 @@ ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
   if (found == members_.end()) throw damaged(path_, fmt::format("it lacks {}", name));
   const Member& member = found->second;
+  const Bytes content = content_of(member, name);
+  if (member.is_checked) return content;
+  if (crc_of(content) != member.crc) throw damaged(path_, fmt::format("{} fails its checksum", name));
+  member.is_checked = true;
+  return content;
+}
+
+ZipArchive::Bytes ZipArchive::content_of(const Member& member, std::string_view name) const {
   if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(path_, fmt::format("{} lies outside of it", name));
   const Record header(bytes_.subspan(member.header_at));
   const uint64_t begin = member.header_at + kLocalHeader + header.u16(26) + header.u16(28);
   if (header.u32(0) != kLocalSignature || !fits(bytes_, begin, member.size))
     throw damaged(path_, fmt::format("{} lies outside of it", name));
-  const Bytes content = bytes_.subspan(begin, member.size);
-  if (member.is_checked) return content;
-  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
-  if (crc != member.crc) throw damaged(path_, fmt::format("{} fails its checksum", name));
-  member.is_checked = true;
-  return content;
+  return bytes_.subspan(begin, member.size);
+}
+
+void ZipArchive::renew_checksums(std::span<std::byte> archive) const {
+  for (const auto& [name, member] : members_) {
+    const Bytes content = content_of(member, name);
+    const uint32_t crc = crc_of(content);
+    put_u32(archive, member.entry_at + 16, crc);
+    if ((Record(bytes_.subspan(member.header_at)).u16(6) & kHasDescriptor) == 0) {
+      put_u32(archive, member.header_at + 14, crc);
+      continue;
+    }
+    uint64_t at = static_cast<uint64_t>(content.data() - bytes_.data()) + content.size();
+    if (!fits(bytes_, at, 8)) throw damaged(path_, fmt::format("what stands behind {} is cut short", name));
+    if (Record(bytes_.subspan(at)).u32(0) == kDescriptorSignature) at += 4;
+    put_u32(archive, at, crc);
+  }
 }
 
 std::string ZipArchive::common_folder() const {

@@ -29,14 +29,20 @@ class ZipArchive {
   // The folder of all members, with its slash: PyTorch names it after the file. Empty: none.
   std::string common_folder() const;
 
+  // Makes the checksums right again after members were written over in place, wherever the archive tells them.
+  // `archive`: the bytes that this object was made of. Throws Fault::corrupt.
+  void renew_checksums(std::span<std::byte> archive) const;
+
  private:
   struct Member {
+    uint64_t entry_at;  // in the directory
     uint64_t header_at;
     uint64_t size;
     uint32_t crc;
     mutable bool is_checked = false;
   };
   void read_directory();
+  Bytes content_of(const Member& member, std::string_view name) const;
 
   Bytes bytes_;
   std::string path_;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/json.h"
+#include "core/base/json_text.h"
 
 namespace estrain::record {
 namespace {
@@ -125,7 +126,11 @@ Line read_json(const Json& json) {
     const Json& eval = json.at("eval");
     const int64_t predictions = whole_number(eval.at("predictions"));
     const double accuracy = predictions == 0 ? 0 : number_or_nan(eval.at("accuracy"));
-    return EvaluationRecord{step, number_or_nan(eval.at("loss")), accuracy, predictions};
+    EvaluationRecord evaluation{step, number_or_nan(eval.at("loss")), accuracy, predictions};
+    if (eval.contains("metrics"))
+      for (const auto& [name, value] : eval.at("metrics").items())
+        evaluation.metrics.emplace_back(name, number_or_nan(value));
+    return evaluation;
   }
   StepRecord record;
   record.step = step;
@@ -150,9 +155,13 @@ std::string to_line(const StepRecord& record) {
 }
 
 std::string to_line(const EvaluationRecord& evaluation) {
-  return fmt::format("{{\"step\":{},\"eval\":{{\"loss\":{},\"accuracy\":{},\"predictions\":{}}}}}\n", evaluation.step,
+  std::vector<std::string> metrics;
+  for (const auto& [name, value] : evaluation.metrics)
+    metrics.push_back(fmt::format("{}:{}", json_text(name), number(value)));
+  return fmt::format("{{\"step\":{},\"eval\":{{\"loss\":{},\"accuracy\":{},\"predictions\":{}{}}}}}\n", evaluation.step,
                      number(evaluation.loss), evaluation.predictions == 0 ? "null" : number(evaluation.accuracy),
-                     evaluation.predictions);
+                     evaluation.predictions,
+                     metrics.empty() ? "" : fmt::format(",\"metrics\":{{{}}}", fmt::join(metrics, ",")));
 }
 
 Line parse_line(std::string_view text, std::string_view source) {

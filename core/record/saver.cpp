@@ -14,9 +14,7 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
-Json failure(int64_t step, const std::string& why, const std::string& advice = "") {
-  return {{"say", "save_failed"}, {"step", step}, {"error", why}, {"advice", advice}};
-}
+SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
 
 }  // namespace
 
@@ -25,8 +23,8 @@ Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint
   directory_.remove_stale_temporaries();
 }
 
-void Saver::save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
-                 const std::function<void(Json)>& done) {
+void Saver::save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
+                 const std::function<void(SaveOutcome)>& done) {
   wait();
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
@@ -36,7 +34,7 @@ void Saver::save(const std::byte* state, int64_t step, double lr, const std::fun
   busy_ = true;
   try {
     thread_ = std::thread([this, step, lr, done] {
-      const Json what_became_of_it = write(step, lr);
+      const SaveOutcome what_became_of_it = write(step, lr);
       busy_ = false;
       done(what_became_of_it);
     });
@@ -46,28 +44,32 @@ void Saver::save(const std::byte* state, int64_t step, double lr, const std::fun
   }
 }
 
-Json Saver::write(int64_t step, double lr) {
+SaveOutcome Saver::write(Step step, double lr) {
   const int64_t begin = monotonic_ns();
   try {
     directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
-    directory_.prune(Step(step), spec_.checkpoint.keep);
+    point_best();
+    const Step best = best_;
+    directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
   } catch (const Error& error) {
     return failure(step, error.message(), error.advice());
   } catch (const std::exception& error) {  // for example, out of memory
     return failure(step, error.what());
   }
   last_saved_ = step;
-  return {{"say", "saved"},
-          {"step", step},
-          {"seconds", seconds(monotonic_ns() - begin)},
-          {"bytes", manifest_.layout.bytes}};
+  return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
 }
 
-checkpoint::CheckpointMeta Saver::meta(int64_t step, double lr) {
+void Saver::point_best() const {
+  const Step best = best_;
+  if (best >= Step(0)) directory_.point_best_at(best);
+}
+
+checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   checkpoint::CheckpointMeta meta;
   meta.estrain_version = ESTRAIN_VERSION;
-  meta.step = Step(step);
-  meta.epoch = Epoch(manifest_.epoch_at(step));
+  meta.step = step;
+  meta.epoch = manifest_.epoch_at(step);
   meta.samples = manifest_.samples_at(step);
   meta.ests = spec_.job.ests;
   meta.lr = lr;

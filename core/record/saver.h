@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "core/base/json.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
+#include "core/record/scribe_messages.h"
 #include "core/record/stage_history.h"
 #include "core/spec/job_spec.h"
 
@@ -23,24 +23,29 @@ class Saver {
   Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest);
   ~Saver() { wait(); }
 
-  int64_t last_saved() const { return last_saved_; }
+  Step last_saved() const { return last_saved_; }
   bool busy() const { return busy_; }
   void wait() {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Copies the state, calls `copied`, then writes the copy asynchronously; calls `done` with the result, in the saver's
-  // thread if one could be started.
-  void save(const std::byte* state, int64_t step, double lr, const std::function<void()>& copied,
-            const std::function<void(Json)>& done);
+  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
+  // the saver's thread if there is one to be had.
+  void save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
+            const std::function<void(SaveOutcome)>& done);
+
+  // The best evaluation so far is that of `step`: its checkpoint stays, and `best` points at it. Any thread.
+  void keep_best(Step step) { best_ = step; }
+  // Points `best` where it belongs, as far as its checkpoint is there. While nothing is being saved.
+  void point_best() const;
 
  private:
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  Json write(int64_t step, double lr);
-  checkpoint::CheckpointMeta meta(int64_t step, double lr);
-  // Keeps the previous content if a file is unreadable: saving the state is more important.
+  SaveOutcome write(Step step, double lr);
+  checkpoint::CheckpointMeta meta(Step step, double lr);
+  // Keeps what was read before where a file cannot be read any more: the state comes first.
   void read_what_changed();
 
   const spec::JobSpec& spec_;
@@ -51,8 +56,9 @@ class Saver {
   std::string changes_;
   std::unique_ptr<std::byte, FreeMemory> snapshot_;
   std::thread thread_;
-  std::atomic<int64_t> last_saved_{-1};
-  std::atomic<bool> busy_{false};  // a snapshot is being written
+  std::atomic<Step> last_saved_{Step(-1)};
+  std::atomic<Step> best_{Step(-1)};  // -1: none
+  std::atomic<bool> busy_{false};     // a snapshot is being written
 };
 
 }  // namespace estrain::record

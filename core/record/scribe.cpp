@@ -5,19 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/json_fields.h"
 #include "core/checkpoint/manifest.h"
-#include "core/comm/futex.h"
 #include "core/comm/job_memory.h"
-#include "core/comm/step_record.h"
+#include "core/record/best_evaluation.h"
 #include "core/record/fingerprints.h"
 #include "core/record/metrics.h"
 #include "core/record/openmetrics.h"
@@ -33,7 +34,7 @@ constexpr auto kFirstPause = std::chrono::milliseconds(100), kLongestPause = std
 constexpr int64_t kAtOnce = INT64_C(1) << 62;  // a monotonic time at which everything is due
 
 // A sign of life for the launcher.
-void beat(comm::JobMemory& memory) { memory.header().scribe_beat_ns.store(monotonic_ns()); }
+void beat(comm::JobMemory& memory) { memory.clock().beat_scribe(monotonic_ns()); }
 
 class Scribe {
  public:
@@ -45,7 +46,10 @@ class Scribe {
         metrics_(open_metrics()),
         open_metrics_(open_openmetrics()),
         saver_(setup.spec, setup.run, manifest_),
-        newest_(setup.from_step) {}
+        best_(setup.spec.checkpoint.best),
+        newest_(setup.from_step) {
+    take_up_best();
+  }
 
   void run() {
     open_tensorboard_if_there_is_room();
@@ -77,8 +81,16 @@ class Scribe {
     return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
   }
 
-  // Null if not requested. If a file cannot be started on a full disk, it is retried with each record, and records wait
-  // as for the other files.
+  // The evaluations that the run has made before.
+  void take_up_best() {
+    if (setup_.spec.checkpoint.best == spec::Best::none) return;
+    beat(memory_);
+    for (const EvaluationRecord& evaluation : read_metrics(metrics_.path()).evaluations) best_.take(evaluation);
+    if (best_.step()) saver_.keep_best(*best_.step());
+  }
+
+  // None where it is not asked for. Where there was no room to begin a file, it is tried again with each record, and
+  // records wait as they do for the other files.
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);
@@ -100,14 +112,14 @@ class Scribe {
     return std::make_unique<OpenMetricsWriter>(setup_.run, setup_.spec.job.name);
   }
 
-  void tell(const Json& message) {
+  void tell(const ScribeReport& message) {
     const std::lock_guard lock(telling_);
     setup_.launcher.send(message);
   }
 
-  // Runs in the saver's thread: reports the result of a checkpoint, and wakes the loop for the next.
-  void report_save(const Json& done) {
-    tell(done);
+  // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
+  void report_save(const SaveOutcome& done) {
+    std::visit([this](const auto& outcome) { tell(outcome); }, done);
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
   }
@@ -120,54 +132,54 @@ class Scribe {
       disk_is_full_ = false;
     } catch (const Error& error) {
       if (error.fault() != Fault::io) throw;
-      if (!disk_is_full_) complain({{"say", "write_failed"}, {"error", error.message()}});
+      if (!disk_is_full_) complain(WriteFailed{error.message()});
       disk_is_full_ = true;
     }
     return !disk_is_full_;
   }
 
-  // Sends a message to the launcher or, if that is gone, to the log.
-  void complain(const Json& message) {
+  // To the launcher; where that is gone, to the log.
+  template <typename Complaint>
+  void complain(const Complaint& complaint) {
     if (launcher_is_gone_)
-      write_log(text_in(message, "error").value_or(""));
+      write_log(complaint.error);
     else
-      tell(message);
+      tell(complaint);
   }
 
   // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining ones.
   void drain() {
-    comm::MemoryHeader& header = memory_.header();
-    const uint32_t published = header.published.load();
-    uint32_t next = header.drained.load();
+    comm::RecordRing ring = memory_.ring();
+    const uint32_t published = ring.published();
+    uint32_t next = ring.drained();
     std::vector<StepRecord> steps;
-    std::vector<Json> left_out;
+    std::vector<Skipped> left_out;
     Step newest = newest_;
     for (; next != published; ++next) {
-      const comm::RecordView view = comm::view_record(memory_, next);
+      const comm::RecordView view = ring.at(next);
       if (view.head->kind == comm::RecordKind::step) {
-        // A repeated step, with the same bits, since its state was lost with a GPU's memory.
-        if (Step(view.head->step) <= newest) continue;
-        newest = Step(view.head->step);
+        // Done again, with the same bits, since its state was lost with a GPU's memory.
+        if (view.head->step <= newest) continue;
+        newest = view.head->step;
         steps.push_back(read_step(view));
         if (steps.back().left_out) left_out.push_back(why_left_out(*view.head));
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation{Step(view.head->step), view.head->loss, view.head->accuracy,
-                                        view.head->predictions};
+      const EvaluationRecord evaluation = read_evaluation(view);
       metrics_.append(evaluation);
+      if (best_.take(evaluation)) saver_.keep_best(evaluation.step);
+      point_best();
       if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       if (open_metrics_) open_metrics_->note(evaluation);
-      tell({{"say", "evaluated"},
-            {"step", evaluation.step.value},
-            {"loss", evaluation.loss},
-            {"accuracy", evaluation.predictions == 0 ? Json() : Json(evaluation.accuracy)}});
+      tell(Evaluated{evaluation.step, std::isfinite(evaluation.loss) ? std::optional(evaluation.loss) : std::nullopt,
+                     evaluation.predictions == 0 ? std::nullopt : std::optional(evaluation.accuracy),
+                     values_of(evaluation)});
     }
     write_steps(steps);
     newest_ = newest;
-    header.drained.store(published);
-    comm::futex_wake_all(header.drained);
-    for (const Json& message : left_out) tell(message);
+    ring.drain_to(published);
+    for (const Skipped& skipped : left_out) tell(skipped);
   }
 
   // Nothing depends on this file: a full or slow disk only delays it.
@@ -181,22 +193,40 @@ class Scribe {
     }
   }
 
-  Json why_left_out(const comm::RecordHead& head) const {
+  Skipped why_left_out(const comm::RecordHead& head) const {
     const comm::Nonfinite& found = head.left_out;
-    Json message = {{"say", "skipped"}, {"step", head.step}, {"why", in_words(found, manifest_.digest_names)}};
-    if (found.rank >= 0) message["rank"] = found.rank;
-    if (found.tensor >= 0) message["tensor"] = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
-    return message;
+    Skipped skipped{head.step, in_words(found, manifest_.digest_names), std::nullopt, std::nullopt};
+    if (found.rank >= 0) skipped.rank = found.rank;
+    if (found.tensor >= 0) skipped.tensor = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
+    return skipped;
+  }
+
+  // What a message can hold: numbers.
+  static std::vector<MetricValue> values_of(const EvaluationRecord& evaluation) {
+    std::vector<MetricValue> values;
+    for (const auto& [name, value] : evaluation.metrics) {
+      if (std::isfinite(value)) values.push_back({name, value});
+    }
+    return values;
+  }
+
+  EvaluationRecord read_evaluation(const comm::RecordView& view) const {
+    EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy, view.head->predictions};
+    for (size_t i = 0; i < manifest_.metric_names.size(); ++i) {
+      const uint64_t value = view.digests[manifest_.digest_names.size() + i].load();
+      evaluation.metrics.emplace_back(manifest_.metric_names[i], std::bit_cast<double>(value));
+    }
+    return evaluation;
   }
 
   StepRecord read_step(const comm::RecordView& view) {
     StepRecord record;
-    record.step = Step(view.head->step);
-    record.epoch = Epoch(view.head->epoch);
+    record.step = view.head->step;
+    record.epoch = view.head->epoch;
     record.lr = view.head->lr;
     record.loss = static_cast<float>(view.head->loss);
-    record.est_losses.assign(view.est_losses, view.est_losses + memory_.header().ests);
-    for (int64_t i = 0; i < memory_.header().digests; ++i) record.digests.push_back(view.digests[i].load());
+    record.est_losses.assign(view.est_losses, view.est_losses + memory_.ests());
+    for (size_t i = 0; i < manifest_.digest_names.size(); ++i) record.digests.push_back(view.digests[i].load());
     const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
     const double samples =
         static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
@@ -218,28 +248,26 @@ class Scribe {
   // A worker or the launcher has put a hold on a committed copy: copies it and releases the hold, once the previous
   // snapshot is written.
   void save_held_state() {
-    const int64_t held = memory_.header().held_step.load();
-    if (held < 0 || saver_.busy()) return;
-    if (held == saver_.last_saved()) return memory_.release_hold();
+    const std::optional<Step> held = memory_.hold().held();
+    if (!held || saver_.busy()) return;
+    if (*held == saver_.last_saved()) return memory_.hold().release();
     saver_.save(
-        memory_.state(static_cast<int>(held & 1)), held, lr_of(held), [this] { memory_.release_hold(); },
-        [this](const Json& done) { report_save(done); });
+        memory_.state_of(*held), *held, memory_.commit().lr(*held), [this] { memory_.hold().release(); },
+        [this](const SaveOutcome& done) { report_save(done); });
   }
 
-  double lr_of(int64_t step) const { return memory_.header().lr[step & 1].load(); }
-
-  // Saves the committed state while all workers are idle or dead, so that none can overwrite it. False: writing
-  // failed.
+  // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
+  // could not be written.
   bool save_committed_state() {
-    const int64_t step = memory_.header().committed.load();
+    const Step step = memory_.commit().committed();
     if (step == saver_.last_saved()) return true;
-    Json outcome;
+    SaveOutcome outcome;
     saver_.save(
-        memory_.state(static_cast<int>(step & 1)), step, lr_of(step), [] {},
-        [&outcome](const Json& done) { outcome = done; });
+        memory_.state_of(step), step, memory_.commit().lr(step), [] {},
+        [&outcome](const SaveOutcome& done) { outcome = done; });
     saver_.wait();
     if (step == saver_.last_saved()) return true;
-    complain(outcome);
+    if (const auto* failed = std::get_if<SaveFailed>(&outcome)) complain(*failed);
     return false;
   }
 
@@ -254,7 +282,7 @@ class Scribe {
     for (;;) {
       const bool recorded = drain_or_wait(), saved = save_committed_state();
       show_how_it_stands(kAtOnce);
-      if (recorded && saved) return;
+      if (recorded && saved) return point_best();
       if (!std::filesystem::exists(setup_.run + "/lock"))
         throw Error::make(Fault::io, "{} is gone, so the state is lost", setup_.run);
       ::prctl(PR_SET_NAME, kWaitingScribe);
@@ -266,9 +294,18 @@ class Scribe {
   // If the scribe exits without writing records of steps before a checkpoint, they are lost: a resume does not repeat
   // those steps.
   bool records_would_be_lost() const {
-    const uint32_t next = memory_.header().drained.load();
-    return next != memory_.header().published.load() &&
-           comm::view_record(memory_, next).head->step <= saver_.last_saved();
+    comm::RecordRing ring = memory_.ring();
+    return ring.waiting() > 0 && ring.at(ring.drained()).head->step <= saver_.last_saved();
+  }
+
+  // The checkpoint may be written before its evaluation is known, or after.
+  void point_best() {
+    if (saver_.busy()) return;
+    try {
+      saver_.point_best();
+    } catch (const Error& error) {
+      write_log("warning: " + error.message());
+    }
   }
 
   // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps.
@@ -276,36 +313,34 @@ class Scribe {
     saver_.wait();
     while (!drain_or_wait() && records_would_be_lost()) {
       beat(memory_);
-      Json message;
-      if (setup_.launcher.receive(&message, kDrainMilliseconds) == comm::MessageSocket::Received::closed)
-        return save_what_is_left();
+      ScribeOrder order;
+      if (setup_.launcher.receive(&order, kDrainMilliseconds) == comm::Received::closed) return save_what_is_left();
     }
     drain();
+    point_best();
     show_how_it_stands(kAtOnce);
   }
 
   // False: it must exit.
   bool obey() {
-    Json message;
-    switch (setup_.launcher.receive(&message, 0)) {
-      case comm::MessageSocket::Received::nothing:
+    ScribeOrder order;
+    switch (setup_.launcher.receive(&order, 0)) {
+      case comm::Received::nothing:
         return true;
-      case comm::MessageSocket::Received::closed:
+      case comm::Received::closed:
         wait_for_dead_workers();
         memory_.repair();
         save_what_is_left();
         return false;
-      case comm::MessageSocket::Received::message:
+      case comm::Received::message:
         break;
     }
-    if (message.value("do", "") == "finish") {
+    if (std::holds_alternative<FinishFiles>(order)) {
       finish();
       return false;
     }
     save_held_state();
-    if (message.value("step", INT64_C(-1)) == saver_.last_saved()) {
-      tell({{"say", "saved"}, {"step", saver_.last_saved()}, {"seconds", 0}, {"bytes", 0}});
-    }
+    if (std::get<SaveState>(order).step == saver_.last_saved()) tell(Saved{.step = saver_.last_saved()});
     return true;
   }
 
@@ -323,6 +358,7 @@ class Scribe {
   std::unique_ptr<TensorboardWriter> tensorboard_;  // tensorboard()
   std::unique_ptr<OpenMetricsWriter> open_metrics_;
   Saver saver_;
+  BestEvaluation best_;
   std::mutex telling_;
   Step newest_;  // the newest step whose record was written
   int64_t last_time_ns_ = 0;
@@ -330,15 +366,15 @@ class Scribe {
   bool shows_ = true;  // whether metrics.prom could be written
 };
 
-// False: the launcher exited before there was any state.
-bool wait_for_state(comm::JobMemory& memory, comm::MessageSocket& launcher) {
+// False: the launcher is gone before there was any state.
+bool wait_for_state(comm::JobMemory& memory, ScribesOwnChannel& launcher) {
   for (;;) {
     beat(memory);
     if (memory.wait_ready(kDrainMilliseconds)) return true;
-    Json message;
-    const auto received = launcher.receive(&message, 0);
-    if (received == comm::MessageSocket::Received::closed) return false;
-    if (received == comm::MessageSocket::Received::message && message.value("do", "") == "finish") return false;
+    ScribeOrder order;
+    const comm::Received received = launcher.receive(&order, 0);
+    if (received == comm::Received::closed) return false;
+    if (received == comm::Received::message && std::holds_alternative<FinishFiles>(order)) return false;
   }
 }
 

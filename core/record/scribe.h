@@ -9,21 +9,14 @@
 // long as the run directory exists, with the process name (/proc/PID/comm) kWaitingScribe. When told to finish, it
 // waits only for the records of steps before a checkpoint, which a resume would not repeat.
 //
-//   launcher -> scribe  {"do": "checkpoint", "step": t} | {"do": "finish"}
-//   scribe -> launcher  {"say": "saved", "step": t, "seconds": s, "bytes": n}
-//                       | {"say": "save_failed", "step": t, "error": …}
-//                       | {"say": "evaluated", "step": t, "loss": l, "accuracy": a}
-//                       | {"say": "skipped", "step": t, "why": …, "rank": r, "tensor": …}    no update; rank and tensor
-//                                                                                            where one is to blame
-//                       | {"say": "write_failed", "error": …}
-//
-// It gives signs of life in shared memory (scribe_beat_ns), even before there is any state. If it dies, the launcher
-// starts another one: the ring still has all records that are not marked as drained, and an unreleased hold stays in
-// force.
+// What it and the launcher say to each other: scribe_messages.h. It says in shared memory that it lives
+// (comm/work_clock.h), also while there is no state yet. If it dies the launcher
+// starts another one: records that were not marked as drained are still in the ring, a hold that was not released
+// still stands.
 
 #include <string>
 
-#include "core/comm/message_socket.h"
+#include "core/record/scribe_messages.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::record {
@@ -35,8 +28,8 @@ struct ScribeSetup {
   spec::JobSpec spec;
   int memory = -1;
   int doorbell = -1;
-  comm::MessageSocket launcher;
-  int64_t from_step = 0;  // later records are dropped
+  ScribesOwnChannel launcher;
+  int64_t from_step = 0;  // what was recorded after it is dropped
 };
 
 // Runs until told to finish or the launcher is gone. Throws Error.

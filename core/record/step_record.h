@@ -2,6 +2,8 @@
 // The record of a step or an evaluation in the run's files.
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -22,8 +24,10 @@ struct StepRecord {
 struct EvaluationRecord {
   Step step;
   double loss = 0;
-  double accuracy = 0;      // 0 to 1; null in the file if there are no predictions
-  int64_t predictions = 0;  // 0: the model makes no predictions that can be right or wrong
+  double accuracy = 0;      // 0 to 1; null in the file where there are no predictions
+  int64_t predictions = 0;  // 0: the model makes none that are right or wrong
+  // By name: "top5", "class3", "perplexity", a user's. NaN: null in the file.
+  std::vector<std::pair<std::string, double>> metrics = {};
 };
 
 }  // namespace estrain::record

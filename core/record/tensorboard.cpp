@@ -109,6 +109,10 @@ std::string frame_of(const StepRecord& record) {
 std::string frame_of(const EvaluationRecord& evaluation) {
   std::vector<Scalar> scalars = {{"test/loss", static_cast<float>(evaluation.loss)}};
   if (evaluation.predictions > 0) scalars.push_back({"test/accuracy", static_cast<float>(evaluation.accuracy)});
+  std::vector<std::string> names;
+  for (const auto& [name, value] : evaluation.metrics) names.push_back("test/" + name);
+  for (size_t i = 0; i < names.size(); ++i)
+    scalars.push_back({names[i], static_cast<float>(evaluation.metrics[i].second)});
   return scalar_frame(wall_seconds(), evaluation.step.value, scalars);
 }
 

@@ -21,27 +21,6 @@ struct DurationJob {
   std::optional<double> deadline;
 };
 
-// The number of 8-device hosts of ITP clusters 1 to 10, from ElasticFlow's authors.
-int64_t hosts_of_itp_cluster(int64_t number) {
-  switch (number) {
-    case 1:
-    case 2:
-    case 3:
-    case 5:
-    case 6:
-      return 64;
-    case 4:
-    case 7:
-    case 8:
-    case 9:
-      return 128;
-    case 10:
-      return 32;
-    default:
-      return 0;
-  }
-}
-
 class DurationsWorld : public World {
  public:
   explicit DurationsWorld(const WorldFiles& files) : files_(files) {
@@ -157,6 +136,26 @@ class DurationsWorld : public World {
 };
 
 }  // namespace
+
+int64_t hosts_of_itp_cluster(int64_t number) {
+  switch (number) {
+    case 1:
+    case 2:
+    case 3:
+    case 5:
+    case 6:
+      return 64;
+    case 4:
+    case 7:
+    case 8:
+    case 9:
+      return 128;
+    case 10:
+      return 32;
+    default:
+      return 0;
+  }
+}
 
 pool::Cluster parse_cluster(std::string_view text) {
   std::vector<pool::Host> hosts;

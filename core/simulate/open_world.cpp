@@ -3,7 +3,9 @@
 #include "core/base/error.h"
 #include "core/simulate/durations_world.h"
 #include "core/simulate/easyscale_world.h"
+#include "core/simulate/elasticflow_world.h"
 #include "core/simulate/pollux_world.h"
+#include "core/simulate/pool_world.h"
 #include "core/simulate/world.h"
 
 namespace estrain::simulate {
@@ -18,7 +20,7 @@ bool has_table(const std::string& folder, const std::string& name) {
 }  // namespace
 
 std::unique_ptr<World> open_world(const WorldFiles& files) {
-  if (files.folder.empty()) return open_durations_world(files);
+  if (files.folder.empty()) return is_pool_trace(files.trace) ? open_pool_world(files) : open_durations_world(files);
   std::error_code none;
   if (!std::filesystem::is_directory(files.folder, none)) {
     throw Error::make(Fault::usage, "{} is not a folder", files.folder)
@@ -29,6 +31,8 @@ std::unique_ptr<World> open_world(const WorldFiles& files) {
     return open_pollux_world(files.folder, files.trace);
   }
   if (has_table(files.folder, "step_times.csv")) return open_easyscale_world(files);
+  if (has_table(files.folder, "elasticflow_throughputs.csv") && is_elasticflow_trace(files.trace))
+    return open_elasticflow_world(files);
   return open_durations_world(files);
 }
 

@@ -36,6 +36,8 @@ class KnownOutlook : public pool::Outlook {
     return times ? job_.app().step_seconds(*times, split.accumulated) : kInfinite;
   }
 
+  Epochs epochs() const override { return job_.epochs(); }
+
   double steps_left() const override {
     const int64_t last = job_.app().limits().epochs - 1;
     if (job_.epoch() >= last) return 1;
@@ -67,6 +69,7 @@ class LearntOutlook : public pool::Outlook {
     return job_.learnt()->speeds.step_seconds((devices + 3) / 4, devices, local);
   }
   double steps_left() const override { return 1; }
+  Epochs epochs() const override { return job_.epochs(); }
 
  private:
   // Before it runs, a job is assumed to take ten minutes, on at most two devices.

@@ -54,6 +54,9 @@ class PolluxJob : public SimulatedJob {
   const PolluxApplication& app() const { return app_; }
   double batch() const { return batch_; }
   int64_t epoch() const { return epoch_; }
+  pool::Outlook::Epochs epochs() const {
+    return {static_cast<double>(epoch_), static_cast<double>(app_.limits().epochs - epoch_)};
+  }
   double progress() const { return progress_; }
   EpochTable& table() const { return *table_; }
   const Learnt* learnt() const { return learnt_.get(); }

@@ -43,13 +43,16 @@ class Simulation {
     throw Error(Fault::bug, "the jobs of a workload are not in order of submission");
   }
 
-  bool at_events() const { return workload_.at_events && policy_.at_events(); }
+  bool at_events() const { return workload_.at_events && (policy_.at_events() || workload_.whatever_the_policy); }
 
   // The clock at the next decision.
   double end_of_round() const {
     if (!at_events()) return clock_ + workload_.round;
-    double until = std::numeric_limits<double>::infinity();
-    if (next_ < workload_.jobs.size()) until = std::max(clock_, workload_.jobs[next_]->facts.submitted);
+    // Nobody is there to decide about before the next one comes.
+    const bool has_rounds = workload_.rounds_too && !active_.empty();
+    double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
+    if (next_ < workload_.jobs.size())
+      until = std::min(until, std::max(clock_, workload_.jobs[next_]->facts.submitted));
     for (const SimulatedJob* job : active_) {
       // Slightly late rather than early: rounding must not leave a job with nothing to do.
       until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);

@@ -38,10 +38,12 @@ struct Workload {
   std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
   double begin = 0;                                 // start of the clock
   double round = 60;
-  double charge = 0;          // s, as printed with the results
-  double lookahead = 0;       // a round sees jobs submitted up to this many seconds after its beginning
-  bool at_events = false;     // policies may decide between rounds
-  bool whole_rounds = false;  // the makespan includes the whole last round
+  double charge = 0;                 // s, as printed with the results
+  double lookahead = 0;              // a round sees jobs submitted up to so many seconds after its beginning
+  bool at_events = false;            // policies may decide between rounds
+  bool whatever_the_policy = false;  // of at_events: all decide then
+  bool rounds_too = false;           // of at_events: and when a round is over
+  bool whole_rounds = false;         // the makespan ends with the last round, not in it
 };
 
 class World {
@@ -57,6 +59,7 @@ struct WorldFiles {
   std::string folder;   // folder with the tables of the world; empty: jobs of known duration
   std::string trace;    // the jobs
   std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
+  double round = 0;     // s; 0: the world's own. Of a pool's trace alone
 };
 
 // The world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws Fault::spec or

@@ -41,8 +41,9 @@ class Combinations {
   bool is_text() const { return spec_.data.format == DataFormat::text; }
   bool is_tokens() const { return spec_.data.format == DataFormat::tokens; }
   bool is_for_gpt() const { return is_text() || is_tokens(); }
+  bool is_voc() const { return spec_.data.format == DataFormat::voc; }
   bool is_photos() const {
-    return spec_.data.format == DataFormat::images || spec_.data.format == DataFormat::webdataset;
+    return spec_.data.format == DataFormat::images || spec_.data.format == DataFormat::webdataset || is_voc();
   }
   bool is_idx() const { return spec_.data.format == DataFormat::idx; }
   bool is_synthetic() const { return spec_.data.format == DataFormat::synthetic; }
@@ -99,6 +100,9 @@ void Combinations::model() {
   require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
                       to_string(spec_.data.format)));
+  require(!is_voc(), {"model.name", "data.format"},
+          fmt::format("{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\"",
+                      model.name));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
   require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
@@ -117,6 +121,17 @@ void Combinations::program() {
   require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
           {"schedule.metric", "model.loss"},
           fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  require(predicts || spec_.early_stop.patience == 0 || spec_.early_stop.metric != Metric::accuracy,
+          {"early_stop.metric", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  require(predicts || spec_.checkpoint.best != Best::accuracy, {"checkpoint.best", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  const bool scores = model.loss == Loss::cross_entropy || model.loss == Loss::nll;
+  require(scores || (spec_.train.top_k.empty() && !spec_.train.per_class),
+          {"train.top_k", "train.per_class", "model.loss"},
+          fmt::format("with model.loss = \"{}\" estrain knows no scores of classes: it is for \"cross_entropy\" and "
+                      "\"nll\"",
+                      to_string(model.loss)));
   require(spec_.train.label_smoothing == 0 || model.loss == Loss::cross_entropy,
           {"train.label_smoothing", "model.loss"}, "label smoothing is for loss = \"cross_entropy\"");
   classes();
@@ -177,10 +192,13 @@ void Combinations::images() {
   }
   if (vectors) return;
   channels();
-  require(is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
-          "one number, the shorter side, is for data.format \"images\" and \"webdataset\"; give [height, width]");
+  require(
+      is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+      "one number, the shorter side, is for data.format \"images\", \"webdataset\" and \"voc\"; give [height, width]");
   crop();
   if (is_photos()) photos();
+  require(!is_voc() || data.test_path.empty() || !data.test_list.empty(), {"data.test_list", "data.test_path"},
+          "data.test_path needs data.test_list, the list of its samples");
 }
 
 // Photos have various sizes: these keys must set the size that the model sees.
@@ -249,6 +267,11 @@ void Combinations::train() {
   const auto& train = spec_.train;
   require(!train.steps || !train.epochs, {"train.steps", "train.epochs"},
           "cannot be given together with train.epochs; give one of the two");
+  const bool evaluates = train.eval_every >= 0;
+  require(evaluates || spec_.early_stop.patience == 0, {"early_stop.patience", "train.eval_every"},
+          "goes by evaluations, and train.eval_every is \"never\"");
+  require(evaluates || spec_.checkpoint.best == Best::none, {"checkpoint.best", "train.eval_every"},
+          "goes by evaluations, and train.eval_every is \"never\"");
   require(train.steps || train.epochs, {"train.steps", "train.epochs"}, "missing; give train.steps or train.epochs");
 }
 

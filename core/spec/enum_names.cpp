@@ -22,7 +22,8 @@ constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, 
 constexpr EnumName<DataFormat> data_format_names[] = {
     {DataFormat::idx, "idx"},       {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
     {DataFormat::text, "text"},     {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"},
-    {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"}};
+    {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"},
+    {DataFormat::voc, "voc"}};
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
 constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
@@ -33,6 +34,7 @@ constexpr EnumName<ThresholdMode> threshold_names[] = {{ThresholdMode::relative,
                                                        {ThresholdMode::absolute, "abs"}};
 constexpr EnumName<NonfinitePolicy> nonfinite_names[] = {{NonfinitePolicy::stop, "stop"},
                                                          {NonfinitePolicy::skip, "skip"}};
+constexpr EnumName<Best> best_names[] = {{Best::none, "none"}, {Best::loss, "loss"}, {Best::accuracy, "accuracy"}};
 constexpr EnumName<Loss> loss_names[] = {{Loss::output, "output"},
                                          {Loss::cross_entropy, "cross_entropy"},
                                          {Loss::mse, "mse"},
@@ -111,6 +113,10 @@ std::span<const EnumName<NonfinitePolicy>> enum_names() {
   return nonfinite_names;
 }
 template <>
+std::span<const EnumName<Best>> enum_names() {
+  return best_names;
+}
+template <>
 std::span<const EnumName<Loss>> enum_names() {
   return loss_names;
 }
@@ -134,6 +140,7 @@ std::string_view to_string(Anneal value) { return name_of(value); }
 std::string_view to_string(Metric value) { return name_of(value); }
 std::string_view to_string(ThresholdMode value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
+std::string_view to_string(Best value) { return name_of(value); }
 std::string_view to_string(Loss value) { return name_of(value); }
 std::string_view to_string(ElasticMode value) { return name_of(value); }
 

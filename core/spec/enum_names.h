@@ -50,6 +50,8 @@ std::span<const EnumName<ThresholdMode>> enum_names();
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
+std::span<const EnumName<Best>> enum_names();
+template <>
 std::span<const EnumName<Loss>> enum_names();
 template <>
 std::span<const EnumName<ElasticMode>> enum_names();
@@ -69,6 +71,7 @@ std::string_view to_string(Anneal value);
 std::string_view to_string(Metric value);
 std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
+std::string_view to_string(Best value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
 

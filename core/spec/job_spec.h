@@ -22,10 +22,11 @@ enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
-enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset };
+enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc };
 enum class TokenType { u16, u32 };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
+enum class Best { none, loss, accuracy };
 
 struct JobSection {
   std::string name = "job";
@@ -70,13 +71,18 @@ struct ModelSection {
 
 struct DataSection {
   DataFormat format = DataFormat::synthetic;
-  std::string path;            // a folder (idx, cifar, images), a file (text, tokens, hdf5), either (webdataset)
+  std::string path;            // a folder (idx, cifar, images, voc), a file (text, tokens, hdf5), either (webdataset)
   std::string images, labels;  // idx: training files, instead of `path`
   std::string test_images, test_labels;  // idx: test files, instead of `path`
-  std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`
+  std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`. voc:
+                          // the folder of test_list, if it is another
   double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
-  TokenType token_type = TokenType::u16;  // tokens: the type in files that do not state it
-  int64_t batch = 32;                     // samples per EST and step
+  TokenType token_type = TokenType::u16;          // tokens: what a file holds that does not say so itself
+  std::string list = "train", test_list = "val";  // voc: ImageSets/Main/NAME.txt; no test_list: no test set
+  int64_t boxes = 56;                             // voc: places for boxes in a sample
+  std::vector<std::string> names;                 // voc: classes; empty: VOC's twenty
+  bool difficult = false;                         // voc: take "difficult" objects, too
+  int64_t batch = 32;                             // samples per EST and step
   bool shuffle = true;
   bool drop_last = false;  // leave out an epoch's last, short batch
   // image transforms, in this order
@@ -106,7 +112,11 @@ struct TrainSection {
   int64_t eval_batch = 256;    // samples per evaluation batch
   double clip_grad_norm = 0;   // 0: none
   double label_smoothing = 0;  // [0, 1)
-  // What to do if a step's gradients hold NaN or infinity: end the job, or skip that step's update.
+  // Of evaluations, beside loss and accuracy.
+  std::vector<int64_t> top_k;        // accuracies that count a target among the k most likely classes
+  bool per_class = false;            // accuracy of each class
+  std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second one on
+  // A step whose gradients hold NaN or infinity: end the job, or go on without that step's update.
   NonfinitePolicy nonfinite = NonfinitePolicy::stop;
 
   bool operator==(const TrainSection&) const = default;
@@ -115,8 +125,27 @@ struct TrainSection {
 struct CheckpointSection {
   int64_t every = 0;  // steps; 0: only at step 0, resizes, stops and the end
   int64_t keep = 3;   // newest valid ones that stay (step 0 always does); >= 1
+  // Every evaluated state is written, too, and the one of the best evaluation stays.
+  Best best = Best::none;
 
   bool operator==(const CheckpointSection&) const = default;
+};
+
+// An average of the weights: average = decay * average + (1 - decay) * weights, after every step.
+struct EmaSection {
+  double decay = 0;      // 0: none is kept
+  bool evaluate = true;  // evaluations are of the average
+
+  bool operator==(const EmaSection&) const = default;
+};
+
+// The job ends where evaluations no longer get better.
+struct EarlyStopSection {
+  int64_t patience = 0;          // evaluations in a row that are no better than the best; 0: it never ends so
+  Metric metric = Metric::loss;  // what of them
+  double min_delta = 0;          // how much better counts as better
+
+  bool operator==(const EarlyStopSection&) const = default;
 };
 
 struct ResourcesSection {
@@ -164,6 +193,8 @@ struct JobSpec {
   OptimizerSection optimizer;
   ScheduleSection schedule;
   TrainSection train;
+  EmaSection ema;
+  EarlyStopSection early_stop;
   CheckpointSection checkpoint;
   ResourcesSection resources;
   RecoverySection recovery;

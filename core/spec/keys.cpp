@@ -19,9 +19,9 @@ using Words = std::vector<std::string>;
 
 const Words models(model_names.begin(), model_names.end());
 const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
-const Words photo_formats = {"images", "webdataset"};                             // of any
-const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset"};
-const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset"};
+const Words photo_formats = {"images", "webdataset", "voc"};                      // of any
+const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset", "voc"};
+const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset", "voc"};
 const Words with_betas = {"adam", "adamw"};
 const Words with_momentum = {"sgd", "rmsprop"};
 const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad"};
@@ -130,17 +130,18 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.path)
           .path()
           .only("data.format", file_formats)
-          .means("A folder (idx, cifar10, cifar100; images: with a subfolder of JPEG and PNG files for each class), a "
-                 "file "
-                 "(text, hdf5, tokens), or a tar file or a folder of them (webdataset)."),
+          .means(
+              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
+              "(text, hdf5, tokens), a tar file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
+              "(voc)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
       ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
       ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
       ESTRAIN_KEY(data.test_path)
           .path()
-          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset"})
-          .means("The file or folder for evaluation."),
+          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset", "voc"})
+          .means("The file or folder for evaluation; voc: where data.test_list is, if not in data.path."),
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)
@@ -149,7 +150,25 @@ std::vector<Key<JobSpec>> data_keys() {
           .means("Fraction of the text, at its end, that is kept for evaluation."),
       ESTRAIN_KEY(data.token_type)
           .only("data.format", {"tokens"})
-          .means("Type of a token in flat files; .npy files and those of llm.c state it themselves."),
+          .means("What a token is in flat files; .npy files and those of llm.c say it themselves."),
+      ESTRAIN_KEY(data.list)
+          .filled()
+          .only("data.format", {"voc"})
+          .means("The list in ImageSets/Main, without .txt, of the training samples."),
+      ESTRAIN_KEY(data.test_list)
+          .only("data.format", {"voc"})
+          .means("The list of the samples for evaluation; empty: none."),
+      ESTRAIN_KEY(data.boxes)
+          .min(1)
+          .max(10'000)
+          .only("data.format", {"voc"})
+          .means("Places for boxes in a sample; those that stay empty have the class -1."),
+      ESTRAIN_KEY(data.names)
+          .only("data.format", {"voc"})
+          .means("Names of the classes, in the order of their numbers; empty: the twenty of PASCAL VOC."),
+      ESTRAIN_KEY(data.difficult)
+          .only("data.format", {"voc"})
+          .means("Whether objects that are marked as difficult are taken, too."),
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has a new random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
@@ -163,9 +182,9 @@ std::vector<Key<JobSpec>> data_keys() {
           .max(kMostUnits)
           .lengths({0, 1, 2})
           .only("data.format", image_formats)
-          .means("[height, width] to which images are scaled bilinearly; for images and webdataset also [side], the "
-                 "length "
-                 "of the shorter side."),
+          .means(
+              "[height, width] to which images are scaled, bilinearly; for images, webdataset and voc also [side], the "
+              "length of the shorter side."),
       ESTRAIN_KEY(data.pad)
           .min(0)
           .max(4096)
@@ -392,6 +411,36 @@ std::vector<Key<JobSpec>> other_keys() {
           .not_in_bits()
           .means("If a gradient holds NaN or infinity: stop before that step, or skip its update and continue."),
 
+      ESTRAIN_KEY(train.top_k)
+          .min(1)
+          .max(kMostUnits)
+          .not_in_bits()
+          .means("Numbers k: evaluations also tell how often the target is among the k most likely classes."),
+      ESTRAIN_KEY(train.per_class)
+          .not_in_bits()
+          .means("Whether evaluations also tell the accuracy of each class, of data with one class for a sample."),
+      ESTRAIN_KEY(train.metrics)
+          .only("model.name", {"program"})
+          .not_in_bits()
+          .means("Names for the outputs of the evaluation program behind the first: numbers for each sample or for the "
+                 "mini-batch, averaged over the samples."),
+
+      ESTRAIN_KEY(ema.decay).min(0).below(1).means(
+          "Part of the average of the weights that stays with every step, as torch's AveragedModel with "
+          "get_ema_multi_avg_fn(decay); 0: no average is kept."),
+      ESTRAIN_KEY(ema.evaluate)
+          .in_bits_only("schedule.name", following_evaluations)
+          .means("Whether evaluations are of the average, where there is one."),
+
+      ESTRAIN_KEY(early_stop.patience)
+          .min(0)
+          .max(kMostSteps)
+          .means("Evaluations in a row that may be no better than the best before the job ends; 0: it does not end "
+                 "so."),
+      ESTRAIN_KEY(early_stop.metric)
+          .means("What of the evaluations has to get better: the loss by falling, the accuracy by rising."),
+      ESTRAIN_KEY(early_stop.min_delta).min(0).means("How much better than the best an evaluation must be to count."),
+
       ESTRAIN_KEY(checkpoint.every)
           .min(0)
           .max(kMostSteps)
@@ -401,7 +450,11 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(1)
           .max(kMostUnits)
           .not_in_bits()
-          .means("Number of newest checkpoints to keep, besides that of step 0."),
+          .means("Newest checkpoints that stay, besides that of step 0."),
+      ESTRAIN_KEY(checkpoint.best)
+          .not_in_bits()
+          .means("By what the best evaluation is told: every evaluated state is written, and the best one stays under "
+                 "checkpoints/best."),
 
       ESTRAIN_KEY(resources.devices)
           .takes_integer()

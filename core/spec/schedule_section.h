@@ -11,7 +11,7 @@ namespace estrain::spec {
 enum class ScheduleKind { constant, step, multistep, cosine, linear, polynomial, onecycle, plateau };
 enum class ScheduleUnit { step, epoch };
 enum class Anneal { cosine, linear };
-enum class Metric { loss, accuracy };
+enum class Metric { loss, accuracy };  // falling, rising: better
 enum class ThresholdMode { relative, absolute };
 
 // A schedule's name in a spec, in the order of documentation.

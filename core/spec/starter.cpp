@@ -31,6 +31,11 @@ constexpr const char* kLenet = R"(name = "lenet"            # or mlp, resnet18, 
 constexpr const char* kResnet = R"(name = "resnet18"         # or resnet34, resnet50, vgg11, vgg19, mlp, lenet
 )";
 
+constexpr const char* kProgram = R"(name = "program"          # yours: examples/export/export.py writes the files
+file = "net.pt2"          # forward takes images, boxes and labels, and returns its loss
+eval_file = "net-eval.pt2"
+)";
+
 constexpr const char* kImages =
     R"(# mean = [0.5]            # per channel, on the [0, 1] scale: subtracted from pixels …
 # std = [0.25]            # … which are then divided by this
@@ -47,6 +52,18 @@ flip = true               # and mirrored left-right
 mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
 readers = 0               # 0: as many threads as decoding needs
+)";
+
+constexpr const char* kVoc =
+    R"(list = "train"            # ImageSets/Main/train.txt
+test_list = "val"
+# names = ["cat", "dog"]  # the classes, if they are not VOC's twenty
+# boxes = 56              # the most in a picture
+resize = [416, 416]       # what the model sees
+flip = true               # mirrored left-right, boxes too
+mean = [0.485, 0.456, 0.406]
+std = [0.229, 0.224, 0.225]
+readers = 0               # as many threads as it takes to decode
 )";
 
 constexpr const char* kSgd = R"(name = "sgd"              # or adam, adamw
@@ -87,10 +104,11 @@ bool has_tokens(const DataSection& data) {
 }
 
 bool has_photos(const DataSection& data) {
-  return data.format == DataFormat::images || data.format == DataFormat::webdataset;
+  return data.format == DataFormat::images || data.format == DataFormat::webdataset || data.format == DataFormat::voc;
 }
 
 const char* model_of(const DataSection& data) {
+  if (data.format == DataFormat::voc) return kProgram;
   if (has_tokens(data)) return data.format == DataFormat::tokens ? kTokenGpt : kGpt;
   return data.format == DataFormat::idx ? kLenet : kResnet;
 }
@@ -102,6 +120,7 @@ std::string data_of(const DataSection& data) {
   text += "batch = 8                 # samples per EST: a step takes 4 x 8\n";
   if (data.format == DataFormat::tokens)
     text += fmt::format("token_type = {}\n", toml::literal(to_string(data.token_type)));
+  if (data.format == DataFormat::voc) return text + kVoc;
   if (has_photos(data)) return text + kPhotos;
   if (!has_tokens(data)) return text + kImages;
   return text +

@@ -22,7 +22,7 @@ BoundModel::BoundModel(Job& job, comm::JobMemory& memory, device::Device& device
       device_(device),
       parameters_(device.mirror(job.parameters_bytes(), MirrorUse::read_only)),
       buffers_(device.mirror(job.buffers_bytes(), MirrorUse::written)) {
-  for (const int copy : {0, 1}) device.expect_copies(memory.state(copy), job.layout().bytes);
+  for (const Step step : {Step(0), Step(1)}) device.expect_copies(memory.state_of(step), job.layout().bytes);
   bind(parameters_->storage());
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < job.buffers().size(); ++i) {
@@ -52,18 +52,20 @@ void BoundModel::show(const ResidentState* resident) {
     return;
   }
   shown_ = c10::Storage(c10::Storage::use_byte_size_t(), job_.parameters_bytes(),
-                        at::DataPtr(resident->copy(0), device_.torch_device()));
+                        at::DataPtr(resident->copy(Step(0)), device_.torch_device()));
   bind(shown_);
   parameters_.reset();
 }
 
-void BoundModel::read_parameters_of(int64_t step) {
-  if (resident_ == nullptr) return parameters_->load(memory_.state(static_cast<int>(step & 1)));
+void BoundModel::read_parameters_of(Step step) {
+  if (resident_ == nullptr) return parameters_->load(memory_.state_of(step));
   shown_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(resident_->copy(step), device_.torch_device()));
 }
 
-void BoundModel::load_buffers(int64_t step) {
-  if (resident_ == nullptr) return buffers_->load(job_.buffers(memory_.state(static_cast<int>(step & 1))));
+void BoundModel::read_averages_of(Step step) { parameters_->load(job_.averages(memory_.state_of(step))); }
+
+void BoundModel::load_buffers(Step step) {
+  if (resident_ == nullptr) return buffers_->load(job_.buffers(memory_.state_of(step)));
   if (job_.buffers_bytes() > 0)
     buffer_bytes_.copy_(resident_->bytes(step, job_.buffers_offset(), job_.buffers_bytes()), /*non_blocking=*/true);
 }
@@ -72,7 +74,7 @@ void BoundModel::store_buffers(std::byte* state, std::function<void()> then) {
   buffers_->store(job_.buffers(state), std::move(then));
 }
 
-void BoundModel::put_buffers(const ResidentState& state, int64_t step) {
+void BoundModel::put_buffers(const ResidentState& state, Step step) {
   if (job_.buffers_bytes() > 0)
     state.bytes(step, job_.buffers_offset(), job_.buffers_bytes()).copy_(buffer_bytes_, /*non_blocking=*/true);
 }

@@ -23,15 +23,17 @@ class BoundModel {
   void show(const ResidentState* resident);
 
   // Parameters read the copy of `step` from now on.
-  void read_parameters_of(int64_t step);
+  void read_parameters_of(Step step);
+  // Or the averages of that copy, in shared memory (Job::keeps_average).
+  void read_averages_of(Step step);
 
   // What the ESTs see in the buffers: each one starts from those of `step`, the committed ones, as DDP broadcasts rank
   // 0's.
-  void load_buffers(int64_t step);
+  void load_buffers(Step step);
   // Writes them to shared memory, then calls `then` (device::Mirror::store).
   void store_buffers(std::byte* state, std::function<void()> then);
   // Writes them to the copy of `step` in the device's memory.
-  void put_buffers(const ResidentState& state, int64_t step);
+  void put_buffers(const ResidentState& state, Step step);
 
  private:
   void bind(const c10::Storage& parameters);

@@ -14,16 +14,16 @@ uint32_t worker_of_est_0(const StageOrder& order) {
 
 }  // namespace
 
-ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order, comm::WorkerPulse& pulse, int spins)
-    : ResidentStep(place, order),
+ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
+    : ResidentCarrier(place, order),
       worker_(static_cast<uint32_t>(order.worker.value)),
       workers_(order.workers()),
       own_(order.own()),
       keeper_(worker_of_est_0(order)),
-      finish_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
+      tree_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
       shares_(job_.parameters_bytes() / sizeof(float), workers_),
-      pulse_(pulse),
-      gathered_(place.memory.header().gathered, place.memory.header().abort, workers_, spins) {
+      pulse_(place.memory.pulse(order.rank())),
+      gathered_(place.memory.meetings().gathered(), place.memory, order) {
   lay_out_sources(order);
   cut_pieces();
   if (clips_) whole_ = new_floats(job_.parameters_bytes() / sizeof(float), place.device);
@@ -38,7 +38,7 @@ void ExchangedUpdate::lay_out_sources(const StageOrder& order) {
   }
   size_t owned = 0;
   for (size_t b = 0; b < shares_.buckets(); ++b) owned += own_share(b).size();
-  for (const comm::FinishPlan::Source& source : finish_.sources) {
+  for (const comm::FinishPlan::Source& source : tree_.sources) {
     const auto worker = static_cast<uint32_t>(source.worker.value);
     const int64_t slot = first_slot[worker] + source.slot;
     if (worker == worker_) {
@@ -69,10 +69,10 @@ void ExchangedUpdate::cut_pieces() {
   }
 }
 
-void ExchangedUpdate::begin_step(int64_t step) {
-  ResidentStep::begin_step(step);
+bool ExchangedUpdate::begin_step(Step step) {
   awaited_ = parameters_in_;
   next_bucket_ = 0;
+  return ResidentCarrier::begin_step(step);
 }
 
 void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
@@ -91,15 +91,16 @@ void ExchangedUpdate::show_presence(size_t parameter) {
   for (const Source& source : sources_) {
     if (source.worker != worker_) continue;
     const bool present = sums_.present(own_slot, parameter);
-    place_.memory.presence(source.slot)[parameter] = present ? 1 : 0;
+    place_.memory.gradient_slot(source.slot).presence[parameter] = present ? 1 : 0;
     if (!present) sums_.clear(own_slot, parameter);
     ++own_slot;
   }
 }
 
 bool ExchangedUpdate::reached(size_t parameter) const {
-  return std::ranges::any_of(sources_,
-                             [&](const Source& source) { return place_.memory.presence(source.slot)[parameter] != 0; });
+  return std::ranges::any_of(sources_, [&](const Source& source) {
+    return place_.memory.gradient_slot(source.slot).presence[parameter] != 0;
+  });
 }
 
 // Where this worker's share of a bucket begins.
@@ -132,8 +133,8 @@ void ExchangedUpdate::finish_sums(size_t bucket) {
   if (own.size() == 0) return;
   const kernels::DeviceQueue& queue = *place_.device.queue();
   std::vector<float*> stack;
-  for (size_t at = 0; at < finish_.program.size(); ++at) {
-    const int instruction = finish_.program[at];
+  for (size_t at = 0; at < tree_.program.size(); ++at) {
+    const int instruction = tree_.program[at];
     if (instruction >= 0) {
       stack.push_back(own_part(sources_[static_cast<size_t>(instruction)], bucket));
       continue;
@@ -141,7 +142,7 @@ void ExchangedUpdate::finish_sums(size_t bucket) {
     const float* const right = stack.back();
     stack.pop_back();
     const float* const left = stack.back();
-    if (clips_ && at + 1 == finish_.program.size()) stack.back() = whole_.mutable_data_ptr<float>() + own.begin;
+    if (clips_ && at + 1 == tree_.program.size()) stack.back() = whole_.mutable_data_ptr<float>() + own.begin;
     queue.updates->add(stack.back(), left, right, own.size(), queue);
   }
 }
@@ -180,7 +181,7 @@ void ExchangedUpdate::share_buffers() {
   if (bytes == 0) return;
   sends_.clear();
   receives_.clear();
-  std::byte* const buffers = job_.buffers(place_.resident->copy(step_ + 1));
+  std::byte* const buffers = job_.buffers(place_.resident->copy(step_.next()));
   if (worker_ != keeper_) receives_.push_back({keeper_, buffers, bytes});
   for (uint32_t peer = 0; peer < workers_ && worker_ == keeper_; ++peer) {
     if (peer != worker_) sends_.push_back({peer, buffers, bytes});
@@ -190,7 +191,7 @@ void ExchangedUpdate::share_buffers() {
 
 SavedPart ExchangedUpdate::saved_part() const {
   SavedPart part{.ests = own_, .counts = worker_ == keeper_, .of_workers = workers_};
-  std::byte* const base = place_.resident->copy(0);
+  std::byte* const base = place_.resident->copy(Step(0));
   const auto add = [&](const float* begin, size_t floats) {
     const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(begin) - base);
     part.regions.push_back({offset, floats * sizeof(float)});
@@ -209,18 +210,16 @@ SavedPart ExchangedUpdate::saved_part() const {
   return part;
 }
 
-int64_t ExchangedUpdate::complete() {
+int64_t ExchangedUpdate::pass() {
   const int64_t done = monotonic_ns();
-  pulse_.beat(comm::Activity::meeting, done);
   aborted_ = !gathered_.meet();
-  const int64_t met = monotonic_ns();
-  pulse_.beat(comm::Activity::computing, met);
-  if (aborted_) return met - done;
+  const int64_t waited = monotonic_ns() - done;
+  if (aborted_) return waited;
   place_.exchange->join();
   for (size_t b = 0; b < shares_.buckets(); ++b) finish_sums(b);
   const float* const factor = clips_ ? clip_factor() : nullptr;
   for (size_t i = 0; i < job_.parameters().size(); ++i) optimizer_.count(i, reached(i));
-  float* const parameters = job_.parameters_at(place_.resident->copy(step_ + 1));
+  float* const parameters = job_.parameters_at(place_.resident->copy(step_.next()));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     for (const Piece& piece : pieces_[b])
       optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr);
@@ -231,16 +230,16 @@ int64_t ExchangedUpdate::complete() {
   place_.exchange->join();
   place_.device.finish_reads();
   optimizer_.read_results();
-  return met - done;
+  return waited;
 }
 
-bool ExchangedUpdate::combine() {
+bool ExchangedUpdate::finish() {
   if (aborted_) return false;
-  pulse_.beat(comm::Activity::meeting, monotonic_ns());
-  place_.device.finish_reads();
-  place_.exchange->check();
-  pulse_.beat(comm::Activity::computing, monotonic_ns());
-  return place_.memory.header().abort.load() == 0;
+  return waiting(pulse_, comm::Activity::meeting, [this] {
+    place_.device.finish_reads();
+    place_.exchange->check();
+    return !place_.memory.gate().aborted();
+  });
 }
 
 }  // namespace estrain::train

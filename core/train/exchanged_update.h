@@ -9,24 +9,20 @@
 #include <memory>
 #include <vector>
 
-#include "core/comm/barrier.h"
 #include "core/device/exchange.h"
-#include "core/train/resident_step.h"
+#include "core/train/resident_carrier.h"
 #include "core/train/shares.h"
 
 namespace estrain::train {
 
-class ExchangedUpdate : public ResidentStep {
+class ExchangedUpdate : public ResidentCarrier {
  public:
-  // place.resident and place.exchange are set. Meetings are reported to `pulse`; `spins`: core/comm/barrier.h.
-  ExchangedUpdate(Workplace& place, const StageOrder& order, comm::WorkerPulse& pulse, int spins);
+  // place.resident and place.exchange are set.
+  ExchangedUpdate(Workplace& place, const StageOrder& order);
 
-  void begin_step(int64_t step) override;
-  int64_t complete() override;
-  bool combine() override;
-
-  // What of the state this worker alone has up to date.
-  SavedPart saved_part() const;
+  bool begin_step(Step step) override;
+  int64_t pass() override;
+  bool finish() override;
 
  private:
   using Piece = ResidentOptimizer::Piece;
@@ -39,6 +35,8 @@ class ExchangedUpdate : public ResidentStep {
 
   void lay_out_sources(const StageOrder& order);
   void cut_pieces();
+  // What of the state this worker alone has up to date.
+  SavedPart saved_part() const override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void show_presence(size_t parameter);
   bool reached(size_t parameter) const;
@@ -55,9 +53,9 @@ class ExchangedUpdate : public ResidentStep {
   const uint32_t worker_, workers_;
   const EstRange own_;
   const uint32_t keeper_;  // of the buffers: EST 0's worker
-  const comm::FinishPlan finish_;
+  const comm::FinishPlan tree_;
   Shares shares_;
-  std::vector<Source> sources_;                  // in the order of finish_.sources
+  std::vector<Source> sources_;                  // in the order of tree_.sources
   std::vector<at::Tensor> received_;             // what their values lie in, of the other workers
   std::vector<size_t> received_at_;              // [bucket]: in them, its share begins
   std::vector<std::vector<Piece>> pieces_;       // [bucket]: of this worker's share
@@ -65,7 +63,7 @@ class ExchangedUpdate : public ResidentStep {
   std::vector<size_t> parameters_in_;            // [bucket]
   at::Tensor whole_;                             // with clipping: all summed gradients
   comm::WorkerPulse& pulse_;
-  comm::Barrier gathered_;
+  Meeting gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being asked for
   // of the step under way
   std::vector<size_t> awaited_;  // [bucket]: parameters that are not through with the last EST

@@ -5,12 +5,19 @@
 #include "core/base/error.h"
 
 namespace estrain::train {
+namespace {
+
+// The courier leaves the sum over all hosts where the first worker's first partial sum was
+// (core/hosts/step_exchange.h).
+comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .program = {0}, .depth = 1}; }
+
+}  // namespace
 
 GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order)
     : job_(job), memory_(memory), factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
   const int64_t ests = job.spec().job.ests;
   fold_ = comm::plan_fold(job.sum_order(), ests, order.own());
-  finish_ = comm::plan_finish(job.sum_order(), ests, order.ranges);
+  finish_ = order.beyond ? sum_of_hosts() : comm::plan_finish(job.sum_order(), ests, order.ranges);
   if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   std::vector<int64_t> first_slot;
   for (const EstRange& range : order.ranges) {
@@ -24,8 +31,8 @@ GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const Stag
 }
 
 est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin) const {
-  return {memory_.gradient_slot(slot) + job_.gradient_offset(parameter) + begin,
-          memory_.presence(slot)[parameter] != 0};
+  return {memory_.gradient_slot(slot).values + job_.gradient_offset(parameter) + begin,
+          memory_.gradient_slot(slot).presence[parameter] != 0};
 }
 
 void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
@@ -33,10 +40,10 @@ void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient
   const int64_t target = own_first_slot_ + depth - merges;
   std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
-  float* out = memory_.gradient_slot(target) + job_.gradient_offset(parameter);
+  float* out = memory_.gradient_slot(target).values + job_.gradient_offset(parameter);
   const bool present =
       est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, job_.elements(parameter));
-  memory_.presence(target)[parameter] = present ? 1 : 0;
+  memory_.gradient_slot(target).presence[parameter] = present ? 1 : 0;
 }
 
 const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n,
@@ -69,7 +76,7 @@ const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float*
 }
 
 float* GradientStore::sum_target(size_t parameter) const {
-  return memory_.gradient_slot(source_slots_[0]) + job_.gradient_offset(parameter);
+  return memory_.gradient_slot(source_slots_[0]).values + job_.gradient_offset(parameter);
 }
 
 }  // namespace estrain::train

@@ -6,6 +6,7 @@
 #include "core/checkpoint/est_streams.h"
 #include "core/checkpoint/model_file.h"
 #include "core/est/generator.h"
+#include "core/train/early_stop.h"
 
 namespace estrain::train {
 
@@ -19,8 +20,11 @@ void write_first_state(Job& job, std::byte* state) {
     std::memcpy(job.buffers(state) + job.buffer_offset(i), buffer.const_data_ptr(), buffer.nbytes());
   }
   if (!job.spec().model.init.empty()) checkpoint::read_model(job.spec().model.init, job.layout(), state);
-  if (job.follows_metric()) job.write_plateau(state, optim::plateau_start(job.spec().schedule), job.learning_rates(0));
-  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank) {
+  if (job.follows_metric())
+    job.write_plateau(state, optim::plateau_start(job.spec().schedule), job.learning_rates(Step(0)));
+  if (job.may_end_early()) write_first_early_stop(job, state);
+  if (job.keeps_average()) std::memcpy(job.averages(state), state, job.parameters_bytes());
+  for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) {
     est::seeded_generator_state(job.seed_of(rank), job.generator(state, rank));
     if (job.has_cuda_streams()) est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
   }
@@ -35,7 +39,7 @@ void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byt
   checkpoint::StateLayout older = job.layout();
   std::erase_if(older.tensors, is_cuda_stream);
   file.read_state(older, state);
-  for (int64_t rank = 0; rank < job.spec().job.ests; ++rank)
+  for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank)
     est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
 }
 

@@ -78,8 +78,12 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 
 }  // namespace
 
+model::MetricsWanted metrics_of(const spec::TrainSection& train) {
+  return {train.top_k, train.per_class, train.metrics};
+}
+
 device::DeviceOptions device_options(const spec::JobSpec& spec) {
-  // The portable kernels' random numbers are keyed by the step, on the host: a replay would draw those of its capture.
+  // The portable kernels' random numbers are keyed on the host: a replay would draw those of its capture.
   const bool can_replay = spec.job.kernels == spec::Kernels::torch;
   return {.tf32 = spec.job.precision == spec::Precision::tf32,
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
@@ -97,11 +101,15 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
     const auto program =
         model::build_program(program_files(spec, data.files), model_shape(train.shape()), draw_weights);
     if (evaluates()) program->require_evaluation();
+    program->want_metrics(metrics_of(spec.train));
+    if (evaluates()) program->require_outputs();
     model_ = program;
   } else {
     model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
   }
   model_->set_precision(spec.job.precision);
+  model_->want_metrics(metrics_of(spec.train));
+  name_metrics(classes);
   const model::NamedTensors named = model::named_tensors(*model_);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);
@@ -113,6 +121,8 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   lay_out_optimizer(names);
   lay_out_ests(cuda_streams);
   lay_out_schedule();
+  lay_out_early_stop();
+  lay_out_averages(cuda_streams);
   count_steps();
   optim::check_length(spec.schedule, Step(manifest_.total_steps), manifest_.batches_per_epoch);
 }
@@ -181,6 +191,49 @@ void Job::lay_out_schedule() {
   plateau_at_ = layout.tensors[layout.append(Role::schedule, "plateau", "", DType::f64, {numbers})].offset;
 }
 
+// In the order of evaluation.h's results.
+void Job::name_metrics(int64_t classes) {
+  if (!evaluates()) return;
+  std::vector<std::string>& names = manifest_.metric_names;
+  for (const int64_t k : spec_.train.top_k) names.push_back(fmt::format("top{}", k));
+  if (spec_.train.per_class && data_.train->shape().kind == data::SampleShape::Kind::fields && !spec_.model.classes)
+    throw Error(Fault::spec, "train.per_class: how many classes named arrays have is not known")
+        .advise("give model.classes");
+  for (int64_t c = 0; spec_.train.per_class && c < classes; ++c) names.push_back(fmt::format("class{}", c));
+  names.insert(names.end(), spec_.train.metrics.begin(), spec_.train.metrics.end());
+  if (tells_perplexity()) names.emplace_back("perplexity");
+}
+
+// Perplexity needs a loss that is the cross entropy of tokens.
+bool Job::tells_perplexity() const {
+  const bool is_program = spec_.model.name == "program";
+  return data_.train->shape().kind == data::SampleShape::Kind::tokens &&
+         (!is_program || spec_.model.loss == spec::Loss::cross_entropy);
+}
+
+void Job::lay_out_early_stop() {
+  if (spec_.early_stop.patience == 0) return;
+  if (!evaluates())
+    throw Error(Fault::spec, "early_stop.patience: goes by evaluations, and there are no test data")
+        .advise("give data for evaluation, or leave it out");
+  checkpoint::StateLayout& layout = manifest_.layout;
+  const std::string name(checkpoint::early_stop_name);
+  early_stop_at_ = layout.tensors[layout.append(Role::schedule, name, "", DType::f64, {2})].offset;
+}
+
+void Job::lay_out_averages(bool cuda_streams) {
+  if (spec_.ema.decay == 0) return;
+  if (cuda_streams)
+    throw Error(Fault::spec, "ema.decay: averages of the weights are kept by CPU workers alone, so far")
+        .advise("use CPU devices, or ema.decay = 0");
+  checkpoint::StateLayout& layout = manifest_.layout;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const size_t index =
+        layout.append(Role::average, manifest_.digest_names[i], "", DType::f32, parameters_[i].sizes().vec());
+    if (i == 0) average_at_ = layout.tensors[index].offset;
+  }
+}
+
 void Job::write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const {
   double* to = plateau(base);
   to[0] = state.best, to[1] = state.bad, to[2] = state.cooldown;
@@ -204,8 +257,9 @@ comm::MemoryPlan Job::memory_plan() const {
   plan.gradient_bytes = gradient_bytes_;
   plan.ests = spec_.job.ests;
   plan.parameters = static_cast<int64_t>(parameters_.size());
-  plan.digests = static_cast<int64_t>(manifest_.digest_names.size());
-  plan.evaluation_samples = data_.test ? data_.test->size() : 0;
+  // An evaluation's record has its metrics behind the digests.
+  plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
+  plan.evaluation_samples = evaluation_samples() * (1 + static_cast<int64_t>(metrics_of(spec_.train).columns()));
   plan.ring_records = comm::records_of_ring;
   return plan;
 }
@@ -219,18 +273,23 @@ int64_t Job::predictions_per_sample() const {
   return program != nullptr ? program->predictions_per_sample() : data_.train->shape().targets();
 }
 
+int64_t Job::evaluation_samples() const { return data_.test ? data_.test->size() : 0; }
+
 bool Job::evaluates() const { return data_.test && spec_.train.eval_every >= 0; }
 
-bool Job::evaluates_after(int64_t step) const {
-  if (!evaluates() || step == 0) return false;
+bool Job::evaluates_after(Step step) const {
+  if (!evaluates() || step == Step(0)) return false;
   const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : manifest_.batches_per_epoch;
-  return step % period == 0 || step == manifest_.total_steps;
+  return step.value % period == 0 || step.value == manifest_.total_steps;
 }
 
-bool Job::saves_after(int64_t step) const { return spec_.checkpoint.every > 0 && step % spec_.checkpoint.every == 0; }
+bool Job::saves_after(Step step) const {
+  if (spec_.checkpoint.best != spec::Best::none && evaluates_after(step)) return true;
+  return spec_.checkpoint.every > 0 && step.value % spec_.checkpoint.every == 0;
+}
 
-std::vector<double> Job::learning_rates(int64_t step) {
-  const int64_t calls = optim::schedule_calls(spec_.schedule, Step(step), manifest_.batches_per_epoch);
+std::vector<double> Job::learning_rates(Step step) {
+  const int64_t calls = optim::schedule_calls(spec_.schedule, step, manifest_.batches_per_epoch);
   std::vector<double> rates;
   for (optim::Schedule& schedule : schedules_) {
     schedule.seek(calls);

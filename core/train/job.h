@@ -22,6 +22,7 @@
 namespace estrain::train {
 
 device::DeviceOptions device_options(const spec::JobSpec& spec);
+model::MetricsWanted metrics_of(const spec::TrainSection& train);
 
 class Job {
  public:
@@ -52,32 +53,47 @@ class Job {
 
   comm::SumOrder sum_order() const;  // of the ESTs' gradients
 
+  int64_t evaluation_samples() const;
+  bool tells_perplexity() const;
   int64_t predictions_per_sample() const;  // of an evaluation; 0: the model makes none
   bool evaluates() const;                  // ever
-  bool evaluates_after(int64_t step) const;
-  bool saves_after(int64_t step) const;
+  bool evaluates_after(Step step) const;
+  bool saves_after(Step step) const;
   // Learning rates of the parameter groups for the update that follows `step`, by a schedule without a state; for all
   // schedules: learning_rates.h.
-  std::vector<double> learning_rates(int64_t step);
+  std::vector<double> learning_rates(Step step);
   // Whether the schedule goes by evaluations, and the state has a place for what it learnt.
   bool follows_metric() const { return plateau_at_.has_value(); }
+  // Whether the job ends where evaluations no longer get better, and the state has a place for how they were.
+  bool may_end_early() const { return early_stop_at_.has_value(); }
+  // Whether the state has averages of the parameters.
+  bool keeps_average() const { return average_at_.has_value(); }
+  bool evaluates_average() const { return keeps_average() && spec_.ema.evaluate; }
 
   // Places in one copy of the state, `base`.
   float* parameter(std::byte* base, size_t i) const { return at<float>(base, parameter_at_[i]); }
   float* slot(std::byte* base, size_t i, size_t k) const { return at<float>(base, slots_at_[i][k]); }
   size_t num_slots(size_t i) const { return slots_at_[i].size(); }
+  // All averages lie among each other as the parameters do.
+  float* average(std::byte* base, size_t i) const { return at<float>(base, *average_at_ + parameter_at_[i]); }
+  std::byte* averages(std::byte* base) const { return base + *average_at_; }
+  double* early_stop(std::byte* base) const { return at<double>(base, *early_stop_at_); }  // best, evaluations since
   double* plateau(std::byte* base) const { return at<double>(base, *plateau_at_); }
   size_t plateau_bytes() const { return (3 + optimizer_->groups().groups.size()) * sizeof(double); }
   void write_plateau(std::byte* base, const optim::PlateauState& state, const std::vector<double>& rates) const;
   int64_t* updates(std::byte* base, size_t i) const { return at<int64_t>(base, updates_at_[i]); }
-  uint64_t seed_of(int64_t rank) const { return static_cast<uint64_t>(spec_.job.seed + rank); }  // of its generators
-  std::byte* generator(std::byte* base, int64_t rank) const { return base + generators_at_[static_cast<size_t>(rank)]; }
-  bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
-  std::byte* cuda_generator(std::byte* base, int64_t rank) const {
-    return base + cuda_generators_at_[static_cast<size_t>(rank)];
+  uint64_t seed_of(VirtualRank rank) const {
+    return static_cast<uint64_t>(spec_.job.seed + rank.value);
+  }  // of its generators
+  std::byte* generator(std::byte* base, VirtualRank rank) const {
+    return base + generators_at_[static_cast<size_t>(rank.value)];
   }
-  float* last_loss(std::byte* base, int64_t rank) const {
-    return at<float>(base, losses_at_[static_cast<size_t>(rank)]);
+  bool has_cuda_streams() const { return !cuda_generators_at_.empty(); }
+  std::byte* cuda_generator(std::byte* base, VirtualRank rank) const {
+    return base + cuda_generators_at_[static_cast<size_t>(rank.value)];
+  }
+  float* last_loss(std::byte* base, VirtualRank rank) const {
+    return at<float>(base, losses_at_[static_cast<size_t>(rank.value)]);
   }
   std::byte* buffers(std::byte* base) const { return base + buffers_at_; }
   size_t buffers_offset() const { return buffers_at_; }
@@ -99,7 +115,10 @@ class Job {
   void lay_out(const model::NamedTensors& named);
   void lay_out_optimizer(const std::vector<std::string>& names);
   void lay_out_ests(bool cuda_streams);
+  void name_metrics(int64_t classes);
   void lay_out_schedule();
+  void lay_out_early_stop();
+  void lay_out_averages(bool cuda_streams);
   void count_steps();
 
   const spec::JobSpec& spec_;
@@ -112,7 +131,7 @@ class Job {
   checkpoint::Manifest manifest_;
   std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_, cuda_generators_at_;
   std::vector<std::vector<uint64_t>> slots_at_;
-  std::optional<uint64_t> plateau_at_;
+  std::optional<uint64_t> plateau_at_, early_stop_at_, average_at_;
   std::vector<size_t> buffer_at_;
   uint64_t gradient_bytes_ = 0, buffers_at_ = 0;
   size_t buffers_bytes_ = 0;

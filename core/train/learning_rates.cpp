@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/plateau.h"
+#include "core/train/early_stop.h"
 #include "core/train/evaluation.h"
 
 namespace estrain::train {
@@ -19,10 +20,10 @@ Learnt learnt_before(const Job& job, std::byte* state) {
   return {{at[0], at[1], at[2]}, {at + 3, at + 3 + job.optimizer().groups().groups.size()}};
 }
 
-Learnt learnt_after(const Job& job, comm::JobMemory& memory, int64_t step, std::byte* state) {
+Learnt learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
   Learnt learnt = learnt_before(job, state);
   if (!job.evaluates_after(step)) return learnt;
-  if (memory.header().evaluated.load() != step)
+  if (memory.commit().evaluated() != step)
     throw Error::make(Fault::bug, "step {} is trained further before it was evaluated", step);
   const EvaluationResult result = result_of_evaluation(job, memory);
   const spec::ScheduleSection& schedule = job.spec().schedule;
@@ -33,20 +34,21 @@ Learnt learnt_after(const Job& job, comm::JobMemory& memory, int64_t step, std::
 
 }  // namespace
 
-std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state) {
+std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
   return job.follows_metric() ? learnt_after(job, memory, step, state).rates : job.learning_rates(step);
 }
 
-void keep_schedule(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state, std::byte* new_state) {
+void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
+  keep_early_stop(job, memory, step, state, new_state);
   if (!job.follows_metric()) return;
   const Learnt learnt = learnt_after(job, memory, step, state);
   job.write_plateau(new_state, learnt.state, learnt.rates);
 }
 
-bool needs_evaluation(const Job& job, const comm::JobMemory& memory, int64_t step) {
+bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step) {
   if (!job.evaluates_after(step)) return false;
-  const int64_t evaluated = memory.header().evaluated.load();
-  return job.follows_metric() ? evaluated != step : evaluated < step;
+  const Step evaluated = memory.commit().evaluated();
+  return job.follows_metric() || job.may_end_early() ? evaluated != step : evaluated < step;
 }
 
 }  // namespace estrain::train

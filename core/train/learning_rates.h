@@ -13,12 +13,13 @@ namespace estrain::train {
 
 // Rates of the parameter groups for the update that follows `step`, whose state is at `state`. An evaluation that is
 // due after `step` must be done.
-std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state);
+std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// Part of that update: takes over what the schedule has learnt from the state of `step` into that of step + 1.
-void keep_schedule(Job& job, comm::JobMemory& memory, int64_t step, std::byte* state, std::byte* new_state);
+// Part of that update: takes over what schedule and early_stop.h have learnt from the state of `step` into that of
+// step + 1.
+void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 // Whether the evaluation after `step` has yet to be done: nobody has, or its results are no longer there.
-bool needs_evaluation(const Job& job, const comm::JobMemory& memory, int64_t step);
+bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step);
 
 }  // namespace estrain::train

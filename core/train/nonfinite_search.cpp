@@ -18,16 +18,16 @@ using comm::Nonfinite;
 
 constexpr size_t kMostSamplesNamed = 32;
 
-data::Loader loader_of_step(const Job& job, int64_t step) {
+data::Loader loader_of_step(const Job& job, Step step) {
   data::LoaderOptions options;
   options.prefetch = 1;
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
   options.steps = 1;
   const EstRange all{VirtualRank(0), VirtualRank(job.spec().job.ests)};
-  return data::Loader(*job.data().train, job.sampler(), all, job.sampler().cursor_at(Step(step)), options);
+  return data::Loader(*job.data().train, job.sampler(), all, job.sampler().cursor_at(step), options);
 }
 
-Nonfinite ask(Workplace& place, const data::Batch& batch, int64_t step) {
+Nonfinite ask(Workplace& place, const data::Batch& batch, Step step) {
   Nonfinite found;
   found.rank = batch.rank().value;
   const device::FinishAtEnd finish(place.device);
@@ -50,9 +50,9 @@ Nonfinite ask(Workplace& place, const data::Batch& batch, int64_t step) {
   return found;
 }
 
-Nonfinite find_est(Workplace& place, int64_t step, comm::WorkerPulse& pulse) {
+Nonfinite find_est(Workplace& place, Step step, comm::WorkerPulse& pulse) {
   data::Loader loader = loader_of_step(place.job, step);
-  for (int64_t rank = 0; rank < place.job.spec().job.ests && place.memory.header().abort.load() == 0; ++rank) {
+  for (int64_t left = place.job.spec().job.ests; left > 0 && !place.memory.gate().aborted(); --left) {
     pulse.beat(comm::Activity::computing, monotonic_ns());
     const data::Batch batch = loader.next();
     const Nonfinite found = ask(place, batch, step);
@@ -61,17 +61,17 @@ Nonfinite find_est(Workplace& place, int64_t step, comm::WorkerPulse& pulse) {
   return {};
 }
 
-Nonfinite find_in_update(SharedUpdate& update, Nonfinite::Where suspect) {
+Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
   Nonfinite found;
-  if (suspect == Nonfinite::Where::update) found = update.first_nonfinite_result();
-  if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = update.total_norm()};
+  if (suspect == Nonfinite::Where::update) found = updater.first_nonfinite_result();
+  if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = updater.total_norm()};
   if (found.where == Nonfinite::Where::nowhere) found.where = Nonfinite::Where::unknown;
   return found;
 }
 
 // "3, 17, 4"
-std::string samples_of(const Job& job, int64_t step, VirtualRank rank) {
-  std::vector<int64_t> samples = job.sampler().indices(job.sampler().cursor_at(Step(step)), rank);
+std::string samples_of(const Job& job, Step step, VirtualRank rank) {
+  std::vector<int64_t> samples = job.sampler().indices(job.sampler().cursor_at(step), rank);
   const bool more = samples.size() > kMostSamplesNamed;
   if (more) samples.resize(kMostSamplesNamed);
   return fmt::format("{}{}", fmt::join(samples, ", "), more ? ", …" : "");
@@ -79,13 +79,13 @@ std::string samples_of(const Job& job, int64_t step, VirtualRank rank) {
 
 }  // namespace
 
-Nonfinite find_nonfinite(Workplace& place, SharedUpdate& update, int64_t step, comm::WorkerPulse& pulse) {
-  const Nonfinite::Where suspect = comm::pending_record(place.memory).head->suspect;
+Nonfinite find_nonfinite(Workplace& place, const Updater& updater, Step step, comm::WorkerPulse& pulse) {
+  const Nonfinite::Where suspect = place.memory.ring().pending().head->suspect;
   const Nonfinite found = find_est(place, step, pulse);
-  return found.where != Nonfinite::Where::nowhere ? found : find_in_update(update, suspect);
+  return found.where != Nonfinite::Where::nowhere ? found : find_in_update(updater, suspect);
 }
 
-Error nonfinite_error(const Job& job, int64_t step, const Nonfinite& found) {
+Error nonfinite_error(const Job& job, Step step, const Nonfinite& found) {
   std::string advice =
       "lower the learning rate, warm it up or clip gradients (train.clip_grad_norm), or let such steps pass without an "
       "update: train.nonfinite = \"skip\"";
@@ -93,7 +93,7 @@ Error nonfinite_error(const Job& job, int64_t step, const Nonfinite& found) {
     advice += fmt::format("\nsamples of virtual rank {} in that step, counted from 0: {}", found.rank,
                           samples_of(job, step, VirtualRank(found.rank)));
   }
-  return Error::make(Fault::infeasible, "step {}: {}", step + 1, in_words(found, job.manifest().digest_names))
+  return Error::make(Fault::infeasible, "step {}: {}", step.next(), in_words(found, job.manifest().digest_names))
       .advise(advice);
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/nonfinite.h"
-#include "core/train/shared_update.h"
+#include "core/train/updater.h"
 #include "core/train/workplace.h"
 
 namespace estrain::train {
@@ -14,10 +14,10 @@ namespace estrain::train {
 // the record is marked as suspect. The first EST with a gradient that is not finite, or else with such a loss; if there
 // is none, what the update made of finite gradients. Leaves no trace in the state. Beats `pulse` before every
 // mini-batch; what it returns does not count if the stage is aborted.
-comm::Nonfinite find_nonfinite(Workplace& place, SharedUpdate& update, int64_t step, comm::WorkerPulse& pulse);
+comm::Nonfinite find_nonfinite(Workplace& place, const Updater& updater, Step step, comm::WorkerPulse& pulse);
 
 // What the job ends with: Fault::infeasible, "step t: the gradient of … is NaN (virtual rank r; …)", advising to look
 // at the samples concerned.
-Error nonfinite_error(const Job& job, int64_t step, const comm::Nonfinite& found);
+Error nonfinite_error(const Job& job, Step step, const comm::Nonfinite& found);
 
 }  // namespace estrain::train

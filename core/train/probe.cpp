@@ -1,5 +1,7 @@
 #include "core/train/probe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -23,12 +25,21 @@ constexpr int kMostRounds = 20;
 // A first round that takes longer is not repeated: what LibTorch does once, it does in a small part of that.
 constexpr double kSecondsOfSlowRound = 6;
 
+// A program may have thousands of layers: what is told of them fits a message.
+constexpr size_t kMostLayers = 24;
+
 Json as_json(const operators::OperatorUse& use) {
+  std::vector<std::string> layers = use.layers;
+  if (layers.size() > kMostLayers) {
+    const std::string others = fmt::format("and {} more", layers.size() - kMostLayers);
+    layers.resize(kMostLayers);
+    layers.push_back(others);
+  }
   return {{"name", use.name},
           {"coverage", operators::to_string(use.coverage)},
           {"type", use.type},
           {"calls", use.calls},
-          {"layers", use.layers}};
+          {"layers", layers}};
 }
 
 double time_mini_batch(const Trial& trial, const data::Batch& batch) {
@@ -102,7 +113,7 @@ void probe(ProbeSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device);
   const Trial trial{job, hooks, *device};
   job.model().train();
-  const std::optional<Error> refusal = refusal_of_short_batch(trial, 0);
+  const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
   if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
   if (refusal) setup.report["short_batch_error"] = as_json(*refusal);
   const data::Batch batch = first_batch(job);

@@ -27,10 +27,10 @@ unsigned long long* ResidentOptimizer::digest_of_buffer(size_t i) const {
 }
 float* ResidentOptimizer::norm() const { return reinterpret_cast<float*>(digest_of_buffer(job_.buffers().size())); }
 
-void ResidentOptimizer::begin_step(int64_t step) {
+void ResidentOptimizer::begin_step(Step step) {
   step_ = step;
   old_state_ = state_.copy(step);
-  new_state_ = state_.copy(step + 1);
+  new_state_ = state_.copy(step.next());
   rates_ = learning_rates(job_, place_.memory, step, state_.host(step));
   batches_.clear();
   pending_elements_ = 0;
@@ -77,7 +77,7 @@ void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
 }
 
 void ResidentOptimizer::count(size_t parameter, bool reached) {
-  count_update(job_, state_.host(step_), state_.host(step_ + 1), parameter, reached);
+  count_update(job_, state_.host(step_), state_.host(step_.next()), parameter, reached);
 }
 
 void ResidentOptimizer::keep(const Piece& piece) {
@@ -125,7 +125,7 @@ void ResidentOptimizer::read_results() {
 
 void ResidentOptimizer::record(const std::byte* results) {
   const size_t parameters = job_.parameters().size(), buffers = job_.buffers().size();
-  comm::RecordView record = comm::pending_record(place_.memory);
+  comm::RecordView record = place_.memory.ring().pending();
   bool finite = true;
   for (size_t i = 0; i < parameters; ++i, results += sizeof(kernels::UpdateDigest)) {
     kernels::UpdateDigest found;

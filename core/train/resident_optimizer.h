@@ -17,7 +17,7 @@ class ResidentOptimizer {
   explicit ResidentOptimizer(Workplace& place);
 
   // The step that follows `step`.
-  void begin_step(int64_t step);
+  void begin_step(Step step);
 
   // Elements [begin, begin + size) of a parameter.
   struct Piece {
@@ -66,7 +66,7 @@ class ResidentOptimizer {
   ResidentState& state_;
   at::Tensor results_, norms_;  // float32; norms_: of every gradient, then the factor
   // of the step under way
-  int64_t step_ = 0;
+  Step step_;
   std::byte* old_state_ = nullptr;
   std::byte* new_state_ = nullptr;
   std::vector<double> rates_;

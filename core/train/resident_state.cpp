@@ -46,19 +46,20 @@ ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::De
     if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
     host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};
   }
-  const int64_t step = memory.header().committed.load();
-  copies_[step & 1].copy_(at::from_blob(memory.committed_state(), {static_cast<int64_t>(size)}, at::kByte));
-  copy_host_part(host(step), memory.committed_state(), {.ests = {VirtualRank(0), VirtualRank(job.spec().job.ests)}});
+  const Step step = memory.commit().committed();
+  std::byte* committed = memory.state_of(step);
+  tensor(step).copy_(at::from_blob(committed, {static_cast<int64_t>(size)}, at::kByte));
+  copy_host_part(host(step), committed, {.ests = {VirtualRank(0), VirtualRank(job.spec().job.ests)}});
 }
 
-at::Tensor ResidentState::bytes(int64_t step, size_t offset, size_t bytes) const {
+at::Tensor ResidentState::bytes(Step step, size_t offset, size_t bytes) const {
   return tensor(step).narrow(0, static_cast<int64_t>(offset), static_cast<int64_t>(bytes));
 }
 
 void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
   for (size_t i = 0; i < job_.parameters().size() && part.counts; ++i) *job_.updates(to, i) = *job_.updates(from, i);
   if (part.counts && job_.follows_metric()) std::memcpy(job_.plateau(to), job_.plateau(from), job_.plateau_bytes());
-  for (int64_t rank = part.ests.begin.value; rank < part.ests.end.value; ++rank) {
+  for (VirtualRank rank = part.ests.begin; rank < part.ests.end; ++rank) {
     std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
     *job_.last_loss(to, rank) = *job_.last_loss(from, rank);
     if (!job_.has_cuda_streams()) continue;
@@ -66,25 +67,22 @@ void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPa
   }
 }
 
-bool ResidentState::can_save(int64_t step) const {
-  const int64_t committed = memory_.header().committed.load();
-  return committed == step || (committed & 1) != (step & 1);
+bool ResidentState::can_save(Step step) const {
+  const Step committed = memory_.commit().committed();
+  return committed == step || (committed.value & 1) != (step.value & 1);
 }
 
-bool ResidentState::save(int64_t step, double lr, const SavedPart& part) {
-  comm::MemoryHeader& header = memory_.header();
+bool ResidentState::save(Step step, double lr, const SavedPart& part) {
   if (!can_save(step)) throw Error::make(Fault::bug, "step {} would be saved over the committed one", step);
-  if (!memory_.wait_writable(step)) return false;
+  if (!memory_.hold().wait_writable(step)) return false;
   const int64_t begun = monotonic_ns();
-  std::byte* target = memory_.state(static_cast<int>(step & 1));
+  std::byte* target = memory_.state_of(step);
   for (const SavedPart::Region& region : part.regions)
     device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
-  device_.defer([this, &header, target, begun, step, lr, part] {
+  device_.defer([this, target, begun, step, lr, part] {
     copy_host_part(target, host(step), part);
     last_save_ns_.store(monotonic_ns() - begun);
-    if (header.saved_parts.fetch_add(1) + 1 < part.of_workers) return;
-    header.lr[step & 1].store(lr);
-    header.committed.store(step);
+    if (memory_.save_request().add_part(part.of_workers)) memory_.commit().commit_saved(step, lr);
   });
   return true;
 }

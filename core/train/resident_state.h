@@ -53,23 +53,23 @@ class ResidentState {
   ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device);
 
   // The device's memory of the copy of `step`, for Job's places in it.
-  std::byte* copy(int64_t step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
+  std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
   // A part of it. dtype uint8, [bytes]
-  at::Tensor bytes(int64_t step, size_t offset, size_t bytes) const;
-  const c10::Storage& storage(int64_t step) const { return tensor(step).storage(); }
+  at::Tensor bytes(Step step, size_t offset, size_t bytes) const;
+  const c10::Storage& storage(Step step) const { return tensor(step).storage(); }
   // The host's part.
-  std::byte* host(int64_t step) const { return host_[step & 1].get(); }
+  std::byte* host(Step step) const { return host_[step.value & 1].get(); }
 
   // Whether the copy of shared memory that the state of `step` belongs into is free: it is not the committed one.
-  bool can_save(int64_t step) const;
+  bool can_save(Step step) const;
   // Writes a part of the state of `step` there, beside what is computed from now on; it is there once Device::finish()
   // returns, which must be before the copy of `step` is written again. The last part commits the step. False on abort.
-  bool save(int64_t step, double lr, const SavedPart& part);
+  bool save(Step step, double lr, const SavedPart& part);
   // How long the last one took that is through; 0: none is.
   int64_t last_save_ns() const { return last_save_ns_.load(); }
 
  private:
-  const at::Tensor& tensor(int64_t step) const { return copies_[step & 1]; }
+  const at::Tensor& tensor(Step step) const { return copies_[step.value & 1]; }
   void copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const;
 
   const Job& job_;

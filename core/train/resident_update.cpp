@@ -2,10 +2,12 @@
 
 namespace estrain::train {
 
-void ResidentUpdate::begin_step(int64_t step) {
-  ResidentStep::begin_step(step);
+bool ResidentUpdate::begin_step(Step step) {
   updated_from_.clear();
+  return ResidentCarrier::begin_step(step);
 }
+
+SavedPart ResidentUpdate::saved_part() const { return {.regions = {{0, job_.layout().bytes}}, .ests = ests_}; }
 
 void ResidentUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
   if (clips_ || arrival + 1 < sums_.ests()) {
@@ -31,7 +33,7 @@ void ResidentUpdate::clip_and_update() {
   optimizer_.flush(optimizer_.clip_factor(gradients));
 }
 
-int64_t ResidentUpdate::complete() {
+int64_t ResidentUpdate::pass() {
   if (clips_) {
     clip_and_update();
   } else {
@@ -41,7 +43,7 @@ int64_t ResidentUpdate::complete() {
   return 0;
 }
 
-bool ResidentUpdate::combine() {
+bool ResidentUpdate::finish() {
   place_.device.finish_reads();
   return true;
 }

@@ -39,15 +39,15 @@ Error refused(const Job& job, const std::string& why) {
 
 }  // namespace
 
-std::optional<int64_t> shortest_batch(const Job& job, int64_t step) {
+std::optional<int64_t> shortest_batch(const Job& job, Step step) {
   const data::Sampler& sampler = job.sampler();
-  const int64_t last_of_epoch = sampler.batches_per_epoch() - 1 - step % sampler.batches_per_epoch();
-  if (step >= job.manifest().total_steps) return std::nullopt;
-  if (step + last_of_epoch >= job.manifest().total_steps) return sampler.batch();
-  return sampler.batch_size(sampler.cursor_at(Step(step + last_of_epoch)));
+  const int64_t last_of_epoch = sampler.batches_per_epoch() - 1 - step.value % sampler.batches_per_epoch();
+  if (step.value >= job.manifest().total_steps) return std::nullopt;
+  if (step.value + last_of_epoch >= job.manifest().total_steps) return sampler.batch();
+  return sampler.batch_size(sampler.cursor_at(Step(step.value + last_of_epoch)));
 }
 
-std::optional<Error> refusal_of_short_batch(const Trial& trial, int64_t step) {
+std::optional<Error> refusal_of_short_batch(const Trial& trial, Step step) {
   if (shortest_batch(trial.job, step) != 1) return std::nullopt;
   const std::optional<std::string> why = why_refused(trial);
   return why ? std::optional(refused(trial.job, *why)) : std::nullopt;

@@ -2,34 +2,18 @@
 // A worker's loop from one change of devices to the next: step after step, the mini-batch of each of its ESTs in turn.
 //
 // One step t -> t + 1, on every worker:
-//   1. for each EST: its random streams and the committed buffers in; forward; backward, gradients folded as they come;
-//      out. A GPU is given the next EST's work while it is still at the last one's; then the worker waits for it, once
-//   2. meet; claim pieces, sum, update (step_update.h)
-//   3. meet; the last one to arrive commits: records losses and digests, flips the copies, answers the launcher
+//   1. for each EST: load its random streams and the committed buffers; forward; backward, where the carrier folds the
+//      gradients as they come; store the random streams. A GPU is given the next EST's work while it is still at the
+//      last one's. The worker waits for it once, at the end
+//   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
 // A GPU that trains alone has begun the next step's first pass by then, so that it has work meanwhile.
-//
-// Where each worker has a GPU of its own, the state lies in their memory (resident_state.h) and step 3 commits the
-// record only: the state is saved to shared memory every few seconds, and before anybody asks for it (a pause, a
-// checkpoint, the end).
-//
-// A step in which a loss, the norm of the gradients or a result of the update is not finite (train.nonfinite): the last
-// one to arrive looks for the EST and the tensor (nonfinite_search.h). Policy "stop": the step is not committed; the
-// worker of that EST throws, the others leave. "skip": it is committed with the parameters, slots, update counts and
-// buffers of the step before; random streams, data and schedules go on. The verdict and its words are the same for
-// every placement. Where the state lies in GPUs' memory, all go back to the one in shared memory, and go on there until
-// a few steps behind that one.
-//
-// Nothing of copy t is written, so whoever dies at any instruction leaves step t whole.
 
 #include <memory>
 #include <optional>
 
-#include "core/comm/barrier.h"
-#include "core/comm/job_memory.h"
-#include "core/comm/step_record.h"
 #include "core/data/loader.h"
-#include "core/train/resident_state.h"
-#include "core/train/shared_update.h"
+#include "core/train/carrier.h"
+#include "core/train/meeting.h"
 #include "core/train/stage_order.h"
 #include "core/train/workplace.h"
 
@@ -42,57 +26,40 @@ class Stage {
   // was aborted writes into its memory.
   ~Stage();
 
-  // again: the stage goes on with another Stage, whose order says so: the state is to lie elsewhere.
+  // again: the stage goes on with another Stage, whose order says so, and another carrier.
   enum class Left { paused, finished, aborted, again };
-  // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws Fault::infeasible "step t:
-  // the gradient of … is NaN (virtual rank r; …)" where that ends the job and the EST is this worker's.
+  // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws what Carrier::commit throws.
   Left run();
 
  private:
   struct BegunEst {
-    int64_t step;
+    Step step;
     BegunPass pass;
   };
 
   Left train();
-  bool traced_step(int64_t step);
-  bool step(int64_t step);
-  bool combine(int64_t step);
-  bool update();
-  bool run_ests(int64_t step);
-  void run_est(size_t arrival, int64_t step);
-  BegunEst begin_est(int64_t step);
-  void begin_ahead(int64_t step);
-  void commit(int64_t step);
-  void settle(int64_t step);
-  bool decide_save(int64_t step);
-  double lr_before(int64_t step);
-  bool save_if_wanted(int64_t step);
-  bool looks_closely();
-  void look_closely(int64_t step);
-  bool handle_nonfinite(int64_t step);
-  SavedPart whole_state() const;
-  bool is_finite(const comm::RecordView& record) const;
-  bool was_refused(int64_t step);
-  bool evaluate(int64_t step);
-  void ring_doorbell() const;
+  bool traced_step(Step step);
+  bool step(Step step);
+  bool run_ests(Step step);
+  void run_est(size_t arrival, Step step);
+  void store_streams(VirtualRank rank, Step step);
+  BegunEst begin_est(Step step);
+  void begin_ahead(Step step);
+  bool finish(Step step);
+  bool evaluate(Step step);
 
   Workplace& place_;
   Job& job_;
   comm::JobMemory& memory_;
   const StageOrder order_;
   comm::WorkerPulse& pulse_;
-  std::unique_ptr<StepUpdate> update_;     // null: the stage was aborted before it began
-  SharedUpdate* shared_update_ = nullptr;  // the same, where it is one
-  SavedPart part_;                         // this worker's, where the state is resident
+  std::unique_ptr<Carrier> carrier_;  // null: the stage was aborted before it began
   data::Loader loader_;
   BatchFeed feed_;
   std::optional<BegunEst> ahead_;  // of the step that is to be trained next
-  const bool can_be_resident_;
-  comm::Barrier finished_, saved_, evaluated_;
-  bool begun_;
+  Meeting evaluated_;
+  bool begun_;            // this worker has been counted as started
   bool goes_on_ = false;  // run() returned Left::again
-  int64_t saved_ns_ = 0;  // when the state was last saved to shared memory, or begun to be
 };
 
 // Runs one mini-batch forward and backward without a trace, so that the first step of a stage pays for no first use: of

@@ -68,8 +68,8 @@ StepTrace::~StepTrace() {
   }
 }
 
-void StepTrace::begin_step(int64_t step, WorkerRank worker) {
-  if (step < first_ || step > last_) return;
+void StepTrace::begin_step(Step step, WorkerRank worker) {
+  if (step.value < first_ || step.value > last_) return;
   if (!recording_) {
     start(device_);
     recording_ = fmt::format("step-{}-worker-{}.json", step, worker);
@@ -78,9 +78,9 @@ void StepTrace::begin_step(int64_t step, WorkerRank worker) {
   of_step_->before(fmt::format("ProfilerStep#{}", step));  // the name that tools know steps by
 }
 
-bool StepTrace::end_step(int64_t step) {
+bool StepTrace::end_step(Step step) {
   of_step_.reset();
-  if (!recording_ || step != last_) return false;
+  if (!recording_ || step.value != last_) return false;
   finish();
   return true;
 }

@@ -27,9 +27,9 @@ class StepTrace {
   StepTrace& operator=(const StepTrace&) = delete;
 
   // Around the step that ends in `step`, by the thread that trains.
-  void begin_step(int64_t step, WorkerRank worker);
+  void begin_step(Step step, WorkerRank worker);
   // Whether a trace was written.
-  bool end_step(int64_t step);
+  bool end_step(Step step);
   // At the end of a stage: what has been recorded is written, to step-<first>-worker-<worker>.json. Where that fails
   // the worker says so, and goes on.
   void finish();

@@ -10,6 +10,7 @@
 
 #include "core/train/learning_rates.h"
 #include "core/train/update_count.h"
+#include "kernels/average.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
 
@@ -29,7 +30,7 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
       memory_(memory),
       gradients_(gradients),
       clips_(job.spec().train.clip_grad_norm > 0),
-      in_hooks_(order.workers() == 1 && !clips_),
+      in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
       scratch_(gradients.scratch_floats(kChunk) + kChunk) {
   cut_pieces();
 }
@@ -45,12 +46,28 @@ void Updater::cut_pieces() {
   }
 }
 
-void Updater::begin_step(int64_t step) {
-  old_state_ = memory_.state(static_cast<int>(step & 1));
-  new_state_ = memory_.state(static_cast<int>((step + 1) & 1));
+void Updater::begin_step(Step step) {
+  old_state_ = memory_.state_of(step);
+  new_state_ = memory_.state_of(step.next());
   rates_ = learning_rates(job_, memory_, step, old_state_);
-  record_ = comm::pending_record(memory_);
+  record_ = memory_.ring().pending();
   factor_ = 1;
+  is_first_ = true;
+  for (size_t i = 0; i < job_.parameters().size(); ++i) is_first_ &= *job_.updates(old_state_, i) == 0;
+}
+
+// Averages a chunk whose new values are written. The first call copies them, as AveragedModel does.
+uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
+  if (!job_.keeps_average()) return 0;
+  const float* values = job_.parameter(new_state_, parameter) + begin;
+  float* average = job_.average(new_state_, parameter) + begin;
+  if (is_first_) {
+    std::memcpy(average, values, n * sizeof(float));
+  } else {
+    kernels::average(average, job_.average(old_state_, parameter) + begin, values, n,
+                     job_.optimizer().averaging(job_.spec().ema.decay));
+  }
+  return kernels::with_average(0, kernels::digest(average, n * sizeof(float), begin));
 }
 
 // A chunk of a parameter that no EST reached: it keeps its values, and its state.
@@ -82,7 +99,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
     chunk.gradient = gradient_of(begin, n);
     reached = chunk.gradient != nullptr;
     if (!reached) {
-      digest += keep_chunk(i, begin, n).combined();
+      digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
       continue;
     }
     chunk.gradient_factor = factor_;
@@ -94,7 +111,7 @@ void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
       chunk.new_slots[k] = job_.slot(new_state_, i, k) + begin;
     }
     const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
-    digest += written.combined();
+    digest += written.combined() + average_chunk(i, begin, n);
     finite &= written.finite;
   }
   if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
@@ -149,7 +166,7 @@ float Updater::clip_factor(float norm) const {
 bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
     const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
-    for (uint32_t next; (next = memory_.header().next_sum.fetch_add(1)) < parameters;) sum_whole(parameters - 1 - next);
+    for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
     if (!meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
@@ -158,7 +175,7 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
     }
     factor_ = clip_factor(norm);
   }
-  for (uint32_t next; (next = memory_.header().next_update.fetch_add(1)) < pieces_.size();) {
+  for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
     const Piece& piece = pieces_[next];
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
@@ -189,7 +206,13 @@ comm::Nonfinite Updater::first_nonfinite_result() const {
 
 void Updater::leave_out() {
   for (size_t i = 0; i < job_.parameters().size(); ++i) {
-    record_.digests[i].store(keep_chunk(i, 0, job_.elements(i)).combined());
+    uint64_t digest = keep_chunk(i, 0, job_.elements(i)).combined();
+    if (job_.keeps_average()) {
+      const size_t bytes = job_.elements(i) * sizeof(float);
+      std::memcpy(job_.average(new_state_, i), job_.average(old_state_, i), bytes);
+      digest = kernels::with_average(digest, kernels::digest(job_.average(new_state_, i), bytes));
+    }
+    record_.digests[i].store(digest);
     *job_.updates(new_state_, i) = *job_.updates(old_state_, i);
   }
 }

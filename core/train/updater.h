@@ -8,7 +8,7 @@
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
 //
 // Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
-// verdict, is the same in all three. What then becomes of the step is decided where it would be committed (stage.h).
+// verdict, is the same in all three. What then becomes of the step is decided where it would be committed (carrier.h).
 
 #include <functional>
 #include <vector>
@@ -27,7 +27,7 @@ class Updater {
   // (update_all).
   bool in_hooks() const { return in_hooks_; }
 
-  void begin_step(int64_t step);
+  void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
   // After all workers' partial sums are in. `meet_when_summed` waits for all workers and returns false on abort, as
   // this does.
@@ -52,6 +52,7 @@ class Updater {
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
   void update(const Piece& piece, GradientOf&& gradient_of);
+  uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
 
   Job& job_;
@@ -67,6 +68,7 @@ class Updater {
   std::vector<double> rates_;
   comm::RecordView record_{};
   float factor_ = 1;
+  bool is_first_ = true;  // no parameter was ever updated
 };
 
 }  // namespace estrain::train

@@ -33,21 +33,16 @@ uint64_t build_of(std::initializer_list<uint64_t> parts) {
 }
 
 // Where the program or LibTorch was replaced while the job ran, who starts now may compute otherwise.
-void require_same_build(std::atomic<uint64_t>& of_run, uint64_t own, const char* what) {
-  uint64_t first = 0;
-  if (own == 0 || of_run.compare_exchange_strong(first, own) || first == own) return;
-  throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what);
-}
-
-void require_same_builds(comm::MemoryHeader& run) {
+void require_same_builds(comm::BuildWords run) {
   const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
-  require_same_build(
-      run.worker_build,
-      build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")}),
-      "estrain or LibTorch");
-  require_same_build(run.cuda_build,
-                     build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")}),
-                     "estrain's or LibTorch's part for CUDA");
+  const auto refuse = [](const char* what) {
+    throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what);
+  };
+  const uint64_t program =
+      build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});
+  const uint64_t cuda = build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
+  if (!run.admits_program(program)) refuse("estrain or LibTorch");
+  if (!run.admits_cuda(cuda)) refuse("estrain's or LibTorch's part for CUDA");
 }
 
 using Checkpoint = std::optional<checkpoint::CheckpointFile>;
@@ -60,31 +55,19 @@ data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const C
 
 void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   Checkpoint file;
-  if (!setup.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.checkpoint);
-  job.set_data(data_of_run(job.data().files, file, setup.accepts_data).to_json());
+  if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
+  job.set_data(data_of_run(job.data().files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
-  if (!file) return write_first_state(job, memory.state(0));
-  const int64_t step = file->meta().step.value;
-  read_state(*file, job, memory.state(static_cast<int>(step & 1)));
-  memory.header().lr[step & 1].store(file->meta().lr);
-  memory.header().committed.store(step);
-  memory.header().trained.store(step);
+  if (!file) return write_first_state(job, memory.state_of(Step(0)));
+  const Step step = file->meta().step;
+  read_state(*file, job, memory.state_of(step));
+  memory.commit().begin_at(step, file->meta().lr);
 }
 
 // Every worker's files are the builder's.
 void require_data_of_run(const std::vector<data::DataFile>& files, const comm::JobMemory& memory) {
   const std::string known = checkpoint::Manifest::from_json(memory.manifest()).data;
   data::require_same(data::DataIdentity::from_json(known), files);
-}
-
-StageOrder parse_order(const Json& message) {
-  StageOrder order;
-  order.worker = WorkerRank(message.at("index").get<int64_t>());
-  order.restarted = message.at("restarted");
-  order.exchanges = message.at("exchanges");
-  for (const Json& range : message.at("ranges"))
-    order.ranges.push_back({VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())});
-  return order;
 }
 
 // At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
@@ -99,19 +82,19 @@ void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
 // Of logging.trace: none where they are over, since a profiler that was loaded once costs time.
 std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMemory& memory) {
   const std::vector<int64_t>& steps = spec.logging.trace;
-  return !steps.empty() && steps[1] > memory.header().committed.load() ? steps : std::vector<int64_t>{};
+  return !steps.empty() && steps[1] > memory.commit().committed().value ? steps : std::vector<int64_t>{};
 }
 
 // D2 is refused before training starts where an operator's bits would depend on the device.
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
-  place.model.read_parameters_of(place.memory.header().committed.load());
-  place.model.load_buffers(place.memory.header().committed.load());
+  place.model.read_parameters_of(place.memory.commit().committed());
+  place.model.load_buffers(place.memory.commit().committed());
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 
 // What would end the run with its epoch ends it now.
 void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
-  const int64_t step = place.memory.header().committed.load();
+  const Step step = place.memory.commit().committed();
   if (shortest_batch(place.job, step) != 1) return;
   place.model.read_parameters_of(step);
   place.model.load_buffers(step);
@@ -134,7 +117,7 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
   algorithms::Pinning pinning;
   pinning.run = setup.algorithms;
   pinning.store = setup.algorithm_store;
-  pinning.may_replace = setup.allow_mixed;
+  pinning.may_replace = setup.options.allow_mixed;
   pinning.beat = beat;
   pinning.warn = [](const std::string& warning) { fmt::print(stderr, "warning: {}\n", warning); };
   pinning.chosen = [](const algorithms::Choice& choice, size_t among) {
@@ -145,7 +128,7 @@ void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
 }
 
 Stage::Left run_stage(Workplace& place, StageOrder order) {
-  current_pulse = &place.memory.pulse(order.worker.value);
+  current_pulse = &place.memory.pulse(order.rank());
   Stage::Left left = Stage(place, order).run();
   order.again = true;
   while (left == Stage::Left::again) left = Stage(place, order).run();
@@ -153,13 +136,13 @@ Stage::Left run_stage(Workplace& place, StageOrder order) {
   return left;
 }
 
-void obey(Workplace& place, comm::MessageSocket& launcher) {
-  Json message;
-  while (launcher.receive(&message, -1) == comm::MessageSocket::Received::message) {
-    if (message.value("do", "") == "leave") return;
-    const Stage::Left left = run_stage(place, parse_order(message));
-    launcher.send(
-        {{"say", "left"}, {"finished", left == Stage::Left::finished}, {"aborted", left == Stage::Left::aborted}});
+void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
+  comm::WorkerOrder order;
+  while (launcher.receive(&order, -1) == comm::Received::message) {
+    const auto* run = std::get_if<comm::RunStage>(&order);
+    if (run == nullptr) return;
+    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges});
+    launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
   }
 }
 
@@ -167,7 +150,7 @@ void obey(Workplace& place, comm::MessageSocket& launcher) {
 
 void run_worker(WorkerSetup& setup) {
   // LibTorch asks once what devices there are.
-  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
+  const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) {
@@ -176,12 +159,12 @@ void run_worker(WorkerSetup& setup) {
     pin_algorithms(*device, setup);
   }
   comm::JobMemory memory(setup.memory);
-  require_same_builds(memory.header());
+  require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
-  const bool draws = setup.builds && setup.checkpoint.empty();
-  Job job(setup.spec, data, draws, setup.cuda_streams);
+  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
+  Job job(setup.spec, data, draws, setup.options.cuda_streams);
   job.set_processor(device->describe());
-  if (setup.builds) {
+  if (setup.options.builds) {
     build_state(job, memory, setup);
     memory.set_ready();
   } else {
@@ -190,21 +173,22 @@ void run_worker(WorkerSetup& setup) {
     require_data_of_run(data.files, memory);
   }
   data.files.clear();  // the data sets keep what they need of them
-  if (!device->torch_device().is_cpu() && !setup.allow_mixed) require_same_gpu(job, memory);
+  if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
   est::GradientHooks hooks(job.parameters(), *device);
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
+  place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
   job.model().train();
-  if (setup.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
-  } else if (memory.header().stage_started.load() > 0 || !device->torch_device().is_cpu()) {
+  } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
-  if (setup.builds) refuse_short_batches(place, setup.checkpoint);
+  if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
-  setup.launcher.send({{"say", "ready"}});
+  setup.launcher.send(comm::Ready{});
   obey(place, setup.launcher);
 }
 

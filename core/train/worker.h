@@ -1,11 +1,6 @@
 #pragma once
 // A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
-// stages.
-//
-//   launcher -> worker  {"do": "run", "index": i, "ranges": [[lo, hi], …], "restarted": bool, "exchanges": bool}
-//                       | {"do": "leave"}
-//   worker -> launcher  {"say": "ready"} | {"say": "left", "finished": bool, "aborted": bool}
-//                       | {"say": "error", "fault": …, "message": …}
+// stages (comm/worker_messages.h).
 //
 // A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
 
@@ -14,7 +9,8 @@
 #include <future>
 #include <string>
 
-#include "core/comm/message_socket.h"
+#include "core/comm/worker_messages.h"
+#include "core/comm/worker_options.h"
 #include "core/data/dataset.h"
 #include "core/spec/job_spec.h"
 
@@ -25,14 +21,10 @@ struct WorkerSetup {
   std::future<data::DataPair> data;  // being opened while this library was loaded
   int memory = -1;                   // descriptor of the job's shared memory
   int doorbell = -1;
-  comm::MessageSocket launcher;
-  bool builds = false;          // lays out the shared memory and fills in the state
-  std::string checkpoint;       // the builder starts from it; empty: from the seed
-  bool accepts_data = false;    // the builder: data files that are others than the checkpoint's
-  std::string device;           // "cpu", "cpu:avx2", "cuda:0"
+  int courier = -1;  // eventfd that wakes the host's courier
+  comm::WorkersOwnChannel launcher;
+  comm::WorkerOptions options;
   std::string libraries;        // folder of the libraries that devices need
-  bool allow_mixed = false;     // a GPU may be of another model than the one that the state was laid out on
-  bool cuda_streams = false;    // the state has a place for the ESTs' CUDA generators
   std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
   std::string algorithm_store;  // and of this user's; may be empty
   std::string traces;           // folder for logging.trace

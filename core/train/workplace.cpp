@@ -14,7 +14,7 @@
 namespace estrain::train {
 namespace {
 
-void switch_streams_in(Workplace& place, int64_t rank, int64_t step) {
+void switch_streams_in(Workplace& place, VirtualRank rank, Step step) {
   std::byte* state = place.host_state(step);
   auto generator = place.job.has_cuda_streams() ? place.device.generator() : std::nullopt;
   if (place.seeded_step == step) {
@@ -26,10 +26,9 @@ void switch_streams_in(Workplace& place, int64_t rank, int64_t step) {
   if (generator) est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
 }
 
-void switch_in(Workplace& place, int64_t rank, int64_t step) {
+void switch_in(Workplace& place, VirtualRank rank, Step step) {
   switch_streams_in(place, rank, step);
-  operators::begin_random_stream(static_cast<uint64_t>(place.job.spec().job.seed), static_cast<uint32_t>(rank),
-                                 static_cast<uint64_t>(step));
+  operators::begin_est_stream(static_cast<uint32_t>(rank.value), static_cast<uint64_t>(step.value));
   place.model.load_buffers(step);
 }
 
@@ -41,14 +40,14 @@ void Workplace::require_memory() const {
       .advise("raise the limit of address space (ulimit -v), or give the job more memory");
 }
 
-torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step) {
-  switch_in(place, batch.rank().value, step);
+torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
+  switch_in(place, batch.rank(), step);
   return place.job.model().loss(as_tensors(batch, place.device));
 }
 
-BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
+BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
   RECORD_USER_SCOPE(fmt::format("EST {}: forward", batch.rank));
-  switch_in(place, batch.rank.value, step);
+  switch_in(place, batch.rank, step);
   const bool named = !batch.tensors.fields.empty();
   const auto pass = [&place, named](const std::vector<torch::Tensor>& inputs) {
     const torch::Tensor loss =
@@ -59,7 +58,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step) {
   };
   if (device::CapturedPasses* captured = place.device.captured_passes()) {
     // The two copies of a resident state lie elsewhere.
-    const int64_t variant = place.resident ? step & 1 : 0;
+    const int64_t variant = place.resident ? step.value & 1 : 0;
     if (auto outputs = captured->run(batch.tensors.tensors(), variant, pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
@@ -79,10 +78,10 @@ torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
   return pass.loss.detach();
 }
 
-uint64_t save_streams(Workplace& place, int64_t step, int64_t rank) {
+uint64_t save_streams(Workplace& place, Step step, VirtualRank rank) {
   const Job& job = place.job;
   std::byte* old_state = place.host_state(step);
-  std::byte* new_state = place.host_state(step + 1);
+  std::byte* new_state = place.host_state(step.next());
   std::byte* saved = job.generator(new_state, rank);
   est::switch_generator_out(saved);
   const uint64_t digest = kernels::digest(saved, est::generator_state_bytes());

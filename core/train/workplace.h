@@ -25,7 +25,8 @@ struct Workplace {
   std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
   // The step in which ESTs' random streams begin from their seeds, as after a restart at D0. Those of the state stay as
   // they are: it may be the committed one, which the scribe may be copying.
-  std::optional<int64_t> seeded_step = std::nullopt;
+  std::optional<Step> seeded_step = std::nullopt;
+  int courier = -1;  // eventfd of the host's courier
 
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
 
@@ -34,15 +35,13 @@ struct Workplace {
   void require_memory() const;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
-  std::byte* host_state(int64_t step) const {
-    return resident ? resident->host(step) : memory.state(static_cast<int>(step & 1));
-  }
+  std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
 };
 
 // The loss of an EST's mini-batch in the step that follows `step`: the EST's random stream and the buffers of `step`
 // in, forward. Parameters are those that the model reads (BoundModel::read_parameters_of). Where the random stream
 // stands after the backward pass is the caller's to save.
-torch::Tensor forward(Workplace& place, const data::Batch& batch, int64_t step);
+torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step);
 
 using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
 
@@ -55,7 +54,7 @@ struct BegunPass {
 };
 
 // As forward().
-BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, int64_t step);
+BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step);
 
 // What becomes of a mini-batch's gradients: `run` makes the backward pass of the loss; `take` is given the gradients
 // where the pass was replayed.
@@ -69,6 +68,6 @@ torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then);
 
 // After the backward pass of that mini-batch: the EST's random streams out, into the copy of `step` + 1. Returns their
 // digest.
-uint64_t save_streams(Workplace& place, int64_t step, int64_t rank);
+uint64_t save_streams(Workplace& place, Step step, VirtualRank rank);
 
 }  // namespace estrain::train

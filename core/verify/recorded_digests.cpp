@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/checkpoint/est_streams.h"
+#include "kernels/average.h"
 #include "kernels/optimizer.h"
 
 namespace estrain::verify {
@@ -17,6 +18,7 @@ constexpr const char* update_count = "step";  // the slot that is not part of th
 struct Parts {
   kernels::OptimizerDigest digest;
   size_t slots = 0;
+  uint64_t average = 0;
 };
 
 }  // namespace
@@ -29,6 +31,7 @@ std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& 
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const StateTensor& tensor = layout.tensors[i];
     if (tensor.role == Role::parameter) parameters[tensor.name].digest.parameter = digests[i];
+    if (tensor.role == Role::average) parameters[tensor.name].average = digests[i];
     if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
     if (tensor.role == Role::est && tensor.slot == checkpoint::generator_slot) streams[tensor.name].first = digests[i];
     if (tensor.role == Role::est && tensor.slot == checkpoint::cuda_generator_slot)
@@ -39,7 +42,8 @@ std::map<std::string, uint64_t> recorded_digests(const checkpoint::StateLayout& 
   }
   for (const auto& [rank, digest] : streams)
     found["est/" + rank + "/generator"] = checkpoint::streams_digest(digest.first, digest.second);
-  for (const auto& [name, parts] : parameters) found[name] = parts.digest.combined();
+  for (const auto& [name, parts] : parameters)
+    found[name] = kernels::with_average(parts.digest.combined(), parts.average);
   return found;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/json_fields.h"
-#include "core/launch/progress.h"
+#include "core/launch/control/progress.h"
 #include "core/watch/sparkline.h"
 
 namespace estrain::watch {

@@ -30,7 +30,7 @@ std::vector<Topic> all_topics(const std::vector<Verb>& verbs);
 // the message of an error, which the fault table knows a cause of. Throws UnknownWord.
 std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word);
 
-// As a terminal shows them.
+// The topic as text for a terminal.
 std::string to_text(const std::vector<Topic>& topics);
 // The names of all, by kind.
 std::string overview(const std::vector<Topic>& topics);

@@ -8,12 +8,13 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "elastic, bit-exact training of neural networks
- Trains neural networks on whatever devices are free, and changes the devices
- while the job runs. The result does not depend on which devices they were: it
- is the same bit for bit, and \"estrain verify\" proves it.
- .
- LibTorch's CPU part comes along, below /usr/lib/estrain/libtorch.")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "elastic, bit-exact training of neural networks")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION_SUMMARY}
+Trains neural networks on whatever devices are free, and changes the devices
+while the job runs. The result does not depend on which devices they were: it
+is the same bit for bit, and \"estrain verify\" proves it.
+
+LibTorch's CPU part comes along, below /usr/lib/estrain/libtorch.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${TORCH_LIB} ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib ${CMAKE_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "dataset-fashion-mnist")

@@ -196,6 +196,25 @@ data = {{ {TEXT}, batch = 8 }}
 optimizer = {{ name = "adam", lr = 0.001 }}
 train.steps = 4
 """),
+    # an average of the weights, which is evaluated; batch norm beside it
+    "lenet-average": Job(("1", "2"), f"""
+job.ests = 2
+model.name = "lenet"
+data = {{ {GREY}, batch = 8 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+ema.decay = 0.9
+train = {{ steps = 9, eval_every = 4, eval_batch = 7 }}
+checkpoint.every = 1
+"""),
+    "program-average-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/resnet.pt2", eval_file = "@/resnet-eval.pt2", loss = "cross_entropy" }}
+data = {{ {COLOUR}, batch = 2, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+ema.decay = 0.4
+train = {{ steps = 6, eval_every = 2, eval_batch = 5, clip_grad_norm = 1.0, top_k = [2, 5], per_class = true }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
     # users' own modules (programs.py), exported
     "program-resnet": Job(("1", "2"), f"""
 job.ests = 2
@@ -235,6 +254,13 @@ data = {{ {UNUSUAL}, batch = 7 }}
 optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
 checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-metrics": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/scored.pt2", eval_file = "@/scored-eval.pt2" }}
+data = {{ {UNUSUAL}, batch = 7 }}
+optimizer = {{ name = "sgd", lr = 0.1 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5, metrics = ["right", "largest"] }}
 """),
     "program-bf16": Job(("1",), f"""
 job.ests = 1

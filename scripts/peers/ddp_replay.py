@@ -11,6 +11,7 @@ REPORT: for every entry {"ranks", "steps", "compared": number of tensors and num
 
 import functools
 import json
+import math
 import pathlib
 import sys
 
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 
 import run_data
@@ -27,7 +29,7 @@ from training import Loss, epochs, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
-MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision")
+MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay")
 
 
 def tree_sum(parts):
@@ -83,6 +85,36 @@ def different_elements(a, b):
     return f"{len(different)} of {a.size} differ, the first {a.ravel()[i]!r}, in PyTorch {b.ravel()[i]!r}"
 
 
+class Metrics:
+    """Of an evaluation, beside loss and accuracy, by the names that a record has."""
+
+    def __init__(self, section):
+        self.top_k, self.names = section.get("top_k", []), section.get("metrics", [])
+        self.per_class = section.get("per_class", False)
+        self.sums, self.predictions, self.by_class = {}, 0, {}
+
+    def add_scores(self, logits, target):
+        self.predictions += len(target)
+        for k in self.top_k:
+            hits = (logits.topk(k, 1).indices == target[:, None]).any(1)
+            self.sums[f"top{k}"] = self.sums.get(f"top{k}", 0) + int(hits.sum())
+        right = logits.argmax(1) == target
+        for c in range(logits.shape[1]) if self.per_class else ():
+            own = right[target == c]
+            hits, samples = self.by_class.get(c, (0, 0))
+            self.by_class[c] = hits + int(own.sum()), samples + len(own)
+
+    def add_outputs(self, outputs, samples):
+        for name, output in zip(self.names, outputs):
+            for value in output.reshape(-1).expand(samples).tolist():
+                self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def result(self, samples):
+        top = {f"top{k}": self.sums[f"top{k}"] / self.predictions for k in self.top_k}
+        classes = {f"class{c}": hits / count if count else float("nan") for c, (hits, count) in self.by_class.items()}
+        return top | classes | {name: self.sums[name] / samples for name in self.names}
+
+
 class Replay:
     """One rank's part of one job."""
 
@@ -104,7 +136,15 @@ class Replay:
         if mistake == "lr":
             self.optimizer.param_groups[0]["lr"] = float(numpy.nextafter(self.optimizer.param_groups[0]["lr"], 1))
         self.scheduler = make_scheduler(self.spec, self.optimizer)
+        self.average = self.make_average(model, mistake)
         torch.manual_seed(self.spec["job"]["seed"] + self.rank + (mistake == "seed"))
+
+    def make_average(self, model, mistake):
+        decay = self.spec["ema"]["decay"]
+        if not decay:
+            return None
+        decay = float(numpy.nextafter(numpy.float32(decay), numpy.float32(0))) if mistake == "decay" else decay
+        return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     def first_model(self):
         """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
@@ -139,6 +179,8 @@ class Replay:
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
         self.optimizer.step()
+        if self.average:
+            self.average.update_parameters(self.model.module)
         if self.spec["schedule"].get("unit") == "step":
             self.scheduler.step()
         self.compare_step(step, loss.item(), lr)
@@ -158,9 +200,11 @@ class Replay:
                 self.compare(run, "lr", step, float(run.steps[step]["lr"]), float(lr))  # JSON writes 0.0 as 0
             if self.rank == 0 and step in run.evaluations:
                 evaluation = evaluation or self.evaluate()
+                recorded = dict(run.evaluations[step])
+                recorded |= recorded.pop("metrics", {})
                 for key, value in evaluation.items():
-                    recorded = type(value)(run.evaluations[step][key])  # JSON writes 2.0 as 2
-                    self.compare(run, f"evaluation's {key}", step, recorded, value)
+                    ours = float("nan") if recorded[key] is None else type(value)(recorded[key])  # JSON writes 2.0 as 2
+                    self.compare(run, f"evaluation's {key}", step, ours, value)
             if step in run.checkpoints:
                 state = state or self.state(step)
                 self.compare_state(run, step, state, loss)
@@ -194,6 +238,8 @@ class Replay:
             slots = {"step": step} | slots
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
                        for slot, value in slots.items() if value is not None}
+        if self.average:
+            shared |= {f"ema/{name}": value.detach().numpy() for name, value in self.average.module.named_parameters()}
         if self.spec["schedule"]["name"] == "plateau":
             s = self.scheduler
             shared["schedule/plateau"] = numpy.array([s.best, s.num_bad_epochs, s.cooldown_counter,
@@ -206,17 +252,21 @@ class Replay:
                 if slot != "step" and value is not None}
 
     def evaluate(self):
-        module, generator = self.model.module, torch.get_rng_state()
+        averaged = self.average and self.spec["ema"]["evaluate"]
+        module, generator = self.average.module if averaged else self.model.module, torch.get_rng_state()
         module.eval()
         total, correct, predictions = 0.0, 0, 0
+        metrics = Metrics(self.spec["train"])
         with torch.no_grad():
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
                 if self.loss.is_output:
                     samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
                     with self.autocast():
-                        value = self.loss(module, batch).item()
+                        given = self.loss(module, batch)
+                    value, *more = given if isinstance(given, tuple) else (given,)
                     for _ in range(samples):  # each counts what its mini-batch gives
-                        total += value
+                        total += value.item()
+                    metrics.add_outputs(more, samples)
                     continue
                 batch, target = batch
                 with self.autocast():
@@ -226,10 +276,14 @@ class Replay:
                 for value in losses.tolist():
                     total += value
                 correct += int((logits.argmax(1) == flat).sum())
+                metrics.add_scores(logits, flat)
                 predictions += flat.numel()
         module.train()
         assert torch.equal(generator, torch.get_rng_state())
         result = {"loss": total / len(self.test), "predictions": predictions}
+        result |= metrics.result(len(self.test))
+        if self.spec["data"]["format"] in ("text", "tokens") and predictions:
+            result["perplexity"] = math.exp(result["loss"])
         return result | {"accuracy": correct / predictions} if predictions else result
 
 

@@ -135,6 +135,19 @@ class Unusual(nn.Module):
         return loss / x.shape[0]
 
 
+class Scored(nn.Module):
+    """In eval() mode it also tells, of each sample, whether it was right, and a number of the whole mini-batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+
+    def forward(self, features, target):
+        x = self.layers(features)
+        loss = F.cross_entropy(x, target)
+        return loss if self.training else (loss, (x.argmax(1) == target).float(), x.abs().max())
+
+
 def resnet():
     return ResNet(), (torch.randn(4, 3, 32, 32),)
 
@@ -154,7 +167,11 @@ def unusual():
     return Unusual(), (torch.randn(4, 20), torch.rand(4), torch.tensor([0, 1, 1, 0]))
 
 
-ALL = {"resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual}
+def scored():
+    return Scored(), (torch.randn(4, 20), torch.tensor([0, 1, 1, 0]))
+
+
+ALL = {"scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual}
 
 
 def build(name):

@@ -7,6 +7,7 @@ import gzip
 import math
 import pathlib
 import struct
+import xml.etree.ElementTree
 
 import torch
 import torch.nn.functional as F
@@ -66,6 +67,37 @@ class Photos(Dataset):
         return self.files[i]
 
 
+class Voc(Dataset):
+    """PASCAL VOC; items are {"images", "boxes", "labels"}."""
+
+    def __init__(self, path, listed, section):
+        from torchvision import transforms  # not needed for the other formats
+        if section["scale"] or section["flip"] or section["crop"]:
+            raise SystemExit("data.scale, data.flip and data.crop of voc cannot be repeated in Python")
+        self.folder, self.section = pathlib.Path(path), section
+        self.stems = (self.folder / "ImageSets/Main" / f"{listed}.txt").read_text().split()
+        self.classes, self.shape = len(section["names"]), []
+        self.show = transforms.Compose([transforms.Resize(section["resize"]), transforms.ToTensor(),
+                                        transforms.Normalize(section["mean"], section["std"])])
+
+    def __len__(self):
+        return len(self.stems)
+
+    def __getitem__(self, i):
+        from PIL import Image
+        most = self.section["boxes"]
+        boxes, labels = torch.zeros(most, 4), torch.full((most,), -1)
+        image = Image.open(self.folder / "JPEGImages" / f"{self.stems[i]}.jpg").convert("RGB")
+        tree = xml.etree.ElementTree.parse(self.folder / "Annotations" / f"{self.stems[i]}.xml")
+        for n, thing in enumerate(tree.iter("object")):
+            left, top, right, bottom = (int(thing.find(f"bndbox/{edge}").text) for edge in ("xmin", "ymin", "xmax", "ymax"))
+            (height, width), (w, h) = self.section["resize"], image.size
+            boxes[n] = torch.tensor([(left - 1) * width / w / width, (top - 1) * height / h / height,
+                                     right * width / w / width, bottom * height / h / height], dtype=torch.float64)
+            labels[n] = self.section["names"].index(thing.find("name").text)
+        return {"images": self.show(image), "boxes": boxes, "labels": labels}
+
+
 class Text(Dataset):
     """Items are (tokens, next tokens)."""
     classes, shape = 256, []
@@ -111,6 +143,9 @@ def open_data(spec):
         return open_text(section, context)
     if section["format"] == "tokens":
         return open_text(section, context, {"uint16": torch.uint16, "uint32": torch.uint32}[section["token_type"]])
+    if section["format"] == "voc":
+        train = Voc(section["path"], section["list"], section)
+        return train, Voc(section.get("test_path") or section["path"], section["test_list"], section)
     if section["format"] == "images":
         return [Photos(section[key], section) if section.get(key) else None for key in ("path", "test_path")]
     readers = {"idx": read_idx_pair, "hdf5": read_hdf5_pair}

@@ -34,7 +34,7 @@ class Run:
     def arrays(self, step):
         """Every dataset of a checkpoint by path: "model/fc1.weight", "optimizer/fc1.weight/exp_avg" and so on."""
         with h5py.File(self.checkpoints[step], "r") as file:
-            return {path: array for group in ("model", "buffers", "optimizer", "ests", "schedule") if group in file
+            return {path: array for group in ("model", "buffers", "optimizer", "ests", "schedule", "ema") if group in file
                     for path, array in arrays_below(file[group], group)}
 
 

@@ -49,6 +49,13 @@ class Workload:
             raise SystemExit(f"{self.name}: estrain ended with {done.returncode}:\n{done.stdout}")
         return run
 
+    def written_back(self, run):
+        """The run's weights in the file of the evaluation program."""
+        out = self.folder / f"{self.name}.trained.pt2"
+        subprocess.run([self.estrain, "export", run, out, "--format", "pt2", "--force", "--program",
+                        self.folder / f"{self.name}-eval.pt2"], check=True, stdout=subprocess.PIPE)
+        return out
+
     def kinds(self):
         """At D2 on each kind of processor: "equal", or what is not."""
         runs = []

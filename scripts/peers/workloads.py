@@ -3,19 +3,24 @@
 import argparse
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 
+import numpy
+import torch
+
 import ddp_bits
 import programs
+from run_record import Run
 from workload_pace import Pace
 from workload_runs import KINDS, Workload
 
 sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
 import small_data  # noqa: E402
 
-EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "neumf", "bert", "electra", "swin")
+EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "yolov3", "neumf", "bert", "electra", "swin")
 OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm")
 COLUMNS = {  # key of a row: heading
     "plain": "2 ESTs = DDP", "elastic": "4 ESTs = DDP with tree, over resize, kill, resume", "kinds": "D2 over kinds",
@@ -33,7 +38,29 @@ def compare(workload, cells, folder):
     for key, result in zip(runs, report):
         cells[key] = f"{'DIFFERENT' if result['differences'] else 'equal'}, {result['steps']} steps"
         found += [f"{workload.name}, {key}: {text}" for text in result["differences"][:8]]
-    return found
+    return found + compare_export(workload, runs["plain"])
+
+
+def compare_export(workload, run):
+    """torch.export.load of the weights that estrain put into the program's file, with the last checkpoint's; and what
+    that program computes, with the module in Python. Returns what differs."""
+    record = Run(run)
+    arrays = record.arrays(len(record.steps))
+    stored = {name.split("/", 1)[1]: torch.from_numpy(numpy.asarray(array)) for name, array in arrays.items()
+              if name.startswith(("model/", "buffers/"))}
+    program = torch.export.load(workload.written_back(run))
+    found = [f"{workload.name}: {name} of the exported program" for name, value in program.state_dict.items()
+             if not same_bits(value, stored[name])]
+    module, batch = programs.build(workload.name)
+    module.load_state_dict(stored, strict=True)
+    arguments = ((), batch) if isinstance(batch, dict) else (batch, {})
+    with torch.no_grad():
+        outputs = [each(*arguments[0], **arguments[1]) for each in (module.eval(), program.module())]
+    return found + ([] if same_bits(*outputs) else [f"{workload.name}: what the exported program computes"])
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.detach().numpy().tobytes() == b.detach().numpy().tobytes()
 
 
 def measure(workload, cells):
@@ -41,6 +68,16 @@ def measure(workload, cells):
     cells["d2"] = pace.d2() if cells["kinds"] == "equal" else "-"
     cells["ddp"], cells["ddp2"] = pace.against_ddp(1), pace.against_ddp(2)
     cells["memory"] = pace.memory()
+
+
+def fine_tune(folder, estrain):
+    """The lines of examples/fine_tuning/README.md. True: transformers and estrain give one loss, bit for bit."""
+    example, folder = programs.EXAMPLES / "fine_tuning", folder / "squad"
+    for command in ([sys.executable, example / "prepare.py", folder],
+                    [estrain, "train", folder / "job.toml", "--run", folder / "run", "--devices", "2"],
+                    [estrain, "export", folder / "run", folder / "tuned/model.safetensors"]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.run([sys.executable, example / "evaluate.py", folder]).returncode == 0
 
 
 def row(cells):
@@ -60,6 +97,7 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/workloads", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=EASYSCALE + OTHERS)
     parser.add_argument("--others", action="store_true", help=f"{', '.join(OTHERS)}, instead")
+    parser.add_argument("--fine-tuning", action="store_true", help="examples/fine_tuning instead")
     parser.add_argument("--no-times", action="store_true", help="only bits")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
@@ -70,6 +108,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     rows, wrong, begin = {}, [], time.monotonic()
     try:
+        if arguments.fine_tuning:
+            return 0 if fine_tune(folder, arguments.build.resolve() / "estrain") else 1
         small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
         for name in names:
             workload = Workload(name, folder, arguments.build.resolve() / "estrain")

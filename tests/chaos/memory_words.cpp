@@ -1,10 +1,10 @@
-// Prints, as JSON, the positions of the words that chaos runs watch in a job's shared memory (core/comm/job_memory.h):
-// {"committed": [offset, bytes], …}. From these words a test sees the phase of a run.
+// Prints where the words that chaos runs watch lie in the shared memory of a job (core/comm/memory_header.h), as JSON:
+// {"committed": [offset, bytes], …}. With them a test knows from outside in which phase a run is.
 
 #include <cstddef>
 #include <cstdio>
 
-#include "core/comm/job_memory.h"
+#include "core/comm/memory_header.h"
 
 namespace {
 

@@ -252,6 +252,7 @@ TEST_CASE("a checkpoint that fails before the last one does not keep that from b
   const std::string run = folder / "run";
   Job job(folder.write("job.toml", long_job()), run, {"--set", "checkpoint.every=200", "--set", "train.steps=201"});
   job.reach(1);
+  wait_until("the scribe's folder", [&] { return fs::exists(run + "/checkpoints"); });
   const std::string in_the_way = run + "/checkpoints/step-000000200.h5.tmp";
   REQUIRE(fs::create_directory(in_the_way));
   job.reach(150);

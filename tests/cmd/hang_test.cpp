@@ -47,15 +47,17 @@ eval_every = 3
 using Moment = std::function<bool(comm::JobMemory&)>;
 
 // Worker 1 computes.
-bool computes(comm::JobMemory& memory) { return memory.pulse(1).activity.load() == comm::Activity::computing; }
+bool computes(comm::JobMemory& memory) {
+  return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::computing;
+}
 
-// Worker 1 waits at a barrier, or has just left it: eventually worker 0 waits for it.
-bool meets(comm::JobMemory& memory) { return memory.pulse(1).activity.load() == comm::Activity::meeting; }
+// Worker 1 waits at a meeting, or has just come from it: sooner or later worker 0 waits for it.
+bool meets(comm::JobMemory& memory) { return memory.pulse(WorkerRank(1)).activity.load() == comm::Activity::meeting; }
 
 // The same, and worker 0 waits between the gradient sums and the update.
 bool meets_between_sum_and_update(comm::JobMemory& memory) {
   if (!meets(memory)) return false;
-  const auto waits_there = [&] { return memory.header().summed.arrived.load() == 1; };
+  const auto waits_there = [&] { return memory.meetings().summed().arrived.load() == 1; };
   for (int i = 0; i < 50 && !waits_there(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return waits_there();
 }
@@ -157,8 +159,8 @@ TEST_CASE("a worker is killed in an evaluation: the other one has the time to en
   UniqueFd fd;
   const auto memory = open_shared_memory(job.pid(), &fd);
   wait_until("an evaluation", [&] {
-    return memory->pulse(0).activity.load() == comm::Activity::evaluating &&
-           memory->pulse(1).activity.load() == comm::Activity::evaluating;
+    return memory->pulse(WorkerRank(0)).activity.load() == comm::Activity::evaluating &&
+           memory->pulse(WorkerRank(1)).activity.load() == comm::Activity::evaluating;
   });
   ::kill(workers.at(1), SIGKILL);
   const Ended ended = job.launcher().wait(300);

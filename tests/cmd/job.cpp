@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "core/launch/control_socket.h"
+#include "core/launch/control/control_socket.h"
 
 namespace estrain::testing {
 namespace {
@@ -20,6 +20,16 @@ std::string train_on(const ScratchFolder& folder, const std::string& spec, const
   static int runs = 0;
   const std::string run = folder / ("run-" + std::to_string(runs++));
   const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", devices}, more));
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  return run;
+}
+
+std::string train_in_two(const ScratchFolder& folder, const std::string& spec, const std::string& first,
+                         const std::string& last) {
+  const std::string run = train_on(folder, spec, "1", {"--set", "train.steps=" + first});
+  const Ended ended =
+      estrain({"train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3", "--set", "train.steps=" + last});
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   return run;
@@ -47,7 +57,7 @@ Job::~Job() {
 Json Job::status() {
   if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
   try {
-    return launch::ask_launcher(run_, {{"do", "status"}}, kPatienceMs);
+    return launch::ask_launcher(run_, conduct::StatusRequest{}, kPatienceMs);
   } catch (const Error&) {
     return Json::object();  // not listening yet, or within a re-exec
   }

@@ -14,6 +14,9 @@ namespace estrain::testing {
 // `folder`.
 std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
                      const Words& more = {});
+// Trains 4 ESTs on one worker up to step `first`, then on two, of 1 and 3 ESTs, up to step `last`. Both must succeed.
+std::string train_in_two(const ScratchFolder& folder, const std::string& spec, const std::string& first,
+                         const std::string& last);
 
 class Job {
  public:

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <optional>
 
-#include "core/comm/step_record.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -18,11 +17,10 @@ namespace {
 
 // The worker that skipped the update of a step and waits for space for its record; nothing if none yet.
 std::optional<int64_t> committing(comm::JobMemory& memory) {
-  const bool is_full =
-      memory.header().published.load() - memory.header().drained.load() + 1 == memory.header().ring_records;
-  if (!is_full || comm::pending_record(memory).head->left_out.where == comm::Nonfinite::Where::nowhere) return {};
+  const bool is_full = memory.ring().waiting() + 1 == memory.ring().capacity();
+  if (!is_full || memory.ring().pending().head->left_out.where == comm::Nonfinite::Where::nowhere) return {};
   for (int64_t rank = 0; rank < 3; ++rank) {
-    if (memory.pulse(rank).activity.load() == comm::Activity::waiting_for_scribe) return rank;
+    if (memory.pulse(WorkerRank(rank)).activity.load() == comm::Activity::waiting_for_scribe) return rank;
   }
   return {};
 }
@@ -41,12 +39,12 @@ TEST_CASE("a worker that comes late from the meeting over a step that is left ou
     const StoppedThread scribe(job.scribe());
     wait_until("a full ring", [&] { return committing(*memory).has_value(); });
     const int64_t last_to_arrive = committing(*memory).value();
-    if (last_to_arrive == 0) continue;  // EST 0, with the first non-finite loss, must belong to another worker
-    const uint32_t meeting = memory->header().finished.generation.load();
+    if (last_to_arrive == 0) continue;  // EST 0, whose loss is the first that is not finite, is to be another's
+    const uint32_t meeting = memory->meetings().finished().generation.load();
     {
       const StoppedThread late(workers.at(0));
       ::kill(workers.at(static_cast<size_t>(3 - last_to_arrive)), SIGKILL);
-      wait_until("the end of the meeting", [&] { return memory->header().finished.generation.load() != meeting; });
+      wait_until("the end of the meeting", [&] { return memory->meetings().finished().generation.load() != meeting; });
     }
     done = true;
   }

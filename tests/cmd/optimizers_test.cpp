@@ -28,15 +28,6 @@ std::string job_with(const std::string& tables) {
          tables;
 }
 
-std::string resumed_at(const ScratchFolder& folder, const std::string& spec, const std::string& steps) {
-  const std::string run = train_on(folder, spec, "1", {"--set", "train.steps=" + steps});
-  const Ended ended =
-      estrain({"train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3", "--set", "train.steps=24"});
-  INFO(ended.shown());
-  REQUIRE(ended.code == 0);
-  return run;
-}
-
 std::set<double> rates_of(const std::string& run) {
   std::set<double> rates;
   for (const auto& step : record::read_metrics(run + "/metrics.jsonl").steps) rates.insert(step.lr);
@@ -49,9 +40,9 @@ void check_no_trace_of(const std::string& tables, const ScratchFolder& folder) {
   const std::string alone = train_on(folder, spec, "1");
   REQUIRE(metric_steps(alone) == first_steps(24));
   CHECK(difference(alone, train_on(folder, spec, "3")).text == "");
-  CHECK(difference(alone, resumed_at(folder, spec, "10")).text == "");
-  // The first half also evaluates after its last step, which the whole run does not.
-  const std::string odd = resumed_at(folder, spec, "9");
+  CHECK(difference(alone, train_in_two(folder, spec, "10", "24")).text == "");
+  // The first half is evaluated after its last step, which is none of those that the whole run evaluates.
+  const std::string odd = train_in_two(folder, spec, "9", "24");
   CHECK(checkpoint_difference(latest_checkpoint(alone), latest_checkpoint(odd)) == "");
   CHECK(rates_of(odd) == rates_of(alone));
 }
@@ -148,6 +139,8 @@ TEST_CASE("an export says what it cannot do, and leaves nothing") {
   refused({folder / "nothing", out}, "nothing");
   refused({run + "/metrics.jsonl", out}, "metrics.jsonl");
   refused({run, out, "--format", "onnx"}, "onnx");
+  refused({run, out, "--format", "pt2"}, "no exported program");
+  refused({run, out, "--program", "net.pt2"}, "--program is for --format pt2");
 }
 
 }  // namespace

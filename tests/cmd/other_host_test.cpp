@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/launch/run_owner.h"
+#include "core/launch/directory/run_owner.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

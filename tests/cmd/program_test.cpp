@@ -152,6 +152,42 @@ TEST_CASE("a loss of the program's own is evaluated without an accuracy, which s
   CHECK(status.code == 0);
 }
 
+TEST_CASE("trained weights go back into the program's file, and a job that starts from it has them") {
+  const Files files;
+  const std::string run = train_on(files.folder, files.spec, "1"), out = files.folder / "trained.pt2";
+  const Ended written = estrain({"export", run, out, "--format", "pt2"});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(fs::file_size(out) == fs::file_size(files.program));
+  const std::string spec = files.folder.write("next.toml", job_of(out, kVectors));
+  const std::string next = train_on(files.folder, spec, "1", {"--set", "train.steps=1"});
+  const auto weights = [](const std::string& path) {
+    const checkpoint::CheckpointFile file = checkpoint::CheckpointFile::open(path);
+    std::string bytes;
+    for (size_t i = 0; i < file.layout().tensors.size(); ++i) {
+      const checkpoint::StateTensor& tensor = file.layout().tensors[i];
+      if (tensor.role != checkpoint::Role::parameter && tensor.role != checkpoint::Role::buffer) continue;
+      std::string elements(tensor.bytes(), '\0');
+      file.read(i, reinterpret_cast<std::byte*>(elements.data()));
+      bytes += elements;
+    }
+    return bytes;
+  };
+  const std::string first = next + "/checkpoints/step-000000000.h5";
+  CHECK(weights(first) == weights(latest_checkpoint(run)));
+  CHECK(weights(first) != weights(run + "/checkpoints/step-000000000.h5"));
+
+  ProgramParts other = small_program();
+  other.files["data/weights/weight_0"] = raw<float>({1, 2, 3, 4, 5, 6, 7, 8, 9});
+  other.weights["config"]["layer.weight"]["tensor_meta"] = meta_of({3, 3}, 7, true);
+  const std::string wrong = files.folder.write("other.pt2", other.file());
+  const Ended refusal = estrain({"export", run, files.folder / "no.pt2", "--format", "pt2", "--program", wrong});
+  INFO(refusal.shown());
+  CHECK(refusal.code == 1);
+  CHECK(refusal.says("other.pt2: its layer.weight is not that of"));
+  CHECK_FALSE(fs::exists(files.folder / "no.pt2"));
+}
+
 TEST_CASE("check tells the operators with the user's source line") {
   const Files files;
   const Ended check = estrain({"check", files.spec, "--run", files.folder / "run"});
@@ -194,6 +230,31 @@ TEST_CASE("programs that cannot be trained are refused with the reason") {
   CHECK(refused(folder, folder / "job.toml", 1).says("not a valid zip archive"));
   fs::remove(folder / "net.pt2");
   CHECK(refused(folder, folder / "job.toml", 1).says("net.pt2"));
+}
+
+TEST_CASE("labels that the program has no class for: the error tells the values, and nothing is lost") {
+  const ScratchFolder folder;
+  ProgramParts logits = small_program();
+  logits.set_output("norm");
+  const std::string run = folder / "run";
+  {
+    h5::File file = h5::File::create(folder / "wrong.h5");
+    std::vector<float> values(40 * 3, 0.5f);
+    std::vector<uint8_t> classes(40, 1);
+    classes[17] = 5;
+    file.root().create_dataset("x", h5::Type::f32, {40, 3}).write(h5::Type::f32, values.data());
+    file.root().create_dataset("kind", h5::Type::u8, {40}).write(h5::Type::u8, classes.data());
+    file.close();
+  }
+  const std::string model = "loss = \"cross_entropy\"\nloss_target = \"kind\"\n";
+  const std::string spec =
+      folder.write("job.toml", job_of(folder.write("net.pt2", logits.file()), arrays(folder / "wrong.h5"), model));
+  const Ended ended = estrain({"train", spec, "--run", run, "--set", "data.shuffle=false"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("is not one of the model's classes"));
+  CHECK(ended.says("the mini-batch has kind 1 to 5"));
+  CHECK(ended.says("last good step: 0, saved"));
 }
 
 TEST_CASE("check tells what is wrong with a program, and goes on with the rest") {

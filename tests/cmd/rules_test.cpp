@@ -59,12 +59,12 @@ TEST_CASE("a fault of a device: the job goes on without it, on the others, with 
   const std::vector<pid_t> workers = job.workers();
   UniqueFd fd;
   const auto memory = open_shared_memory(job.pid(), &fd);
-  memory->header().longest_step_ns.store(kLong);
+  memory->clock().set_longest({.step_ns = kLong});
   ::kill(workers.at(1), SIGKILL);
   check_went_on_without_a_device(job, folder, spec);
   CHECK(events(job.run(), "fault").size() == 1);
-  CHECK(memory->header().longest_step_ns.load() > 0);
-  CHECK(memory->header().longest_step_ns.load() < kLong);  // earlier step times do not apply to other devices
+  CHECK(memory->clock().longest().step_ns > 0);
+  CHECK(memory->clock().longest().step_ns < kLong);  // what a step took before says nothing of other devices
 }
 
 TEST_CASE("the only device there is stays, whatever is said of it") {

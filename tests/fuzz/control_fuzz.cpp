@@ -6,10 +6,11 @@
 #include <sys/socket.h>
 
 #include <optional>
+#include <vector>
 
-#include "core/launch/control_request.h"
-#include "core/launch/control_socket.h"
-#include "core/launch/devices.h"
+#include "core/base/clock.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/devices.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {
@@ -18,21 +19,17 @@ namespace {
 using launch::ClientId;
 using launch::ControlServer;
 
-// A launcher's handling of a request (core/launch/launcher.cpp), without a job.
-Json carry_out(const Json& request) {
+// What a launcher makes of a request (core/launch/run/launcher.cpp), without a job behind it.
+Json carry_out(const conduct::Request& request) {
   try {
-    const std::string verb = request.value("do", "");
-    if (verb == "status") return {{"ok", true}, {"state", "training"}};
-    if (verb == "stop") return {{"ok", true}, {"step", 7}};
-    if (verb != "resize") throw Error::make(Fault::usage, "unknown request \"{}\"", verb);
-    const auto devices = launch::parse_devices(request.value("devices", ""));
-    launch::check_devices(devices, {});
-    launch::place_ests(devices, 8);
-    return {{"ok", true}, {"devices", launch::format_devices(devices)}};
+    const auto* resize = std::get_if<conduct::ResizeRequest>(&request);
+    if (resize == nullptr) return {{"ok", true}, {"step", 7}};
+    const auto devices = launch::parse_devices(resize->devices);
+    launch::check_devices(devices_of(devices), {});
+    place::place_ests(devices, 8);
+    return {{"ok", true}, {"devices", place::format_devices(devices)}};
   } catch (const Error& error) {
     return launch::error_answer(error);
-  } catch (const nlohmann::json::exception& error) {
-    return launch::error_answer(Error::make(Fault::usage, "not a request: {}", error.what()));
   }
 }
 
@@ -74,8 +71,12 @@ class OneClient {
     return server.listener();
   }
   void serve() {
-    server_->serve(server_->descriptors().front(),
-                   [this](ClientId client, const Json& request) { server_->reply(client, carry_out(request)); });
+    const int64_t now = monotonic_ns();
+    std::vector<pollfd> polled = server_->polled(now);
+    ::poll(polled.data(), polled.size(), 0);
+    server_->serve(
+        polled,
+        [this](ClientId client, const conduct::Request& request) { server_->reply(client, carry_out(request)); }, now);
   }
 
   UniqueFd ours_;

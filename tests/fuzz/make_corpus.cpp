@@ -89,6 +89,20 @@ void write_pictures(const Corpus& corpus) {
   corpus.write("webdataset", "gnu", std::string(1, '\2') + longer);
 }
 
+void write_voc(const Corpus& corpus) {
+  const std::string object =
+      "<object><name>cat</name><difficult>0</difficult><bndbox><xmin>3</xmin><ymin>4.5</ymin><xmax>30</xmax>"
+      "<ymax>20</ymax></bndbox></object>";
+  const std::string head(1, '\0');
+  corpus.write("voc", "one", head + "<annotation>" + object + "</annotation>");
+  corpus.write("voc", "more",
+               head + "<?xml version='1.0'?><!-- x --><annotation><folder>a&amp;b</folder>" + object +
+                   "<object><name>dog</name><truncated>1</truncated><difficult>1</difficult><bndbox><xmin>1</xmin>"
+                   "<ymin>1</ymin><xmax>40</xmax><ymax>30</ymax></bndbox></object></annotation>");
+  corpus.write("voc", "none", head + "<annotation/>");
+  corpus.write("voc", "list", "\1a\na \r\n\n");
+}
+
 void write_tokens(const Corpus& corpus) {
   const std::string head{'\0', '\3', '\xff', '\xff'}, tokens = numbers(120, 0, 2);
   corpus.write("tokens", "flat", head + tokens);
@@ -138,7 +152,7 @@ void write_checkpoints(const Corpus& corpus) {
     corpus.write("checkpoint_forged", name, bytes);
     corpus.write("checkpoint_bytes", name, bytes + '\0');
     corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
-    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), ModelFormat::safetensors);
+    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), {ModelFormat::safetensors});
   };
   StateLayout tiny;
   tiny.append(Role::parameter, "w", "", DType::f32, {3});
@@ -188,6 +202,7 @@ int main(int argc, char** argv) {
   const estrain::fuzz::Corpus corpus(argv[1]);
   estrain::fuzz::write_idx(corpus);
   estrain::fuzz::write_pictures(corpus);
+  estrain::fuzz::write_voc(corpus);
   estrain::fuzz::write_tokens(corpus);
   estrain::fuzz::write_others(corpus);
   estrain::fuzz::write_programs(corpus);

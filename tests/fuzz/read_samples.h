@@ -9,12 +9,26 @@
 
 namespace estrain::fuzz {
 
-// The first, the last and one in the middle, into buffers of exactly the size that the data set announces.
+// Of several arrays.
+inline void read_fields(const data::Dataset& samples) {
+  std::vector<std::vector<int64_t>> memory;
+  std::vector<std::byte*> out;
+  const data::SampleShape shape = samples.shape();
+  for (const data::SampleShape::Field& part : shape.parts) {
+    memory.emplace_back((part.bytes() + 7) / 8);
+    out.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
+  }
+  for (const int64_t index : {INT64_C(0), samples.size() / 2, samples.size() - 1})
+    samples.read_fields(index, data::SampleDraw(1, Epoch(0), index), out);
+}
+
+// The first, the last and one in the middle, into buffers of just the size that the data set announces.
 inline void read_samples(const data::Dataset& samples) {
   constexpr size_t most_bytes = 16 << 20;
   const data::SampleShape shape = samples.shape();
   require(samples.size() >= 0, "a size is not negative");
   if (samples.size() == 0 || shape.input_bytes() > most_bytes) return;
+  if (shape.kind == data::SampleShape::Kind::fields) return read_fields(samples);
   std::vector<int64_t> input((shape.input_bytes() + 7) / 8);
   std::vector<int64_t> targets(static_cast<size_t>(shape.targets()));
   for (const int64_t index : {INT64_C(0), samples.size() / 2, samples.size() - 1}) {

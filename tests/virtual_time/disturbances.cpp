@@ -1,6 +1,7 @@
 // Disturbances of a job: faults and users' requests.
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/virtual_time/world.h"
 
@@ -8,6 +9,15 @@ namespace estrain::virtual_time {
 namespace {
 
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
+
+// As place::list_of() writes it.
+place::Devices devices_in(const std::string& list) {
+  if (list == place::list_of({})) return {};
+  std::vector<std::string> texts;
+  std::istringstream parts(list);
+  for (std::string text; std::getline(parts, text, ',');) texts.push_back(text);
+  return place::devices_from(texts);
+}
 
 }  // namespace
 
@@ -41,8 +51,12 @@ void World::strike() {
     starts_fail_until_ = now_ + random_.between(10, 3000) * kMs;
     if (!alive.empty()) die(victim());
   } else if (job_.phase != conduct::Phase::over) {
-    scribe_says_no_ = true;
-    decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+    cannot_go_on_ = true;
+    if (random_.chance(50)) {
+      decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+    } else {
+      decide(conduct::HostsFailed{Error(Fault::mismatch, "hosts have come to different bits")});
+    }
   }
 }
 
@@ -59,10 +73,10 @@ void World::answer(conduct::ClientId client) {
     break_law(Law::each_request_answered, fmt::format("client {} is answered again", client));
 }
 
-std::vector<conduct::Device> World::some_devices(int64_t most) {
-  std::vector<conduct::Device> devices;
+place::Assignment World::some_devices(int64_t most) {
+  place::Assignment devices;
   const int64_t count = random_.between(1, std::min<int64_t>(most, job_.ests));
-  for (int64_t i = 0; i < count; ++i) devices.push_back({kKinds[random_.between(0, 2)], {}});
+  for (int64_t i = 0; i < count; ++i) devices.push_back({{kKinds[random_.between(0, 2)]}});
   return devices;
 }
 
@@ -74,16 +88,15 @@ void World::request() {
   if (kind <= 40) return ask_change();
   if (kind <= 52) return ask_shares();
   if (kind <= 65) {
-    const Json request = {{"do", "offer"}, {"devices", conduct::kinds_of(some_devices(2))}};
-    return decide(conduct::OfferAsked{new_client(), request});
+    return decide(conduct::OfferAsked{new_client(), {place::format_devices(some_devices(2))}});
   }
   if (kind <= 88) {
-    std::vector<std::string> wanted = job_.held;
+    place::Devices wanted = job_.held;
     while (wanted.size() > 1 && random_.chance(70))
       wanted.erase(wanted.begin() + random_.between(0, std::ssize(wanted) - 1));
-    if (random_.chance(10)) wanted.push_back("cpu:sse");
+    if (random_.chance(10)) wanted.push_back({"cpu:sse"});
     const double within = static_cast<double>(random_.between(50, 5000)) / 1000;
-    return ask_reclaim(new_client(), {{"do", "reclaim"}, {"within", within}, {"devices", wanted}}, now_);
+    return ask_reclaim(new_client(), {place::list_of(wanted), within}, now_);
   }
   const bool signal = random_.chance(50);
   decide(conduct::StopAsked{
@@ -96,7 +109,7 @@ void World::ask_change() {
   conduct::PendingChange change;
   change.client = client;
   change.devices = some_devices(4);
-  change.held = kinds_of(change.devices);
+  change.held = devices_of(change.devices);
   change.why = "asked to";
   decide(conduct::ChangeAsked{std::move(change), {}});
 }
@@ -110,7 +123,7 @@ void World::ask_shares() {
     const auto others = static_cast<int64_t>(job_.workers.size() - i - 1);
     const int64_t share = others == 0 ? left : random_.between(1, left - others);
     left -= share;
-    change.devices.push_back({job_.workers[i].device.kind, share});
+    change.devices.push_back({job_.workers[i].device, share});
     change.workers.push_back(job_.workers[i].id);
   }
   change.held = job_.held;
@@ -119,13 +132,13 @@ void World::ask_shares() {
   decide(conduct::ChangeAsked{std::move(change), {}});
 }
 
-void World::ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns) {
-  conduct::ReclaimAsked asked{client, request, request.at("devices"), request.at("within"), arrived_ns, {}};
-  const auto rest = conduct::without(job_.held, asked.wanted);
+void World::ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns) {
+  conduct::ReclaimAsked asked{client, request, devices_in(request.devices), arrived_ns, {}};
+  const auto rest = without(job_.held, asked.wanted);
   if (attached_ && rest && !rest->empty()) {
-    const std::vector<std::string> staying = conduct::common(kinds_of(devices_in_force(job_)), *rest);
-    for (const std::string& kind : staying.empty() ? *rest : staying) {
-      if (std::ssize(asked.shrunk.devices) < job_.ests) asked.shrunk.devices.push_back({kind, {}});
+    const place::Devices staying = common(devices_of(devices_in_force(job_)), *rest);
+    for (const place::Device& device : staying.empty() ? *rest : staying) {
+      if (std::ssize(asked.shrunk.devices) < job_.ests) asked.shrunk.devices.push_back({device});
     }
     asked.shrunk.why = "devices were reclaimed";
   }
@@ -133,19 +146,20 @@ void World::ask_reclaim(conduct::ClientId client, const Json& request, int64_t a
 }
 
 void World::take_up(const conduct::WaitingRequest& waiting) {
-  if (waiting.request.at("do") == "offer") return decide(conduct::OfferAsked{waiting.client, waiting.request});
-  ask_reclaim(waiting.client, waiting.request, waiting.arrived_ns);
+  if (const auto* offer = std::get_if<conduct::OfferRequest>(&waiting.request))
+    return decide(conduct::OfferAsked{waiting.client, *offer});
+  ask_reclaim(waiting.client, std::get<conduct::ReclaimRequest>(waiting.request), waiting.arrived_ns);
 }
 
-void World::weigh(conduct::ClientId client, const Json& request) {
+void World::weigh(conduct::ClientId client, const conduct::OfferRequest& request) {
   if (random_.chance(40)) return answer(client);  // declined
-  const std::vector<std::string> offered = request.at("devices");
+  const place::Devices offered = devices_in(request.devices);
   conduct::PendingChange change;
   change.client = client;
   change.held = job_.held;
   change.held.insert(change.held.end(), offered.begin(), offered.end());
-  for (const std::string& kind : change.held) {
-    if (std::ssize(change.devices) < job_.ests) change.devices.push_back({kind, {}});
+  for (const place::Device& device : change.held) {
+    if (std::ssize(change.devices) < job_.ests) change.devices.push_back({device});
   }
   change.why = "an offer";
   decide(conduct::ChangeAsked{std::move(change), {}});

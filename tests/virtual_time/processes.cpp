@@ -6,9 +6,9 @@
 
 namespace estrain::virtual_time {
 
-void World::start_process(WorkerId id, const std::string& kind) {
+void World::start_process(WorkerId id, const place::Device& device) {
   newest_ = std::max(newest_, id);
-  processes_[id] = Process{kind};
+  processes_[id] = Process{device};
   later(random_.between(5, 200) * kMs, What::worker_ready, id.value);
 }
 

@@ -37,7 +37,7 @@ struct World::Hands {
         for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
         return world.decide(std::move(failed));
       }
-      world.start_process(start.workers[i].id, start.workers[i].device.kind);
+      world.start_process(start.workers[i].id, start.workers[i].device);
     }
   }
   void operator()(const conduct::EndHungWorker& end) const {
@@ -104,10 +104,10 @@ struct World::Hands {
   void operator()(const conduct::ReportResize& report) const {
     if (report.resize.client) world.answer(*report.resize.client);
     if (!report.resize.gives_back) return;
-    std::vector<std::string> used;
-    for (const auto& [id, process] : world.processes_) used.push_back(process.kind);
-    const std::vector<std::string> kept = conduct::beyond(used, world.job_.held);
-    if (!kept.empty()) world.break_law(Law::devices_given_back, "a process is still on " + conduct::list_of(kept));
+    place::Devices used;
+    for (const auto& [id, process] : world.processes_) used.push_back(process.device);
+    const place::Devices kept = beyond(used, world.job_.held);
+    if (!kept.empty()) world.break_law(Law::devices_given_back, "a process is still on " + list_of(kept));
   }
   void operator()(const conduct::ReportRecovery&) const {}
 
@@ -142,13 +142,13 @@ void World::set_out() {
   total_ = random_.between(3, 40);
   step_ns_ = random_.between(1, 40) * kMs;
   commits_each_ = random_.chance(20) ? random_.between(2, 5) : 1;
-  const std::vector<conduct::Device> devices = some_devices(4);
-  job_.held = kinds_of(devices);
-  const std::vector<EstRange> ranges = conduct::place_ests(devices, job_.ests);
+  const place::Assignment devices = some_devices(4);
+  job_.held = devices_of(devices);
+  const std::vector<EstRange> ranges = place::place_ests(devices, job_.ests);
   for (size_t i = 0; i < devices.size(); ++i) {
     const WorkerId id(job_.workers_started++);
-    job_.workers.push_back({.id = id, .device = devices[i], .ests = ranges[i]});
-    start_process(id, devices[i].kind);
+    job_.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
+    start_process(id, devices[i].device);
   }
   const int64_t horizon = 300 * kMs + total_ * (step_ns_ + 2 * kMs) + 500 * kMs;
   const auto disturb = [&](int64_t most, What what) {
@@ -281,7 +281,7 @@ void World::decide(conduct::Event event) {
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
       stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
     if (is_counted) count_fault();
-    if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !scribe_says_no_ &&
+    if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !cannot_go_on_ &&
         job_.faults_at_step <= job_.retries)
       break_law(Law::faults_counted, "the run fails, though it might go on");
     for (const conduct::Action& action : actions) {
@@ -405,10 +405,10 @@ void Coverage::add(const Coverage& other) {
 
 std::string event_name(size_t kind) {
   static constexpr const char* names[] = {
-      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
-      "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
-      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
-      "OfferAsked", "ReclaimAsked", "StopAsked",    "EndBegan"};
+      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost",  "WorkerEnded",       "WorkerHangs",
+      "AllWait",    "CannotStart",  "StageClosed",  "Saved",       "NotSaved",          "NotWritten",
+      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost",  "CannotStartScribe", "ChangeAsked",
+      "OfferAsked", "ReclaimAsked", "StopAsked",    "HostsFailed", "EndBegan"};
   static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
   return names[kind];
 }

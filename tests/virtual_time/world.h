@@ -83,7 +83,7 @@ class World {
     bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
   };
   struct Process {
-    std::string kind;
+    place::Device device;
     bool alive = true, in_loop = false, begun = false, hung = false, lingers = false;
   };
   struct Stage {
@@ -126,7 +126,7 @@ class World {
   void note_hopeless(const conduct::Event& event);
 
   // processes.cpp
-  void start_process(WorkerId id, const std::string& kind);
+  void start_process(WorkerId id, const place::Device& device);
   void on_ready(WorkerId id);
   void on_begun(WorkerId id, int64_t stage);
   void on_out(WorkerId id, int64_t stage, bool finished);
@@ -150,12 +150,12 @@ class World {
   void request();
   void ask_change();
   void ask_shares();
-  void ask_reclaim(conduct::ClientId client, const Json& request, int64_t arrived_ns);
+  void ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void take_up(const conduct::WaitingRequest& waiting);
-  void weigh(conduct::ClientId client, const Json& request);
+  void weigh(conduct::ClientId client, const conduct::OfferRequest& request);
   void answer(conduct::ClientId client);
   conduct::ClientId new_client();
-  std::vector<conduct::Device> some_devices(int64_t most);
+  place::Assignment some_devices(int64_t most);
 
   Random random_;
   Decide decide_;
@@ -177,7 +177,7 @@ class World {
   int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;
   int64_t commits_each_ = 1;  // steps; more than one: the state stays in GPU memory in between
   int64_t step_ns_ = 0;
-  bool disk_full_ = false, scribe_says_no_ = false;
+  bool disk_full_ = false, cannot_go_on_ = false;
   int64_t starts_fail_until_ = 0;
   std::map<conduct::ClientId, Client> clients_;
   int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop requested

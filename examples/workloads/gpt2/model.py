@@ -2,19 +2,14 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 
-class LanguageModel(nn.Module):
-    """Takes tokens and those that follow them, as the data give them."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
+class LanguageModel(GPT2LMHeadModel):
+    """Takes tokens and those that follow them, as the data give them; parameters have transformers' names."""
 
     def forward(self, tokens, targets):
-        logits = self.net(input_ids=tokens, use_cache=False, return_dict=False)[0]
+        logits = super().forward(input_ids=tokens, use_cache=False, return_dict=False)[0]
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -24,9 +19,9 @@ def example(vocabulary, length):
 
 def build():
     """GPT-2 of 124 million parameters."""
-    return LanguageModel(GPT2LMHeadModel(GPT2Config())), example(50257, 1024)
+    return LanguageModel(GPT2Config()), example(50257, 1024)
 
 
 def small():
     config = GPT2Config(vocab_size=2000, n_positions=48, n_embd=96, n_layer=2, n_head=3)
-    return LanguageModel(GPT2LMHeadModel(config)), example(2000, 48)
+    return LanguageModel(config), example(2000, 48)

@@ -1,20 +1,15 @@
 """T5 (Raffel et al. 2020), Hugging Face's: it reads a text with gaps and says what was there. forward gives its loss."""
 
 import torch
-from torch import nn
 from transformers import T5Config, T5ForConditionalGeneration
 
 
-class Filling(nn.Module):
-    """Takes the arrays of the data, by name, to the names of transformers."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
+class Filling(T5ForConditionalGeneration):
+    """Takes the arrays of the data by their names; parameters have those of transformers."""
 
     def forward(self, ids, mask, labels):
         """ids, mask: [samples, length]; labels: [samples, said], -100 where nothing is to be said."""
-        return self.net(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False, return_dict=False)[0]
+        return super().forward(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False, return_dict=False)[0]
 
 
 def example(vocabulary, length, said):
@@ -27,10 +22,10 @@ def example(vocabulary, length, said):
 
 def build():
     """t5-small."""
-    return Filling(T5ForConditionalGeneration(T5Config(decoder_start_token_id=0))), example(32128, 512, 128)
+    return Filling(T5Config(decoder_start_token_id=0)), example(32128, 512, 128)
 
 
 def small():
     config = T5Config(vocab_size=2000, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
                       decoder_start_token_id=0)
-    return Filling(T5ForConditionalGeneration(config)), example(2000, 32, 8)
+    return Filling(config), example(2000, 32, 8)

@@ -2,7 +2,10 @@
 // The formulas of elementwise.h: the result for one element of each input. Constructed from the numbers of a call.
 
 #include "kernels/portable/arithmetic/erf.h"
+#include "kernels/portable/arithmetic/hard.h"
 #include "kernels/portable/arithmetic/log.h"
+#include "kernels/portable/arithmetic/log_sigmoid.h"
+#include "kernels/portable/arithmetic/mish.h"
 #include "kernels/portable/arithmetic/power.h"
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"
@@ -34,6 +37,11 @@ ESTRAIN_FORMULA(Cosine, cosine(x));
 ESTRAIN_FORMULA(Square, x* x);
 ESTRAIN_FORMULA(Cube, x* x* x);
 ESTRAIN_FORMULA(InverseSquare, 1.0f / (x * x));
+ESTRAIN_FORMULA(Log2, logarithm_base_two(x));
+ESTRAIN_FORMULA(LogSigmoid, log_sigmoid(x));
+ESTRAIN_FORMULA(Hardsigmoid, hard_ramp(x) / 6.0f);
+ESTRAIN_FORMULA(Hardswish, x* hard_ramp(x) / 6.0f);
+ESTRAIN_FORMULA(Mish, mish(x));
 #undef ESTRAIN_FORMULA
 
 #define ESTRAIN_FORMULA(name, expression)                                             \
@@ -46,6 +54,10 @@ ESTRAIN_FORMULA(SigmoidBackward, g*(x*(1.0f - x)));
 ESTRAIN_FORMULA(SiluBackward, g* silu_slope(x));
 ESTRAIN_FORMULA(GeluBackward, g* gelu_slope(x));
 ESTRAIN_FORMULA(GeluTanhBackward, g* gelu_tanh_slope(x));
+ESTRAIN_FORMULA(LogSigmoidBackward, g* sigmoid(negated(x)));
+ESTRAIN_FORMULA(HardsigmoidBackward, hardsigmoid_gradient(g, x));
+ESTRAIN_FORMULA(HardswishBackward, hardswish_gradient(g, x));
+ESTRAIN_FORMULA(MishBackward, g* mish_slope(x));
 #undef ESTRAIN_FORMULA
 
 // Formulas with numbers, which are held in vectors.

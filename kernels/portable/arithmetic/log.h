@@ -1,8 +1,8 @@
 #pragma once
-// Natural logarithms, at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f in [2/3,
-// 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. ln 2 is split so that its first
-// part has 15 bits, and e times that part is exact. Sums of large terms keep their rounding errors; only the last
-// addition rounds noticeably. log(+-0) = -infinity, log of a negative number is NaN, denormals are exact too.
+// Logarithms, the natural ones at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f
+// in [2/3, 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. e * ln 2 has a part of
+// 15 bits, so that its product is exact. Sums of large terms keep what they lose in rounding; only the last addition
+// rounds much. log(+-0) = -infinity, log of a negative number is NaN, denormals are numbers like others.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -57,8 +57,22 @@ ESTRAIN_FUNCTION Floats logarithm(Floats x) {
   return logarithm_at_ends(x, logarithm_of(lowered_by_power(normal, e) - 1.0f, exponent));
 }
 
-// log(1 + x) without rounding 1 + x, of which only the exponent e is used: f + rest = x 2^-e + (2^-e - 1), and log(1 +
-// f + rest) = log(1 + f) + rest / (1 + f), where 1 - f + f^2 approximates 1 / (1 + f) well enough.
+// e + log(1 + f) / ln 2, the quotient as a product with 1 / ln 2 = 1.44269502 + 1.92596303e-8 that keeps its rounding.
+// Of a power of two it is exact.
+ESTRAIN_FUNCTION Floats logarithm_base_two(Floats x) {
+  const Floats smallest = broadcast(1.17549435e-38f), factor = broadcast(1.44269502f);
+  const Floats normal = x < smallest ? x * 8388608.0f : x;
+  const Integers power = logarithm_exponent(normal);
+  const Floats e = converted(power) - (x < smallest ? broadcast(23.0f) : broadcast(0.0f));
+  const LogarithmParts parts = logarithm_parts(lowered_by_power(normal, power) - 1.0f);
+  const Floats product = parts.high * factor, lost = fused(parts.high, factor, negated(product));
+  const Floats rest = lost + fused(parts.low, factor, parts.high * 1.92596303e-08f);
+  const Floats sum = e + product, lost_of_sum = (e - sum) + product;
+  return logarithm_at_ends(x, sum + (lost_of_sum + rest));
+}
+
+// log(1 + x) without the rounding of 1 + x, whose exponent alone is used: f + rest = x 2^-e + (2^-e - 1), and
+// log(1 + f + rest) = log(1 + f) + rest / (1 + f), where 1 - f + f^2 will do for the quotient.
 ESTRAIN_FUNCTION Floats logarithm_plus_one(Floats x) {
   const Floats u = x + 1.0f;
   const Integers e = logarithm_exponent(u);

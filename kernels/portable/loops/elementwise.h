@@ -17,9 +17,9 @@ using Elementwise = void (*)(const ElementwiseArguments& arguments, const Execut
 
 struct ElementwiseLoops {
   // In the order of portable::Unary.
-  Elementwise unary[18];
+  Elementwise unary[23];
   // In the order of portable::UnaryBackward.
-  Elementwise unary_backward[5];
+  Elementwise unary_backward[9];
   Elementwise softplus, softplus_backward, elu, elu_backward_of_result, elu_backward_of_input;
   Elementwise add_scaled, add_scaled_number, add_product, add_quotient, lerp, lerp_by_weights;
   Elementwise power, power_by_exponents;

@@ -19,7 +19,7 @@ TEST_CASE("what is no text becomes a sign that says so") {
   CHECK(html_escaped("\xC3<") == unknown + "&lt;");      // and does not swallow the next character
   CHECK(html_escaped("\xC0\xBC") == unknown + unknown);  // a "<" in two bytes
   CHECK(html_escaped("\xE2\x80\xAE"
-                     "gnp.exe") == unknown + "gnp.exe");  // would be displayed backwards
+                     "gnp.exe") == unknown + "gnp.exe");  // would be shown backwards
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST_CASE("checkpoints are published under their step and `latest` follows") {
   CHECK(newest.skipped.empty());
 }
 
+TEST_CASE("the checkpoint of the best evaluation stays, and `best` points at it once it is there") {
+  const ScratchFolder folder;
+  CheckpointDirectory directory(folder.path());
+  for (const int64_t step : {0, 10, 20, 30, 40}) publish(directory, step);
+  directory.point_best_at(Step(50));
+  CHECK_FALSE(std::filesystem::exists(folder / "best"));
+  directory.point_best_at(Step(20));
+  CHECK(std::filesystem::read_symlink(folder / "best") == "step-000000020.h5");
+  CHECK(directory.prune(Step(40), 1, Step(20)) == steps({30, 10}));
+  CHECK(directory.steps() == steps({0, 20, 40}));
+  CHECK(directory.prune(Step(40), 1) == steps({20}));
+}
+
 TEST_CASE("damaged checkpoints are skipped, each with its reason") {
   const ScratchFolder folder;
   CheckpointDirectory directory(folder.path());

@@ -54,7 +54,7 @@ State model_part(const State& state) {
 std::string exported(const ScratchFolder& folder, const State& state, ModelFormat format) {
   write_checkpoint(folder / "a.h5", state.layout, state.bytes(), sample_meta());
   const std::string path = folder / (format == ModelFormat::hdf5 ? "model.h5" : "model.safetensors");
-  export_model(CheckpointFile::open(folder / "a.h5"), path, format);
+  export_model(CheckpointFile::open(folder / "a.h5"), path, {format});
   return path;
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("an export of a damaged checkpoint leaves what was there, and nothing 
     std::ofstream(folder / "a.h5", std::ios::binary) << bytes;
     std::ofstream(folder / "out") << "before";
     const CheckpointFile from = CheckpointFile::open(folder / "a.h5");
-    const Error error = error_of([&] { export_model(from, folder / "out", format); });
+    const Error error = error_of([&] { export_model(from, folder / "out", {format}); });
     CHECK(error.fault() == Fault::corrupt);
     CHECK(error.message().find("layer1.0.bias") != std::string::npos);
     CHECK(contents(folder / "out") == "before");

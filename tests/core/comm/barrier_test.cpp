@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/core/comm/memory_words.h"
+
 namespace estrain::comm {
 namespace {
 
@@ -76,7 +78,7 @@ TEST_CASE("an abort releases those who wait") {
 TEST_CASE("processes meet, and one that dies is not waited for after an abort") {
   const UniqueFd fd = JobMemory::create();
   JobMemory memory(fd.get());
-  MemoryHeader& header = memory.header();
+  MemoryHeader& header = words_of(memory);
   constexpr uint32_t kParties = 3;
   constexpr int kRounds = 200;
   std::vector<pid_t> children;
@@ -84,10 +86,10 @@ TEST_CASE("processes meet, and one that dies is not waited for after an abort") 
     const pid_t child = ::fork();
     if (child == 0) {
       JobMemory mine(fd.get());
-      Barrier barrier(mine.header().gathered, mine.header().abort, kParties, 0);
+      Barrier barrier(words_of(mine).gathered, words_of(mine).abort, kParties, 0);
       for (int round = 0; round < kRounds; ++round) {
-        mine.header().next_sum.fetch_add(1);
-        const bool met = barrier.meet([&] { return mine.header().next_sum.load() % kParties == 0; });
+        words_of(mine).next_sum.fetch_add(1);
+        const bool met = barrier.meet([&] { return words_of(mine).next_sum.load() % kParties == 0; });
         if (!met) ::_exit(1);
         if (!barrier.meet()) ::_exit(2);
       }

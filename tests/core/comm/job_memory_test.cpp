@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/comm/barrier.h"
-#include "core/comm/step_record.h"
+#include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
@@ -45,7 +45,7 @@ bool done(std::future<T>& future) {
 
 TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap") {
   Built built;
-  const MemoryHeader& h = built.memory.header();
+  const MemoryHeader& h = words_of(built.memory);
   const std::pair<uint64_t, uint64_t> regions[] = {{0, sizeof(MemoryHeader)},
                                                    {h.manifest, 12},
                                                    {h.state, 2 * 5000},
@@ -70,23 +70,23 @@ TEST_CASE("state copies, slots and records start at whole cache lines, within th
   Built built;
   JobMemory& memory = built.memory;
   const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
-  for (const int copy : {0, 1}) CHECK(address(memory.state(copy)) % 64 == 0);
-  CHECK(memory.state(1) - memory.state(0) >= 5000);
-  for (int64_t slot = 0; slot < 3; ++slot) CHECK(address(memory.gradient_slot(slot)) % 64 == 0);
-  CHECK(address(memory.gradient_slot(1)) - address(memory.gradient_slot(0)) >= 4100);
-  CHECK(address(memory.presence(2)) - address(memory.presence(0)) == 14);
-  for (uint32_t sequence = 0; sequence < 4; ++sequence) CHECK(address(memory.record(sequence)) % 64 == 0);
-  CHECK(memory.record(4) == memory.record(0));
-  CHECK(address(memory.evaluation_correct()) - address(memory.evaluation_losses()) == 44);
+  for (const int copy : {0, 1}) CHECK(address(memory.state_of(Step(copy))) % 64 == 0);
+  CHECK(memory.state_of(Step(1)) - memory.state_of(Step(0)) >= 5000);
+  for (int64_t slot = 0; slot < 3; ++slot) CHECK(address(memory.gradient_slot(slot).values) % 64 == 0);
+  CHECK(address(memory.gradient_slot(1).values) - address(memory.gradient_slot(0).values) >= 4100);
+  CHECK(address(memory.gradient_slot(2).presence) - address(memory.gradient_slot(0).presence) == 14);
+  for (uint32_t sequence = 0; sequence < 4; ++sequence) CHECK(address(memory.ring().at(sequence).head) % 64 == 0);
+  CHECK(memory.ring().at(4).head == memory.ring().at(0).head);
+  CHECK(address(memory.evaluation().correct) - address(memory.evaluation().losses) == 44);
 }
 
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {
   Built built;
   JobMemory& memory = built.memory;
-  for (int i = 0; i < 5000; ++i) REQUIRE(memory.state(1)[i] == std::byte{0});
+  for (int i = 0; i < 5000; ++i) REQUIRE(memory.state_of(Step(1))[i] == std::byte{0});
   for (const int64_t step : {0, 1, 2, 101}) {
-    memory.header().committed.store(step);
-    CHECK(memory.committed_state() == memory.state(static_cast<int>(step % 2)));
+    words_of(memory).committed.store(step);
+    CHECK(memory.state_of(memory.commit().committed()) == memory.state_of(Step(step % 2)));
   }
 }
 
@@ -94,10 +94,10 @@ TEST_CASE("every mapping sees the same memory") {
   Built built;
   JobMemory other(built.fd.get());
   CHECK(other.manifest() == "the manifest");
-  built.memory.gradient_slot(2)[1024] = 2.5f;
-  CHECK(other.gradient_slot(2)[1024] == 2.5f);
-  other.evaluation_correct()[10] = 7;
-  CHECK(built.memory.evaluation_correct()[10] == 7);
+  built.memory.gradient_slot(2).values[1024] = 2.5f;
+  CHECK(other.gradient_slot(2).values[1024] == 2.5f);
+  other.evaluation().correct[10] = 7;
+  CHECK(built.memory.evaluation().correct[10] == 7);
 }
 
 TEST_CASE("who maps the memory early waits until it is ready") {
@@ -113,53 +113,53 @@ TEST_CASE("who maps the memory early waits until it is ready") {
   builder.set_ready();
   CHECK(waiting.get());
   CHECK(early.manifest() == "the manifest");
-  early.state(1)[4999] = std::byte{9};
-  CHECK(builder.state(1)[4999] == std::byte{9});
+  early.state_of(Step(1))[4999] = std::byte{9};
+  CHECK(builder.state_of(Step(1))[4999] == std::byte{9});
 }
 
 TEST_CASE("a held copy is not writable until it is released; the other one is") {
   Built built;
   JobMemory& memory = built.memory;
-  CHECK(memory.wait_writable(6));
-  REQUIRE(memory.hold(4));
-  CHECK(memory.header().held_step.load() == 4);
-  CHECK(memory.wait_writable(5));
-  auto writable = std::async(std::launch::async, [&] { return memory.wait_writable(6); });
+  CHECK(memory.hold().wait_writable(Step(6)));
+  REQUIRE(memory.hold().hold(Step(4)));
+  CHECK(words_of(memory).held_step.load() == 4);
+  CHECK(memory.hold().wait_writable(Step(5)));
+  auto writable = std::async(std::launch::async, [&] { return memory.hold().wait_writable(Step(6)); });
   CHECK_FALSE(done(writable));
-  memory.release_hold();
+  memory.hold().release();
   CHECK(writable.get());
-  CHECK(memory.header().held_step.load() == -1);
+  CHECK(words_of(memory).held_step.load() == -1);
 }
 
 TEST_CASE("a second hold waits for the first to be released; the same step may be held again") {
   Built built;
   JobMemory& memory = built.memory;
-  REQUIRE(memory.hold(4));
-  CHECK(memory.hold(4));
-  auto second = std::async(std::launch::async, [&] { return memory.hold(5); });
+  REQUIRE(memory.hold().hold(Step(4)));
+  CHECK(memory.hold().hold(Step(4)));
+  auto second = std::async(std::launch::async, [&] { return memory.hold().hold(Step(5)); });
   CHECK_FALSE(done(second));
-  CHECK(memory.header().held_step.load() == 4);
-  memory.release_hold();
+  CHECK(words_of(memory).held_step.load() == 4);
+  memory.hold().release();
   CHECK(second.get());
-  CHECK(memory.header().held_step.load() == 5);
+  CHECK(words_of(memory).held_step.load() == 5);
 }
 
 TEST_CASE("an abort lets go of everyone who waits for a hold") {
   Built built;
   JobMemory& memory = built.memory;
-  REQUIRE(memory.hold(4));
-  auto writable = std::async(std::launch::async, [&] { return memory.wait_writable(6); });
-  auto second = std::async(std::launch::async, [&] { return memory.hold(5); });
+  REQUIRE(memory.hold().hold(Step(4)));
+  auto writable = std::async(std::launch::async, [&] { return memory.hold().wait_writable(Step(6)); });
+  auto second = std::async(std::launch::async, [&] { return memory.hold().hold(Step(5)); });
   CHECK_FALSE(done(writable));
-  memory.header().abort.store(1);
+  words_of(memory).abort.store(1);
   CHECK_FALSE(writable.get());
   CHECK_FALSE(second.get());
-  CHECK(memory.header().held_step.load() == 4);
+  CHECK(words_of(memory).held_step.load() == 4);
 }
 
 TEST_CASE("opening a stage clears what steers one, and nothing else") {
   Built built;
-  MemoryHeader& h = built.memory.header();
+  MemoryHeader& h = words_of(built.memory);
   h.committed.store(8);
   h.trained.store(9);
   h.evaluated.store(6);
@@ -175,9 +175,9 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   h.stage_started_ns.store(77);
   h.next_sum.store(5);
   h.next_update.store(6);
-  built.memory.pulse(2).beat(Activity::meeting, 77);
-  built.memory.pulse(2).computing_ns.store(77);
-  built.memory.pulse(2).mini_batches.store(77);
+  built.memory.pulse(WorkerRank(2)).beat(Activity::meeting, 77);
+  built.memory.pulse(WorkerRank(2)).computing_ns.store(77);
+  built.memory.pulse(WorkerRank(2)).mini_batches.store(77);
   built.memory.open_stage();
   CHECK(h.pause_request.load() == 0);
   CHECK(h.stage_end.load() == -1);
@@ -189,10 +189,10 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   CHECK(h.next_sum.load() == 0);
   CHECK(h.next_update.load() == 0);
   CHECK(h.progress_ns.load() > 77);
-  CHECK(built.memory.pulse(2).activity.load() == Activity::idle);
-  CHECK(built.memory.pulse(2).beat_ns.load() > 77);
-  CHECK(built.memory.pulse(2).computing_ns.load() == 0);
-  CHECK(built.memory.pulse(2).mini_batches.load() == 0);
+  CHECK(built.memory.pulse(WorkerRank(2)).activity.load() == Activity::idle);
+  CHECK(built.memory.pulse(WorkerRank(2)).beat_ns.load() > 77);
+  CHECK(built.memory.pulse(WorkerRank(2)).computing_ns.load() == 0);
+  CHECK(built.memory.pulse(WorkerRank(2)).mini_batches.load() == 0);
   CHECK(h.committed.load() == 8);
   CHECK(h.trained.load() == 9);
   CHECK(h.evaluated.load() == 6);
@@ -216,7 +216,7 @@ TEST_CASE("whoever came to a meeting of an aborted stage does not count in the n
   for (const MeetingPlace& place : kMeetingPlaces) {
     CAPTURE(std::string(place.name));
     Built built;
-    MemoryHeader& h = built.memory.header();
+    MemoryHeader& h = words_of(built.memory);
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
     const auto arrive = [&] { return barrier.meet([&] { return ++met > 0; }); };
@@ -238,72 +238,72 @@ TEST_CASE("released gradient slots give their memory back and read as zero; thos
     ::fstat(built.fd.get(), &info);
     return info.st_blocks;
   };
-  for (int64_t slot = 0; slot < 3; ++slot) std::fill_n(built.memory.gradient_slot(slot), 1025, 1.0f);
+  for (int64_t slot = 0; slot < 3; ++slot) std::fill_n(built.memory.gradient_slot(slot).values, 1025, 1.0f);
   const auto before = allocated();
   built.memory.release_gradient_slots(1);
   CHECK(allocated() <= before - 2 * 2 * 4096 / 512);  // two slots of two pages each
-  CHECK(built.memory.gradient_slot(0)[1024] == 1.0f);
-  CHECK(built.memory.gradient_slot(1)[0] == 0.0f);
-  CHECK(built.memory.gradient_slot(2)[1024] == 0.0f);
-  built.memory.release_gradient_slots(3);  // they are empty
-  CHECK(built.memory.gradient_slot(0)[0] == 1.0f);
+  CHECK(built.memory.gradient_slot(0).values[1024] == 1.0f);
+  CHECK(built.memory.gradient_slot(1).values[0] == 0.0f);
+  CHECK(built.memory.gradient_slot(2).values[1024] == 0.0f);
+  built.memory.release_gradient_slots(3);  // nothing stands there
+  CHECK(built.memory.gradient_slot(0).values[0] == 1.0f);
 }
 
 // The state after an interrupted stage: the record of `step` is published, `whole` has its last value.
 void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
-  pending_record(memory).head->step = step;
-  REQUIRE(publish_record(memory));
-  memory.header().drained.store(memory.header().published.load());
-  memory.header().trained.store(step);
-  memory.header().whole.store(whole);
+  memory.ring().pending().head->step = Step(step);
+  REQUIRE(memory.ring().publish());
+  words_of(memory).drained.store(words_of(memory).published.load());
+  words_of(memory).trained.store(step);
+  words_of(memory).whole.store(whole);
 }
 
 TEST_CASE("repair commits a step whose record is out where its copy is whole, and only there") {
   Built built;
   JobMemory& memory = built.memory;
-  memory.header().committed.store(4);
+  words_of(memory).committed.store(4);
   cut_off(memory, 5, 0);  // in GPUs' memory
   CHECK(memory.repair() == 1);
-  CHECK(memory.header().committed.load() == 4);
-  CHECK(memory.header().trained.load() == 4);
+  CHECK(words_of(memory).committed.load() == 4);
+  CHECK(words_of(memory).trained.load() == 4);
   CHECK(memory.repair() ==
-        0);  // repeated in shared memory, interrupted before the copy was complete: the record is the old one
-  CHECK(memory.header().committed.load() == 4);
+        0);  // done again in shared memory, cut off before the copy was whole: the record is the old one
+  CHECK(words_of(memory).committed.load() == 4);
   cut_off(memory, 5, 5);
   CHECK(memory.repair() == 0);
-  CHECK(memory.header().committed.load() == 5);
-  memory.header().whole.store(6);  // complete, but its record is not published
+  CHECK(words_of(memory).committed.load() == 5);
+  words_of(memory).whole.store(6);  // whole, but its record is not out
   CHECK(memory.repair() == 0);
-  CHECK(memory.header().committed.load() == 5);
-  cut_off(memory, 6, 0);  // and the word is reset: another stage's record does not validate it
+  CHECK(words_of(memory).committed.load() == 5);
+  cut_off(memory, 6, 0);  // and the word is forgotten: another stage's record does not make it count
   CHECK(memory.repair() == 1);
-  CHECK(memory.header().committed.load() == 5);
+  CHECK(words_of(memory).committed.load() == 5);
 }
 
 void write_evaluation(JobMemory& memory, int64_t step) {
-  RecordHead& head = *pending_record(memory).head;
+  RecordHead& head = *memory.ring().pending().head;
   head.kind = RecordKind::evaluation;
-  head.step = step;
+  head.step = Step(step);
   head.accuracy = 0.5;
 }
 
 TEST_CASE("repair takes an evaluation whose record is out as made, and one whose record is not as not made") {
   Built built;
   JobMemory& memory = built.memory;
-  memory.header().committed.store(4);
-  memory.header().trained.store(4);
-  memory.header().evaluated.store(2);
+  words_of(memory).committed.store(4);
+  words_of(memory).trained.store(4);
+  words_of(memory).evaluated.store(2);
   write_evaluation(memory, 4);
   memory.repair();  // the worker was lost before it published the record
-  CHECK(memory.header().evaluated.load() == 2);
-  CHECK(pending_record(memory).head->step == 0);
+  CHECK(words_of(memory).evaluated.load() == 2);
+  CHECK(memory.ring().pending().head->step == Step(0));
   write_evaluation(memory, 4);
-  REQUIRE(publish_record(memory));
-  memory.repair();  // and here after it
-  CHECK(memory.header().evaluated.load() == 4);
-  CHECK(memory.header().committed.load() == 4);
-  CHECK(memory.header().published.load() == 1);
-  CHECK(view_record(memory, 0).head->accuracy == 0.5);
+  REQUIRE(memory.ring().publish());
+  memory.repair();  // and here behind it
+  CHECK(words_of(memory).evaluated.load() == 4);
+  CHECK(words_of(memory).committed.load() == 4);
+  CHECK(words_of(memory).published.load() == 1);
+  CHECK(memory.ring().at(0).head->accuracy == 0.5);
 }
 
 TEST_CASE("workers wait for the id by which they find each other, unless the stage is aborted") {
@@ -311,13 +311,13 @@ TEST_CASE("workers wait for the id by which they find each other, unless the sta
   std::array<std::byte, 128> id{}, found{};
   id[0] = std::byte{7};
   id[127] = std::byte{9};
-  auto waits = std::async(std::launch::async, [&] { return built.memory.wait_exchange_id(&found); });
+  auto waits = std::async(std::launch::async, [&] { return built.memory.meetings().wait_exchange_id(&found); });
   CHECK(!done(waits));
-  built.memory.set_exchange_id(id);
+  built.memory.meetings().set_exchange_id(id);
   CHECK(waits.get());
   CHECK(found == id);
   built.memory.open_stage();  // that of another stage does not count
-  auto aborted = std::async(std::launch::async, [&] { return built.memory.wait_exchange_id(&found); });
+  auto aborted = std::async(std::launch::async, [&] { return built.memory.meetings().wait_exchange_id(&found); });
   CHECK(!done(aborted));
   built.memory.abort_stage();
   CHECK(!aborted.get());

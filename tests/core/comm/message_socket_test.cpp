@@ -118,10 +118,10 @@ TEST_CASE("what was kept is sent on while the sender waits for messages itself")
   Json message;
   auto waiting = std::async(std::launch::async, [&a = a] {
     Json answer;
-    return a.receive(&answer, 20'000) == Received::message ? answer : Json();
+    return a.receive(&answer, 300'000) == Received::message ? answer : Json();
   });
   for (int64_t next = 0; next < sent; ++next) {
-    REQUIRE(b.receive(&message, 10'000) == Received::message);
+    REQUIRE(b.receive(&message, 120'000) == Received::message);
     REQUIRE(message.at("n") == next);
   }
   b.send({{"all", "here"}});

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/comm/step_record.h"
+#include "core/comm/job_memory.h"
 
 namespace estrain::comm {
 namespace {
@@ -36,19 +36,19 @@ TEST_CASE("a record of zeros is one of a step whose numbers are all finite; the 
   plan.ests = 2;
   plan.ring_records = 4;
   memory.lay_out(plan);
-  RecordHead& head = *pending_record(memory).head;
+  RecordHead& head = *memory.ring().pending().head;
   CHECK(head.suspect == Nonfinite::Where::nowhere);
   CHECK(head.left_out.where == Nonfinite::Where::nowhere);
   mark_suspect(head, Nonfinite::Where::update);
-  CHECK(pending_record(memory).head->suspect == Nonfinite::Where::update);
+  CHECK(memory.ring().pending().head->suspect == Nonfinite::Where::update);
   head.left_out.where = Nonfinite::Where::gradient;
-  REQUIRE(publish_record(memory));
-  CHECK(pending_record(memory).head->suspect == Nonfinite::Where::nowhere);
-  CHECK(pending_record(memory).head->left_out.where == Nonfinite::Where::nowhere);
-  CHECK(view_record(memory, 0).head->left_out.where == Nonfinite::Where::gradient);
-  mark_suspect(*pending_record(memory).head, Nonfinite::Where::norm);
-  memory.repair();  // the step is repeated
-  CHECK(pending_record(memory).head->suspect == Nonfinite::Where::nowhere);
+  REQUIRE(memory.ring().publish());
+  CHECK(memory.ring().pending().head->suspect == Nonfinite::Where::nowhere);
+  CHECK(memory.ring().pending().head->left_out.where == Nonfinite::Where::nowhere);
+  CHECK(memory.ring().at(0).head->left_out.where == Nonfinite::Where::gradient);
+  mark_suspect(*memory.ring().pending().head, Nonfinite::Where::norm);
+  memory.repair();  // the step is done again
+  CHECK(memory.ring().pending().head->suspect == Nonfinite::Where::nowhere);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-#include "core/comm/step_record.h"
-
 #include <doctest/doctest.h>
 
 #include <future>
 #include <thread>
 
 #include "core/comm/futex.h"
+#include "core/comm/record_ring.h"
+#include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
@@ -29,29 +29,28 @@ struct Ring {
 
   // Fills every field of the pending record with values that identify the step.
   bool publish(int64_t step) {
-    RecordView record = pending_record(memory);
-    record.head->step = step;
+    RecordView record = memory.ring().pending();
+    record.head->step = Step(step);
     for (int64_t i = 0; i < kEsts; ++i) record.est_losses[i] = static_cast<float>(10 * step + i);
     for (int64_t i = 0; i < kDigests; ++i) record.digests[i].fetch_add(static_cast<uint64_t>(100 * step + i));
-    return publish_record(memory);
+    return memory.ring().publish();
   }
 
   // Whether the oldest record is that of `step`; takes it out.
   bool drain(int64_t step) {
-    const uint32_t next = memory.header().drained.load();
-    const RecordView record = view_record(memory, next);
-    bool same = record.head->step == step;
+    const uint32_t next = memory.ring().drained();
+    const RecordView record = memory.ring().at(next);
+    bool same = record.head->step == Step(step);
     for (int64_t i = 0; i < kEsts; ++i) same &= record.est_losses[i] == static_cast<float>(10 * step + i);
     for (int64_t i = 0; i < kDigests; ++i) same &= record.digests[i].load() == static_cast<uint64_t>(100 * step + i);
-    memory.header().drained.store(next + 1);
-    futex_wake_all(memory.header().drained);
+    memory.ring().drain_to(next + 1);
     return same;
   }
 };
 
 TEST_CASE("the parts of a record do not overlap and keep to whole cache lines") {
   Ring ring;
-  const RecordView record = view_record(ring.memory, 1);
+  const RecordView record = ring.memory.ring().at(1);
   const auto* start = reinterpret_cast<std::byte*>(record.head);
   const auto* losses = reinterpret_cast<std::byte*>(record.est_losses);
   const auto* digests = reinterpret_cast<std::byte*>(record.digests);
@@ -77,8 +76,8 @@ TEST_CASE("a new record starts from zero, whatever stood in its place") {
     REQUIRE(ring.publish(step));
     REQUIRE(ring.drain(step));
   }
-  const RecordView record = pending_record(ring.memory);
-  CHECK(record.head->step == 0);
+  const RecordView record = ring.memory.ring().pending();
+  CHECK(record.head->step == Step(0));
   CHECK(record.est_losses[kEsts - 1] == 0.0f);
   for (int64_t i = 0; i < kDigests; ++i) CHECK(record.digests[i].load() == 0);
 }
@@ -88,7 +87,7 @@ TEST_CASE("a full ring holds its writer back until a record is taken out") {
   for (int64_t step = 1; step < kRecords; ++step) REQUIRE(ring.publish(step));
   auto full = std::async(std::launch::async, [&] { return ring.publish(kRecords); });
   CHECK(full.wait_for(50ms) == std::future_status::timeout);
-  CHECK(ring.memory.header().published.load() == kRecords - 1);
+  CHECK(words_of(ring.memory).published.load() == kRecords - 1);
   CHECK(ring.drain(1));
   CHECK(full.get());
   for (int64_t step = 2; step <= kRecords; ++step) CHECK(ring.drain(step));
@@ -99,20 +98,20 @@ TEST_CASE("an abort releases a writer that waits") {
   for (int64_t step = 1; step < kRecords; ++step) REQUIRE(ring.publish(step));
   auto full = std::async(std::launch::async, [&] { return ring.publish(kRecords); });
   CHECK(full.wait_for(50ms) == std::future_status::timeout);
-  ring.memory.header().abort.store(1);
+  words_of(ring.memory).abort.store(1);
   CHECK_FALSE(full.get());
-  CHECK(ring.memory.header().published.load() == kRecords - 1);
+  CHECK(words_of(ring.memory).published.load() == kRecords - 1);
 }
 
 TEST_CASE("sequence numbers may pass the end of their 32 bits") {
   Ring ring;
-  ring.memory.header().published.store(0xfffffffe);
-  ring.memory.header().drained.store(0xfffffffe);
+  words_of(ring.memory).published.store(0xfffffffe);
+  words_of(ring.memory).drained.store(0xfffffffe);
   for (int64_t step = 1; step <= 2 * kRecords; ++step) {
     REQUIRE(ring.publish(step));
     REQUIRE(ring.drain(step));
   }
-  CHECK(ring.memory.header().published.load() == 2 * kRecords - 2);
+  CHECK(words_of(ring.memory).published.load() == 2 * kRecords - 2);
 }
 
 TEST_CASE("a writer and a reader at the same time lose nothing") {
@@ -123,9 +122,9 @@ TEST_CASE("a writer and a reader at the same time lose nothing") {
   });
   int64_t right = 0;
   for (int64_t step = 1; step <= kSteps;) {
-    const uint32_t published = ring.memory.header().published.load();
-    if (published == ring.memory.header().drained.load()) {
-      futex_wait(ring.memory.header().published, published, 1);
+    const uint32_t published = words_of(ring.memory).published.load();
+    if (published == words_of(ring.memory).drained.load()) {
+      futex_wait(words_of(ring.memory).published, published, 1);
       continue;
     }
     right += ring.drain(step++);

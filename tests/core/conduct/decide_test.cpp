@@ -72,12 +72,12 @@ TEST_CASE("workers lost from one stage count as one fault") {
 
 TEST_CASE("a suspect device is given up") {
   JobAtWork job;
-  job.state.held = {"cpu", "cpu:avx2"};
+  job.state.held = devices({"cpu", "cpu:avx2"});
   job.state.workers[1].device.kind = "cpu:avx2";
   Verdict broken = may_be_retried();
   broken.other_device = true;
   job.lose(1, broken);
-  CHECK(job.state.held == std::vector<std::string>{"cpu"});
+  CHECK(job.state.held == devices({"cpu"}));
   CHECK(job.find<StartWorkers>() == nullptr);
   job.leave({0});
   job(StageClosed{.held = true});
@@ -217,16 +217,16 @@ TEST_CASE("a stop waits for the step under way, until the grace is over or someb
 
 ReclaimAsked reclaim(const std::vector<std::string>& wanted, double within, int64_t arrived_ns) {
   PendingChange shrunk;
-  shrunk.devices = {{"cpu", {}}};
-  return {9, {{"do", "reclaim"}, {"within", within}}, wanted, within, arrived_ns, shrunk};
+  shrunk.devices = {Share{}};
+  return {9, {list_of(devices(wanted)), within}, devices(wanted), arrived_ns, shrunk};
 }
 
 TEST_CASE("devices on which nobody works are given back at once") {
   JobAtWork job;
-  job.state.held = {"cpu", "cpu", "cpu:avx2"};
+  job.state.held = devices({"cpu", "cpu", "cpu:avx2"});
   job(reclaim({"cpu:avx2"}, 5, job.now.ns));
   CHECK(job.find<Answer>() != nullptr);
-  CHECK(job.state.held == std::vector<std::string>{"cpu", "cpu"});
+  CHECK(job.state.held == devices({"cpu", "cpu"}));
 }
 
 TEST_CASE("a reclaim gives up the step at half its time, and kills who is left at four fifths") {
@@ -268,7 +268,7 @@ TEST_CASE("what cannot be reclaimed is refused") {
 TEST_CASE("an offer waits until the job has settled") {
   JobAtWork job;
   job.ask({"cpu:avx2"});
-  job(OfferAsked{4, {{"do", "offer"}}});
+  job(OfferAsked{4, {"cpu:avx2"}});
   CHECK(job.actions.empty());
   job.lose(2);
   job(Tick{});

@@ -15,6 +15,8 @@ inline Verdict may_be_retried() {
   return verdict;
 }
 
+inline Devices devices(const std::vector<std::string>& texts) { return place::devices_from(texts); }
+
 struct JobAtWork {
   State state;
   Moment now;
@@ -25,10 +27,10 @@ struct JobAtWork {
     state.retries = retries;
     state.grace_seconds = 10;
     state.phase = Phase::training;
-    state.held = {"cpu", "cpu"};
+    state.held = devices({"cpu", "cpu"});
     for (int64_t i = 0; i < 2; ++i) {
       state.workers.push_back({.id = WorkerId(i),
-                               .device = {"cpu", {}},
+                               .device = {"cpu"},
                                .ests = {VirtualRank(2 * i), VirtualRank(2 * i + 2)},
                                .ready = true,
                                .rank = i});
@@ -53,8 +55,8 @@ struct JobAtWork {
   void ask(const std::vector<std::string>& kinds, std::optional<ClientId> client = 1) {
     PendingChange change;
     change.client = client;
-    for (const std::string& kind : kinds) change.devices.push_back({kind, {}});
-    change.held = kinds;
+    change.held = devices(kinds);
+    change.devices = place::evenly(change.held);
     (*this)(ChangeAsked{change, {}});
   }
   void leave(std::initializer_list<int64_t> ids) {

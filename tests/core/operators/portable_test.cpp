@@ -13,6 +13,7 @@
 #include "core/device/cpu_device.h"
 #include "core/operators/float_tensor.h"
 #include "core/operators/random_stream.h"
+#include "tests/core/operators/operator_cases.h"
 
 namespace estrain::operators {
 namespace {
@@ -20,129 +21,9 @@ namespace {
 device::CpuDevice cpu;
 
 using torch::Tensor;
-using Function = std::function<Tensor(const std::vector<Tensor>&)>;
-
-struct Case {
-  const char* name;
-  std::vector<std::vector<int64_t>> inputs;  // shapes; values from a normal distribution
-  Function run;
-  bool positive = false;  // take absolute values, away from zero
-};
-
-std::vector<Tensor> draw(const Case& each) {
-  torch::manual_seed(3);
-  std::vector<Tensor> inputs;
-  for (const auto& shape : each.inputs) {
-    Tensor x = torch::randn(shape);
-    inputs.push_back(each.positive ? x.abs() + 0.1 : x);
-  }
-  return inputs;
-}
-
-// The result, and the gradients of all inputs for a loss that weighs every element of the result differently.
-std::vector<Tensor> results(const Case& each, const std::vector<Tensor>& values, torch::Dtype type) {
-  std::vector<Tensor> inputs;
-  for (const Tensor& value : values) inputs.push_back(value.to(type).detach().clone().requires_grad_(true));
-  const Tensor y = each.run(inputs);
-  const Tensor weights = torch::linspace(-1, 1, y.numel(), torch::kDouble).to(type).view(y.sizes());
-  (y * weights).sum().backward();
-  std::vector<Tensor> all = {y.detach()};
-  for (const Tensor& input : inputs) all.push_back(input.grad());
-  return all;
-}
 
 double largest_error(const Tensor& got, const Tensor& expected) {
   return (got.to(torch::kDouble) - expected).abs().max().item<double>() / (expected.abs().max().item<double>() + 1e-30);
-}
-
-const auto kTanh = [](const std::vector<Tensor>& x) { return torch::gelu(x[0], "tanh"); };
-
-std::vector<Case> differentiable_cases() {
-  namespace F = torch::nn::functional;
-  using In = const std::vector<Tensor>&;
-  return {
-      {"mm", {{7, 300}, {300, 5}}, [](In x) { return x[0].mm(x[1]); }},
-      {"mm, transposed", {{300, 7}, {5, 300}}, [](In x) { return x[0].t().mm(x[1].t()); }},
-      {"linear", {{3, 4, 20}, {11, 20}, {11}}, [](In x) { return at::linear(x[0], x[1], x[2]); }},
-      {"bmm", {{3, 7, 20}, {3, 20, 5}}, [](In x) { return x[0].bmm(x[1]); }},
-      {"baddbmm", {{3, 7, 5}, {3, 7, 20}, {3, 20, 5}}, [](In x) { return at::baddbmm(x[0], x[1], x[2], 0.5, 2); }},
-      {"mv", {{7, 20}, {20}}, [](In x) { return x[0].mv(x[1]); }},
-      {"conv2d",
-       {{2, 6, 9, 8}, {4, 3, 3, 3}, {4}},
-       [](In x) {
-         return at::conv2d(x[0], x[1], x[2], {2, 1}, {1, 2}, {1, 2}, 2);
-       }},
-      {"conv2d, depthwise",
-       {{2, 6, 9, 8}, {6, 1, 3, 3}, {6}},
-       [](In x) { return at::conv2d(x[0], x[1], x[2], 1, 1, 1, 6); }},
-      {"conv1d", {{2, 6, 20}, {4, 6, 3}, {4}}, [](In x) { return at::conv1d(x[0], x[1], x[2], 2, 1); }},
-      {"batch_norm",
-       {{4, 5, 6, 7}, {5}, {5}},
-       [](In x) { return at::batch_norm(x[0], x[1], x[2], {}, {}, true, 0.1, 1e-5, false); }},
-      {"layer_norm", {{4, 6, 33}, {33}, {33}}, [](In x) { return at::layer_norm(x[0], {33}, x[1], x[2]); }},
-      {"softmax", {{4, 9, 3}}, [](In x) { return x[0].softmax(1); }},
-      {"log_softmax", {{4, 99}}, [](In x) { return x[0].log_softmax(1); }},
-      {"cross_entropy",
-       {{4, 9}},
-       [](In x) {
-         return at::cross_entropy_loss(x[0], torch::tensor({1, 8, 0, 3}), {}, at::Reduction::Mean, -100, 0.1);
-       }},
-      {"mse_loss", {{4, 9}, {4, 9}}, [](In x) { return at::mse_loss(x[0], x[1]); }},
-      {"max_pool2d", {{2, 3, 9, 8}}, [](In x) { return at::max_pool2d(x[0], 3, 2, 1); }},
-      {"avg_pool2d", {{2, 3, 9, 8}}, [](In x) { return at::avg_pool2d(x[0], 3, 2, 1); }},
-      {"adaptive_avg_pool2d",
-       {{2, 3, 9, 8}},
-       [](In x) {
-         return at::adaptive_avg_pool2d(x[0], {4, 3});
-       }},
-      {"upsample_nearest2d",
-       {{2, 3, 4, 5}},
-       [](In x) {
-         return at::upsample_nearest2d(x[0], {9, 8});
-       }},
-      {"upsample_bilinear2d",
-       {{2, 3, 4, 5}},
-       [](In x) {
-         return at::upsample_bilinear2d(x[0], {9, 8}, false);
-       }},
-      {"attention",
-       {{2, 3, 17, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}},
-       [](In x) { return at::scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.0, true); }},
-      {"attention, other keys",
-       {{2, 3, 7, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}},
-       [](In x) { return at::scaled_dot_product_attention(x[0], x[1], x[2]); }},
-      {"embedding",
-       {{9, 4}},
-       [](In x) {
-         return at::embedding(x[0], torch::tensor({1, 8, 1, 3, 1}));
-       }},
-      {"sum",
-       {{5, 6, 7}},
-       [](In x) {
-         return x[0].sum(at::OptionalIntArrayRef({0, 2}));
-       }},
-      {"mean", {{5, 6, 7}}, [](In x) { return x[0].mean({1}, true); }},
-      {"var", {{5, 66}}, [](In x) { return x[0].var(at::OptionalIntArrayRef{1}, 1); }},
-      {"norm", {{50, 66}}, [](In x) { return at::linalg_vector_norm(x[0], 2); }},
-      {"gelu", {{777}}, [](In x) { return torch::gelu(x[0]); }},
-      {"gelu, tanh", {{777}}, kTanh},
-      {"silu", {{777}}, [](In x) { return torch::silu(x[0]); }},
-      {"tanh", {{777}}, [](In x) { return x[0].tanh(); }},
-      {"sigmoid", {{777}}, [](In x) { return x[0].sigmoid(); }},
-      {"softplus", {{777}}, [](In x) { return at::softplus(x[0]); }},
-      {"elu", {{777}}, [](In x) { return at::elu(x[0]); }},
-      {"exp", {{777}}, [](In x) { return x[0].exp(); }},
-      {"log", {{777}}, [](In x) { return x[0].log(); }, true},
-      {"sqrt", {{777}}, [](In x) { return x[0].sqrt(); }, true},
-      {"rsqrt", {{777}}, [](In x) { return x[0].rsqrt(); }, true},
-      {"pow", {{777}}, [](In x) { return x[0].pow(3); }, true},
-      {"sin", {{777}}, [](In x) { return x[0].sin(); }},
-      {"add with a factor", {{7, 1}, {5}}, [](In x) { return x[0].add(x[1], 0.3); }},
-      {"sub with a factor", {{7, 1}, {5}}, [](In x) { return x[0].sub(x[1], 0.3); }},
-      {"addcmul", {{7, 5}, {5}, {7, 1}}, [](In x) { return x[0].addcmul(x[1], x[2], 0.3); }},
-      {"addcdiv", {{7, 5}, {5}, {7, 1}}, [](In x) { return x[0].addcdiv(x[1], x[2], 0.3); }, true},
-      {"lerp", {{7, 5}, {7, 5}}, [](In x) { return x[0].lerp(x[1], 0.3); }},
-  };
 }
 
 std::string message_of(const std::function<void()>& work) {
@@ -156,7 +37,8 @@ std::string message_of(const std::function<void()>& work) {
 
 TEST_CASE("results and gradients are those of the same operators in double precision") {
   for (const Case& each : differentiable_cases()) {
-    CAPTURE(each.name);
+    const std::string name = each.name;
+    CAPTURE(name);
     const std::vector<Tensor> values = draw(each);
     const std::vector<Tensor> expected = results(each, values, torch::kDouble);
     const std::vector<Tensor> torchs = results(each, values, torch::kFloat);
@@ -212,6 +94,82 @@ TEST_CASE("a random number depends on seed, virtual rank, step and call") {
   CHECK_FALSE(from_generator(5).equal(from_generator(6)));
 }
 
+// As gradient checkpointing does it: the forward pass once more, from the generator's state before the first.
+std::pair<Tensor, Tensor> twice_from_one_state(const std::function<Tensor()>& draw) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const Tensor before = generator.get_state().clone();
+  const Tensor first = draw(), after = generator.get_state().clone();
+  generator.set_state(before);
+  const Tensor again = draw();
+  CHECK(generator.get_state().equal(after));
+  return {first, again};
+}
+
+TEST_CASE("what is computed again from a generator's state draws the same again") {
+  const PortableOperators portable(cpu);
+  begin_est_stream(3, 7);
+  const Tensor x = torch::ones({1, 2, 40, 8});
+  const std::vector<std::function<Tensor()>> draws = {
+      [&] { return at::dropout(x, 0.5, true); },
+      [&] { return at::dropout(at::dropout(x, 0.5, true), 0.5, true); },
+      [&] { return at::scaled_dot_product_attention(x, x, x, {}, 0.5); },
+      [&] { return torch::rand({40}); },
+      [&] { return torch::randperm(40); },
+  };
+  for (const auto& draw : draws) {
+    const auto [first, again] = twice_from_one_state(draw);
+    CHECK(first.equal(again));
+    CHECK_FALSE(first.equal(draw()));
+  }
+  torch::manual_seed(1);
+  const Tensor numbers = torch::rand({40});
+  torch::manual_seed(1);
+  begin_est_stream(4, 7);
+  CHECK_FALSE(torch::rand({40}).equal(numbers));
+}
+
+TEST_CASE("the gradient of a part that is computed again in the backward pass is that of the forward pass") {
+  const PortableOperators portable(cpu);
+  struct Checkpointed : torch::autograd::Function<Checkpointed> {
+    static Tensor layer(const Tensor& x) { return at::dropout(at::dropout(x, 0.5, true).square(), 0.25, true); }
+    static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
+      context->save_for_backward({x, at::detail::getDefaultCPUGenerator().get_state().clone()});
+      return layer(x);
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& gradients) {
+      const auto saved = context->get_saved_variables();
+      at::Generator generator = at::detail::getDefaultCPUGenerator();
+      const Tensor before = generator.get_state().clone();
+      generator.set_state(saved[1]);
+      const at::AutoGradMode on(true);
+      const Tensor x = saved[0].detach().requires_grad_(true);
+      const Tensor y = layer(x);
+      generator.set_state(before);
+      return torch::autograd::grad({y}, {x}, gradients);
+    }
+  };
+  const Tensor values = torch::rand({500}) + 1;
+  const auto run = [&](bool again) {
+    torch::manual_seed(5);
+    begin_est_stream(0, 0);
+    const Tensor x = values.clone().requires_grad_(true);
+    const Tensor y = again ? Checkpointed::apply(x) : Checkpointed::layer(x);
+    at::dropout(y, 0.5, true).sum().backward();
+    return x.grad();
+  };
+  CHECK(run(true).equal(run(false)));
+}
+
+TEST_CASE("evaluation and practice leave the EST's generator alone") {
+  const PortableOperators portable(cpu);
+  begin_random_stream(1, evaluation_stream, 0);
+  const Tensor before = at::detail::getDefaultCPUGenerator().get_state().clone();
+  const Tensor first = torch::rand({20});
+  CHECK_FALSE(torch::rand({20}).equal(first));
+  CHECK(at::detail::getDefaultCPUGenerator().get_state().equal(before));
+}
+
 TEST_CASE("dropout keeps, scales and passes gradients on alike") {
   const PortableOperators portable(cpu);
   begin_random_stream(1, 0, 0);
@@ -256,8 +214,10 @@ TEST_CASE("other floating-point types are refused by name") {
   CHECK(message_of([&] { h.exp(); }) == "the portable kernels do not cover aten::exp on BFloat16");
   CHECK(message_of([&] { x.sum(); }) == "the portable kernels do not cover aten::sum on Double");
   CHECK(message_of([] {
-          at::conv_transpose2d(torch::zeros({1, 2, 3, 3}), torch::zeros({2, 1, 2, 2}));
-        }).find("transposed") != std::string::npos);
+          at::conv3d(torch::zeros({1, 2, 3, 3, 3}), torch::zeros({2, 2, 2, 2, 2}));
+        }).find("volumes") != std::string::npos);
+  CHECK(message_of([] { torch::ones({3}).remainder(2); }) ==
+        "the portable kernels do not cover aten::remainder on Float");
 }
 
 TEST_CASE("LibTorch's own kernels are back afterwards") {

@@ -17,7 +17,6 @@
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
 #include "core/comm/job_memory.h"
-#include "core/comm/step_record.h"
 #include "core/record/metrics.h"
 #include "tests/scratch_folder.h"
 
@@ -30,15 +29,15 @@ TEST_CASE("a scribe that waits for the first state says that it lives, again and
   auto [launcher, scribes] = comm::MessageSocket::pair();
   ScribeSetup setup;
   setup.memory = fd.get();
-  setup.launcher = std::move(scribes);
+  setup.launcher = ScribesOwnChannel(std::move(scribes));
   auto scribe = std::async(std::launch::async, [&] { run_scribe(setup); });
   int beats = 0;
   for (int64_t last = 0, tries = 0; beats < 3 && tries < 4000; ++tries) {
-    const int64_t beat = memory.header().scribe_beat_ns.load();
+    const int64_t beat = memory.clock().scribe_beat_ns();
     beats += std::exchange(last, beat) != beat;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  launcher.send({{"do", "finish"}});
+  ScribeChannel(std::move(launcher)).send(FinishFiles{});
   scribe.get();
   CHECK(beats == 3);
 }
@@ -73,7 +72,7 @@ class FakeJob {
     memory_.lay_out(plan);
     memory_.set_ready();
     auto [ours, theirs] = comm::MessageSocket::pair();
-    launcher_ = std::move(ours);
+    launcher_ = ScribeChannel(std::move(ours));
     scribe_ = ::fork();
     if (scribe_ == 0) be_scribe(std::move(theirs));
   }
@@ -85,18 +84,18 @@ class FakeJob {
 
   const std::string& run() const { return folder_.path(); }
   comm::JobMemory& memory() { return memory_; }
-  comm::MessageSocket& launcher() { return launcher_; }
+  ScribeChannel& launcher() { return launcher_; }
 
   void train_until(int64_t last) {
-    for (; step_ < last; memory_.header().committed.store(step_), memory_.header().trained.store(step_)) {
-      const comm::RecordView record = comm::pending_record(memory_);
+    for (; step_.value < last; memory_.commit().commit(step_)) {
+      const comm::RecordView record = memory_.ring().pending();
       record.head->kind = comm::RecordKind::step;
       record.head->step = ++step_;
-      REQUIRE(comm::publish_record(memory_));
+      REQUIRE(memory_.ring().publish());
     }
   }
   void wait_for_records() {
-    come([&] { return memory_.header().drained.load() == memory_.header().published.load(); });
+    come([&] { return memory_.ring().waiting() == 0; });
   }
   void limit_files(rlim_t bytes) const {
     rlimit limit{};
@@ -104,9 +103,12 @@ class FakeJob {
     limit.rlim_cur = bytes;
     REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, &limit, nullptr) == 0);
   }
-  void wait_for_word(const std::string& word) {
-    for (Json message = Json::object(); message.value("say", "") != word;)
-      REQUIRE(launcher_.receive(&message, 60'000) == comm::MessageSocket::Received::message);
+  template <typename Report>
+  void wait_for() {
+    ScribeReport report;
+    do {
+      REQUIRE(launcher_.receive(&report, 60'000) == comm::Received::message);
+    } while (!std::holds_alternative<Report>(report));
   }
   void wait_until_it_waits() {
     come([&] { return text_if_readable("/proc/" + std::to_string(scribe_) + "/comm") == "waits for room\n"; });
@@ -135,7 +137,7 @@ class FakeJob {
     setup.spec.model.name = "mlp";
     setup.memory = fd_.get();
     setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
-    setup.launcher = std::move(socket);
+    setup.launcher = ScribesOwnChannel(std::move(socket));
     try {
       run_scribe(setup);
     } catch (const Error& error) {
@@ -151,9 +153,9 @@ class FakeJob {
   ScratchFolder folder_;
   UniqueFd fd_ = comm::JobMemory::create();
   comm::JobMemory memory_{fd_.get()};
-  comm::MessageSocket launcher_;
+  ScribeChannel launcher_;
   pid_t scribe_ = -1;
-  int64_t step_ = 0;
+  Step step_;
   bool ended_ = false;
 };
 
@@ -163,7 +165,7 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
   job.wait_for_records();
   job.limit_files(100);
   job.train_until(30);
-  job.wait_for_word("write_failed");
+  job.wait_for<WriteFailed>();
   job.launcher().close();
   job.wait_until_it_waits();
   CHECK(job.lives());
@@ -189,30 +191,30 @@ TEST_CASE(
   const auto size = std::filesystem::file_size(job.run() + "/metrics.jsonl");
   job.limit_files(size);
   job.train_until(kAll);
-  job.wait_for_word("write_failed");
+  job.wait_for<WriteFailed>();
   SUBCASE("a checkpoint is ahead of them") {
-    REQUIRE(job.memory().try_hold(kAll));
-    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
-    job.wait_for_word("saved");
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
     CHECK(job.step_saved() == kAll);
-    job.launcher().send({{"do", "finish"}});
+    job.launcher().send(FinishFiles{});
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     CHECK(job.lives());
     job.limit_files(RLIM_INFINITY);
     CHECK(job.exit_code() == 0);
   }
   SUBCASE("the launcher is gone while it waits") {
-    REQUIRE(job.memory().try_hold(kAll));
-    job.launcher().send({{"do", "checkpoint"}, {"step", kAll}});
-    job.wait_for_word("saved");
-    job.launcher().send({{"do", "finish"}});
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
+    job.launcher().send(FinishFiles{});
     job.launcher().close();
     job.wait_until_it_waits();
     job.limit_files(RLIM_INFINITY);
     CHECK(job.exit_code() == 0);
   }
   SUBCASE("none is: a resume repeats them") {
-    job.launcher().send({{"do", "finish"}});
+    job.launcher().send(FinishFiles{});
     CHECK(job.exit_code() == 7);
     return;
   }

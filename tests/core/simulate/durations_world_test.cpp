@@ -107,10 +107,11 @@ TEST_CASE("a report has all that was promised") {
   const auto world = open_world({folder.path(), trace, "1x1"});
   const Result result = run_once(*world, "1", "fifo", {}, 7);
   const Json json = to_json(result);
-  CHECK(json.dump() ==
-        R"({"policy":"fifo","workload":"1","seed":7,"charge_s":0.0,"jobs":2,"mean_jct_s":220.0,"median_jct_s":220.0,)"
-        R"("p99_jct_s":278.8,"makespan_s":280.0,"resizes_per_job":0.0,"mean_devices_in_use":0.7142857142857143,)"
-        R"("mean_wait_s":120.0,"deadlines":2,"deadlines_met":1,"jct_s":{"a":160.0,"b":280.0}})");
+  CHECK(
+      json.dump() ==
+      R"({"policy":"fifo","workload":"1","seed":7,"charge_s":0.0,"jobs":2,"mean_jct_s":220.0,"median_jct_s":220.0,)"
+      R"("p99_jct_s":278.8,"makespan_s":280.0,"resizes_per_job":0.0,"mean_devices_in_use":0.7142857142857143,)"
+      R"("mean_wait_s":120.0,"deadlines":2,"deadlines_met":1,"jct_s":{"a":160.0,"b":280.0},"wait_s":{"a":60.0,"b":180.0}})");
   CHECK(format_table({result, result}).find("mean of 2") != std::string::npos);
   const std::string page = format_page("a < b", {result});
   CHECK(page.find("a &lt; b") != std::string::npos);

@@ -13,18 +13,23 @@ class Draw {
     JobSpec spec;
     job(spec.job);
     spec.model.name = std::string(model_names[below(model_names.size())]);
-    spec.data.format = spec.model.name == "gpt" ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format();
+    const bool gpt = spec.model.name == "gpt", program = spec.model.name == "program";
+    spec.data.format = gpt ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format(program);
     model(spec.model, spec.data.format == DataFormat::tokens);
     data(spec.data);
     optimizer(spec.optimizer);
     schedule(spec.schedule);
+    if (program && spec.schedule.name == ScheduleKind::plateau) spec.schedule.metric = Metric::loss;
     (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
     spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
     if (spec.model.name != "program" || spec.model.loss == Loss::cross_entropy)
       spec.train.label_smoothing = real(0, 0.99);
-    spec.checkpoint = {integer(0, 9), integer(1, 9)};
+    spec.checkpoint = {integer(0, 9), integer(1, 9), Best::none};
+    spec.ema = {real(0, 0.99), coin()};
+    if (program) spec.train.metrics = {text()};
+    spec.early_stop = {0, word<Metric>(), real(0, 1)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();
@@ -59,10 +64,13 @@ class Draw {
     return names[below(names.size())].value;
   }
   static bool is_for_gpt(DataFormat format) { return format == DataFormat::text || format == DataFormat::tokens; }
-  static bool is_photos(DataFormat format) { return format == DataFormat::images || format == DataFormat::webdataset; }
-  DataFormat image_format() {
+  static bool is_photos(DataFormat format) {
+    return format == DataFormat::images || format == DataFormat::webdataset || format == DataFormat::voc;
+  }
+  DataFormat image_format(bool for_program) {
     const DataFormat format = word<DataFormat>();
-    return is_for_gpt(format) ? DataFormat::synthetic : format;
+    const bool fits = !is_for_gpt(format) && (format != DataFormat::voc || for_program);
+    return fits ? format : DataFormat::synthetic;
   }
 
   void job(JobSection& job) {
@@ -122,6 +130,13 @@ class Draw {
     }
     const bool own_test = data.format == DataFormat::hdf5 || is_for_gpt(data.format) || is_photos(data.format);
     if (own_test && coin()) data.test_path = path();
+    if (data.format == DataFormat::voc) {
+      data.list = text();
+      data.test_list = text();
+      data.boxes = integer(1, 99);
+      data.names = {text(), text()};
+      data.difficult = coin();
+    }
     if (is_for_gpt(data.format) && data.test_path.empty()) data.holdout = real(0, 0.99);
     if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
   }

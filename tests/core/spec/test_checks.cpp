@@ -25,12 +25,12 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
        "\"lenet\""},
       {spec_text("mlp", "[data]\npath = \"/x\""),
        "job.toml:4:1: data.path: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"text\" or "
-       "\"hdf5\" or \"tokens\" or \"images\" or \"webdataset\"; here it is \"synthetic\""},
+       "\"hdf5\" or \"tokens\" or \"images\" or \"webdataset\" or \"voc\"; here it is \"synthetic\""},
       {spec_text("mlp", "[data]\nformat = \"cifar10\"\npath = \"/x\"\nsamples = 3"),
        "job.toml:6:1: data.samples: belongs to data.format = \"synthetic\"; here it is \"cifar10\""},
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\nflip = true"),
        "job.toml:6:1: data.flip: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
-       "\"synthetic\" or \"images\" or \"webdataset\"; here it is \"text\""},
+       "\"synthetic\" or \"images\" or \"webdataset\" or \"voc\"; here it is \"text\""},
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\ntest_path = \"/y\"\nholdout = 0.5"),
        "job.toml:7:1: data.holdout: cannot be given together with data.test_path; give one of the two"},
       {spec_text("mlp", "[schedule]\nname = \"cosine\"\ngamma = 0.5"),
@@ -88,9 +88,11 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "job.toml:7:1: data.pad: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
         "\"synthetic\"; here it is \"images\"");
   CHECK(complaint(spec_text("resnet18", "[data]\nresize = [40]")) ==
-        "job.toml:4:10: data.resize: one number, the shorter side, is for data.format \"images\" and \"webdataset\"; "
-        "give "
-        "[height, width]");
+        "job.toml:4:10: data.resize: one number, the shorter side, is for data.format \"images\", \"webdataset\" "
+        "and \"voc\"; give [height, width]");
+  CHECK(complaint(spec_text("resnet18", "[data]\nformat = \"voc\"\npath = \"/x\"\ncrop = [8, 8]")) ==
+        "job.toml:2:8: model.name: resnet18 learns one class for an image: data.format = \"voc\" needs model.name = "
+        "\"program\"");
 }
 
 TEST_CASE("schedules that torch would not take, or that nothing would move") {

@@ -45,9 +45,9 @@ TEST_CASE("the table of keys is whole and says something of each") {
     CHECK(key.meaning.find('|') == std::string::npos);  // would break the Markdown table
     for (const Condition& condition : key.conditions) CHECK(find_key(condition.selector));
   }
-  CHECK(names.size() ==
-        fields_of_all<JobSection, ModelSection, DataSection, OptimizerSection, ScheduleSection, TrainSection,
-                      CheckpointSection, ResourcesSection, RecoverySection, ElasticSection, LoggingSection>());
+  CHECK(names.size() == fields_of_all<JobSection, ModelSection, DataSection, OptimizerSection, ScheduleSection,
+                                      TrainSection, EmaSection, EarlyStopSection, CheckpointSection, ResourcesSection,
+                                      RecoverySection, ElasticSection, LoggingSection>());
   CHECK(group_keys().size() == fields_of<OptimizerGroup>());
 }
 

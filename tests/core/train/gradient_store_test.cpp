@@ -57,7 +57,7 @@ class Rehearsal {
     std::vector<std::unique_ptr<GradientStore>> workers;
     for (size_t w = 0; w < ranges.size(); ++w) {
       workers.push_back(std::make_unique<GradientStore>(
-          job_, memory_, StageOrder{WorkerRank(static_cast<int64_t>(w)), ranges, false}));
+          job_, memory_, StageOrder{WorkerRank(static_cast<int64_t>(w)), ranges, std::nullopt, false}));
       CHECK(workers.back()->slots() <= ests());
       for (int64_t rank = ranges[w].begin.value; rank < ranges[w].end.value; ++rank)
         fold(*workers.back(), static_cast<size_t>(rank - ranges[w].begin.value), static_cast<size_t>(rank));
@@ -69,7 +69,8 @@ class Rehearsal {
 
   // One worker that folds all but its last EST, whose gradients it receives when it sums.
   std::vector<Maybe> sums_with_last() {
-    GradientStore store(job_, memory_, StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, false});
+    GradientStore store(job_, memory_,
+                        StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, std::nullopt, false});
     const size_t last = static_cast<size_t>(ests()) - 1;
     for (size_t est = 0; est < last; ++est) fold(store, est, est);
     return read_with(
@@ -83,7 +84,7 @@ class Rehearsal {
   // Sums written over the first source, a piece at a time, as for clipping.
   std::vector<Maybe> sums_in_place(const std::vector<EstRange>& ranges) {
     sums(ranges);
-    GradientStore store(job_, memory_, StageOrder{WorkerRank(0), ranges, false});
+    GradientStore store(job_, memory_, StageOrder{WorkerRank(0), ranges, std::nullopt, false});
     std::vector<Maybe> all;
     for (size_t i = 0; i < parameters(); ++i) {
       const size_t elements = job_.elements(i);

@@ -39,7 +39,7 @@ class State {
 
 bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset = 0) {
   uint64_t words[2];
-  std::memcpy(words, job.cuda_generator(state.get(), rank), sizeof words);
+  std::memcpy(words, job.cuda_generator(state.get(), VirtualRank(rank)), sizeof words);
   return words[0] == 40 + static_cast<uint64_t>(rank) && words[1] == offset;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("EST r's CUDA stream begins where its seed puts it, and comes back fro
   write_first_state(job, begun.get());
   for (int64_t rank : {0, 1, 2}) CHECK(is_seeded(job, begun, rank));
   const uint64_t offset = 12;
-  std::memcpy(job.cuda_generator(begun.get(), 1) + 8, &offset, sizeof offset);
+  std::memcpy(job.cuda_generator(begun.get(), VirtualRank(1)) + 8, &offset, sizeof offset);
   checkpoint::write_checkpoint(folder / "a.h5", job.layout(), begun.get(), {});
   read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), job, read.get());
   CHECK(is_seeded(job, read, 0));
@@ -85,7 +85,7 @@ TEST_CASE("a checkpoint of a time without GPUs gives the streams that nothing wa
   read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), now, read.get());
   for (int64_t rank : {0, 1, 2}) {
     CHECK(is_seeded(now, read, rank));
-    CHECK(std::memcmp(now.generator(read.get(), rank), before.generator(begun.get(), rank),
+    CHECK(std::memcmp(now.generator(read.get(), VirtualRank(rank)), before.generator(begun.get(), VirtualRank(rank)),
                       est::generator_state_bytes()) == 0);
   }
   CHECK(std::memcmp(now.parameter(read.get(), 0), before.parameter(begun.get(), 0), 4 * before.elements(0)) == 0);

@@ -16,9 +16,9 @@
 #include <span>
 #include <tuple>
 
-#include "core/comm/step_record.h"
 #include "core/spec/parse.h"
 #include "core/train/stage.h"
+#include "tests/core/comm/memory_words.h"
 #include "tests/core/train/worker_in_process.h"
 
 namespace estrain::train {
@@ -119,24 +119,23 @@ comm::MemoryPlan plan_of(const spec::JobSpec& spec) {
 
 const StageOrder kAlone{WorkerRank(0), {{VirtualRank(0), VirtualRank(2)}}};
 
-// A record without its times.
-using Record = std::tuple<comm::RecordKind, int64_t, double, std::vector<float>, std::vector<uint64_t>>;
+// A record without the times that it was made at.
+using Record = std::tuple<comm::RecordKind, Step, double, std::vector<float>, std::vector<uint64_t>>;
 
 std::vector<Record> records_of(comm::JobMemory& memory) {
   std::vector<Record> records;
-  const comm::MemoryHeader& header = memory.header();
-  for (uint32_t i = 0; i < header.published.load(); ++i) {
-    const comm::RecordView view = comm::view_record(memory, i);
+  for (uint32_t i = 0; i < memory.ring().published(); ++i) {
+    const comm::RecordView view = memory.ring().at(i);
     std::vector<uint64_t> digests;
-    for (int64_t k = 0; k < header.digests; ++k) digests.push_back(view.digests[k].load());
+    for (int64_t k = 0; k < memory.digests(); ++k) digests.push_back(view.digests[k].load());
     records.emplace_back(view.head->kind, view.head->step, view.head->loss,
-                         std::vector<float>(view.est_losses, view.est_losses + header.ests), digests);
+                         std::vector<float>(view.est_losses, view.est_losses + memory.ests()), digests);
   }
   return records;
 }
 
 std::vector<std::byte> committed_state(WorkerInProcess& worker) {
-  const std::byte* state = worker.memory().committed_state();
+  const std::byte* state = worker.memory().state_of(worker.memory().commit().committed());
   return {state, state + worker.job().layout().bytes};
 }
 
@@ -153,7 +152,7 @@ Undisturbed undisturbed(const spec::JobSpec& spec) {
   for (int64_t step = 0; step <= kRunSteps; ++step) {
     run.states.push_back(committed_state(worker));
     worker.memory().open_stage();
-    worker.memory().header().pause_request.store(1);  // a stage of one step
+    worker.memory().gate().ask_pause();  // a stage of one step
     Stage(worker.place(), kAlone).run();
   }
   run.records = records_of(worker.memory());
@@ -168,19 +167,18 @@ UniqueFd memory_with(std::span<const std::byte> bytes) {
 
 // The records are a prefix of a whole run's records, and match the committed and evaluated steps.
 void check_whole(WorkerInProcess& worker, const Undisturbed& expected) {
-  const comm::MemoryHeader& header = worker.memory().header();
   const std::vector<Record> records = records_of(worker.memory());
   REQUIRE(records.size() <= expected.records.size());
-  int64_t steps = 0, evaluated = -1;
+  Step steps, evaluated(-1);
   for (size_t i = 0; i < records.size(); ++i) {
     CHECK((records[i] == expected.records[i]));
     const bool is_step = std::get<0>(records[i]) == comm::RecordKind::step;
     (is_step ? steps : evaluated) = std::get<1>(records[i]);
   }
-  REQUIRE(header.committed.load() == steps);
-  CHECK(header.trained.load() == steps);
-  CHECK(header.evaluated.load() == evaluated);
-  CHECK((committed_state(worker) == expected.states[static_cast<size_t>(steps)]));
+  REQUIRE(worker.memory().commit().committed() == steps);
+  CHECK(worker.memory().commit().trained() == steps);
+  CHECK(worker.memory().commit().evaluated() == evaluated);
+  CHECK((committed_state(worker) == expected.states[static_cast<size_t>(steps.value)]));
 }
 
 void check_goes_on(WorkerInProcess& worker, const Undisturbed& expected) {
@@ -201,7 +199,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
   REQUIRE(expected.records.size() == kRunSteps + kRunSteps / 2);
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), plan_of(spec));
-  comm::MemoryHeader& header = worker.memory().header();
+  comm::MemoryHeader& header = words_of(worker.memory());
   static_assert(sizeof(comm::MemoryHeader) <= 4096);
   worker.memory().open_stage();
   StoreWatch watch(&header, 4096, {reinterpret_cast<const std::byte*>(&header), header.total_bytes});
@@ -214,7 +212,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
     CAPTURE(store);
     const UniqueFd copy = memory_with(watch.after(store));
     WorkerInProcess next(spec, copy.get());
-    const bool is_new = seen.insert(how_far(next.memory().header())).second;
+    const bool is_new = seen.insert(how_far(words_of(next.memory()))).second;
     next.memory().repair();
     check_whole(next, expected);
     if (is_new) check_goes_on(next, expected);

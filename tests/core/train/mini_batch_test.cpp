@@ -60,18 +60,18 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
   const UniqueFd memory_fd = comm::JobMemory::create();
   comm::JobMemory memory(memory_fd.get());
   memory.lay_out(job.memory_plan());
-  write_first_state(job, memory.state(0));
+  write_first_state(job, memory.state_of(Step(0)));
   BoundModel model(job, memory, device);
   est::GradientHooks hooks(job.parameters(), device);
   Workplace place{device, job, memory, model, hooks, -1};
   if (restarted) {
-    for (int64_t rank = 0; rank < kEsts; ++rank)
-      est::seeded_generator_state(1000, job.generator(memory.state(0), rank));
-    place.seeded_step = 0;
+    for (VirtualRank rank; rank.value < kEsts; ++rank)
+      est::seeded_generator_state(1000, job.generator(memory.state_of(Step(0)), rank));
+    place.seeded_step = Step(0);
   }
-  const std::vector<std::byte> committed(memory.state(0), memory.state(0) + job.layout().bytes);
+  const std::vector<std::byte> committed(memory.state_of(Step(0)), memory.state_of(Step(0)) + job.layout().bytes);
   job.model().train();
-  model.read_parameters_of(0);
+  model.read_parameters_of(Step(0));
   data::LoaderOptions options;
   options.steps = kSteps;
   data::Loader loader(*data.train, job.sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{}, options);
@@ -83,14 +83,14 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
     const auto sink = [&](size_t parameter, const float* gradient) {
       if (gradient != nullptr) gradients[parameter].assign(gradient, gradient + job.elements(parameter));
     };
-    const torch::Tensor loss = end_pass(begin_pass(place, batch, 0),
+    const torch::Tensor loss = end_pass(begin_pass(place, batch, Step(0)),
                                         {[&](const torch::Tensor& with_graph) { hooks.backward(with_graph, sink); },
                                          [&](const Gradients& all) { hooks.hand_over(all, sink); }});
     CHECK_FALSE(loss.requires_grad());
-    results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, 0, batch.rank.value) >> 40)});
+    results.push_back({loss.item<float>(), static_cast<float>(save_streams(place, Step(0), batch.rank) >> 40)});
     results.insert(results.end(), gradients.begin(), gradients.end());
   }
-  CHECK(std::equal(committed.begin(), committed.end(), memory.state(0)));
+  CHECK(std::equal(committed.begin(), committed.end(), memory.state_of(Step(0))));
   return results;
 }
 

@@ -20,8 +20,8 @@ struct Begun {
         hooks(job.parameters(), cpu) {
     job.model().train();
   }
-  std::optional<int64_t> shortest(int64_t step) const { return shortest_batch(job, step); }
-  std::optional<Error> refusal(int64_t step = 0) { return refusal_of_short_batch({job, hooks, cpu}, step); }
+  std::optional<int64_t> shortest(int64_t step) const { return shortest_batch(job, Step(step)); }
+  std::optional<Error> refusal(int64_t step = 0) { return refusal_of_short_batch({job, hooks, cpu}, Step(step)); }
 
   spec::JobSpec spec;
   data::DataPair pair;

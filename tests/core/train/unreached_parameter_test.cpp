@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/spec/parse.h"
-#include "core/train/shared_update.h"
+#include "core/train/shared_carrier.h"
 #include "tests/core/train/worker_in_process.h"
 
 namespace estrain::train {
@@ -73,16 +73,12 @@ class Training {
     while (workers_.size() < ranges_.size()) workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get()));
   }
 
-  // Backward passes and update of all workers in parallel; then the commit.
+  // Backward passes, update and commit of all workers, side by side.
   void step(const Reach& reaches) {
     std::vector<std::thread> threads;
     for (size_t w = 0; w < workers_.size(); ++w) threads.emplace_back([this, w, &reaches] { train(w, reaches); });
     for (std::thread& thread : threads) thread.join();
-    comm::JobMemory& memory = workers_[0]->memory();
-    memory.header().next_sum.store(0);
-    memory.header().next_update.store(0);
-    REQUIRE(comm::publish_record(memory));
-    memory.header().committed.store(++step_);
+    REQUIRE(workers_[0]->memory().commit().committed() == ++step_);
   }
 
   int64_t updates(size_t parameter) { return *job().updates(state(), parameter); }
@@ -100,24 +96,25 @@ class Training {
   void train(size_t w, const Reach& reaches) {
     Workplace& place = workers_[w]->place();
     const StageOrder order{WorkerRank(static_cast<int64_t>(w)), ranges_};
-    SharedUpdate update(place, order, place.memory.pulse(order.worker.value), 0);
+    SharedCarrier carrier(place, order, false);
     place.model.read_parameters_of(step_);
-    update.begin_step(step_);
+    CHECK(carrier.begin_step(step_));
     for (int64_t rank = order.own().begin.value; rank < order.own().end.value; ++rank) {
       const auto arrival = static_cast<size_t>(rank - order.own().begin.value);
-      update.backward(arrival, loss_of(place.job, rank, reaches));
+      carrier.backward(arrival, loss_of(place.job, rank, reaches));
     }
-    update.complete();
-    CHECK(update.combine());
+    carrier.pass();
+    CHECK(carrier.finish());
+    CHECK(carrier.commit());
   }
 
   Job& job() { return workers_[0]->job(); }
-  std::byte* state() { return workers_[0]->memory().committed_state(); }
+  std::byte* state() { return workers_[0]->memory().state_of(step_); }
 
   const std::vector<EstRange> ranges_;
   UniqueFd fd_ = comm::JobMemory::create();
   std::vector<std::unique_ptr<WorkerInProcess>> workers_;
-  int64_t step_ = 0;
+  Step step_;
 };
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -38,7 +38,7 @@ class WorkerInProcess {
   comm::JobMemory& built(const std::optional<comm::MemoryPlan>& plan) {
     if (!plan) return memory_;
     memory_.lay_out(*plan);
-    write_first_state(job_, memory_.state(0));
+    write_first_state(job_, memory_.state_of(Step(0)));
     memory_.set_ready();
     return memory_;
   }

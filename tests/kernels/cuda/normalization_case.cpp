@@ -21,7 +21,7 @@ std::string batch_norm_case(uint32_t seed) {
   s.n = draw.integer(1, s.hw > 1000 ? 3 : 40);
   if (s.hw == 1 && draw.chance(10)) s.n = 4500;
   if (s.hw == 31 && draw.chance(40)) s.hw = 2049, s.channels = 2, s.n = 270;  // many blocks of one image each
-  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // aligned for reads of 16 bytes
+  const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;             // aligned for reads of 16 bytes
   const int64_t n = s.n * s.channels * s.hw + shift, c = s.channels;
   Twin<float> x(draw.floats(n)), dy(draw.floats(n)), weight(draw.normal(c)), bias(draw.normal(c));
   Twin<float> y(Draw::blank(n)), mean(draw.normal(c)), invstd(draw.positive(c));

@@ -84,6 +84,9 @@ struct Function {
 
 double exact_sigmoid(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
 
+double exact_log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); }
+float ramp(float x) { return scalar::hard_ramp(x); }
+
 const Function functions[] = {
     {"exp", Unary::exp, scalar::exponential, std::exp, 0.75, 1e38f},
     {"log", Unary::log, scalar::logarithm, std::log, 0.6, 1e38f},
@@ -106,6 +109,13 @@ const Function functions[] = {
     {"cube", Unary::cube, [](float x) { return x * x * x; }, [](double x) { return x * x * x; }, 1.5, 1e10f},
     {"inverse_square", Unary::inverse_square, [](float x) { return 1 / (x * x); }, [](double x) { return 1 / (x * x); },
      1.5, 1e15f},
+    {"log2", Unary::log2, scalar::logarithm_base_two, std::log2, 0.62, 1e38f},
+    {"log_sigmoid", Unary::log_sigmoid, scalar::log_sigmoid, [](double x) { return exact_log_sigmoid(x); }, 1.6, 1e38f},
+    {"hardsigmoid", Unary::hardsigmoid, [](float x) { return ramp(x) / 6; },
+     [](double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }, 1e7, 1e38f},
+    {"hardswish", Unary::hardswish, [](float x) { return x * ramp(x) / 6; },
+     [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }, 1e7, 1e37f},
+    {"mish", Unary::mish, scalar::mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 5, 85},
 };
 
 // The distance in float ulps of the exact value.
@@ -140,8 +150,9 @@ TEST_CASE("Functions of one element are as exact as they say") {
         const float in = (*x)[i];
         if (!(std::fabs(in) <= f.most)) continue;
         const double exact = f.exact(in);
-        if (f.unary == Unary::cube && std::fabs(exact) < 1e-37) continue;  // the square becomes denormal before the
-                                                                           // cube does
+        if (f.unary == Unary::cube && std::fabs(exact) < 1e-37)
+          continue;  // the square becomes denormal before the
+                     // cube does
         if (f.unary == Unary::inverse_square && !(std::fabs(exact) < 1e37)) continue;
         if (ulps_off(y[i], exact) <= f.ulps) continue;
         CAPTURE(in);
@@ -176,6 +187,18 @@ TEST_CASE("Functions of one element at the ends of their domains") {
   CHECK(at(Unary::erf, -infinity) == -1);
   CHECK(std::isnan(at(Unary::sin, infinity)));
   CHECK(std::isnan(at(Unary::cos, -infinity)));
+  CHECK(at(Unary::log2, 0.0f) == -infinity);
+  for (int power = -149; power < 128; ++power) CHECK(at(Unary::log2, std::ldexp(1.0f, power)) == power);
+  CHECK(at(Unary::log_sigmoid, -infinity) == -infinity);
+  CHECK(at(Unary::log_sigmoid, infinity) == 0);
+  for (Unary hard : {Unary::hardsigmoid, Unary::hardswish}) CHECK(at(hard, -3.0f) == 0);
+  CHECK(at(Unary::hardsigmoid, 3.0f) == 1);
+  CHECK(at(Unary::hardsigmoid, 0.0f) == 0.5f);
+  CHECK(at(Unary::hardswish, 4.5f) == 4.5f);
+  CHECK(at(Unary::mish, 1e30f) == 1e30f);
+  for (Unary any : {Unary::log2, Unary::log_sigmoid, Unary::hardsigmoid, Unary::hardswish, Unary::mish}) {
+    CHECK(std::isnan(at(any, std::numeric_limits<float>::quiet_NaN())));
+  }
   for (Unary odd :
        {Unary::log1p, Unary::expm1, Unary::tanh, Unary::silu, Unary::gelu, Unary::gelu_tanh, Unary::erf, Unary::sin}) {
     CHECK(test::bits(at(odd, 0.0f)) == 0);
@@ -199,6 +222,16 @@ TEST_CASE("Backward functions: every instruction set gives the formula's bits") 
        }},
       {UnaryBackward::gelu, [](float g, float x) { return g * scalar::gelu_slope(x); }},
       {UnaryBackward::gelu_tanh, [](float g, float x) { return g * scalar::gelu_tanh_slope(x); }},
+      {UnaryBackward::log_sigmoid, [](float g, float x) { return g * scalar::sigmoid(-x); }},
+      {UnaryBackward::hardsigmoid, [](float g, float x) { return x > -3 && x < 3 ? g / 6 : 0; }},
+      {UnaryBackward::hardswish, [](float g, float x) { return x <= -3 ? 0
+                                                               : x < 3 ? g * (x / 3 + 0.5f)
+                                                                       : g; }},
+      {UnaryBackward::mish,
+       [](float g, float x) {
+         const float e = scalar::exponential(x > 20 ? 20 : x), n = e * (e + 2), d = n + 2;
+         return g * std::fma(x, 4 * e * (e + 1) / d / d, n / d);
+       }},
   };
   for (const Backward& b : backwards) {
     CAPTURE(static_cast<int>(b.function));
@@ -207,6 +240,18 @@ TEST_CASE("Backward functions: every instruction set gives the formula's bits") 
           unary_backward(b.function, out, in[0].data(), in[1].data(), n, execution);
         },
         [&](float g, float saved, float) { return b.formula(g, saved); });
+  }
+}
+
+TEST_CASE("Slopes of log_sigmoid and mish are those of the functions") {
+  for (double x = -30; x < 30; x += 0.01) {
+    const float at = static_cast<float>(x), g = 1, h = 1e-4f;
+    const auto slope = [&](double (*f)(double)) { return (f(x + h) - f(x - h)) / (2.0 * h); };
+    float out = 0;
+    unary_backward(UnaryBackward::log_sigmoid, &out, &g, &at, 1, {});
+    CHECK(out == doctest::Approx(slope(exact_log_sigmoid)).epsilon(1e-5));
+    unary_backward(UnaryBackward::mish, &out, &g, &at, 1, {});
+    CHECK(out == doctest::Approx(slope([](double t) { return t * std::tanh(std::log1p(std::exp(t))); })).epsilon(1e-5));
   }
 }
 

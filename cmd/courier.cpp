@@ -1,0 +1,98 @@
+// The two processes by which a launcher works with other hosts: its courier, and the proxies of workers there.
+
+#include <csignal>
+#include <memory>
+
+#include "cmd/commands.h"
+#include "cmd/hosts_library.h"
+#include "cmd/worker_library.h"
+#include "core/comm/worker_messages.h"
+#include "core/hosts/setup.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/spec/parse.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct Arguments {
+  std::string run, host, options;
+  int64_t id = 0;
+  int spec = -1, memory = -1, socket = -1, doorbell = -1;
+};
+
+// Runs `work`; `report` tells the launcher what goes wrong.
+template <typename Work, typename Report>
+[[noreturn]] void work_for_launcher(Work&& work, Report&& report) {
+  for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
+  ::signal(SIGPIPE, SIG_IGN);
+  const auto end_by = [&](const Error& error) {
+    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
+    report(error);
+    leave(exit_code(error.fault()));
+  };
+  try {
+    work();
+  } catch (const Error& error) {
+    end_by(error);
+  } catch (const std::exception& error) {
+    end_by(Error(Fault::bug, error.what()));
+  }
+  leave(0);
+}
+
+int run_courier(const Arguments& arguments) {
+  hosts::CourierSetup setup;
+  setup.run = arguments.run;
+  setup.memory = arguments.memory;
+  setup.doorbell = arguments.doorbell;
+  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  work_for_launcher(
+      [&] { reinterpret_cast<void (*)(hosts::CourierSetup*)>(hosts_library_function("estrain_run_courier"))(&setup); },
+      [&](const Error& error) {
+        setup.launcher.send({{"say", "error"},
+                             {"fault", static_cast<int>(error.fault())},
+                             {"message", error.message()},
+                             {"advice", error.advice()}});
+      });
+}
+
+int run_proxy(const Arguments& arguments) {
+  hosts::ProxySetup setup;
+  setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
+  work_for_launcher(
+      [&] {
+        setup.run = arguments.run;
+        setup.host = arguments.host;
+        setup.id = arguments.id;
+        setup.options = arguments.options;
+        setup.spec = spec::to_toml(launch::read_passed_spec(arguments.spec));
+        reinterpret_cast<void (*)(hosts::ProxySetup*)>(hosts_library_function("estrain_run_proxy"))(&setup);
+      },
+      [&](const Error& error) { setup.launcher.send(comm::encode(comm::WorkerReport(comm::Failed(error)))); });
+}
+
+}  // namespace
+
+void add_courier(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("courier", "Talks to the other hosts of a job, started by train")->group("");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--memory", arguments->memory)->required();
+  verb->add_option("--doorbell", arguments->doorbell)->required();
+  verb->add_option("--socket", arguments->socket)->required();
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return run_courier(*arguments); }; });
+}
+
+void add_proxy(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("proxy", "Stands in for a worker on another host, started by train")->group("");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("--run", arguments->run)->required();
+  verb->add_option("--host", arguments->host)->required();
+  verb->add_option("--id", arguments->id)->required();
+  verb->add_option("--spec", arguments->spec)->required();
+  verb->add_option("--socket", arguments->socket)->required();
+  verb->add_option("--options", arguments->options)->required();
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return run_proxy(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,58 @@
+#include "cmd/export_program.h"
+
+#include "core/base/error.h"
+#include "core/data/file_bytes.h"
+#include "core/program/write_program.h"
+#include "core/spec/parse.h"
+
+namespace estrain::cmd {
+namespace {
+
+using checkpoint::DType;
+using checkpoint::StateTensor;
+using program::StoredTensor;
+using program::Type;
+
+Type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return Type::f32;
+    case DType::f64:
+      return Type::f64;
+    case DType::i64:
+      return Type::i64;
+    case DType::u8:
+      return Type::u8;
+  }
+  throw Error(Fault::bug, "unknown type of a tensor");
+}
+
+std::string program_of_job(const checkpoint::CheckpointFile& from) {
+  const spec::ModelSection model = spec::parse_text(from.meta().spec, from.path()).model;
+  if (model.name == "program") return model.file;
+  throw Error::make(Fault::usage, "{}: the job trains {}, no exported program", from.path(), model.name)
+      .advise("--format pt2 is for model.name = \"program\"; safetensors and hdf5 are for every model");
+}
+
+Error another_model(const StoredTensor& tensor, const std::string& program, const std::string& checkpoint) {
+  return Error::make(Fault::mismatch, "{}: its {} is not that of {}", program, tensor.name, checkpoint)
+      .advise("give the program that the run trained, or its evaluation program, with --program");
+}
+
+}  // namespace
+
+void export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what, const std::string& out) {
+  const std::string path = what.program.empty() ? program_of_job(from) : what.program;
+  const data::FileBytes file = data::FileBytes::map(path);
+  const checkpoint::ModelReader weights(from, what.weights);
+  const auto fill = [&](const StoredTensor& tensor, std::byte* to) {
+    const StateTensor* found = weights.find(tensor.name);
+    if (found == nullptr && !tensor.persistent) return;  // a constant
+    if (found == nullptr || found->shape != tensor.sizes || type_of(found->dtype) != tensor.type)
+      throw another_model(tensor, path, from.path());
+    weights.read(*found, to);
+  };
+  checkpoint::write_whole_file(out, program::with_weights(file.bytes, path, fill));
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,9 @@
+#pragma once
+// The library that holds all that talks to other hosts, loaded by the processes that do: it brings OpenSSL.
+
+namespace estrain::cmd {
+
+// Its function `name`. Throws Fault::io where it cannot be loaded.
+void* hosts_library_function(const char* name);
+
+}  // namespace estrain::cmd

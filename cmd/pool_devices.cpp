@@ -1,0 +1,66 @@
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cmd/pool.h"
+#include "cmd/validators.h"
+#include "core/base/json_fields.h"
+#include "core/base/json_text.h"
+#include "core/launch/preflight/devices.h"
+#include "core/serve/pool_client.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct DeviceArguments {
+  std::string directory, devices;
+  std::optional<double> within;
+  bool json = false;
+};
+
+int ask_for(const DeviceArguments& arguments, const std::string& what) {
+  launch::parse_devices(arguments.devices);  // its errors before the daemon is bothered
+  Json request = {{"do", what}, {"devices", arguments.devices}};
+  if (arguments.within) request["within"] = *arguments.within;
+  const Json answer = serve::ask_pool(arguments.directory, request);
+  if (arguments.json) {
+    fmt::print("{}\n", json_text(answer));
+  } else if (const auto seconds = number_in(answer, "seconds")) {
+    fmt::print("{} free after {:.2f} s\n", arguments.devices, *seconds);
+  }
+  return 0;
+}
+
+void add_verb(CLI::App& parent, const char* name, const char* about, const std::string& what, Action& chosen) {
+  CLI::App* verb = parent.add_subcommand(name, about);
+  auto arguments = std::make_shared<DeviceArguments>();
+  verb->add_option("DIR", arguments->directory, "Folder of the pool")->required();
+  verb->add_option("LIST", arguments->devices, "A number of CPU devices, or a list as for train")->required();
+  verb->add_flag("--json", arguments->json, "Print as JSON");
+  if (what == "take" || what == "remove") {
+    if (what == "take") arguments->within = 2;
+    verb->add_option("--within", arguments->within,
+                     what == "take" ? "Time within which they must be free: 500ms, 5s, 2min (default 2s)"
+                                    : "The same (default: when the jobs on them have let go)")
+        ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
+                                          CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+        ->check(seconds_from(0.001));
+  }
+  verb->callback([arguments, what, &chosen] { chosen = [arguments, what] { return ask_for(*arguments, what); }; });
+}
+
+}  // namespace
+
+void add_pool_devices(CLI::App& pool, Action& chosen) {
+  CLI::App* devices = pool.add_subcommand("devices", "Give devices to the pool, or take them out of it");
+  devices->require_subcommand(1);
+  add_verb(*devices, "add", "Devices that the pool has from now on", "add", chosen);
+  add_verb(*devices, "remove", "Devices that leave the pool, as soon as jobs have let go of them", "remove", chosen);
+  add_verb(pool, "take", "Take devices for a while, by a higher right: jobs shrink in time, and lose nothing", "take",
+           chosen);
+  add_verb(pool, "lend", "Let the pool use devices that were taken", "lend", chosen);
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,95 @@
+#include <memory>
+#include <string>
+
+#include "cmd/pool.h"
+#include "core/base/json_text.h"
+#include "core/serve/daemon.h"
+#include "core/serve/overview.h"
+#include "core/serve/pool_client.h"
+
+namespace estrain::cmd {
+namespace {
+
+struct QueueArguments {
+  std::string directory, policy;
+  int64_t job = 0;
+  bool json = false;
+};
+
+// Read from the ledger, whether or not a daemon serves the pool.
+serve::Ledger ledger_of(const std::string& directory) {
+  const serve::PoolDirectory pool(directory);
+  pool.require_pool();
+  return serve::Ledger::open(pool.database());
+}
+
+int list(const QueueArguments& arguments) {
+  const dispatch::State state = ledger_of(arguments.directory).load();
+  if (arguments.json) {
+    fmt::print("{}\n", json_text(serve::jobs_json(serve::PoolDirectory(arguments.directory), state)));
+  } else {
+    fmt::print("{}", serve::format_jobs(state, serve::wall_seconds()));
+  }
+  return 0;
+}
+
+int status(const QueueArguments& arguments) {
+  const dispatch::State state = ledger_of(arguments.directory).load();
+  const Json status = serve::status_json(state, serve::is_served(arguments.directory), serve::wall_seconds());
+  fmt::print("{}", arguments.json ? json_text(status) + "\n" : serve::format_status(status));
+  return 0;
+}
+
+int log(const QueueArguments& arguments) {
+  const std::vector<serve::Line> lines = ledger_of(arguments.directory).history();
+  fmt::print("{}", arguments.json ? json_text(serve::history_json(lines)) + "\n" : serve::format_history(lines));
+  return 0;
+}
+
+int trace(const QueueArguments& arguments) {
+  const serve::Ledger ledger = ledger_of(arguments.directory);
+  fmt::print("{}", serve::trace_of(ledger.load(), ledger.history()));
+  return 0;
+}
+
+int ask(const QueueArguments& arguments, const Json& request) {
+  const Json answer = serve::ask_pool(arguments.directory, request);
+  if (arguments.json) fmt::print("{}\n", json_text(answer));
+  return 0;
+}
+
+struct Verb {
+  CLI::App* app;
+  std::shared_ptr<QueueArguments> arguments = std::make_shared<QueueArguments>();
+
+  Verb(CLI::App& pool, const char* name, const char* about) : app(pool.add_subcommand(name, about)) {
+    app->add_option("DIR", arguments->directory, "Folder of the pool")->required();
+    app->add_flag("--json", arguments->json, "Print as JSON");
+  }
+  void does(Action& chosen, std::function<int(const QueueArguments&)> body) {
+    app->callback([arguments = arguments, body = std::move(body), &chosen] {
+      chosen = [arguments, body] { return body(*arguments); };
+    });
+  }
+};
+
+}  // namespace
+
+void add_pool_queue(CLI::App& pool, Action& chosen) {
+  Verb(pool, "list", "All jobs: how far they are, on what, and why").does(chosen, list);
+  Verb(pool, "status", "Devices, jobs by phase, users, utilisation, faults").does(chosen, status);
+  Verb(pool, "log", "What happened to which job when, and why").does(chosen, log);
+  Verb(pool, "trace", "Print the jobs that are done as a trace for `estrain simulate`").does(chosen, trace);
+  Verb cancel(pool, "cancel", "Take a job out of the queue; one that runs is stopped with a checkpoint");
+  cancel.app->add_option("JOB", cancel.arguments->job, "Its number")->required();
+  cancel.does(chosen, [](const QueueArguments& arguments) {
+    return ask(arguments, {{"do", "cancel"}, {"job", arguments.job}});
+  });
+  Verb policy(pool, "policy", "Change the policy of a pool that is served");
+  policy.app->add_option("POLICY", policy.arguments->policy, "NAME or NAME:KEY=VALUE:…")->required();
+  policy.does(chosen, [](const QueueArguments& arguments) {
+    return ask(arguments, {{"do", "policy"}, {"policy", arguments.policy}});
+  });
+}
+
+}  // namespace estrain::cmd

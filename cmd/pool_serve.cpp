@@ -1,0 +1,32 @@
+#include <memory>
+
+#include "cmd/pool.h"
+#include "cmd/validators.h"
+#include "core/pool/policy.h"
+#include "core/serve/daemon.h"
+
+namespace estrain::cmd {
+
+void add_pool_serve(CLI::App& pool, Action& chosen) {
+  CLI::App* verb = pool.add_subcommand("serve", "Own devices and run the jobs of the queue on them");
+  auto options = std::make_shared<serve::ServeOptions>();
+  verb->add_option("DIR", options->directory, "Folder of the pool; made where there is none")
+      ->required()
+      ->check(not_empty());
+  verb->add_option("--devices", options->devices, "Devices of the pool, as for train (default: those it had before)")
+      ->check(not_empty());
+  verb->add_option(
+          "--policy", options->policy,
+          "NAME or NAME:KEY=VALUE:… (default: the one before; of a new pool: " + std::string(serve::kDefaultPolicy) +
+              "). Those that leave batches alone of:\n" + pool::describe_policies())
+      ->check(not_empty());
+  verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")
+      ->check(seconds_from(0.1))
+      ->capture_default_str();
+  verb->add_option("--retries", options->settings.retries, "Times that a job is tried again without a step in between")
+      ->capture_default_str();
+  verb->add_option("--seed", options->seed, "Of random choices of policies, of a new pool (default 1)");
+  verb->callback([options, &chosen] { chosen = [options] { return serve::Daemon(*options).run(); }; });
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,29 @@
+#pragma once
+// The last message of a process that ends by an error.
+
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace estrain::comm {
+
+struct Failed {
+  static constexpr std::string_view name = "failed";
+  int fault = static_cast<int>(Fault::bug);
+  std::string message, advice;
+
+  Failed() = default;
+  explicit Failed(const Error& error)
+      : fault(static_cast<int>(error.fault())), message(error.message()), advice(error.advice()) {}
+  Error error() const { return Error(static_cast<Fault>(fault), message).advise(advice); }
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("fault", self.fault);
+    visit("message", self.message);
+    visit("advice", self.advice);
+  }
+};
+
+}  // namespace estrain::comm

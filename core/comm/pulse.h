@@ -1,0 +1,36 @@
+#pragma once
+// The signs of life of a worker, for the launcher to supervise.
+//
+// One worker writes, the launcher reads. Nothing else is read by what they say, so all accesses are relaxed.
+
+#include <atomic>
+#include <cstdint>
+
+namespace estrain::comm {
+
+// A worker's last known activity. Workers that wait are victims of the one that computes for too long.
+enum class Activity : uint32_t {
+  idle,                // not in a stage, or setting it up
+  computing,           // a mini-batch, an update
+  evaluating,          // a batch of an evaluation
+  reading,             // waits for data to be read
+  meeting,             // waits for the other workers
+  waiting_for_scribe,  // waits until a copy of the state or the record ring is free
+};
+
+// The signs of life of one worker. All times are monotonic nanoseconds.
+struct alignas(64) WorkerPulse {
+  std::atomic<int64_t> beat_ns;       // when it last began or finished something
+  std::atomic<Activity> activity;     // since then
+  std::atomic<int64_t> computing_ns;  // this stage's time in mini-batches, without waiting
+  std::atomic<int64_t> mini_batches;  // of this stage
+
+  void beat(Activity now, int64_t ns) {
+    beat_ns.store(ns, std::memory_order_relaxed);
+    activity.store(now, std::memory_order_relaxed);
+  }
+  void computed(int64_t ns) { computing_ns.fetch_add(ns, std::memory_order_relaxed); }
+  void count_mini_batch() { mini_batches.fetch_add(1, std::memory_order_relaxed); }
+};
+
+}  // namespace estrain::comm

@@ -1,0 +1,58 @@
+#pragma once
+// What users ask of a running job. How a request travels: core/launch/control/control_socket.h.
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace estrain::conduct {
+
+struct StatusRequest {
+  static constexpr std::string_view name = "status";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+struct StopRequest {
+  static constexpr std::string_view name = "stop";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// Device lists are as users write them (core/launch/preflight/devices.h).
+struct ResizeRequest {
+  static constexpr std::string_view name = "resize";
+  std::string devices;
+  bool oversubscribe = false;  // several workers on one GPU
+  bool allow_mixed = false;    // devices of other kinds than the job's, on which its bits differ below D2
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+    visit("oversubscribe", self.oversubscribe);
+    visit("allow_mixed", self.allow_mixed);
+  }
+};
+
+struct OfferRequest {
+  static constexpr std::string_view name = "offer";
+  std::string devices;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+  }
+};
+
+struct ReclaimRequest {
+  static constexpr std::string_view name = "reclaim";
+  std::string devices;
+  double within = 0;  // seconds in which they are to be free
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+    visit("within", self.within);
+  }
+};
+
+using Request = std::variant<StatusRequest, StopRequest, ResizeRequest, OfferRequest, ReclaimRequest>;
+
+}  // namespace estrain::conduct

@@ -1,0 +1,325 @@
+#include "core/dispatch/dispatcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace estrain::dispatch {
+namespace {
+
+constexpr std::array<std::string_view, 9> kPhaseNames = {"checking", "waiting", "starting", "running",  "changing",
+                                                         "stopping", "done",    "failed",   "cancelled"};
+
+double decayed(const Usage& usage, double now) {
+  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+}
+
+}  // namespace
+
+pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed) {
+  pool::PolicyChoice choice = pool::make_policy(text, seed);
+  if (choice.knowledge == pool::Knowledge::given_batch) return choice;
+  throw Error::make(Fault::usage, "policy {} changes the batches of jobs, and with them their bits", text)
+      .advise("`estrain simulate` can try it; for real jobs take one that leaves batches alone, such as estrain");
+}
+
+std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+
+std::optional<Phase> phase_named(std::string_view name) {
+  const auto at = std::ranges::find(kPhaseNames, name);
+  if (at == kPhaseNames.end()) return std::nullopt;
+  return static_cast<Phase>(at - kPhaseNames.begin());
+}
+
+Dispatcher::Dispatcher(State state, const Settings& settings)
+    : state_(std::move(state)), settings_(settings), policy_(policy_for_real_jobs(state_.policy, state_.seed)) {
+  for (auto& [id, job] : state_.jobs) {
+    if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
+  }
+}
+
+std::vector<Action> Dispatcher::take_actions() { return std::exchange(actions_, {}); }
+
+Job& Dispatcher::job(JobId id) {
+  const auto at = state_.jobs.find(id);
+  if (at == state_.jobs.end())
+    throw Error::make(Fault::usage, "there is no job {}", id).advise("see `estrain pool list`");
+  return at->second;
+}
+
+Slot* Dispatcher::slot(SlotId id) {
+  const auto at = std::ranges::find(state_.slots, id, &Slot::id);
+  return at == state_.slots.end() ? nullptr : &*at;
+}
+
+std::vector<Slot*> Dispatcher::slots_of(JobId id) {
+  std::vector<Slot*> slots;
+  for (Slot& slot : state_.slots) {
+    if (slot.holder == id) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+std::vector<std::string> Dispatcher::names_of(JobId id) {
+  std::vector<std::string> names;
+  for (const Slot* slot : slots_of(id)) names.push_back(slot->name);
+  return names;
+}
+
+int64_t Dispatcher::capacity(const std::string& type) const {
+  return std::ranges::count_if(
+      state_.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.type() == type; });
+}
+
+int64_t Dispatcher::free_slots(const std::string& type) const {
+  return std::ranges::count_if(state_.slots, [&](const Slot& slot) {
+    return slot.state == Slot::State::present && slot.holder == 0 && slot.type() == type;
+  });
+}
+
+int64_t Dispatcher::held(JobId id, const std::string& type) const {
+  return std::ranges::count_if(state_.slots,
+                               [&](const Slot& slot) { return slot.holder == id && slot.type() == type; });
+}
+
+void Dispatcher::free_slots_of(JobId id) {
+  for (Slot* slot : slots_of(id)) slot->holder = 0;
+}
+
+// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
+// is not the pool's: it is asked back.
+void Dispatcher::hold(JobId id, const std::vector<std::string>& names) {
+  std::vector<SlotId> before;
+  for (const Slot* slot : slots_of(id)) before.push_back(slot->id);
+  // Those that somebody waits for are let go of first.
+  std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(one)->state != Slot::State::present; });
+  free_slots_of(id);
+  for (const std::string& name : names) {
+    Slot* chosen = nullptr;
+    for (const SlotId one : before) {
+      if (Slot* own = slot(one); own->name == name && own->holder == 0 && chosen == nullptr) chosen = own;
+    }
+    for (Slot& other : state_.slots) {
+      const bool is_free = other.holder == 0 && other.name == name && other.state == Slot::State::present;
+      if (is_free && chosen == nullptr) chosen = &other;
+    }
+    if (chosen == nullptr) {
+      chosen = &state_.slots.emplace_back();
+      *chosen = {++state_.last_slot, name, Slot::State::leaving, true, 0};
+    }
+    chosen->holder = id;
+  }
+}
+
+// Device-seconds since the last event.
+void Dispatcher::account(double now) {
+  const double passed = now - state_.seen;
+  if (passed > 0) {
+    for (auto& [id, job] : state_.jobs) {
+      const auto devices = static_cast<double>(slots_of(id).size());
+      if (devices == 0) continue;
+      job.attained += passed * devices;
+      job.held += passed;
+      Usage& usage = state_.usage[job.request.user];
+      usage = {decayed(usage, now) + passed * devices, now};
+    }
+  }
+  state_.seen = now;
+}
+
+void Dispatcher::note(JobId id, std::string what, std::string reason) {
+  const auto at = state_.jobs.find(id);
+  actions_.emplace_back(
+      Note{id, std::move(what), at == state_.jobs.end() ? 0 : at->second.targeted(), std::move(reason)});
+}
+
+void Dispatcher::finish(Job& job, Phase phase, std::string reason, double now) {
+  job.phase = phase;
+  job.reason = std::move(reason);
+  job.finished = now;
+  job.target.clear();
+  job.owed = 0;
+  note(job.id, std::string(phase_name(phase)), job.reason);
+}
+
+void Dispatcher::wake(double now) {
+  stale_ = true;
+  if (!taking_up_) tick(now);
+}
+
+void Dispatcher::tick(double now) {
+  taking_up_ = false;
+  account(now);
+  if (stale_ || now >= decided_ + settings_.round || now < decided_) decide(now);
+  bring_about(now);
+  complete_withdrawals(now);
+}
+
+JobId Dispatcher::submit(const Request& request, double now) {
+  if (request.least < 0 || request.most < 1 || request.least > request.most) {
+    throw Error::make(Fault::usage, "a job cannot have at least {} and at most {} devices", request.least,
+                      request.most);
+  }
+  if (request.deadline && *request.deadline <= now) throw Error(Fault::usage, "the deadline is over already");
+  const auto is_there = [&](const Slot& slot) { return slot.type() == request.type; };
+  if (!request.type.empty() && std::ranges::none_of(state_.slots, is_there)) {
+    throw Error::make(Fault::infeasible, "the job wants {}, and the pool has no such device", request.type)
+        .advise("name other devices in the spec's resources.devices, or add some: estrain pool devices add");
+  }
+  Job& job = state_.jobs[++state_.last_job];
+  job.id = state_.last_job;
+  job.request = request;
+  job.submitted = now;
+  job.reason = "is being checked";
+  actions_.emplace_back(CheckJob{job.id});
+  note(job.id, "submitted", "by " + request.user);
+  tick(now);
+  return job.id;
+}
+
+void Dispatcher::forget(JobId id) {
+  state_.jobs.erase(id);
+  std::erase_if(actions_, [&](const Action& action) {
+    const auto* check = std::get_if<CheckJob>(&action);
+    const auto* line = std::get_if<Note>(&action);
+    return (check != nullptr && check->job == id) || (line != nullptr && line->job == id);
+  });
+}
+
+void Dispatcher::cancel(JobId id, double now) {
+  Job& one = job(id);
+  if (is_over(one.phase)) throw Error::make(Fault::usage, "job {} is over already: {}", id, phase_name(one.phase));
+  if (is_up(one.phase)) {
+    one.is_unwanted = true;
+    one.target.clear();
+  } else {
+    finish(one, Phase::cancelled, "cancelled", now);
+  }
+  wake(now);
+}
+
+void Dispatcher::choose_policy(const std::string& policy, double now) {
+  policy_ = policy_for_real_jobs(policy, state_.seed);
+  state_.policy = policy;
+  actions_.emplace_back(Note{0, "policy", 0, policy});
+  wake(now);
+}
+
+void Dispatcher::checked(JobId id, const Checked& result, double now) {
+  Job& one = job(id);
+  if (one.phase != Phase::checking) return wake(now);  // cancelled meanwhile
+  if (!result.fine) {
+    finish(one, Phase::failed, "check: " + result.reason, now);
+    return wake(now);
+  }
+  one.phase = Phase::waiting;
+  one.reason = "waits for devices";
+  if (result.total_steps > 0) one.request.total_steps = result.total_steps;
+  if (result.mini_batch_seconds > 0) one.speeds.expect(result.mini_batch_seconds);
+  note(id, "admitted", "check found nothing");
+  wake(now);
+}
+
+void Dispatcher::trains(JobId id, double now) {
+  Job& one = job(id);
+  if (one.phase == Phase::starting) {
+    one.phase = Phase::running;
+    note(id, "trains", "its first step has begun");
+  }
+  tick(now);
+}
+
+void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
+  Job& one = job(id);
+  if (is_over(one.phase)) return;
+  one.step = std::max(one.step, progress.step);
+  if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
+  const std::vector<Slot*> slots = slots_of(id);
+  const bool settled =
+      one.phase == Phase::running && !slots.empty() && progress.devices_at_work == static_cast<int64_t>(slots.size());
+  const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
+  if (!settled || !alike) {
+    one.seen_at = 0;
+    return tick(now);
+  }
+  one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
+  if (one.seen_at > 0)
+    one.speeds.took(slots[0]->type(), progress.devices_at_work, progress.step - one.seen_step, now - one.seen_at);
+  if (one.seen_at == 0 || progress.step > one.seen_step) one.seen_at = now, one.seen_step = progress.step;
+  tick(now);
+}
+
+void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double lost, double now) {
+  account(now);
+  Job& one = job(id);
+  if (!is_up(one.phase)) return;
+  hold(id, names);
+  one.seen_at = 0;
+  one.lost += lost;
+  if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
+  if (one.phase != Phase::changing) return tick(now);
+  one.phase = Phase::running;
+  asked_to_let_go_.erase(id);
+  for (auto& [type, count] : one.target) {
+    const int64_t has = held(id, type);
+    if (has >= count) continue;
+    count = has;  // it declined, or could not: the policy is told the truth
+    one.no_growth_before = now + settings_.growth_pause;
+  }
+  wake(now);
+}
+
+void Dispatcher::found(JobId id, const std::vector<std::string>& names, double now) {
+  Job& one = job(id);
+  one.phase = Phase::running;
+  one.reason = "runs";
+  hold(id, names);
+  one.target.clear();
+  for (const Slot* slot : slots_of(id)) {
+    if (slot->state == Slot::State::present) ++one.target[slot->type()];
+  }
+  note(id, "found", "it went on while the pool's daemon was away");
+  wake(now);
+}
+
+void Dispatcher::ended(JobId id, const Ended& ended, double now) {
+  account(now);
+  Job& one = job(id);
+  const bool was_killed = killed_.erase(id) > 0;
+  const std::vector<Slot*> slots = slots_of(id);
+  if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty()) {
+    one.speeds.took(slots[0]->type(), static_cast<int64_t>(slots.size()), one.request.total_steps - one.seen_step,
+                    now - one.seen_at);
+  }
+  one.seen_at = 0;
+  asked_to_let_go_.erase(id);
+  free_slots_of(id);
+  if (is_over(one.phase)) return wake(now);
+  if (ended.how == Ended::How::done) {
+    one.step = std::max(one.step, one.request.total_steps);
+    finish(one, Phase::done, ended.reason, now);
+  } else if (one.is_unwanted) {
+    finish(one, Phase::cancelled, "cancelled", now);
+  } else if (ended.how == Ended::How::failed) {
+    finish(one, Phase::failed, ended.reason, now);
+  } else {
+    const bool is_fault = ended.how != Ended::How::stopped && !was_killed;
+    one.failures = !is_fault ? one.failures : one.step > one.failed_at ? 1 : one.failures + 1;
+    if (is_fault) one.failed_at = std::max(one.failed_at, one.step);
+    if (one.failures > settings_.retries) {
+      finish(one, Phase::failed, fmt::format("given up after {} tries: {}", one.failures, ended.reason), now);
+      return wake(now);
+    }
+    one.phase = Phase::waiting;
+    one.target.clear();
+    one.owed = 0;
+    one.reason = is_fault ? "is tried again: " + ended.reason : "stopped with a checkpoint, and waits";
+    one.not_before = is_fault ? now + ended.back_off * std::exp2(static_cast<double>(one.failures - 1)) : now;
+    note(id, is_fault ? "faulted" : "stopped", ended.reason);
+  }
+  wake(now);
+}
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,169 @@
+#pragma once
+// What a pool of real jobs does next: a policy (core/pool) says who is to have which devices; the dispatcher brings it
+// about with jobs that take time to start, to change and to stop, and may fail at any of it. Pure: told what happened
+// and the moment, it changes its state and leaves actions.
+//
+// What must always hold, whatever happens and when:
+//   1. a device is with one job at most: it is given on when the job that held it has said that it let go, or is gone;
+//   2. who asks devices back gets them in time: jobs shrink, to nothing if need be, and who does not let go is killed,
+//      which costs a job time and nothing else;
+//   3. a job that can run is not forgotten: it ends, or waits because the policy says so;
+//   4. what a policy sees are targets: a job that is on its way to new devices counts as having them, as in a
+//      simulation.
+//
+// The queue: jobs of higher priority first; of equals those whose users have had less of late (fair share, as Slurm
+// weighs it: 2^(-part of the usage x users)); of equals in order of submission. Policies that weigh jobs see the same
+// as Job::weight.
+
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/dispatch/action.h"
+#include "core/pool/policy.h"
+
+namespace estrain::dispatch {
+
+struct Settings {
+  double round = 10;        // s between decisions at the most
+  double within = 30;       // s that a job gets to let go of devices where nobody waits for them
+  int64_t retries = 3;      // failures in a row without a step in between
+  double first_charge = 3;  // s that a change of devices costs, until one was seen
+  double patience = 120;    // s that a launcher gets to answer when it is asked to let go of devices; it is killed then
+  double growth_pause = 60;  // s during which a job that declined devices is not offered any
+};
+
+// How a launcher ended.
+struct Ended {
+  enum class How {
+    done,
+    stopped,      // with a checkpoint
+    failed,       // by a fault that trying again does not mend
+    faulty,       // by one that it may
+    vanished,     // it was killed, or the host went down
+    never_began,  // somebody else is at work on its run directory, or no process could be started
+  } how;
+  std::string reason;
+  double back_off = 1;  // s; of `faulty`: before the first further try
+};
+
+// Like pool::make_policy. Also refuses policies that change batches: Fault::usage.
+pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed);
+
+class Dispatcher {
+ public:
+  // Throws as policy_for_real_jobs.
+  Dispatcher(State state, const Settings& settings);
+
+  const State& state() const { return state_; }
+
+  // Requests. Each throws Fault::usage for what cannot be, and then changes nothing.
+  JobId submit(const Request& request, double now);
+  void forget(JobId job);  // one that was just submitted and could not be recorded
+  void cancel(JobId job, double now);
+  void choose_policy(const std::string& policy, double now);
+  void add_devices(const std::vector<std::string>& names, double now);
+  static constexpr double kNoHurry = std::numeric_limits<double>::infinity();
+  // The pool lets go of these within so many seconds: for good, or until they are lent again. `client` is answered by
+  // Released.
+  struct Withdrawal {
+    std::vector<std::string> names;
+    double within;
+    bool for_good;
+    ClientId client;
+  };
+  void withdraw(const Withdrawal& withdrawal, double now);
+  void lend(const std::vector<std::string>& names, double now);
+
+  // Events.
+  struct Checked {
+    bool fine;
+    std::string reason;             // where it is not
+    double mini_batch_seconds = 0;  // 0: not known
+    int64_t total_steps = 0;        // 0: not known
+  };
+  void checked(JobId job, const Checked& result, double now);
+  void trains(JobId job, double now);
+  struct Progress {
+    int64_t step, total_steps;
+    double step_seconds;      // lately; 0: not known
+    int64_t devices_at_work;  // on which that was measured
+  };
+  void progressed(JobId job, const Progress& progress, double now);
+  // A request to grow or shrink was answered: what the job holds now. `lost`: seconds that it cost.
+  void changed(JobId job, const std::vector<std::string>& held, double lost, double now);
+  void ended(JobId job, const Ended& ended, double now);
+  // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request:
+  // until then it is told of all jobs whose launchers were up, by this or by ended().
+  void found(JobId job, const std::vector<std::string>& held, double now);
+
+  // Time has passed. Decides where it is time, and sees to what is late.
+  void tick(double now);
+
+  // What is to be done, in this order.
+  std::vector<Action> take_actions();
+  // Seconds since the last decision that the policy was asked for; for tests.
+  int64_t decisions() const { return decisions_; }
+
+ private:
+  // Devices that somebody waits for.
+  struct Owed {
+    std::vector<SlotId> slots;
+    std::vector<std::string> names;
+    double asked, within;
+    ClientId client;
+
+    double deadline() const { return asked + within; }
+  };
+
+  // dispatcher.cpp
+  Job& job(JobId id);
+  Slot* slot(SlotId id);
+  std::vector<Slot*> slots_of(JobId id);
+  std::vector<std::string> names_of(JobId id);
+  int64_t capacity(const std::string& type) const;
+  int64_t free_slots(const std::string& type) const;
+  int64_t held(JobId id, const std::string& type) const;
+  void hold(JobId id, const std::vector<std::string>& names);
+  void free_slots_of(JobId id);
+  void account(double now);
+  void note(JobId id, std::string what, std::string reason);
+  void finish(Job& job, Phase phase, std::string reason, double now);
+  void wake(double now);  // something has changed: decides and brings about
+
+  // schedule.cpp
+  void decide(double now);
+  void make_fit();
+  bool shrink_somebody(const std::string& type);
+  void give_back_owed();
+  void keep_least(const std::vector<Job*>& jobs);
+  std::vector<Job*> queue(double now);
+  double fair_share(const std::string& user, double now) const;
+
+  // bring_about.cpp
+  void bring_about(double now);
+  void bring_about(Job& job, double now);
+  void start(Job& job);
+  void grow(Job& job);
+  void shrink(Job& job, double now);
+  void stop(Job& job, double now);
+  const Owed* most_urgent(JobId id) const;
+  bool must_let_go(JobId id) const;
+  double time_to_let_go(JobId id, double now) const;
+  void complete_withdrawals(double now);
+
+  State state_;
+  Settings settings_;
+  pool::PolicyChoice policy_;
+  std::vector<Owed> owed_;
+  std::set<JobId> killed_;                   // for not letting go of devices
+  std::map<JobId, double> asked_to_let_go_;  // and have not answered
+  std::vector<Action> actions_;
+  double decided_ = 0;
+  bool taking_up_ = true;  // until the first tick: what became of all jobs is told first
+  bool stale_ = true;      // something has happened since the policy was asked
+  int64_t decisions_ = 0;
+};
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,123 @@
+#pragma once
+// What a pool of real jobs knows: devices, jobs, who has used how much. Plain data, kept in a database between lives of
+// the daemon. Times are seconds since 1970.
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dispatch/speeds.h"
+
+namespace estrain::dispatch {
+
+using JobId = int64_t;     // from 1, in order of submission
+using SlotId = int64_t;    // from 1
+using ClientId = int64_t;  // somebody who waits for an answer; 0: nobody
+
+// One device.
+struct Slot {
+  enum class State {
+    present,  // the pool's
+    leaving,  // asked back: no job gets it any more
+    away,     // with somebody of higher right, until it is lent again
+  };
+  SlotId id = 0;
+  std::string name;  // "cpu:avx2", "cuda:1"
+  State state = State::present;
+  bool for_good = false;  // of `leaving`: it is removed, not taken for a while
+  JobId holder = 0;       // 0: free
+
+  std::string type() const { return name.starts_with("cuda:") ? "cuda" : name; }  // devices of a type are alike
+  bool operator==(const Slot&) const = default;
+};
+
+enum class Phase {
+  checking,  // `estrain check` looks for what would keep it from running
+  waiting,   // for devices
+  starting,  // its launcher was started and does not train yet
+  running,
+  changing,  // it was asked to take or give back devices, and has not answered
+  stopping,  // it writes a checkpoint and ends
+  done,
+  failed,
+  cancelled,
+};
+std::string_view phase_name(Phase phase);
+std::optional<Phase> phase_named(std::string_view name);
+constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
+// Whether a launcher of it is at work.
+constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
+
+// What its owner asked for.
+struct Request {
+  std::string name, user;
+  int64_t priority = 0;  // higher ones first
+  int64_t ests = 1;
+  int64_t devices = 1;             // the size of its gang
+  int64_t least = 0;               // once it runs, it keeps so many
+  int64_t most = 1;                // devices it can make use of
+  std::optional<double> deadline;  // a moment
+  std::string type;                // of device; empty: the pool's first
+  bool mixes_types = false;        // at D2
+  bool weighs_offers = false;      // elastic.mode = "auto": it may decline devices
+  int64_t total_steps = 0;         // 0: not known yet
+  bool operator==(const Request&) const = default;
+};
+
+struct Job {
+  JobId id = 0;
+  Request request;
+  double submitted = 0;
+  Phase phase = Phase::checking;
+  std::string reason;                     // why it is where it is
+  bool is_unwanted = false;               // cancelled by its owner, and still up
+  std::map<std::string, int64_t> target;  // devices by type that it is to have
+  int64_t owed = 0;                       // devices taken from it for somebody of higher right
+  int64_t step = 0;                       // committed
+  double not_before = 0;                  // it is not started, before this moment
+  double no_growth_before = 0;            // it declined devices, or could not take them
+  int64_t failures = 0;                   // in a row without a step in between
+  int64_t failed_at = -1;                 // step
+  double attained = 0;                    // device-seconds held
+  double held = 0;                        // seconds with devices
+  double lost = 0;                        // seconds that changes of devices have cost, as the job says
+  int64_t starts = 0;                     // times it was given other devices
+  std::optional<double> started, finished;
+  Speeds speeds;
+  // When it was last seen at work on the devices that it has, and how far it was; 0: not since they changed.
+  double seen_at = 0;
+  int64_t seen_step = 0;
+
+  bool operator==(const Job&) const = default;
+  int64_t targeted() const {
+    int64_t all = 0;
+    for (const auto& [type, count] : target) all += count;
+    return all;
+  }
+};
+
+// Device-seconds of a user, of which half are forgotten after kHalfLife.
+struct Usage {
+  static constexpr double kHalfLife = 24 * 3600;
+  double device_seconds = 0;
+  double at = 0;
+  bool operator==(const Usage&) const = default;
+};
+
+struct State {
+  std::string policy;  // as typed
+  uint64_t seed = 1;
+  double charge = 0;  // seconds that a change of devices has cost lately; 0: none was seen
+  std::vector<Slot> slots;
+  std::map<JobId, Job> jobs;
+  std::map<std::string, Usage> usage;  // by user
+  JobId last_job = 0;
+  SlotId last_slot = 0;
+  double seen = 0;  // the last moment
+};
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,265 @@
+// An agent: starts workers on its host as the coordinator's proxies ask, and carries for them (setup.h).
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "core/base/files.h"
+#include "core/hosts/courier.h"
+#include "core/hosts/host_file.h"
+#include "core/hosts/message_link.h"
+#include "core/hosts/own_greeting.h"
+#include "core/hosts/setup.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/worker_library.h"
+#include "core/launch/preflight/devices.h"
+#include "core/launch/run/processes.h"
+#include "core/place/device.h"
+#include "core/spec/parse.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kPatienceWithKillMs = 1500;
+
+Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
+
+// The stage of an order to run; 0: another order.
+uint64_t stage_of_order(const Json& order) {
+  const Json beyond = order.value("beyond", Json::object());
+  return order.value("is", "") == comm::RunStage::name ? beyond.value("stage", uint64_t{0}) : 0;
+}
+
+UniqueFd new_doorbell() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) throw system_error("cannot create an event descriptor", errno);
+  return fd;
+}
+
+// One worker of this host, and its proxy's connection.
+struct Session {
+  std::unique_ptr<MessageLink> proxy;
+  launch::WorkerProcess worker;
+  std::shared_ptr<net::Loop::Watch> socket, process;
+  bool builds = false, ready = false;
+  std::optional<Json> order;  // to run in a stage that is not open here yet
+};
+
+class Agent {
+ public:
+  explicit Agent(AgentSetup& setup)
+      : setup_(setup),
+        directory_(setup.run),
+        key_(key_of(setup)),
+        memory_(comm::JobMemory::create()),
+        doorbell_(new_doorbell()),
+        library_(::open(launch::worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
+        courier_(loop_, {.key = key_,
+                         .own = own_greeting(setup.name, "courier"),
+                         .memory = memory_.get(),
+                         .doorbell = doorbell_.get(),
+                         .tell = [this](const Json& said) { on_courier(said); },
+                         .opened = [this](uint64_t stage) { on_opened(stage); },
+                         .aborted = [this](uint64_t stage) { on_never_opened(stage); }}),
+        listener_(loop_, key_,
+                  {.at = address_of(setup),
+                   .own = own_greeting(setup.name, "agent"),
+                   .accepted = [this](net::ConnectionPtr connection) { on_connection(std::move(connection)); },
+                   .refused = [this](const std::string& address, const Error& why) { on_stranger(address, why); }}) {
+    block_signals();
+    write_host_file(setup.run, setup.name, listener_.address().text());
+    fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
+    std::fflush(stdout);
+  }
+  ~Agent() { remove_host_file(setup_.run, setup_.name); }
+
+  void run() { loop_.run(); }
+
+ private:
+  using Sessions = std::list<Session>;
+  using At = Sessions::iterator;
+
+  static net::Key key_of(const AgentSetup& setup) {
+    make_folders(setup.run);
+    return setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
+  }
+
+  static net::Address address_of(const AgentSetup& setup) {
+    std::string text = setup.address;
+    if (text.empty()) {
+      char name[256] = {};
+      ::gethostname(name, sizeof name - 1);
+      text = name;
+    }
+    const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
+    net::Address address = net::parse_address(has_port ? text : text + ":0");
+    if (setup.address.empty() && address.host.starts_with("127."))
+      throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", text,
+                        address.host)
+          .advise("name the address of an interface that they reach: --address 10.0.0.2");
+    return address;
+  }
+
+  void block_signals() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::sigaddset(&signals, number);
+    ::signal(SIGPIPE, SIG_IGN);
+    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) throw system_error("cannot watch signals", errno);
+    signal_watch_ = loop_.watch(signals_.get(), [this] { end(0, "asked to by a signal"); });
+  }
+
+  void end(int code, const std::string& why) {
+    fmt::print("host {}: ends: {}\n", setup_.name, why);
+    std::fflush(stdout);
+    setup_.exit_code = code;
+    loop_.stop();
+  }
+
+  void on_stranger(const std::string& address, const Error& why) {
+    directory_.log_event("refused_connection", {{"host", setup_.name}, {"from", address}, {"why", why.message()}});
+  }
+
+  void on_connection(net::ConnectionPtr connection) {
+    if (connection->peer().purpose == "courier") return courier_.take(std::move(connection));
+    if (connection->peer().purpose != "worker") return connection->close();
+    sessions_.emplace_back();
+    const At at = std::prev(sessions_.end());
+    at->proxy = std::make_unique<MessageLink>(
+        std::move(connection), [this, at](const Json& said) { on_proxy(at, said); },
+        [this, at](const Error&) { close(at); });
+  }
+
+  void on_proxy(At at, const Json& said) {
+    try {
+      if (said.value("do", "") == "start") return start(at, said);
+    } catch (const Error& error) {
+      at->proxy->send({{"relay", words_of(error)}});
+      at->proxy->send({{"ended", {{"code", exit_code(error.fault())}}}});
+      return;
+    }
+    if (!said.contains("relay")) return;
+    const Json& order = said.at("relay");
+    const uint64_t stage = stage_of_order(order);
+    const bool waits = stage != 0 && stage != opened_;
+    if (waits && stage == never_opened_) return leave_for(*at);
+    if (waits) {
+      at->order = order;
+    } else {
+      at->worker.socket.send(comm::decode<comm::WorkerOrder>(order));
+    }
+  }
+
+  // Of a stage that was aborted before it was open here.
+  static void leave_for(Session& session) {
+    session.order.reset();
+    session.proxy->send({{"relay", comm::encode(comm::WorkerReport(comm::LeftStage{}))}});
+  }
+
+  void start(At at, const Json& said) {
+    const spec::JobSpec spec = spec::parse_text(said.value("spec", ""), "the job's spec");
+    if (!spec_) spec_ = launch::pass_spec(spec);
+    launch::WorkerStart start;
+    start.id = said.value("id", INT64_C(0));
+    comm::from_field(said.at("options"), start.options);
+    const std::optional<place::Device> device = place::parse_device(start.options.device);
+    if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
+    start.device = *device;
+    launch::check_devices({start.device}, {.mixed = true, .oversubscribed = true});
+    start.job = spec.job;
+    const bool stands = comm::JobMemory(memory_.get()).is_ready();
+    start.options.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
+    launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()};
+    shared.courier = doorbell_.get();
+    at->builds = start.options.builds;
+    at->worker = launch::start_worker(directory_, shared, start);
+    at->socket = loop_.watch(at->worker.socket.descriptor(), [this, at] { on_worker(*at); });
+    at->process = loop_.watch(at->worker.process.descriptor(), [this, at] { on_worker_end(at); });
+  }
+
+  void on_worker(Session& session) {
+    comm::WorkerReport said;
+    while (session.worker.socket) {
+      const comm::Received received = session.worker.socket.receive(&said, 0);
+      if (received == comm::Received::nothing) return;
+      if (received == comm::Received::closed) {
+        session.socket.reset();  // its end follows
+        return;
+      }
+      session.proxy->send({{"relay", comm::encode(said)}});
+    }
+  }
+
+  void on_worker_end(At at) {
+    on_worker(*at);
+    at->socket.reset();
+    at->process.reset();
+    at->builds = false;
+    const ChildEnd ended = at->worker.process.wait();
+    at->proxy->send(
+        {{"ended",
+          {{"signaled", ended.signaled}, {"code", ended.code}, {"peak_memory_bytes", ended.peak_memory_bytes}}}});
+  }
+
+  // The proxy has ended, as the worker did or before it: the launcher takes the worker for ended.
+  void close(At at) {
+    at->socket.reset();
+    at->process.reset();
+    if (at->worker.process.running()) {
+      at->worker.process.signal(SIGKILL);
+      at->worker.process.wait_for(kPatienceWithKillMs);
+    }
+    loop_.post([this, at] { sessions_.erase(at); });
+  }
+
+  void on_courier(const Json& said) {
+    const std::string say = said.value("say", "");
+    if (say == "end") return end(0, "the run is over");
+    if (say != "host_lost" || !said.value("host", "").empty()) return;
+    end(75, fmt::format("the coordinator is lost ({}); go on from the last checkpoint: estrain train --resume --run {}",
+                        said.value("why", ""), setup_.run));
+  }
+
+  void on_opened(uint64_t stage) {
+    opened_ = stage;
+    for (Session& session : sessions_) {
+      if (!session.order || stage_of_order(*session.order) != stage) continue;
+      session.worker.socket.send(comm::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
+    }
+  }
+
+  void on_never_opened(uint64_t stage) {
+    never_opened_ = stage;
+    for (Session& session : sessions_) {
+      if (session.order && stage_of_order(*session.order) == stage) leave_for(session);
+    }
+  }
+
+  AgentSetup& setup_;
+  const launch::RunDirectory directory_;
+  const net::Key key_;
+  net::Loop loop_;
+  UniqueFd memory_, doorbell_, library_, spec_, signals_;
+  Sessions sessions_;
+  uint64_t opened_ = 0, never_opened_ = 0;
+  Courier courier_;
+  net::Listener listener_;
+  std::shared_ptr<net::Loop::Watch> signal_watch_;
+};
+
+}  // namespace
+}  // namespace estrain::hosts
+
+void estrain_run_agent(estrain::hosts::AgentSetup* setup) {
+  estrain::hosts::require_host_name(setup->name);
+  estrain::hosts::Agent(*setup).run();
+}

@@ -1,0 +1,66 @@
+// The coordinator's courier as a process of its own (setup.h).
+
+#include <memory>
+#include <utility>
+
+#include "core/hosts/courier.h"
+#include "core/hosts/host_file.h"
+#include "core/hosts/own_greeting.h"
+#include "core/hosts/setup.h"
+
+namespace estrain::hosts {
+namespace {
+
+// Until the agents have heard that the run is over.
+constexpr int kPatienceWithEndMs = 300;
+
+// The launcher names the hosts; their agents have written where they listen. False: one has not, which counts as lost.
+bool find_agents(CourierSetup& setup, HostPlan& plan) {
+  for (HostShare& host : plan.hosts) {
+    if (host.name.empty()) continue;
+    try {
+      host.address = read_host_file(setup.run, host.name);
+    } catch (const Error& error) {
+      setup.launcher.send({{"say", "host_lost"}, {"host", host.name}, {"why", error.message()}});
+      return false;
+    }
+  }
+  return true;
+}
+
+void run_courier(CourierSetup& setup) {
+  net::Loop loop;
+  Courier courier(loop, {.key = net::Key::read_or_make(key_file(setup.run)),
+                         .own = own_greeting("", "courier"),
+                         .memory = setup.memory,
+                         .doorbell = setup.doorbell,
+                         .tell = [&setup](const Json& said) { setup.launcher.send(said); },
+                         .opened = nullptr,
+                         .aborted = nullptr});
+  std::shared_ptr<net::Loop::Timer> end;
+  const auto socket = loop.watch(setup.launcher.descriptor(), [&] {
+    Json said;
+    switch (setup.launcher.receive(&said, 0)) {
+      case comm::MessageSocket::Received::nothing:
+        return;
+      case comm::MessageSocket::Received::closed:
+        return loop.stop();
+      case comm::MessageSocket::Received::message:
+        break;
+    }
+    if (said.value("do", "") == "stage") {
+      HostPlan plan = HostPlan::from_json(said.at("plan"));
+      if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
+      return;
+    }
+    if (said.value("do", "") != "finish") return;
+    courier.end_run();
+    end = loop.once(kPatienceWithEndMs, [&loop] { loop.stop(); });
+  });
+  loop.run();
+}
+
+}  // namespace
+}  // namespace estrain::hosts
+
+void estrain_run_courier(estrain::hosts::CourierSetup* setup) { estrain::hosts::run_courier(*setup); }

@@ -1,0 +1,487 @@
+#include "core/hosts/courier.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/comm/step_record.h"
+#include "core/hosts/message_link.h"
+#include "kernels/digest.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int64_t kOwnPauseNs = 1'000'000'000;  // this process stood still: nobody's silence counts
+constexpr size_t kMostBytesBeforeBeats = 1 << 20;
+
+// What must be the same on all hosts of a job; and, below D2, the processor.
+Json facts_of(const comm::JobMemory& memory) {
+  const auto manifest = checkpoint::Manifest::from_json(memory.manifest());
+  Json data = Json::array();  // a file on another host has another stamp, and may lie elsewhere
+  if (!manifest.data.empty()) {
+    for (const Json& file : parse_json(manifest.data, "identity of the data"))
+      data.push_back({file.value("what", ""), file.value("size", 0), file.value("whole", Json())});
+  }
+  const std::string layout = manifest.layout.to_json();
+  return {{"layout", kernels::digest(layout.data(), layout.size())},
+          {"steps", manifest.total_steps},
+          {"data", data},
+          {"processor", manifest.processor}};
+}
+
+void require_same_facts(const Json& theirs, const Json& own, bool any_processor) {
+  for (const char* fact : {"layout", "steps", "data", "processor"}) {
+    if (any_processor && fact == std::string_view("processor")) continue;
+    if (theirs.value(fact, Json()) == own.at(fact)) continue;
+    if (fact == std::string_view("processor")) {
+      throw Error::make(Fault::infeasible, "its processor is \"{}\", the coordinator's \"{}\": other bits below D2",
+                        own.at(fact).get<std::string>(), theirs.value(fact, ""))
+          .advise("use hosts of one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
+    }
+    throw Error::make(Fault::mismatch, "its job is another one than the coordinator's: the {} differs", fact)
+        .advise("all hosts of a job need the same data files");
+  }
+}
+
+}  // namespace
+
+// One of the other hosts.
+class Courier::Link : public net::FrameSink {
+ public:
+  Link(Courier& courier, net::ConnectionPtr to, std::string host)
+      : connection(std::move(to)), name(std::move(host)), heard_ns(monotonic_ns()), courier_(courier) {}
+
+  std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
+    heard_ns = monotonic_ns();
+    held_.reset();
+    waits = false;
+    into_ = Into::scrap;
+    switch (head.kind) {
+      case message:
+        into_ = Into::text;
+        text_.resize(head.bytes);
+        return std::as_writable_bytes(std::span(text_));
+      case beat:
+        return room_for_beats(head);
+      case state:
+        return room_for_state(head);
+      default:
+        return room_in_step(head);
+    }
+  }
+
+  void received(const net::FrameHead& head) override {
+    heard_ns = monotonic_ns();
+    const std::shared_ptr<StepExchange> held = std::exchange(held_, nullptr);
+    if (into_ == Into::text) {
+      courier_.on_message(name, parse_json(text_, "message of host " + name));
+    } else if (into_ == Into::beats) {
+      if (const auto index = courier_.index_of(name)) courier_.take_beats(*index, beats_);
+    } else if (into_ == Into::state) {
+      courier_.opening_->state.received(head);
+      if (courier_.opening_->state.complete()) courier_.take_state();
+    } else if (into_ == Into::step && held == courier_.exchange_ && !courier_.aborted_) {
+      take(*held, head);
+    }
+  }
+
+  const net::ConnectionPtr connection;
+  const std::string name;
+  int64_t heard_ns;
+  bool waits = false;  // a frame of a stage that is not open here yet is at its head: what is behind it is not heard
+
+ private:
+  enum class Into { scrap, text, beats, state, step };
+
+  std::span<std::byte> scrap(const net::FrameHead& head) {
+    courier_.scrap_.resize(net::most_frame_bytes);
+    return std::span(courier_.scrap_).first(head.bytes);
+  }
+
+  std::span<std::byte> room_for_beats(const net::FrameHead& head) {
+    const auto index = courier_.index_of(name);
+    if (!index || head.number != courier_.exchange_->plan().stage || head.bytes == 0) return scrap(head);
+    beats_.resize(courier_.exchange_->plan().hosts[*index].workers.size());
+    if (head.bytes != beats_.size() * sizeof(WorkerBeat)) throw Error(Fault::corrupt, "beats of other workers");
+    into_ = Into::beats;
+    return std::as_writable_bytes(std::span(beats_));
+  }
+
+  std::optional<std::span<std::byte>> room_for_state(const net::FrameHead& head) {
+    const std::optional<Opening>& opening = courier_.opening_;
+    const bool wanted = opening && opening->asked_for_state && !opening->has_state &&
+                        name == opening->plan.hosts[0].name &&
+                        head.number == round_number(opening->plan.stage, opening->plan.step);
+    if (!wanted) return scrap(head);
+    into_ = Into::state;
+    return opening->state.room_for(head);
+  }
+
+  // A frame of the current stage is taken, one of a past stage is dropped, one of a later stage waits.
+  std::optional<std::span<std::byte>> room_in_step(const net::FrameHead& head) {
+    const uint64_t stage = stage_of(head.number), now = courier_.exchange_ ? courier_.exchange_->plan().stage : 0;
+    waits = stage > now;
+    if (waits) return std::nullopt;
+    const auto index = courier_.index_of(name);
+    if (stage < now || courier_.aborted_ || !index) return scrap(head);
+    into_ = Into::step;
+    held_ = courier_.exchange_;
+    return held_->room_for(*index, head);
+  }
+
+  void take(StepExchange& exchange, const net::FrameHead& head) {
+    const auto index = courier_.index_of(name);
+    if (!index) return;
+    try {
+      exchange.received(*index, head);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::mismatch) throw;
+      return courier_.fail(error);
+    }
+    courier_.on_doorbell();  // a host that waited may have asked meanwhile
+  }
+
+  Courier& courier_;
+  std::string text_;
+  std::vector<WorkerBeat> beats_;
+  Into into_ = Into::scrap;
+  std::shared_ptr<StepExchange> held_;  // that the payload under way belongs to
+};
+
+Courier::Courier(net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {
+  bell_ = loop_.watch(options_.doorbell, [this] {
+    uint64_t rung;
+    (void)!::read(options_.doorbell, &rung, sizeof rung);
+    on_doorbell();
+  });
+  timer_ns_ = monotonic_ns();
+  timer_ = loop_.every(10, [this] { on_timer(); });
+}
+
+Courier::~Courier() {
+  for (auto& [name, link] : links_) link->connection->close();
+}
+
+comm::JobMemory& Courier::memory() {
+  if (!memory_) memory_ = std::make_unique<comm::JobMemory>(options_.memory);
+  if (!memory_->is_ready()) throw Error(Fault::peer, "the job's memory on this host does not stand yet");
+  memory_->wait_ready(0);  // maps all of it
+  return *memory_;
+}
+
+Courier::Link* Courier::link_to(const std::string& name) const {
+  const auto at = links_.find(name);
+  return at == links_.end() ? nullptr : at->second.get();
+}
+
+std::optional<size_t> Courier::index_of(const std::string& name) const {
+  if (!exchange_) return std::nullopt;
+  const std::vector<HostShare>& hosts = exchange_->plan().hosts;
+  const auto at = std::ranges::find(hosts, name, &HostShare::name);
+  if (at == hosts.end() || exchange_->plan().here().name == name) return std::nullopt;
+  return static_cast<size_t>(at - hosts.begin());
+}
+
+// Connections.
+
+void Courier::reach(const HostShare& host) {
+  if (link_to(host.name) != nullptr || std::exchange(reaching_[host.name], true)) return;
+  net::Greeting own = options_.own;
+  own.purpose = "courier";
+  net::connect(loop_, options_.key, net::parse_address(host.address), own,
+               [this, name = host.name](net::ConnectionPtr connection, const Error* why) {
+                 reaching_[name] = false;
+                 if (why != nullptr) return lose(name, *why);
+                 add(std::move(connection), name);
+               });
+}
+
+void Courier::take(net::ConnectionPtr connection) {
+  const std::string name = connection->peer().host;
+  if (Link* old = link_to(name)) {  // it came anew: what it said before is over
+    old->connection->close();
+    links_.erase(name);
+  }
+  add(std::move(connection), name);
+}
+
+void Courier::add(net::ConnectionPtr connection, const std::string& name) {
+  auto& link = links_[name] = std::make_unique<Link>(*this, connection, name);
+  connection->start(*link, [this, name](const Error& why) { lose(name, why); });
+  try_open();
+  try_ask();
+}
+
+// Called from within the link's own callbacks, too: the link goes a moment later.
+void Courier::lose(const std::string& name, const Error& why) {
+  if (const auto at = links_.find(name); at != links_.end()) {
+    at->second->connection->close();
+    loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
+    links_.erase(at);
+  }
+  const Json lost = {{"say", "host_lost"}, {"host", name}, {"why", why.message()}};
+  if (!leads()) {
+    if (Link* coordinator = link_to("")) {
+      send_message(*coordinator->connection, lost);
+      return;
+    }
+  }
+  options_.tell(lost);
+}
+
+void Courier::fail(const Error& error) {
+  const Json words = {{"say", "error"},
+                      {"host", options_.own.host},
+                      {"fault", static_cast<int>(error.fault())},
+                      {"message", error.message()},
+                      {"advice", error.advice()}};
+  if (leads()) return options_.tell(words);
+  if (Link* coordinator = link_to("")) send_message(*coordinator->connection, words);
+}
+
+void Courier::send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) {
+  if (Link* link = link_to(exchange_->plan().hosts[host].name)) link->connection->send_from(head, bytes);
+}
+
+void Courier::send_copy(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) {
+  if (Link* link = link_to(exchange_->plan().hosts[host].name))
+    link->connection->send(head, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// Stages.
+
+void Courier::begin_stage(HostPlan plan) {
+  memory();
+  exchange_.reset();
+  aborted_ = false;
+  counted_begun_ = false;
+  opening_.emplace();
+  opening_->plan = std::move(plan);
+  opening_->has_state = true;
+  for (const HostShare& host : opening_->plan.hosts) {
+    if (!host.name.empty()) reach(host);
+  }
+  try_open();
+}
+
+void Courier::end_run() {
+  for (auto& [name, link] : links_) send_message(*link->connection, {{"do", "end"}});
+}
+
+void Courier::on_message(const std::string& from, const Json& said) {
+  const std::string say = said.value("say", ""), verb = said.value("do", "");
+  if (leads()) {
+    if (say == "need_state") return send_state(from);
+    if (say == "opened" && opening_ && said.value("stage", uint64_t{0}) == opening_->plan.stage) {
+      opening_->opened.insert(from);
+      return try_open();
+    }
+    if (say == "host_lost" || say == "error") return options_.tell(said);
+    return;
+  }
+  if (!from.empty()) return;  // the coordinator alone gives orders
+  if (verb == "stage") {
+    try {
+      follow(HostPlan::from_json(said.at("plan")), said);
+    } catch (const Error& error) {
+      fail(error.within("host " + options_.own.host));
+    }
+  } else if (verb == "state" && opening_ && opening_->asked_for_state) {
+    opening_->lr = said.value("lr", 0.0);
+    opening_->evaluated = said.value("evaluated", INT64_C(-1));
+  } else if (verb == "abort") {
+    const uint64_t stage = said.value("stage", uint64_t{0});
+    if (opening_ && opening_->plan.stage == stage) {
+      opening_.reset();
+      options_.aborted(stage);
+    } else if (exchange_ && exchange_->plan().stage == stage) {
+      abort_stage();
+    } else if (!exchange_ || exchange_->plan().stage < stage) {
+      options_.aborted(stage);  // it ended before its plan was sent
+    }
+  } else if (verb == "end") {
+    options_.tell({{"say", "end"}});
+  }
+}
+
+// The coordinator's word: no worker of this host is in its loop any more.
+void Courier::follow(HostPlan plan, const Json& said) {
+  require_same_facts(said.value("facts", Json::object()), facts_of(memory()), plan.any_processor);
+  exchange_.reset();
+  aborted_ = false;
+  memory().repair();
+  opening_.emplace();
+  opening_->plan = std::move(plan);
+  const HostPlan& now = opening_->plan;
+  opening_->has_state = has_state_of(now.step);
+  if (!opening_->has_state) {
+    opening_->asked_for_state = true;
+    opening_->state = Inflow(SharedParts(memory(), now).state(now.step));
+    if (Link* coordinator = link_to("")) send_message(*coordinator->connection, {{"say", "need_state"}});
+  }
+  for (size_t host = now.own + 1; host < now.hosts.size(); ++host) {
+    if (!now.hosts[host].name.empty()) reach(now.hosts[host]);
+  }
+  try_open();
+}
+
+bool Courier::has_state_of(int64_t step) { return has_trained_ && memory().commit().committed() == Step(step); }
+
+// Of the committed copy, which nobody writes before all hosts, the receiver among them, have committed the next step.
+void Courier::send_state(const std::string& to) {
+  Link* link = link_to(to);
+  if (link == nullptr || (!exchange_ && !opening_)) return;
+  const HostPlan& plan = exchange_ ? exchange_->plan() : opening_->plan;
+  const comm::CommitWord word = memory().commit();
+  send_message(*link->connection,
+               {{"do", "state"}, {"lr", word.lr(Step(plan.step))}, {"evaluated", word.evaluated().value}});
+  const Places places = SharedParts(memory(), plan).state(plan.step);
+  cut_into_frames(state, round_number(plan.stage, plan.step), {places[0]},
+                  [&](const net::FrameHead& frame, std::span<const std::byte> bytes) {
+                    link->connection->send_from(frame, bytes);
+                  });
+}
+
+void Courier::take_state() {
+  memory().hosts().forget_agreement();
+  memory().commit().begin_at(Step(opening_->plan.step), opening_->lr);
+  memory().commit().note_evaluated(Step(opening_->evaluated));
+  opening_->has_state = true;
+  try_open();
+}
+
+bool Courier::reaches_all(const HostPlan& plan) const {
+  return std::ranges::all_of(
+      plan.hosts, [&](const HostShare& host) { return &host == &plan.here() || link_to(host.name) != nullptr; });
+}
+
+// Once the state is here and all other hosts are reached. The coordinator is the last to open: what it sends in the
+// stage would stand before the state that others wait for.
+void Courier::try_open() {
+  if (!opening_ || !opening_->has_state || !reaches_all(opening_->plan)) return;
+  if (!leads()) return open();
+  if (!std::exchange(opening_->told, true)) tell_plan();
+  if (opening_->opened.size() + 1 == opening_->plan.hosts.size()) open();
+}
+
+void Courier::tell_plan() {
+  HostPlan theirs = opening_->plan;
+  for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) {
+    send_message(*link_to(theirs.here().name)->connection,
+                 {{"do", "stage"}, {"plan", theirs.to_json()}, {"facts", facts_of(memory())}});
+  }
+}
+
+void Courier::open() {
+  const HostPlan plan = std::exchange(opening_, std::nullopt)->plan;
+  if (!leads()) memory().open_stage();
+  has_trained_ = true;
+  asked_ = memory().hosts().answered();
+  exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
+  if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
+  if (options_.opened) options_.opened(plan.stage);
+  for (auto& [name, link] : links_) link->connection->retry();
+  try_ask();
+}
+
+void Courier::abort_stage() {
+  if (aborted_ || !exchange_) return;
+  aborted_ = true;
+  memory().abort_stage();
+  if (leads()) tell_abort(exchange_->plan().stage);
+}
+
+void Courier::tell_abort(uint64_t stage) {
+  for (auto& [name, link] : links_) send_message(*link->connection, {{"do", "abort"}, {"stage", stage}});
+}
+
+// Workers.
+
+void Courier::on_doorbell() { try_ask(); }
+
+void Courier::try_ask() {
+  if (!exchange_ || aborted_) return;
+  const comm::HostRequest request = memory().hosts().open_request();
+  if (request.what == comm::HostAsk::nothing || request.sequence == asked_) return;
+  asked_ = request.sequence;
+  try {
+    exchange_->ask(request);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::mismatch) throw;
+    fail(error);
+  }
+}
+
+void Courier::on_timer() {
+  const int64_t now = monotonic_ns();
+  if (now - timer_ns_ > kOwnPauseNs) {
+    for (auto& [name, link] : links_) link->heard_ns = now;
+  }
+  timer_ns_ = now;
+  // The launcher alone aborts; a stage that was not open yet never opens.
+  if (leads() && memory_ && memory_->gate().aborted()) {
+    if (opening_) {
+      tell_abort(opening_->plan.stage);
+      opening_.reset();
+    } else {
+      abort_stage();
+    }
+  }
+  try_ask();
+  send_beats();
+  for (const auto& [name, link] : links_) {
+    if (link->waits || now - link->heard_ns <= silence_ns) continue;
+    lose(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)));
+    return;
+  }
+}
+
+void Courier::send_beats() {
+  static constexpr int kTicks = beat_milliseconds / 10;
+  if (++ticks_ % kTicks != 0) return;
+  std::string bytes;
+  const uint64_t stage = exchange_ ? exchange_->plan().stage : 0;
+  if (!leads() && exchange_) {
+    memory().ring().drain_to(memory().ring().published());  // no scribe reads this host's records
+    const HostPlan& plan = exchange_->plan();
+    int64_t first = 0;
+    for (size_t host = 0; host < plan.own; ++host) first += static_cast<int64_t>(plan.hosts[host].workers.size());
+    const int64_t now = monotonic_ns();
+    for (size_t i = 0; i < plan.here().workers.size(); ++i) {
+      const comm::WorkerPulse& pulse = memory().pulse(WorkerRank(first + static_cast<int64_t>(i)));
+      const WorkerBeat one = {now - pulse.beat_ns.load(), pulse.computing_ns.load(), pulse.mini_batches.load(),
+                              static_cast<uint32_t>(pulse.activity.load()), 0};
+      bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
+    }
+  }
+  for (auto& [name, link] : links_) {
+    if (link->connection->bytes_waiting() > kMostBytesBeforeBeats) continue;
+    const std::string own = name.empty() ? bytes : "";
+    link->connection->send({beat, static_cast<uint32_t>(own.size()), stage, 0}, own);
+  }
+}
+
+void Courier::take_beats(size_t host, std::span<const WorkerBeat> beats) {
+  if (!leads() || aborted_) return;
+  const HostPlan& plan = exchange_->plan();
+  int64_t rank = 0;
+  for (size_t before = 0; before < host; ++before) rank += static_cast<int64_t>(plan.hosts[before].workers.size());
+  const int64_t now = monotonic_ns();
+  for (const WorkerBeat& one : beats) {
+    comm::WorkerPulse& pulse = memory().pulse(WorkerRank(rank++));
+    pulse.beat(static_cast<comm::Activity>(std::min<uint32_t>(one.activity, 5)),
+               now - std::max<int64_t>(0, one.age_ns));
+    pulse.computing_ns.store(one.computing_ns);
+    pulse.mini_batches.store(one.mini_batches);
+  }
+  if (counted_begun_ || exchange_->workers_begun() == 0) return;
+  int64_t elsewhere = 0;
+  for (size_t i = 1; i < plan.hosts.size(); ++i) elsewhere += static_cast<int64_t>(plan.hosts[i].workers.size());
+  if (exchange_->workers_begun() < elsewhere) return;
+  counted_begun_ = true;
+  for (int64_t worker = 0; worker < elsewhere; ++worker) memory().gate().note_started(now);
+}
+
+}  // namespace estrain::hosts

@@ -1,0 +1,111 @@
+#pragma once
+// The courier of a host: the one process there that talks to the couriers of the job's other hosts. It exchanges what
+// their workers need (step_exchange.h), opens stages, passes on that one is aborted, brings a host that joins the
+// state, and notices who is lost. PROTOCOL.md states the rules and why they suffice.
+//
+// The coordinator's courier belongs to its launcher and connects to all others; the others' belong to their agents.
+// All of it runs in the thread of the loop.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/hosts/step_exchange.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+inline constexpr int beat_milliseconds = 100;
+inline constexpr int64_t silence_ns = 2'000'000'000;  // then a host counts as lost
+
+class Courier : private Outbox {
+ public:
+  struct Options {
+    net::Key key;
+    net::Greeting own;  // its host: the name by which the plans call this one; "" on the coordinator's
+    int memory = -1;
+    int doorbell = -1;  // eventfd by which workers wake the courier
+    // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
+    // {"say": "end"}: the coordinator ends the run.
+    std::function<void(const Json&)> tell;
+    std::function<void(uint64_t stage)> opened;   // workers may begin
+    std::function<void(uint64_t stage)> aborted;  // it never opened
+  };
+  Courier(net::Loop& loop, Options options);
+  ~Courier() override;
+
+  // The coordinator's: a stage begins. Nobody on this host is in its loop.
+  void begin_stage(HostPlan plan);
+  // The coordinator's: the run is over.
+  void end_run();
+  // Another host has connected.
+  void take(net::ConnectionPtr connection);
+  // The other hosts that this one is connected to.
+  size_t connections() const { return links_.size(); }
+
+ private:
+  class Link;
+  struct Opening {
+    HostPlan plan;
+    Inflow state;  // of the coordinator's, where it is needed
+    bool asked_for_state = false;
+    bool has_state = false;
+    bool told = false;             // the coordinator's: all hosts have the plan
+    std::set<std::string> opened;  // the coordinator's: the hosts that have opened the stage
+    double lr = 0;
+    int64_t evaluated = -1;
+  };
+
+  bool leads() const { return options_.own.host.empty(); }
+  comm::JobMemory& memory();
+  void reach(const HostShare& host);
+  void add(net::ConnectionPtr connection, const std::string& name);
+  void lose(const std::string& name, const Error& why);
+  void fail(const Error& error);
+  Link* link_to(const std::string& name) const;
+  std::optional<size_t> index_of(const std::string& name) const;
+
+  void on_message(const std::string& from, const Json& message);
+  void follow(HostPlan plan, const Json& message);
+  bool has_state_of(int64_t step);
+  void send_state(const std::string& to);
+  void take_state();
+  void try_open();
+  bool reaches_all(const HostPlan& plan) const;
+  void tell_plan();
+  void open();
+  void abort_stage();
+  void tell_abort(uint64_t stage);
+
+  void on_doorbell();
+  void try_ask();
+  void on_timer();
+  void send_beats();
+  void take_beats(size_t host, std::span<const WorkerBeat> beats);
+
+  void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override;
+  void send_copy(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override;
+
+  net::Loop& loop_;
+  Options options_;
+  std::unique_ptr<comm::JobMemory> memory_;
+  std::map<std::string, std::unique_ptr<Link>> links_;  // by the name of the other host
+  std::map<std::string, bool> reaching_;                // being connected to
+  std::optional<Opening> opening_;
+  std::shared_ptr<StepExchange> exchange_;  // of the stage under way
+  bool aborted_ = false;
+  bool has_trained_ = false;  // the memory holds a state of this run's, not of a builder's
+  uint32_t asked_ = 0;        // the last request that was handed to the exchange
+  int64_t timer_ns_ = 0;
+  bool counted_begun_ = false;
+  int ticks_ = 0;
+  std::vector<std::byte> scrap_;  // what is not wanted any more is read to here
+  std::shared_ptr<net::Loop::Watch> bell_;
+  std::shared_ptr<net::Loop::Timer> timer_;
+};
+
+}  // namespace estrain::hosts

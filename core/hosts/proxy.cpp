@@ -1,0 +1,91 @@
+// Stands in for a worker on another host (setup.h).
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
+#include "core/comm/worker_messages.h"
+#include "core/hosts/host_file.h"
+#include "core/hosts/message_link.h"
+#include "core/hosts/own_greeting.h"
+#include "core/hosts/setup.h"
+
+namespace estrain::hosts {
+namespace {
+
+class Proxy {
+ public:
+  explicit Proxy(ProxySetup& setup) : setup_(setup) {}
+
+  void run() {
+    const std::string address = read_host_file(setup_.run, setup_.host);
+    const net::Key key = net::Key::read(key_file(setup_.run));
+    net::connect(loop_, key, net::parse_address(address), own_greeting("", "worker"),
+                 [this](net::ConnectionPtr connection, const Error* why) {
+                   if (why != nullptr) lose_host(*why);
+                   begin(std::move(connection));
+                 });
+    loop_.run();
+  }
+
+ private:
+  // The fault table knows a lost host by these words.
+  [[noreturn]] void lose_host(const Error& why) {
+    throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
+  }
+
+  void begin(net::ConnectionPtr connection) {
+    link_ = std::make_unique<MessageLink>(
+        std::move(connection), [this](const Json& said) { on_agent(said); },
+        [this](const Error& why) { lose_host(why); });
+    link_->send({{"do", "start"},
+                 {"id", setup_.id},
+                 {"spec", setup_.spec},
+                 {"options", parse_json(setup_.options, "--options")}});
+    socket_ = loop_.watch(setup_.launcher.descriptor(), [this] { on_launcher(); });
+  }
+
+  void on_launcher() {
+    Json said;
+    for (;;) {
+      switch (setup_.launcher.receive(&said, 0)) {
+        case comm::MessageSocket::Received::nothing:
+          return;
+        case comm::MessageSocket::Received::closed:
+          ::_exit(0);
+        case comm::MessageSocket::Received::message:
+          break;
+      }
+      if (said.value("is", "") == comm::HostLost::name) lose_host(Error(Fault::peer, said.value("why", "")));
+      link_->send({{"relay", said}});
+    }
+  }
+
+  void on_agent(const Json& said) {
+    if (said.contains("relay")) setup_.launcher.send(said.at("relay"));
+    if (said.contains("ended")) end_as(said.at("ended"));
+  }
+
+  // Ends as the worker ended.
+  [[noreturn]] static void end_as(const Json& ended) {
+    const int code = ended.value("code", 1);
+    if (!ended.value("signaled", false)) ::_exit(code);
+    const rlimit none = {0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    ::signal(code, SIG_DFL);
+    ::raise(code);
+    ::_exit(128 + code);
+  }
+
+  ProxySetup& setup_;
+  net::Loop loop_;
+  std::unique_ptr<MessageLink> link_;
+  std::shared_ptr<net::Loop::Watch> socket_;
+};
+
+}  // namespace
+}  // namespace estrain::hosts
+
+void estrain_run_proxy(estrain::hosts::ProxySetup* setup) { estrain::hosts::Proxy(*setup).run(); }

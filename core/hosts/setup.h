@@ -1,0 +1,44 @@
+#pragma once
+// What the program looks up in the library of this folder: the three kinds of process that talk to other hosts. They
+// alone load OpenSSL.
+
+#include <string>
+
+#include "core/base/error.h"
+#include "core/comm/message_socket.h"
+
+namespace estrain::hosts {
+
+// An agent: makes a host's devices available to the run.
+struct AgentSetup {
+  std::string run, name;
+  std::string address;  // "10.0.0.2", "10.0.0.2:7000"; empty: what the host's name leads to
+  std::string key;      // file; empty: the run directory's
+  int exit_code = 0;
+};
+
+// The coordinator's courier, started by its launcher.
+//
+//   launcher -> courier  {"do": "stage", "plan": …}, HostPlan without addresses | {"do": "finish"}
+//   courier -> launcher  what Courier::Options::tell is told
+struct CourierSetup {
+  std::string run;
+  int memory = -1, doorbell = -1;
+  comm::MessageSocket launcher;
+};
+
+// Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.
+struct ProxySetup {
+  std::string run, host;
+  int64_t id = 0;
+  std::string spec;     // TOML
+  std::string options;  // comm::WorkerOptions as JSON; its device is one of that host
+  comm::MessageSocket launcher;
+};
+
+}  // namespace estrain::hosts
+
+extern "C" void estrain_run_agent(estrain::hosts::AgentSetup* setup);
+extern "C" void estrain_run_courier(estrain::hosts::CourierSetup* setup);
+// Ends the process.
+extern "C" void estrain_run_proxy(estrain::hosts::ProxySetup* setup);

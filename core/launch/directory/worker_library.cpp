@@ -1,0 +1,13 @@
+#include "core/launch/directory/worker_library.h"
+
+#include <filesystem>
+
+#include "core/base/child_process.h"
+
+namespace estrain::launch {
+
+std::string worker_library() {
+  return (std::filesystem::path(own_executable()).parent_path() / "libestrain_worker.so").string();
+}
+
+}  // namespace estrain::launch

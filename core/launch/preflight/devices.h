@@ -1,0 +1,62 @@
+#pragma once
+// Device lists of the command line and the spec: "2", "cpu,cpu", "cpu*4", "cpu:avx2,cpu:avx512", "cpu=3,cpu=5",
+// "cuda:0,cuda:1", "cuda*2", "nodeB/cpu*2,nodeB/cuda:0", "auto".
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/host/allocation.h"
+#include "core/place/assignment.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::launch {
+
+using place::Assignment;
+using place::Device;
+using place::Devices;
+using place::Share;
+
+// A number N means N plain CPU workers; "cuda" without a number the first GPU of its host that the list does not name
+// yet, so that "cuda*2" is "cuda:0,cuda:1". The devices of a host stand together, the launcher's own first. Throws
+// Fault::usage naming what is wrong with the list; "auto" is none.
+Assignment parse_devices(std::string_view list);
+
+// As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
+// at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
+Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores);
+constexpr std::string_view automatic_devices = "auto";
+// For a reader, by kind: "cpu", "2 x cpu + 1 x cpu:avx2".
+std::string counted_devices(const Devices& devices);
+std::map<std::string, int64_t> count_devices(const Devices& devices);  // by text
+
+// Hosts other than the launcher's, in the order of the list.
+std::vector<std::string> other_hosts(const Devices& devices);
+Assignment on_own_host(const Assignment& assignment);
+// Refuses what a job over several hosts cannot do: no worker on the launcher's own host, D0, elastic.mode "auto".
+void check_hosts(const Devices& devices, const spec::JobSpec& spec);
+
+// Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; that they are of one
+// model, workers find out.
+bool are_of_one_kind(const Devices& devices);
+
+// What is refused unless a user asks for it.
+struct Permissions {
+  bool mixed = false;           // devices of different kinds, whose bits differ below D2
+  bool oversubscribed = false;  // several workers on one GPU
+};
+
+// Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
+void check_devices(const Devices& devices, const Permissions& permissions);
+
+// What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
+// threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of
+// how libraries compute (MKL_CBWR, OMP_DYNAMIC, …) is taken away, so that it does not reach the bits.
+std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
+                                                                    const host::Environment& inherited);
+
+}  // namespace estrain::launch

@@ -1,0 +1,34 @@
+#pragma once
+// Asks a fresh process which operators a job uses and what the portable kernels cost (core/train/probe.h), and decides
+// what `determinism = "auto"` means.
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/launch/preflight/devices.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::launch {
+
+// What the probe reports, as core/train/probe.h lists it. Throws what went wrong in it, with the fault it had there.
+Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
+
+// Operators of a report that no portable kernel covers, as "aten::name on Double (layer, layer)".
+std::vector<std::string> uncovered_operators(const Json& report);
+
+// D2 where every operator is covered and a mini-batch takes at most this many times LibTorch's.
+inline constexpr double most_cost_of_d2 = 1.05;
+
+struct Verdict {
+  spec::Determinism determinism;
+  spec::Kernels kernels;
+  std::string reason;
+};
+// `report` is of that job, and has been measured.
+Verdict choose_determinism(const spec::JobSpec& spec, const Json& report);
+
+// The table of `estrain check`.
+std::string format_operators(const Json& report);
+
+}  // namespace estrain::launch

@@ -1,0 +1,31 @@
+#pragma once
+// From what the user typed behind `estrain train` to a launch: spec read and checked, run directory made and locked,
+// the checkpoint to go on from chosen.
+
+#include <string>
+#include <vector>
+
+#include "core/launch/preflight/launch_plan.h"
+
+namespace estrain::launch {
+
+struct StartRequest {
+  std::string spec_path;  // empty with `resume`: the run's own
+  std::string devices;    // empty: the spec's resources.devices
+  std::string run;        // empty: runs/<job name>
+  std::vector<std::string> overrides;
+  bool resume = false;
+  bool accept_data = false;  // with `resume`: go on though the data files are others than the checkpoint's
+  bool allow_mixed = false;
+  bool oversubscribe = false;  // several workers on one GPU
+  double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
+};
+
+// What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
+// of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
+// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys
+// where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its
+// data have changed; Fault::io and corrupt from the run directory. Then the run is as it was.
+LaunchPlan plan_launch(const StartRequest& request);
+
+}  // namespace estrain::launch

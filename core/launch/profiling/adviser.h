@@ -1,0 +1,117 @@
+#pragma once
+// How fast a job is on its devices, and what would make it faster: the speeds measured, the plans that follow, growth
+// that is on trial, shares that were tried in vain. It asks for changes; whether one can begin now is decided in
+// core/conduct. Pure: told what the launcher sees, and the time.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/conduct/state.h"
+#include "core/launch/profiling/change_history.h"
+#include "core/launch/profiling/speed_meter.h"
+#include "core/launch/profiling/speed_planner.h"
+#include "core/launch/profiling/speed_watch.h"
+#include "core/plan/change.h"
+#include "core/plan/fall_back.h"
+
+namespace estrain::launch {
+
+// How many more workers fit into memory.
+struct WorkerRoom {
+  int64_t workers = 0;
+  std::string reason;  // in words
+};
+
+// A change that is worth what it costs, and why.
+struct Advice {
+  std::string what, reason;
+  conduct::PendingChange change;
+};
+
+// What comes of an offer.
+struct OfferWeighed {
+  std::string what, reason;
+  Json answer;
+  std::optional<conduct::PendingChange> change;  // none: the offer is declined
+};
+
+// The time, and how much of the job is left.
+struct Course {
+  int64_t now_ns = 0;        // monotonic
+  int64_t unix_seconds = 0;  // since 1970
+  int64_t steps_left = 0;
+  double start_seconds = 0;  // that starting the first workers took
+};
+
+class Adviser {
+ public:
+  // `spec` must outlive it.
+  Adviser(const spec::JobSpec& spec, ChangeHistory past) : spec_(&spec), past_(std::move(past)) {}
+
+  // The job begins to train, or goes on, on this host.
+  void settle(profile::Host host, bool allow_mixed);
+  SpeedPlanner& speed_planner() { return *speed_planner_; }
+  ChangeHistory& past() { return past_; }
+  const ChangeHistory& past() const { return past_; }
+  const SpeedMeter& meter() const { return meter_; }
+  const SpeedWatch::Speed* speed_of(conduct::WorkerId worker) const { return watch_.find(worker.value); }
+
+  // A stage begins with the workers of `job`.
+  void begin_stage(const conduct::State& job, Step step);
+  void end_stage(Step step, int64_t now_ns);
+  void forget_trends();  // of the shares that were in force
+
+  // What workers have done in the stage (SpeedMeter, SpeedWatch).
+  void interrupt() { meter_.interrupt(); }
+  bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<SpeedMeter::Worker>& done) {
+    return meter_.observe(step, step_ns, evaluated, done);
+  }
+  std::vector<SpeedWatch::Speed> watch(Step step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& done) {
+    return watch_.observe(step.value, now_ns, done);
+  }
+  // Nobody is slow: what is measured goes for devices of their kind.
+  bool workers_are_ordinary(const conduct::State& job) const;
+
+  // After each window of steps: speeds are taken in, growth is judged, ESTs move where that helps.
+  std::optional<Advice> advise(const conduct::State& job, const Course& course);
+
+  // The best shares on the devices held; nothing where they are in force. `reason`: of the plan. Throws Fault::usage
+  // where the stage has not gone on for long enough to be judged.
+  std::optional<conduct::PendingChange> best_change(const conduct::State& job, std::string* reason) const;
+  // Takes what of the offer makes the job enough faster. Throws as best_change.
+  OfferWeighed weigh(const conduct::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
+  // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones.
+  conduct::PendingChange shrunk_to(const conduct::State& job, const Devices& staying, const Devices& held) const;
+
+ private:
+  // How long steps took with shares that were in force not long ago.
+  struct TriedShares {
+    double step_seconds = 0;
+    int64_t ended_ns = 0;  // monotonic
+  };
+
+  SpeedMeter::Span require_speeds() const;
+  double resize_seconds(const Course& course) const;
+  bool tried_in_vain(const Placement& placement, const Course& course) const;
+  std::optional<Advice> follow(const conduct::State& job, const Placement& best, const plan::Plan& now,
+                               const Course& course) const;
+  // True: the growth is to be taken back, as the advice says, or has proven itself.
+  std::optional<Advice> judge_trial(const Course& course);
+
+  const spec::JobSpec* spec_;
+  std::unique_ptr<SpeedPlanner> speed_planner_;
+  ChangeHistory past_;
+  SpeedMeter meter_;
+  SpeedWatch watch_;
+  plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
+      resize_watch_{plan::GainWatch::kToResize};
+  std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
+  std::map<std::string, TriedShares> tried_;      // by shares_in_force_
+  std::string devices_in_force_;                  // "cpu=5,cpu=3"
+  std::string shares_in_force_;                   // which worker has how many ESTs: "0=5 2=3 "
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,175 @@
+#include "core/launch/run/ending.h"
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "core/base/clock.h"
+
+namespace estrain::launch {
+
+namespace {
+
+std::string last_lines(const std::string& text, int lines) {
+  size_t from = text.size();
+  while (lines-- > 0 && from > 0) {
+    from = text.rfind('\n', from - 2 < text.size() ? from - 2 : 0);
+    if (from == std::string::npos) return text;
+    ++from;
+  }
+  return text.substr(from);
+}
+
+Json told(const conduct::SurvivedFault& fault) {
+  const bool scribe = fault.worker == conduct::kNobody;
+  Json json = {{"worker", scribe ? Json("scribe") : Json(fault.worker.value)},
+               {"step", fault.step.value},
+               {"cause", fault.cause},
+               {"class", fault.fault_class}};
+  if (!fault.seconds_lost) return json;
+  json["seconds_lost"] = *fault.seconds_lost;
+  if (!scribe) json["steps_redone"] = fault.steps_redone;
+  return json;
+}
+
+}  // namespace
+
+int Ending::end() {
+  if (run_.memory) parts_.stages.note_first_step();
+  if (run_.memory) parts_.stages.log_speed(run_.job.stage);
+  if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
+  close_files();
+  parts_.hosts.end();
+  run_.directory.disown(run_.descriptors.lock.get());
+  report_stages();
+  report_faults();
+  if (run_.job.failure) fail();
+  return run_.job.ending == conduct::Ending::stopped ? report_stop() : report_finish();
+}
+
+void Ending::close_files() {
+  run_.decide(conduct::EndBegan{});
+  run_.decide(conduct::Tick{});
+  while (run_.job.closing != conduct::Closing::closed) {
+    if (run_.state.scribe.socket) {
+      parts_.scribe.hear(kTickMilliseconds);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+    }
+    parts_.supervision.look_after_scribe();
+    run_.decide(conduct::Tick{});
+  }
+}
+
+int Ending::report_finish() {
+  run_.printer.note(format_progress(parts_.report.progress()));
+  if (run_.job.scribe.last_saved_step != run_.trained()) {
+    throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
+                      run_.trained(), run_.job.scribe.last_save_error)
+        .advise(fmt::format(
+            "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
+            run_.directory.path()));
+  }
+  const bool early = run_.trained() < run_.manifest->total_steps;
+  run_.directory.log_event("finished", {{"step", run_.trained()}, {"early", early}});
+  if (early)
+    run_.printer.note(fmt::format("ended early: {} evaluations in a row were no better (early_stop.patience = {})",
+                                  run_.spec.early_stop.patience + 1, run_.spec.early_stop.patience));
+  run_.printer.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
+                                format_duration(seconds(monotonic_ns() - run_.state.started_ns)),
+                                run_.directory.checkpoints()));
+  return 0;
+}
+
+int Ending::report_stop() {
+  const int64_t step = run_.trained();
+  run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
+  if (run_.memory && run_.job.scribe.last_saved_step != step) {
+    const Error error =
+        Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
+                    run_.job.scribe.last_save_error)
+            .advise(
+                fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
+                            run_.directory.path()));
+    answer_stops(error_answer(error));
+    throw Error(error);
+  }
+  answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
+  run_.printer.note(
+      fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, run_.directory.path()));
+  return exit_code(Fault::interrupted);
+}
+
+void Ending::answer_stops(const Json& answer) {
+  for (const ClientId client : run_.job.stop_clients) run_.control->reply(client, answer);
+}
+
+void Ending::fail() {
+  Error error = *run_.job.failure;
+  std::string advice = error.advice();
+  const LossRecord* loss = parts_.losses.of(run_.job.failed);
+  if (loss != nullptr) {
+    if (error.fault() == Fault::peer && !loss->last_words.empty())
+      error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(loss->last_words, 8))
+                  .exiting_with(error.exit_code());
+    advice += (advice.empty() ? "" : "\n") + ("log: " + loss->details.at("log").get<std::string>());
+  }
+  advice += advice_at_failure();
+  Json details = loss == nullptr ? Json{{"error", error.message()}} : loss->details;
+  details["last_good_step"] = run_.memory ? Json(run_.trained()) : Json();
+  run_.directory.log_event("failed", details);
+  answer_stops(error_answer(error));
+  throw error.advise(advice);
+}
+
+// Says what became of the state.
+std::string Ending::advice_at_failure() const {
+  std::string advice;
+  if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
+    advice += fmt::format(
+        "\nthe state of step {} could not be saved: {}", run_.trained(),
+        run_.job.scribe.last_save_error.empty() ? "there was nobody to write it" : run_.job.scribe.last_save_error);
+  }
+  if (run_.memory && run_.job.scribe.last_saved_step >= 0) {
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
+                          run_.job.scribe.last_saved_step, run_.directory.path());
+  }
+  return advice;
+}
+
+// The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
+void Ending::report_stages() {
+  if (run_.adviser.past().stages().size() < 2) return;
+  run_.printer.note("devices over time:");
+  for (const StageSummary& stage : run_.adviser.past().stages()) {
+    const std::string speed =
+        stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
+    run_.printer.note(
+        fmt::format("  steps {:>8} to {:<8}  {:<16}  {}", stage.from_step + 1, stage.to_step, speed, stage.devices));
+  }
+}
+
+// Reports faults and stages at the end of the job.
+void Ending::report_faults() {
+  if (run_.job.faults.empty()) return;
+  std::map<std::string, int> by_cause;
+  double lost = 0;
+  int64_t redone = 0;
+  Json faults = Json::array();
+  for (const conduct::SurvivedFault& fault : run_.job.faults) {
+    ++by_cause[fmt::format("{} ({})", fault.cause, fault.fault_class)];
+    lost += fault.seconds_lost.value_or(0);
+    redone += fault.steps_redone;
+    faults.push_back(told(fault));
+  }
+  std::string causes;
+  for (const auto& [cause, times] : by_cause)
+    causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
+  run_.printer.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", run_.job.faults.size(), causes, lost,
+                                redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
+  run_.directory.log_event(
+      "faults",
+      {{"step", run_.trained()}, {"faults", faults}, {"seconds_lost", lost}, {"committed_steps_redone", redone}});
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,43 @@
+#pragma once
+// How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
+
+#include "core/launch/run/hosts.h"
+#include "core/launch/run/losses.h"
+#include "core/launch/run/scribe_desk.h"
+#include "core/launch/run/status_report.h"
+#include "core/launch/run/supervision.h"
+
+namespace estrain::launch {
+
+class Ending {
+ public:
+  // The parts that are still at work then.
+  struct Parts {
+    Losses& losses;
+    ScribeDesk& scribe;
+    Stages& stages;
+    Speeds& speeds;
+    StatusReport& report;
+    Supervision& supervision;
+    Hosts& hosts;
+  };
+  Ending(Run& run, const Parts& parts) : run_(run), parts_(parts) {}
+
+  // Returns the exit code. Throws Error where the job failed.
+  int end();
+
+ private:
+  void close_files();
+  int report_finish();
+  int report_stop();
+  void report_faults();
+  void report_stages();
+  [[noreturn]] void fail();
+  std::string advice_at_failure() const;
+  void answer_stops(const Json& answer);
+
+  Run& run_;
+  const Parts parts_;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,68 @@
+#pragma once
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. It
+// neither links LibTorch nor touches the state: that lies in shared memory (core/comm/job_memory.h).
+//
+// core/conduct decides: the launcher turns what its parts (run.h) see into events, hands them to decide(), and has the
+// parts carry the actions out (carry_out.cpp).
+
+#include <poll.h>
+
+#include <deque>
+#include <span>
+
+#include "core/base/clock.h"
+#include "core/conduct/decide.h"
+#include "core/launch/run/crew.h"
+#include "core/launch/run/ending.h"
+#include "core/launch/run/hosts.h"
+#include "core/launch/run/requests.h"
+#include "core/launch/run/scribe_desk.h"
+#include "core/launch/run/speeds.h"
+#include "core/launch/run/stages.h"
+#include "core/launch/run/status_report.h"
+#include "core/launch/run/supervision.h"
+
+namespace estrain::launch {
+
+class Launcher {
+ public:
+  explicit Launcher(LaunchPlan plan);
+  explicit Launcher(Handover handover);
+  ~Launcher();
+
+  // Runs the job to its end, or re-execs on the way. Returns the exit code: 0 done, 75 stopped but resumable.
+  // Throws Error where the job failed.
+  int run();
+
+ private:
+  struct Hands;  // carry_out.cpp: one function for each action
+
+  void listen();
+  void block_signals();
+  void wait_for_events();
+  void on_signal();
+  void serve_clients(std::span<const pollfd> polled);
+  void tick();
+  void decide(conduct::Event event);  // and carries out what follows
+  void carry_out(const conduct::Action& action);
+  conduct::Moment moment() const;
+  void hand_over();
+
+  Run run_;
+  UniqueFd signals_;
+  std::deque<conduct::Event> events_;  // to be decided
+  bool deciding_ = false;
+  Sentry sentry_{nanoseconds(run_.spec.recovery.hang_seconds)};
+  Losses losses_{run_};
+  Crew crew_{run_, losses_};
+  ScribeDesk scribe_{run_, losses_};
+  Hosts hosts_{run_};
+  Stages stages_{run_, sentry_, hosts_};
+  Speeds speeds_{run_};
+  StatusReport report_{run_, stages_, scribe_};
+  Requests requests_{run_, crew_, speeds_, report_};
+  Supervision supervision_{run_, sentry_, losses_, speeds_};
+  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_}};
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,125 @@
+#include "core/launch/run/requests.h"
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/launch/preflight/devices.h"
+
+namespace estrain::launch {
+
+struct Requests::Servant {
+  Requests& requests;
+  const ClientId client;
+  const int64_t arrived_ns;
+
+  void operator()(const conduct::StatusRequest&) const {
+    requests.run_.control->reply(client, requests.report_.status());
+  }
+  void operator()(const conduct::StopRequest&) const {
+    requests.run_.decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
+  }
+  void operator()(const conduct::ResizeRequest& resize) const { requests.begin_resize(client, resize); }
+  void operator()(const conduct::OfferRequest& offer) const { requests.ask_offer(client, offer); }
+  void operator()(const conduct::ReclaimRequest& reclaim) const { requests.reclaim(client, reclaim, arrived_ns); }
+};
+
+void Requests::serve(ClientId client, const conduct::Request& request, int64_t arrived_ns) {
+  try {
+    std::visit(Servant{*this, client, arrived_ns}, request);
+  } catch (const Error& error) {
+    run_.control->reply(client, error_answer(error));
+  }
+}
+
+void Requests::weigh(const conduct::WeighOffer& offer) {
+  try {
+    take_or_decline(offer.client, devices_of(parse_devices(offer.request.devices)));
+  } catch (const Error& error) {
+    run_.control->reply(offer.client, error_answer(error));
+  }
+}
+
+// Refuses devices that the job cannot have, or cannot have while it runs. Those that are there give their bits: others
+// must be of their kind.
+void Requests::check_wanted(const Wanted& wanted) const {
+  const Devices& devices = wanted.devices;
+  const bool mixed =
+      run_.state.options.allow_mixed || wanted.mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  check_hosts(devices, run_.spec);
+  check_devices(devices, {.mixed = mixed, .oversubscribed = run_.state.options.oversubscribe || wanted.oversubscribe});
+  Devices all = devices_of(devices_in_force(run_.job));
+  all.insert(all.end(), devices.begin(), devices.end());
+  check_devices(all, {.mixed = mixed, .oversubscribed = true});
+  if (!run_.state.options.cuda_streams && run_.spec.job.kernels == spec::Kernels::torch &&
+      std::ranges::any_of(devices, &Device::is_gpu)) {
+    throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
+        .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
+  }
+}
+
+void Requests::begin_resize(ClientId client, const conduct::ResizeRequest& request) {
+  if (const auto no = why_not_now(run_.job, run_.moment())) throw Error(*no);
+  if (request.devices == automatic_devices) return resize_as_planned(client);
+  conduct::PendingChange resize;
+  resize.client = client;
+  resize.devices = parse_devices(request.devices);
+  check_wanted({devices_of(resize.devices), request.oversubscribe, request.allow_mixed});
+  place::place_ests(resize.devices, run_.spec.job.ests);
+  resize.held = devices_of(resize.devices);
+  resize.why = "asked to by `estrain resize`";
+  run_.state.options.allow_mixed |= request.allow_mixed;
+  run_.adviser.past().trial.reset();
+  run_.decide(conduct::ChangeAsked{std::move(resize), {}});
+}
+
+void Requests::resize_as_planned(ClientId client) {
+  std::string reason;
+  std::optional<conduct::PendingChange> change = run_.adviser.best_change(run_.job, &reason);
+  if (!change) {
+    run_.control->reply(client, {{"ok", true},
+                                 {"step", run_.trained()},
+                                 {"message", "the devices and shares in force are the best: " + reason}});
+    return;
+  }
+  change->client = client;
+  run_.decide(conduct::ChangeAsked{std::move(*change), {}});
+}
+
+// Refuses at once what the job cannot have.
+void Requests::ask_offer(ClientId client, const conduct::OfferRequest& request) {
+  if (run_.spec.elastic.mode != spec::ElasticMode::automatic)
+    throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
+        .advise("use `estrain resize`, or start it with elastic.mode = \"auto\"");
+  Devices together = devices_of(parse_devices(request.devices));
+  together.insert(together.end(), run_.job.held.begin(), run_.job.held.end());
+  check_wanted({together});
+  run_.decide(conduct::OfferAsked{client, request});
+}
+
+// And says what and why.
+void Requests::take_or_decline(ClientId client, const Devices& offered) {
+  OfferWeighed weighed = run_.adviser.weigh(run_.job, offered, crew_.room(), speeds_.course());
+  speeds_.note_decision(weighed.what, weighed.reason);
+  if (!weighed.change) {
+    weighed.answer.update({{"ok", true}, {"step", run_.trained()}});
+    return run_.control->reply(client, weighed.answer);
+  }
+  weighed.change->client = client;
+  run_.decide(conduct::ChangeAsked{std::move(*weighed.change), {}});
+}
+
+// Gives devices back, whatever it costs, within the time that was set.
+void Requests::reclaim(ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns) {
+  conduct::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
+  if (!(request.within > 0))
+    throw Error(Fault::usage, "a reclaim needs a time within which the devices are to be free");
+  asked.wanted = devices_of(parse_devices(request.devices));
+  const auto rest = without(run_.job.held, asked.wanted);
+  if (run_.memory && rest && !rest->empty()) {
+    asked.shrunk = run_.adviser.shrunk_to(run_.job, common(devices_of(devices_in_force(run_.job)), *rest), *rest);
+    run_.adviser.past().trial.reset();
+  }
+  run_.decide(std::move(asked));
+}
+
+}  // namespace estrain::launch

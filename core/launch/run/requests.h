@@ -1,0 +1,40 @@
+#pragma once
+// What users ask of the running job: each request is refused at once, answered, or goes to decide().
+
+#include "core/conduct/action.h"
+#include "core/launch/run/crew.h"
+#include "core/launch/run/speeds.h"
+#include "core/launch/run/status_report.h"
+
+namespace estrain::launch {
+
+class Requests {
+ public:
+  Requests(Run& run, Crew& crew, Speeds& speeds, StatusReport& report)
+      : run_(run), crew_(crew), speeds_(speeds), report_(report) {}
+
+  void serve(ClientId client, const conduct::Request& request, int64_t arrived_ns);
+  // An offer whose turn has come.
+  void weigh(const conduct::WeighOffer& offer);
+
+ private:
+  struct Servant;  // one function for each request
+  struct Wanted {
+    Devices devices;
+    bool oversubscribe = false, mixed = false;  // accepted for them
+  };
+
+  void begin_resize(ClientId client, const conduct::ResizeRequest& request);
+  void resize_as_planned(ClientId client);
+  void ask_offer(ClientId client, const conduct::OfferRequest& request);
+  void take_or_decline(ClientId client, const Devices& offered);
+  void reclaim(ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
+  void check_wanted(const Wanted& wanted) const;
+
+  Run& run_;
+  Crew& crew_;
+  Speeds& speeds_;
+  StatusReport& report_;
+};
+
+}  // namespace estrain::launch

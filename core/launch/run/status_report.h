@@ -1,0 +1,26 @@
+#pragma once
+// What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
+
+#include "core/launch/run/scribe_desk.h"
+#include "core/launch/run/stages.h"
+
+namespace estrain::launch {
+
+class StatusReport {
+ public:
+  StatusReport(Run& run, const Stages& stages, const ScribeDesk& scribe)
+      : run_(run), stages_(stages), scribe_(scribe) {}
+
+  Progress progress() const;
+  Json status() const;
+
+ private:
+  Json elastic() const;
+  Json workers() const;
+
+  Run& run_;
+  const Stages& stages_;
+  const ScribeDesk& scribe_;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,23 @@
+#include "core/model/class_scores.h"
+
+#include "core/base/error.h"
+
+namespace estrain::model {
+
+std::vector<torch::Tensor> class_columns(const MetricsWanted& wanted, const torch::Tensor& scores,
+                                         const torch::Tensor& target, int64_t samples) {
+  std::vector<torch::Tensor> columns;
+  if (!wanted.top_k.empty()) {
+    const torch::Tensor own = scores.gather(1, target.clamp_min(0).unsqueeze(1));
+    const torch::Tensor likelier = scores.gt(own).sum(1), known = target.ge(0);
+    for (const int64_t k : wanted.top_k)
+      columns.push_back(likelier.lt(k).logical_and(known).view({samples, -1}).sum(1).to(torch::kFloat));
+  }
+  if (!wanted.target_class) return columns;
+  if (target.numel() != samples)
+    throw Error(Fault::spec, "train.per_class is for data with one class for each sample").advise("leave it out");
+  columns.push_back(target.to(torch::kFloat));
+  return columns;
+}
+
+}  // namespace estrain::model

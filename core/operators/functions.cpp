@@ -1,0 +1,263 @@
+// Functions of one element at a time (kernels/portable/elementwise.h).
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/chunk.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sigmoid_backward.h>
+
+#include <string_view>
+#include <tuple>
+
+#include "core/operators/float_tensor.h"
+#include "core/operators/registry.h"
+#include "kernels/portable/elementwise.h"
+
+namespace estrain::operators {
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+using kernels::portable::Unary;
+using kernels::portable::UnaryBackward;
+namespace portable = kernels::portable;
+
+// Integers are taken as float32, as LibTorch does.
+Tensor as_floats(const char* name, const Tensor& x) {
+  if (at::isIntegralType(x.scalar_type(), /*includeBool=*/true)) return x.to(at::kFloat).contiguous();
+  return floats(name, x);
+}
+
+Tensor apply(const char* name, Unary function, const Tensor& self) {
+  const Tensor x = as_floats(name, self);
+  Tensor out = new_like(x);
+  portable::unary(function, out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(), execution_on(x));
+  return out;
+}
+
+Tensor apply(const char* name, UnaryBackward function, const Tensor& gradient, const Tensor& saved) {
+  const Tensor dy = floats(name, gradient), s = floats(name, saved);
+  Tensor out = new_like(dy);
+  portable::unary_backward(function, out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
+                           s.const_data_ptr<float>(), dy.numel(), execution_on(dy));
+  return out;
+}
+
+constexpr const char* name_of(Unary function) {
+  switch (function) {
+    case Unary::exp:
+      return "exp";
+    case Unary::log:
+      return "log";
+    case Unary::log1p:
+      return "log1p";
+    case Unary::expm1:
+      return "expm1";
+    case Unary::sqrt:
+      return "sqrt";
+    case Unary::rsqrt:
+      return "rsqrt";
+    case Unary::tanh:
+      return "tanh";
+    case Unary::sigmoid:
+      return "sigmoid";
+    case Unary::silu:
+      return "silu";
+    case Unary::erf:
+      return "erf";
+    case Unary::sin:
+      return "sin";
+    case Unary::cos:
+      return "cos";
+    case Unary::log2:
+      return "log2";
+    case Unary::hardsigmoid:
+      return "hardsigmoid";
+    case Unary::hardswish:
+      return "hardswish";
+    case Unary::mish:
+      return "mish";
+    default:
+      return "a function";  // not an operator of its own
+  }
+}
+
+constexpr const char* name_of(UnaryBackward function) {
+  switch (function) {
+    case UnaryBackward::tanh:
+      return "tanh_backward";
+    case UnaryBackward::sigmoid:
+      return "sigmoid_backward";
+    case UnaryBackward::silu:
+      return "silu_backward";
+    case UnaryBackward::log_sigmoid:
+      return "log_sigmoid_backward";
+    case UnaryBackward::hardsigmoid:
+      return "hardsigmoid_backward";
+    case UnaryBackward::hardswish:
+      return "hardswish_backward";
+    case UnaryBackward::mish:
+      return "mish_backward";
+    default:
+      return "gelu_backward";
+  }
+}
+
+// name, name_ and name.out of a function of one argument.
+template <Unary function>
+struct Forms {
+  static Tensor plain(const Tensor& self) { return apply(name_of(function), function, self); }
+  static Tensor& in_place(Tensor& self) { return self.copy_(plain(self)); }
+  static Tensor& out(const Tensor& self, Tensor& result) { return give(plain(self), result); }
+};
+
+template <Unary function>
+void replace_forms(Registry& registry) {
+  const std::string name = name_of(function);
+  registry.replace(name, Forms<function>::plain);
+  registry.replace(name + "_", Forms<function>::in_place);
+  registry.replace(name + ".out", Forms<function>::out);
+}
+
+template <UnaryBackward function>
+struct BackwardForms {
+  static Tensor plain(const Tensor& gradient, const Tensor& saved) {
+    return apply(name_of(function), function, gradient, saved);
+  }
+  static Tensor& out(const Tensor& gradient, const Tensor& saved, Tensor& result) {
+    return give(plain(gradient, saved), result);
+  }
+};
+
+template <UnaryBackward function>
+void replace_backward(Registry& registry) {
+  const std::string name = name_of(function);
+  registry.replace(name, BackwardForms<function>::plain);
+  registry.replace(name + ".grad_input", BackwardForms<function>::out);
+}
+
+Tensor gelu(const Tensor& self, std::string_view approximate) {
+  return apply("gelu", approximate == "tanh" ? Unary::gelu_tanh : Unary::gelu, self);
+}
+Tensor& gelu_(Tensor& self, std::string_view approximate) { return self.copy_(operators::gelu(self, approximate)); }
+Tensor& gelu_out(const Tensor& self, std::string_view approximate, Tensor& out) {
+  return give(operators::gelu(self, approximate), out);
+}
+Tensor gelu_backward(const Tensor& gradient, const Tensor& self, std::string_view approximate) {
+  return apply("gelu_backward", approximate == "tanh" ? UnaryBackward::gelu_tanh : UnaryBackward::gelu, gradient, self);
+}
+Tensor& gelu_backward_out(const Tensor& gradient, const Tensor& self, std::string_view approximate, Tensor& out) {
+  return give(operators::gelu_backward(gradient, self, approximate), out);
+}
+
+Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
+  const Tensor x = floats("softplus", self);
+  Tensor out = new_like(x);
+  portable::softplus(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
+                     {beta.to<float>(), threshold.to<float>()}, execution_on(x));
+  return out;
+}
+Tensor softplus_backward(const Tensor& gradient, const Tensor& self, const Scalar& beta, const Scalar& threshold) {
+  const Tensor dy = floats("softplus_backward", gradient), x = floats("softplus_backward", self);
+  Tensor out = new_like(x);
+  portable::softplus_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
+                              x.numel(), {beta.to<float>(), threshold.to<float>()}, execution_on(x));
+  return out;
+}
+
+Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
+  const Tensor x = floats("elu", self);
+  Tensor out = new_like(x);
+  portable::elu(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
+                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, execution_on(x));
+  return out;
+}
+Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
+  return self.copy_(operators::elu(self, alpha, scale, input_scale));
+}
+Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
+                    bool is_result, const Tensor& saved) {
+  const Tensor dy = floats("elu_backward", gradient), s = floats("elu_backward", saved);
+  Tensor out = new_like(s);
+  portable::elu_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), s.const_data_ptr<float>(),
+                         s.numel(), {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result},
+                         execution_on(s));
+  return out;
+}
+
+// LibTorch's own kernel keeps exp(-|x|) in a buffer; this one needs none.
+std::tuple<Tensor, Tensor> log_sigmoid(const Tensor& self) {
+  return {apply("log_sigmoid_forward", Unary::log_sigmoid, self), new_floats({0}, self)};
+}
+std::tuple<Tensor&, Tensor&> log_sigmoid_out(const Tensor& self, Tensor& out, Tensor& buffer) {
+  give(apply("log_sigmoid_forward", Unary::log_sigmoid, self), out);
+  return {out, buffer};
+}
+Tensor log_sigmoid_backward(const Tensor& gradient, const Tensor& self, const Tensor&) {
+  return apply("log_sigmoid_backward", UnaryBackward::log_sigmoid, gradient, self);
+}
+Tensor& log_sigmoid_backward_out(const Tensor& gradient, const Tensor& self, const Tensor& buffer, Tensor& out) {
+  return give(operators::log_sigmoid_backward(gradient, self, buffer), out);
+}
+
+// a * sigmoid(b) of the two halves of a dimension.
+Tensor glu(const Tensor& self, int64_t dim) {
+  TORCH_CHECK(self.dim() > 0 && self.size(dim) % 2 == 0, "glu: dimension ", dim, " of ", self.sizes(),
+              " has no two halves");
+  return at::mul(self.chunk(2, dim)[0], at::sigmoid(self.chunk(2, dim)[1]));
+}
+Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) { return give(operators::glu(self, dim), out); }
+Tensor glu_backward(const Tensor& gradient, const Tensor& self, int64_t dim) {
+  const Tensor a = self.chunk(2, dim)[0], s = at::sigmoid(self.chunk(2, dim)[1]), da = at::mul(gradient, s);
+  return at::cat({da, at::sigmoid_backward(at::mul(gradient, a), s)}, dim);
+}
+Tensor& glu_backward_out(const Tensor& gradient, const Tensor& self, int64_t dim, Tensor& out) {
+  return give(operators::glu_backward(gradient, self, dim), out);
+}
+
+}  // namespace
+
+void register_functions(Registry& registry) {
+  replace_forms<Unary::exp>(registry);
+  replace_forms<Unary::log>(registry);
+  replace_forms<Unary::log1p>(registry);
+  replace_forms<Unary::expm1>(registry);
+  replace_forms<Unary::sqrt>(registry);
+  replace_forms<Unary::rsqrt>(registry);
+  replace_forms<Unary::tanh>(registry);
+  replace_forms<Unary::sigmoid>(registry);
+  replace_forms<Unary::silu>(registry);
+  replace_forms<Unary::erf>(registry);
+  replace_forms<Unary::sin>(registry);
+  replace_forms<Unary::cos>(registry);
+  replace_forms<Unary::log2>(registry);
+  replace_forms<Unary::hardsigmoid>(registry);
+  replace_forms<Unary::hardswish>(registry);
+  replace_forms<Unary::mish>(registry);
+  replace_backward<UnaryBackward::tanh>(registry);
+  replace_backward<UnaryBackward::sigmoid>(registry);
+  replace_backward<UnaryBackward::silu>(registry);
+  replace_backward<UnaryBackward::hardsigmoid>(registry);
+  registry.replace("hardswish_backward", BackwardForms<UnaryBackward::hardswish>::plain);
+  registry.replace("mish_backward", BackwardForms<UnaryBackward::mish>::plain);
+  registry.replace("log_sigmoid_forward", log_sigmoid);
+  registry.replace("log_sigmoid_forward.output", log_sigmoid_out);
+  registry.replace("log_sigmoid_backward", log_sigmoid_backward);
+  registry.replace("log_sigmoid_backward.grad_input", log_sigmoid_backward_out);
+  registry.replace("glu", glu);
+  registry.replace("glu.out", glu_out);
+  registry.replace("glu_backward", glu_backward);
+  registry.replace("glu_backward.grad_input", glu_backward_out);
+  registry.replace("gelu", gelu);
+  registry.replace("gelu_", gelu_);
+  registry.replace("gelu.out", gelu_out);
+  registry.replace("gelu_backward", gelu_backward);
+  registry.replace("gelu_backward.grad_input", gelu_backward_out);
+  registry.replace("softplus", softplus);
+  registry.replace("softplus_backward", softplus_backward);
+  registry.replace("elu", elu);
+  registry.replace("elu_", elu_);
+  registry.replace("elu_backward", elu_backward);
+}
+
+}  // namespace estrain::operators

@@ -1,0 +1,46 @@
+#pragma once
+// Schedules that evolve (ONES, SC'21, section 3.2.2): which job has which device, and the operators that make new ones
+// of them. A schedule knows nothing of hosts but the order of devices: those of a host lie side by side.
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace estrain::pool {
+
+inline constexpr int32_t kIdle = -1;
+
+// Of each device its job, or kIdle.
+using Schedule = std::vector<int32_t>;
+
+std::vector<int64_t> devices_by_job(const Schedule& schedule, size_t jobs);
+
+// What the operators need to know of jobs.
+struct Evolving {
+  std::vector<int64_t> limits;       // devices that each may have now; 0: it may not run
+  std::vector<bool> is_new;          // it has never had a device
+  std::vector<double> held_seconds;  // how long it has had devices: those with most give way to new ones
+  // One device more for a job that has so many: how much that adds to the utilisation that is left. May draw.
+  std::function<double(size_t job, int64_t devices)> added;
+};
+
+// Jobs above their limits give devices back; each new job gets one, from those that have run longest where none is
+// idle; then fill().
+void refresh(Schedule& schedule, const Evolving& jobs);
+
+// Idle devices go, one at a time, to the job below its limit for which one more adds least. Devices stay idle only
+// where all are at their limits.
+void fill(Schedule& schedule, const Evolving& jobs);
+
+// Each device's jobs of both parents go to the two children, at random which to which.
+std::pair<Schedule, Schedule> crossed(const Schedule& one, const Schedule& other, std::mt19937_64& random);
+
+// Each job loses its devices with probability `rate`; they are filled with others where those are below their limits.
+void mutate(Schedule& schedule, const Evolving& jobs, double rate, std::mt19937_64& random);
+
+// The devices of a job side by side, jobs in the order in which they first occur, idle devices last.
+void reorder(Schedule& schedule);
+
+}  // namespace estrain::pool

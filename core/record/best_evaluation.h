@@ -1,0 +1,27 @@
+#pragma once
+// Which evaluation of a run is the best so far, by checkpoint.best. Of equal ones it is the first.
+
+#include <optional>
+#include <span>
+
+#include "core/record/step_record.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::record {
+
+class BestEvaluation {
+ public:
+  explicit BestEvaluation(spec::Best by) : by_(by) {}
+
+  // True: it is the best one now. NaN never is; without predictions there is no accuracy.
+  bool take(const EvaluationRecord& evaluation);
+
+  std::optional<Step> step() const { return step_; }
+
+ private:
+  spec::Best by_;
+  std::optional<Step> step_;
+  double value_ = 0;
+};
+
+}  // namespace estrain::record

@@ -1,0 +1,217 @@
+#include "core/serve/daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <span>
+
+#include "core/base/clock.h"
+#include "core/base/file_lock.h"
+#include "core/base/json_fields.h"
+#include "core/base/json_text.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/preflight/devices.h"
+#include "core/place/assignment.h"
+#include "core/serve/run_end.h"
+
+namespace estrain::serve {
+namespace {
+
+constexpr int kTickMs = 100;
+constexpr int kPatienceAtFirstMs = 5000;  // with a launcher that an earlier daemon left
+constexpr double kSaveEvery = 5;          // s, where nothing but figures has changed
+
+UniqueFd watch_signals() {
+  sigset_t numbers;
+  ::sigemptyset(&numbers);
+  for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&numbers, number);
+  if (::sigprocmask(SIG_BLOCK, &numbers, nullptr) != 0) throw system_error("cannot block signals", errno);
+  UniqueFd fd(::signalfd(-1, &numbers, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) throw system_error("cannot watch signals", errno);
+  return fd;
+}
+
+// Reports errors in the options before anything is created.
+std::string checked_directory(const ServeOptions& options) {
+  std::string path = std::filesystem::absolute(options.directory).lexically_normal().string();
+  if (options.devices.empty() && !PoolDirectory(path).has_pool()) {
+    throw Error::make(Fault::usage, "{}: a new pool needs devices", options.directory)
+        .advise("estrain pool serve " + options.directory + " --devices cpu*4");
+  }
+  if (!options.devices.empty())
+    launch::check_devices(place::devices_of(launch::parse_devices(options.devices)),
+                          {.mixed = true, .oversubscribed = false});
+  if (!options.policy.empty()) dispatch::policy_for_real_jobs(options.policy, options.seed);
+  return path;
+}
+
+bool is_locked(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return file && !take_lock(file.get(), path);
+}
+
+}  // namespace
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::string> names_in(const std::string& devices) {
+  return place::texts_of(place::devices_of(launch::parse_devices(devices)));
+}
+
+Daemon::Daemon(const ServeOptions& options)
+    : directory_(checked_directory(options)), lock_(directory_.lock()), ledger_(Ledger::open(directory_.database())) {
+  dispatch::State state = ledger_.load();
+  if (state.policy.empty()) state.seed = options.seed;
+  if (!options.policy.empty()) state.policy = options.policy;
+  if (state.policy.empty()) state.policy = kDefaultPolicy;
+  dispatcher_.emplace(std::move(state), options.settings);
+  signals_ = watch_signals();
+  server_.emplace(directory_.path());
+  take_up_jobs();
+  if (!options.devices.empty()) settle_devices(options.devices);
+  fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", directory_.path(),
+             dispatcher_->state().slots.size(), dispatcher_->state().policy,
+             std::ranges::count_if(dispatcher_->state().jobs,
+                                   [](const auto& entry) { return !dispatch::is_over(entry.second.phase); }));
+  std::fflush(stdout);
+}
+
+// The pool's devices become those of the list: what is missing is added, what is too many is let go of.
+void Daemon::settle_devices(const std::string& list) {
+  std::vector<std::string> added, removed;
+  for (const dispatch::Slot& slot : dispatcher_->state().slots) {
+    if (!slot.for_good) removed.push_back(slot.name);
+  }
+  for (const std::string& name : names_in(list)) {
+    const auto there = std::ranges::find(removed, name);
+    if (there == removed.end()) {
+      added.push_back(name);
+    } else {
+      removed.erase(there);
+    }
+  }
+  const double now = wall_seconds();
+  if (!added.empty()) dispatcher_->add_devices(added, now);
+  if (!removed.empty()) dispatcher_->withdraw({removed, dispatch::Dispatcher::kNoHurry, true, 0}, now);
+}
+
+// What a daemon before this one left: launchers that are at work, and jobs whose launchers have ended meanwhile.
+void Daemon::take_up_jobs() {
+  std::vector<JobId> up;
+  for (const auto& [id, job] : dispatcher_->state().jobs) {
+    if (dispatch::is_up(job.phase)) up.push_back(id);
+  }
+  for (const JobId id : up) take_up(id);
+}
+
+// A number of a process proves nothing: after a restart of the host it may be another's. The lock of the run does.
+void Daemon::take_up(JobId id) {
+  const std::string run = directory_.run(id);
+  const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
+  if (!is_locked(launch::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
+    const bool began = launch::RunDirectory(run).has_run();
+    const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
+    return dispatcher_->ended(id, began ? run_end(run, std::nullopt, directory_.train_log(id)) : never, wall_seconds());
+  }
+  launchers_[id] = {ChildProcess::adopt(owner->pid), false};
+  if (const std::optional<Json> status = status_of(id, kPatienceAtFirstMs); status && status->contains("held"))
+    dispatcher_->found(id, status->at("held").get<std::vector<std::string>>(), wall_seconds());
+}
+
+int Daemon::run() {
+  while (true) {
+    poll_once();
+    signalfd_siginfo info;
+    if (::read(signals_.get(), &info, sizeof info) == sizeof info) break;
+    do_actions();  // before jobs are looked at: who was not asked yet has no answer to lose
+    look_at_jobs();
+    dispatcher_->tick(wall_seconds());
+    do_actions();
+    save();
+  }
+  saved_ = 0;
+  save();
+  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n", directory_.path(),
+             directory_.path());
+  return 0;
+}
+
+void Daemon::poll_once() {
+  std::vector<pollfd> waiting;
+  const auto add = [&](int fd) { waiting.push_back({fd, POLLIN, 0}); };
+  add(signals_.get());
+  for (const auto* helpers : {&checks_, &launchers_}) {
+    for (const auto& [id, helper] : *helpers) add(helper.process.descriptor());
+  }
+  for (const auto& [id, asked] : asked_) add(asked.command.descriptor());
+  const std::vector<pollfd> clients = server_->polled(monotonic_ns());
+  waiting.insert(waiting.end(), clients.begin(), clients.end());
+  ::poll(waiting.data(), waiting.size(), kTickMs);
+  const auto is_ready = [&](int fd) {
+    const auto at = std::ranges::find(waiting, fd, &pollfd::fd);
+    return at != waiting.end() && at->revents != 0;
+  };
+  const auto ready_jobs = [&](const auto& processes, const auto& descriptor) {
+    std::vector<JobId> ids;
+    for (const auto& [id, process] : processes) {
+      if (is_ready(descriptor(process))) ids.push_back(id);
+    }
+    return ids;
+  };
+  const auto of_helper = [](const Helper& helper) { return helper.process.descriptor(); };
+  const auto of_asked = [](const Asked& asked) { return asked.command.descriptor(); };
+  // All are looked up before any is acted on: numbers of descriptors are given again.
+  const std::vector<JobId> answers = ready_jobs(asked_, of_asked), ends = ready_jobs(launchers_, of_helper),
+                           checks = ready_jobs(checks_, of_helper);
+  for (const JobId id : answers) on_answer(id);
+  for (const JobId id : ends) on_launcher_ended(id);
+  for (const JobId id : checks) on_check_ended(id);
+  server_->serve_objects(
+      std::span(waiting).last(clients.size()),
+      [this](launch::ClientId client, const Json& request) { on_request(client, request); }, monotonic_ns());
+}
+
+// Actions may bring about events, and those further actions.
+void Daemon::do_actions() {
+  for (std::vector<dispatch::Action> actions = dispatcher_->take_actions(); !actions.empty();
+       actions = dispatcher_->take_actions()) {
+    for (const dispatch::Action& action : actions) {
+      std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+  }
+}
+
+// A disk that is full keeps nobody from training: what is to be written waits.
+void Daemon::save() {
+  const double now = wall_seconds();
+  if (lines_.empty() && now < saved_ + kSaveEvery && now >= saved_) return;
+  if (is_behind_ && now < saved_ + 1 && now >= saved_) return;
+  saved_ = now;
+  try {
+    ledger_.save(dispatcher_->state(), lines_);
+    lines_.clear();
+    if (is_behind_) fmt::print("pool: the queue is written again\n");
+    is_behind_ = false;
+  } catch (const Error& error) {
+    if (!is_behind_)
+      fmt::print(stderr, "warning: the queue cannot be written: {}; it is tried again\n", error.message());
+    is_behind_ = true;
+  }
+}
+
+void Daemon::carry_out(const dispatch::Note& note) {
+  lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
+  const auto job = dispatcher_->state().jobs.find(note.job);
+  const std::string who =
+      job == dispatcher_->state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
+  fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), who, note.what, note.devices, note.reason);
+  std::fflush(stdout);
+}
+
+}  // namespace estrain::serve

@@ -1,0 +1,98 @@
+// What the pool is asked over its control socket.
+//
+//   {"do": "submit", "spec": TOML, "user": …, "least": 0, "most": 8, "deadline": seconds from now, "priority": 0}
+//   {"do": "cancel", "job": 7}      {"do": "policy", "policy": "srtf"}
+//   {"do": "add", "devices": LIST}  {"do": "lend", "devices": LIST}
+//   {"do": "remove", "devices": LIST, "within": seconds}  {"do": "take", "devices": LIST, "within": seconds}
+//   -> {"ok": true, …} | {"ok": false, "fault": …, "error": …, "advice": …}
+
+#include "core/base/files.h"
+#include "core/base/json_fields.h"
+#include "core/launch/preflight/devices.h"
+#include "core/place/assignment.h"
+#include "core/serve/daemon.h"
+#include "core/spec/parse.h"
+
+namespace estrain::serve {
+namespace {
+
+std::vector<std::string> devices_in(const Json& request) { return names_in(text_in(request, "devices").value_or("")); }
+
+// What the spec says of devices: how many, and of which type. "auto" and plain numbers leave the type to the pool.
+void read_devices(const std::string& list, dispatch::Request& request) {
+  if (list == launch::automatic_devices) {
+    request.devices = request.most;
+    return;
+  }
+  const std::vector<std::string> kinds = names_in(list);
+  request.devices = static_cast<int64_t>(kinds.size());
+  const std::string type = dispatch::Slot{0, kinds.front()}.type();
+  if (type != "cpu") request.type = type;
+}
+
+dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, double now) {
+  dispatch::Request request;
+  request.name = spec.job.name;
+  request.user = text_in(asked, "user").value_or("");
+  request.priority = whole_in(asked, "priority").value_or(0);
+  request.ests = spec.job.ests;
+  request.least = whole_in(asked, "least").value_or(0);
+  request.most = std::min(whole_in(asked, "most").value_or(spec.job.ests), spec.job.ests);
+  request.mixes_types = spec.job.determinism == spec::Determinism::d2;
+  request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
+  request.total_steps = spec.train.steps.value_or(0);
+  read_devices(spec.resources.devices, request);
+  if (const auto seconds = number_in(asked, "deadline")) request.deadline = now + *seconds;
+  return request;
+}
+
+}  // namespace
+
+// The answer is given when the job is on the disk: from then on it is not forgotten.
+void Daemon::submit(launch::ClientId client, const Json& asked) {
+  const std::string text = text_in(asked, "spec").value_or("");
+  const spec::JobSpec spec = spec::parse_text(text, "the spec");
+  const JobId next = dispatcher_->state().last_job + 1;
+  make_folders(directory_.job(next));
+  write_file_atomically(directory_.spec(next), text);
+  const double now = wall_seconds();
+  const JobId id = dispatcher_->submit(request_for(spec, asked, now), now);
+  try {
+    ledger_.save(dispatcher_->state(), {});
+  } catch (const Error& error) {
+    dispatcher_->forget(id);
+    throw error.within("the job was not taken: it cannot be written down");
+  }
+  server_->reply(client, {{"ok", true}, {"job", id}, {"run", directory_.run(id)}});
+}
+
+void Daemon::on_request(launch::ClientId client, const Json& request) {
+  const std::string verb = text_in(request, "do").value_or("");
+  const double now = wall_seconds();
+  try {
+    if (verb == "submit") return submit(client, request);
+    if (verb == "take" || verb == "remove") {
+      // Answered when the devices are free.
+      const double within = number_in(request, "within").value_or(dispatch::Dispatcher::kNoHurry);
+      return dispatcher_->withdraw({devices_in(request), within, verb == "remove", client}, now);
+    }
+    if (verb == "cancel") {
+      dispatcher_->cancel(whole_in(request, "job").value_or(0), now);
+    } else if (verb == "policy") {
+      dispatcher_->choose_policy(text_in(request, "policy").value_or(""), now);
+    } else if (verb == "lend") {
+      dispatcher_->lend(devices_in(request), now);
+    } else if (verb == "add") {
+      const auto devices = place::devices_of(launch::parse_devices(text_in(request, "devices").value_or("")));
+      launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
+      dispatcher_->add_devices(place::texts_of(devices), now);
+    } else {
+      throw Error::make(Fault::usage, "a pool cannot \"{}\"", verb);
+    }
+    server_->reply(client, {{"ok", true}});
+  } catch (const Error& error) {
+    server_->reply(client, launch::error_answer(error));
+  }
+}
+
+}  // namespace estrain::serve

@@ -1,0 +1,241 @@
+#include "core/serve/ledger.h"
+
+#include <sstream>
+
+#include "core/base/error.h"
+
+namespace estrain::serve {
+
+using dispatch::Job;
+using dispatch::Slot;
+using dispatch::State;
+
+namespace {
+
+constexpr int64_t kApplication = 0x45535450;  // "ESTP"
+
+constexpr const char* kTables = R"sql(
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, user TEXT NOT NULL, priority INTEGER NOT NULL, phase TEXT NOT NULL,
+  reason TEXT NOT NULL, step INTEGER NOT NULL, total_steps INTEGER NOT NULL, ests INTEGER NOT NULL,
+  devices INTEGER NOT NULL, least INTEGER NOT NULL, most INTEGER NOT NULL, deadline REAL, type TEXT NOT NULL,
+  mixes_types INTEGER NOT NULL, weighs_offers INTEGER NOT NULL, submitted REAL NOT NULL, started REAL, finished REAL,
+  target TEXT NOT NULL, owed INTEGER NOT NULL, unwanted INTEGER NOT NULL, not_before REAL NOT NULL,
+  no_growth_before REAL NOT NULL, failures INTEGER NOT NULL, failed_at INTEGER NOT NULL, attained REAL NOT NULL,
+  held REAL NOT NULL, lost REAL NOT NULL, starts INTEGER NOT NULL, mini_batch REAL NOT NULL);
+CREATE TABLE speeds (
+  job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
+  steps INTEGER NOT NULL, whole REAL NOT NULL,
+  PRIMARY KEY (job, type, devices));
+CREATE TABLE slots (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL);
+CREATE TABLE usage (user TEXT PRIMARY KEY, device_seconds REAL NOT NULL, at REAL NOT NULL);
+CREATE TABLE history (
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, what TEXT NOT NULL, devices INTEGER NOT NULL,
+  reason TEXT NOT NULL);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value);
+)sql";
+
+int64_t pragma(const sqlite::Database& database, const char* name) {
+  sqlite::Statement statement = database.prepare(fmt::format("PRAGMA {}", name));
+  return statement.step() ? statement.whole(0) : 0;
+}
+
+constexpr const char* kSlotStates[] = {"present", "leaving", "away"};
+
+// "cpu 2\ncuda 1\n"
+std::string target_text(const Job& job) {
+  std::string text;
+  for (const auto& [type, count] : job.target) text += fmt::format("{} {}\n", type, count);
+  return text;
+}
+
+void read_target(const std::string& text, Job& job) {
+  std::istringstream lines(text);
+  std::string type;
+  for (int64_t count = 0; lines >> type >> count;) job.target[type] = count;
+}
+
+void bind_moment(sqlite::Statement& statement, const std::optional<double>& moment) {
+  if (moment) {
+    statement.bind(*moment);
+  } else {
+    statement.bind_null();
+  }
+}
+
+std::optional<double> moment(const sqlite::Statement& statement, int column) {
+  if (statement.is_null(column)) return std::nullopt;
+  return statement.number(column);
+}
+
+}  // namespace
+
+Ledger Ledger::open(const std::string& path) {
+  Ledger ledger(sqlite::Database::open(path, sqlite::Access::read_write));
+  sqlite::Database& database = ledger.database_;
+  const int64_t application = pragma(database, "application_id"), format = pragma(database, "user_version");
+  if (application == 0 && format == 0 && pragma(database, "schema_version") == 0) {
+    database.execute("PRAGMA journal_mode = WAL");
+    database.transact([&] {
+      database.execute(kTables);
+      database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
+    });
+  } else if (application != kApplication) {
+    throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
+        .advise("give the pool a folder of its own");
+  } else if (format != kFormat) {
+    throw Error::make(Fault::usage, "{}: this pool has format {}, and this estrain knows format {}", path, format,
+                      kFormat)
+        .advise("use the newer estrain that made it; nothing was changed");
+  }
+  database.execute("PRAGMA synchronous = FULL");
+  return ledger;
+}
+
+void Ledger::write_job(const Job& job) {
+  sqlite::Statement row = database_.prepare(
+      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  const dispatch::Request& request = job.request;
+  row.bind(job.id).bind(request.name).bind(request.user).bind(request.priority);
+  row.bind(phase_name(job.phase)).bind(job.reason).bind(job.step).bind(request.total_steps);
+  row.bind(request.ests).bind(request.devices).bind(request.least).bind(request.most);
+  bind_moment(row, request.deadline);
+  row.bind(request.type).bind(int64_t{request.mixes_types}).bind(int64_t{request.weighs_offers});
+  row.bind(job.submitted);
+  bind_moment(row, job.started);
+  bind_moment(row, job.finished);
+  row.bind(target_text(job)).bind(job.owed).bind(int64_t{job.is_unwanted});
+  row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
+  row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
+  row.bind(job.speeds.expected());
+  row.run();
+  sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?,?,?)");
+  for (const auto& [key, measured] : job.speeds.measured()) {
+    speed.bind(job.id).bind(key.first).bind(key.second).bind(measured.seconds).bind(measured.times);
+    speed.bind(measured.steps).bind(measured.whole);
+    speed.run();
+  }
+}
+
+void Ledger::write_settings(const State& state) {
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO settings VALUES (?,?)");
+  row.bind(std::string_view("policy")).bind(state.policy).run();
+  row.bind(std::string_view("seed")).bind(static_cast<int64_t>(state.seed)).run();
+  row.bind(std::string_view("charge")).bind(state.charge).run();
+  row.bind(std::string_view("last_job")).bind(state.last_job).run();
+  row.bind(std::string_view("last_slot")).bind(state.last_slot).run();
+  row.bind(std::string_view("seen")).bind(state.seen).run();
+}
+
+void Ledger::write_slots(const State& state) {
+  database_.execute("DELETE FROM slots");
+  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?)");
+  for (const Slot& slot : state.slots) {
+    row.bind(slot.id).bind(slot.name).bind(std::string_view(kSlotStates[static_cast<size_t>(slot.state)]));
+    row.bind(int64_t{slot.for_good}).bind(slot.holder).run();
+  }
+}
+
+void Ledger::save(const State& state, const std::vector<Line>& lines) {
+  database_.transact([&] {
+    for (const auto& [id, job] : state.jobs) {
+      const auto before = saved_.jobs.find(id);
+      if (before == saved_.jobs.end() || before->second != job) write_job(job);
+    }
+    if (!anything_saved_ || state.slots != saved_.slots) write_slots(state);
+    sqlite::Statement usage = database_.prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?)");
+    for (const auto& [user, used] : state.usage) {
+      const auto before = saved_.usage.find(user);
+      if (before != saved_.usage.end() && before->second == used) continue;
+      usage.bind(user).bind(used.device_seconds).bind(used.at).run();
+    }
+    write_settings(state);
+    sqlite::Statement line =
+        database_.prepare("INSERT INTO history (time, job, what, devices, reason) VALUES (?,?,?,?,?)");
+    for (const Line& one : lines)
+      line.bind(one.time).bind(one.job).bind(one.what).bind(one.devices).bind(one.reason).run();
+  });
+  saved_ = state;
+  anything_saved_ = true;
+}
+
+State Ledger::load() const {
+  State state;
+  sqlite::Statement setting = database_.prepare("SELECT name, value FROM settings");
+  while (setting.step()) {
+    const std::string name = setting.text(0);
+    if (name == "policy") state.policy = setting.text(1);
+    if (name == "seed") state.seed = static_cast<uint64_t>(setting.whole(1));
+    if (name == "charge") state.charge = setting.number(1);
+    if (name == "last_job") state.last_job = setting.whole(1);
+    if (name == "last_slot") state.last_slot = setting.whole(1);
+    if (name == "seen") state.seen = setting.number(1);
+  }
+  sqlite::Statement slots = database_.prepare("SELECT id, name, state, for_good, holder FROM slots ORDER BY id");
+  while (slots.step()) {
+    Slot slot{slots.whole(0), slots.text(1), Slot::State::present, slots.whole(3) != 0, slots.whole(4)};
+    if (slots.text(2) == "leaving") slot.state = Slot::State::leaving;
+    if (slots.text(2) == "away") slot.state = Slot::State::away;
+    state.slots.push_back(slot);
+  }
+  sqlite::Statement usage = database_.prepare("SELECT user, device_seconds, at FROM usage");
+  while (usage.step()) state.usage[usage.text(0)] = {usage.number(1), usage.number(2)};
+  sqlite::Statement row = database_.prepare("SELECT * FROM jobs ORDER BY id");
+  while (row.step()) {
+    Job& job = state.jobs[row.whole(0)];
+    dispatch::Request& request = job.request;
+    int at = 0;
+    job.id = row.whole(at);
+    request.name = row.text(++at);
+    request.user = row.text(++at);
+    request.priority = row.whole(++at);
+    const std::string phase = row.text(++at);
+    const auto known = dispatch::phase_named(phase);
+    if (!known) throw Error::make(Fault::corrupt, "pool.db: job {} is in a phase \"{}\" that is none", job.id, phase);
+    job.phase = *known;
+    job.reason = row.text(++at);
+    job.step = row.whole(++at);
+    request.total_steps = row.whole(++at);
+    request.ests = row.whole(++at);
+    request.devices = row.whole(++at);
+    request.least = row.whole(++at);
+    request.most = row.whole(++at);
+    request.deadline = moment(row, ++at);
+    request.type = row.text(++at);
+    request.mixes_types = row.whole(++at) != 0;
+    request.weighs_offers = row.whole(++at) != 0;
+    job.submitted = row.number(++at);
+    job.started = moment(row, ++at);
+    job.finished = moment(row, ++at);
+    read_target(row.text(++at), job);
+    job.owed = row.whole(++at);
+    job.is_unwanted = row.whole(++at) != 0;
+    job.not_before = row.number(++at);
+    job.no_growth_before = row.number(++at);
+    job.failures = row.whole(++at);
+    job.failed_at = row.whole(++at);
+    job.attained = row.number(++at);
+    job.held = row.number(++at);
+    job.lost = row.number(++at);
+    job.starts = row.whole(++at);
+    job.speeds.expect(row.number(++at));
+  }
+  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times, steps, whole FROM speeds");
+  while (speeds.step()) {
+    const auto job = state.jobs.find(speeds.whole(0));
+    if (job == state.jobs.end()) continue;
+    job->second.speeds.restore({speeds.text(1), speeds.whole(2)},
+                               {speeds.number(3), speeds.whole(4), speeds.whole(5), speeds.number(6)});
+  }
+  return state;
+}
+
+std::vector<Line> Ledger::history() const {
+  std::vector<Line> lines;
+  sqlite::Statement row = database_.prepare("SELECT time, job, what, devices, reason FROM history ORDER BY id");
+  while (row.step()) lines.push_back({row.number(0), row.whole(1), row.text(2), row.whole(3), row.text(4)});
+  return lines;
+}
+
+}  // namespace estrain::serve

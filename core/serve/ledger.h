@@ -1,0 +1,54 @@
+#pragma once
+// The queue of a pool and its history in a SQLite database. Its tables may be read by anything at any time:
+//
+//   jobs       a row for each job, as far as it is
+//   speeds     what was measured of a job's steps: seconds, by type and number of devices
+//   slots      the devices
+//   usage      device-seconds of each user, of which half are forgotten in a day
+//   history    what happened to which job when, with the number of devices it was to have from then on, and why
+//   settings   policy, seed, charge, last_job, last_slot, seen
+//
+// Times are seconds since 1970. PRAGMA user_version is the format's: kFormat.
+
+#include <string>
+#include <vector>
+
+#include "core/dispatch/action.h"
+#include "core/dispatch/state.h"
+#include "core/sqlite/database.h"
+
+namespace estrain::serve {
+
+struct Line {
+  double time = 0;
+  dispatch::JobId job = 0;
+  std::string what;
+  int64_t devices = 0;
+  std::string reason;
+};
+
+class Ledger {
+ public:
+  static constexpr int64_t kFormat = 1;
+
+  // Makes the tables where there are none. Throws Fault::usage for the database of a newer estrain or of something
+  // else, and as sqlite::Database.
+  static Ledger open(const std::string& path);
+
+  dispatch::State load() const;
+  // What differs from what was saved or loaded last, and the notes, all at once or not at all.
+  void save(const dispatch::State& state, const std::vector<Line>& lines);
+  std::vector<Line> history() const;
+
+ private:
+  explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}
+  void write_job(const dispatch::Job& job);
+  void write_settings(const dispatch::State& state);
+  void write_slots(const dispatch::State& state);
+
+  sqlite::Database database_;
+  dispatch::State saved_;
+  bool anything_saved_ = false;
+};
+
+}  // namespace estrain::serve

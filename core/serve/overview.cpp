@@ -1,0 +1,191 @@
+#include "core/serve/overview.h"
+
+#include <algorithm>
+
+#include "core/base/json_text.h"
+
+namespace estrain::serve {
+
+using dispatch::Job;
+using dispatch::Phase;
+using dispatch::Slot;
+using dispatch::State;
+
+namespace {
+
+std::vector<std::string> held_by(const State& state, dispatch::JobId id) {
+  std::vector<std::string> names;
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == id) names.push_back(slot.name);
+  }
+  return names;
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+  return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
+}
+
+// The cause stands before the colon in the words for a job that has failed.
+std::string cause_of(const Job& job) { return job.reason.substr(0, job.reason.find(':')); }
+
+std::string_view state_name(const Slot& slot) {
+  if (slot.state == Slot::State::away) return "away";
+  if (slot.state == Slot::State::leaving) return "leaving";
+  return slot.holder == 0 ? "free" : "in use";
+}
+
+}  // namespace
+
+Json jobs_json(const PoolDirectory& directory, const State& state) {
+  Json jobs = Json::array();
+  for (const auto& [id, job] : state.jobs) {
+    jobs.push_back({{"job", id},
+                    {"name", job.request.name},
+                    {"user", job.request.user},
+                    {"priority", job.request.priority},
+                    {"phase", phase_name(job.phase)},
+                    {"reason", job.reason},
+                    {"devices", held_by(state, id)},
+                    {"step", job.step},
+                    {"total_steps", job.request.total_steps},
+                    {"submitted", job.submitted},
+                    {"started", or_null(job.started)},
+                    {"finished", or_null(job.finished)},
+                    {"jct_s", job.finished ? Json(*job.finished - job.submitted) : Json()},
+                    {"deadline", or_null(job.request.deadline)},
+                    {"device_seconds", job.attained},
+                    {"changes", std::max<int64_t>(0, job.starts - 1)},
+                    {"run", directory.run(id)}});
+  }
+  return jobs;
+}
+
+std::string format_jobs(const State& state, double now) {
+  if (state.jobs.empty()) return "no jobs; estrain pool submit\n";
+  std::string text = fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>10}  {}\n", "job", "name", "user",
+                                 "phase", "devices", "step", "since", "why");
+  for (const auto& [id, job] : state.jobs) {
+    const std::vector<std::string> held = held_by(state, id);
+    const std::string devices = held.empty() ? "-" : fmt::format("{} x {}", held.size(), held.front());
+    const std::string steps = job.request.total_steps > 0 ? fmt::format("{}/{}", job.step, job.request.total_steps)
+                                                          : std::to_string(job.step);
+    text += fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>10}  {}\n", id, job.request.name,
+                        job.request.user, phase_name(job.phase), devices, steps,
+                        duration(job.finished.value_or(now) - job.submitted), job.reason);
+  }
+  return text;
+}
+
+Json status_json(const State& state, bool is_served, double now) {
+  Json status = {{"served", is_served}, {"policy", state.policy}, {"devices", Json::array()}, {"jobs", Json::object()}};
+  for (const Slot& slot : state.slots) {
+    status["devices"].push_back(
+        {{"name", slot.name}, {"state", state_name(slot)}, {"job", slot.holder == 0 ? Json() : Json(slot.holder)}});
+  }
+  double first = now, last = 0, attained = 0;
+  Json faults = Json::object();
+  for (const auto& [id, job] : state.jobs) {
+    const std::string phase(phase_name(job.phase));
+    status["jobs"][phase] = status["jobs"].value(phase, 0) + 1;
+    first = std::min(first, job.submitted);
+    last = std::max(last, job.finished.value_or(now));
+    attained += job.attained;
+    if (job.phase == Phase::failed) faults[cause_of(job)] = faults.value(cause_of(job), 0) + 1;
+  }
+  const double available = (last - first) * static_cast<double>(state.slots.size());
+  status["utilisation"] = available > 0 ? attained / available : 0;
+  status["users"] = Json::object();
+  for (const auto& [user, usage] : state.usage) status["users"][user] = usage.device_seconds;
+  status["faults"] = faults;
+  status["charge_s"] = state.charge;
+  return status;
+}
+
+std::string format_status(const Json& status) {
+  std::string text = fmt::format("policy       {}{}\n", status.at("policy").get<std::string>(),
+                                 status.at("served").get<bool>() ? "" : "; no daemon serves the pool");
+  for (const Json& device : status.at("devices")) {
+    text += fmt::format("  {:<12} {}{}\n", device.at("name").get<std::string>(), device.at("state").get<std::string>(),
+                        device.at("job").is_null() ? "" : fmt::format(", job {}", device.at("job").get<int64_t>()));
+  }
+  text += "jobs        ";
+  for (const auto& [phase, count] : status.at("jobs").items())
+    text += fmt::format(" {} {}", count.get<int64_t>(), phase);
+  text += fmt::format("\nutilisation  {:.0f} % of the device-seconds since the first submission\n",
+                      100 * status.at("utilisation").get<double>());
+  for (const auto& [user, seconds] : status.at("users").items())
+    text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", user, seconds.get<double>());
+  for (const auto& [cause, count] : status.at("faults").items())
+    text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), cause);
+  return text;
+}
+
+namespace {
+
+// From each start to the first step behind it: the mean of a job's.
+double start_seconds(dispatch::JobId job, const std::vector<Line>& history) {
+  double sum = 0, began = 0;
+  int64_t times = 0;
+  for (const Line& line : history) {
+    if (line.job != job) continue;
+    if (line.what == "started") began = line.time;
+    if (line.what == "trains" && began > 0) sum += line.time - began, began = 0, ++times;
+  }
+  return times == 0 ? 0 : sum / static_cast<double>(times);
+}
+
+}  // namespace
+
+std::string trace_of(const State& state, const std::vector<Line>& history) {
+  int64_t most = 1;
+  for (const auto& [id, job] : state.jobs) most = std::max(most, std::min(job.request.most, job.request.ests));
+  std::string text = "name,submit_s,ests,devices,most,steps,start_s";
+  for (int64_t on = 1; on <= most; ++on) text += fmt::format(",step_s_{}", on);
+  text += "\n";
+  std::map<dispatch::JobId, double> admitted;
+  for (const Line& line : history) {
+    if (line.what == "admitted") admitted[line.job] = line.time;
+  }
+  double first = 0;
+  for (const auto& [id, time] : admitted) first = first == 0 ? time : std::min(first, time);
+  for (const auto& [id, job] : state.jobs) {
+    if (job.phase != Phase::done || job.request.total_steps < 1 || !admitted.contains(id)) continue;
+    const dispatch::Request& request = job.request;
+    text += fmt::format("{},{:.3f},{},{},{},{},{:.3f}", id, admitted[id] - first, request.ests,
+                        std::min(request.devices, request.most), std::min(request.most, request.ests),
+                        request.total_steps, start_seconds(id, history));
+    for (int64_t on = 1; on <= most; ++on)
+      text += fmt::format(",{:.6f}", job.speeds.seen_step_seconds(request.type, on, request.ests));
+    text += "\n";
+  }
+  return text;
+}
+
+Json history_json(const std::vector<Line>& lines) {
+  Json history = Json::array();
+  for (const Line& line : lines) {
+    history.push_back({{"time", line.time},
+                       {"job", line.job},
+                       {"what", line.what},
+                       {"devices", line.devices},
+                       {"reason", line.reason}});
+  }
+  return history;
+}
+
+std::string format_history(const std::vector<Line>& lines) {
+  std::string text;
+  const double first = lines.empty() ? 0 : lines.front().time;
+  for (const Line& line : lines) {
+    text += fmt::format("{:>10.1f} s  {:<8} {:<10} {:>3}  {}\n", line.time - first,
+                        line.job == 0 ? "pool" : fmt::format("job {}", line.job), line.what, line.devices, line.reason);
+  }
+  return text;
+}
+
+}  // namespace estrain::serve

@@ -1,0 +1,42 @@
+#include "core/serve/pool_directory.h"
+
+#include <fcntl.h>
+
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/file_lock.h"
+#include "core/base/files.h"
+#include "core/base/own_file.h"
+
+namespace estrain::serve {
+
+bool PoolDirectory::has_pool() const {
+  std::error_code failure;
+  return std::filesystem::exists(database(), failure);
+}
+
+void PoolDirectory::require_pool() const {
+  if (has_pool()) return;
+  throw Error::make(Fault::usage, "{}: there is no pool", path_)
+      .advise("make one: estrain pool serve " + path_ + " --devices LIST");
+}
+
+UniqueFd PoolDirectory::lock() const {
+  make_folders(path_ + "/jobs");
+  require_own_folder(path_);
+  const std::string file = path_ + "/lock";
+  UniqueFd lock = open_own_file(file, O_RDWR | O_CREAT, 0600);
+  if (!take_lock(lock.get(), file)) {
+    const std::string owner = text_if_readable(file);
+    throw Error::make(Fault::usage, "{}: another daemon serves this pool already{}", path_,
+                      owner.empty() ? "" : ": process " + owner)
+        .advise("ask that one: estrain pool status " + path_);
+  }
+  const std::string owner = std::to_string(::getpid());
+  if (::ftruncate(lock.get(), 0) == 0) [[maybe_unused]]
+    const ssize_t written = ::pwrite(lock.get(), owner.data(), owner.size(), 0);
+  return lock;
+}
+
+}  // namespace estrain::serve

@@ -1,0 +1,42 @@
+#pragma once
+// The folder of a pool of jobs: where everything lies in it, and who may serve it.
+//
+//   pool.db           the queue and the history (SQLite; ledger.h)
+//   lock              held by the daemon
+//   control.sock      where it is asked
+//   jobs/7/job.toml   the spec of job 7, as it was when it was submitted, every default filled in
+//   jobs/7/run        its run directory, like any other
+//   jobs/7/*.log      what `estrain check`, `estrain train` and the requests to the run have said
+
+#include <string>
+
+#include "core/base/unique_fd.h"
+#include "core/dispatch/state.h"
+
+namespace estrain::serve {
+
+class PoolDirectory {
+ public:
+  explicit PoolDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string database() const { return path_ + "/pool.db"; }
+  std::string job(dispatch::JobId id) const { return path_ + "/jobs/" + std::to_string(id); }
+  std::string spec(dispatch::JobId id) const { return job(id) + "/job.toml"; }
+  std::string run(dispatch::JobId id) const { return job(id) + "/run"; }
+  std::string check_log(dispatch::JobId id) const { return job(id) + "/check.log"; }
+  std::string train_log(dispatch::JobId id) const { return job(id) + "/train.log"; }
+  std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
+
+  bool has_pool() const;
+  // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage where another daemon
+  // serves it, naming its process.
+  UniqueFd lock() const;
+  // Throws Fault::usage where no pool was ever served there.
+  void require_pool() const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace estrain::serve

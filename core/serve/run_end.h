@@ -1,0 +1,20 @@
+#pragma once
+// How a run ended, from what it left behind: the same for a launcher that this daemon started and for one that a daemon
+// before it did.
+
+#include <optional>
+#include <string>
+
+#include "core/base/child_process.h"
+#include "core/dispatch/dispatcher.h"
+
+namespace estrain::serve {
+
+// `run`: its directory. `ended`: of the launcher, where it is known. `log`: what it said. What is to be tried again,
+// the fault table says (core/faults).
+dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
+
+// The last sentence that a command of estrain said to its user, of what is in this file; empty where it said none.
+std::string last_words(const std::string& log);
+
+}  // namespace estrain::serve

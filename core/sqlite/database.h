@@ -1,0 +1,78 @@
+#pragma once
+// A SQLite database, and statements on it.
+//
+//   Database db = Database::open("queue.db", Access::read_write);
+//   Statement jobs = db.prepare("SELECT id, name FROM jobs WHERE owner = ?");
+//   for (jobs.bind(owner); jobs.step();) use(jobs.whole(0), jobs.text(1));
+//
+// Errors: Fault::io where the system refused (a full disk, no permission, another process that holds the file for
+// longer than two seconds), Fault::corrupt where the file is damaged or no database, Fault::bug for a statement that is
+// wrong. All name the file.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace estrain::sqlite {
+
+enum class Access { read_only, read_write };  // the latter makes the file where there is none
+
+class Statement {
+ public:
+  // The next parameter, from the first one on.
+  Statement& bind(int64_t value);
+  Statement& bind(double value);  // NaN becomes NULL
+  Statement& bind(std::string_view value);
+  Statement& bind_null();
+
+  bool step();   // whether there is a row
+  void run();    // to its end, and back to its beginning
+  void reset();  // to its beginning; bound values go
+
+  int64_t whole(int column) const;  // from 0; NULL is 0
+  double number(int column) const;
+  std::string text(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  friend class Database;
+  struct Finalizer {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  Statement(sqlite3* db, sqlite3_stmt* statement, std::string path)
+      : db_(db), statement_(statement), path_(std::move(path)) {}
+  void check(int result) const;
+
+  sqlite3* db_;
+  int bound_ = 0;
+  std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
+  std::string path_;
+};
+
+class Database {
+ public:
+  static Database open(const std::string& path, Access access);
+
+  void execute(const std::string& statements);
+  Statement prepare(std::string_view statement) const;  // must not outlive the database
+  int64_t last_row_id() const;
+
+  // All that `body` writes becomes durable at once, or, where it throws, none of it.
+  void transact(const std::function<void()>& body);
+
+ private:
+  struct Closer {
+    void operator()(sqlite3* db) const;
+  };
+  Database(std::unique_ptr<sqlite3, Closer> db, std::string path) : db_(std::move(db)), path_(std::move(path)) {}
+
+  std::unique_ptr<sqlite3, Closer> db_;
+  std::string path_;
+};
+
+}  // namespace estrain::sqlite

@@ -1,0 +1,206 @@
+// A pool of real jobs: they share devices, lose them to others and get them back, the daemon is killed, and every job
+// ends with the bits that it has alone.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <optional>
+
+#include "command.h"
+#include "core/base/files.h"
+#include "core/sqlite/database.h"
+#include "file_limit.h"
+#include "in_time.h"
+#include "job_specs.h"
+#include "run_files.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::testing {
+namespace {
+
+class Pool {
+ public:
+  Pool(std::string folder, const Words& more, Command::Options options = {}) : folder_(std::move(folder)) {
+    serve(more, std::move(options));
+  }
+  // Its jobs do not end with the daemon.
+  ~Pool() {
+    daemon_->kill();
+    for (const ProcessInfo& process : processes()) {
+      const auto names = [&](const std::string& word) { return word.find(folder_ + "/jobs/") != std::string::npos; };
+      if (std::ranges::any_of(process.arguments, names)) ::kill(process.pid, SIGKILL);
+    }
+  }
+  Pool(const Pool&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  Command& daemon() { return *daemon_; }
+  std::string run(int64_t job) const { return folder_ + "/jobs/" + std::to_string(job) + "/run"; }
+
+  void serve(const Words& more = {}, Command::Options options = {}) {
+    daemon_.emplace(with({"pool", "serve", folder_}, more), std::move(options));
+    wait_until("the pool's daemon", [&] {
+      REQUIRE_FALSE(daemon_->ended_within(0));
+      return daemon_->text().find("in the queue") != std::string::npos;
+    });
+  }
+
+  Ended ask(const std::string& verb, const Words& more = {}) const {
+    return estrain(with({"pool", verb, folder_}, more));
+  }
+  int64_t submit(const std::string& spec, const Words& more = {}) const {
+    const Ended ended = ask("submit", with({spec, "--json"}, more));
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+    return Json::parse(ended.text).at("job").get<int64_t>();
+  }
+  Json job(int64_t id) const {
+    const Ended ended = ask("list", {"--json"});
+    for (const Json& one : Json::parse(ended.text)) {
+      if (one.at("job") == id) return one;
+    }
+    return Json::object();
+  }
+  std::string phase(int64_t id) const { return job(id).at("phase").get<std::string>(); }
+  void wait_for(int64_t id, const std::string& phase_wanted) const {
+    wait_until(fmt::format("job {} to be {}", id, phase_wanted), [&] { return phase(id) == phase_wanted; });
+  }
+  std::string log() const { return ask("log").text; }
+
+ private:
+  std::string folder_;
+  std::optional<Command> daemon_;
+};
+
+void check_like_alone(const ScratchFolder& folder, const Pool& pool, int64_t job, const Words& alone) {
+  const std::string whole = folder / ("alone" + std::to_string(job));
+  REQUIRE(estrain(with({"train"}, with(alone, {"--run", whole}))).code == 0);
+  CHECK(difference(pool.run(job), whole).text == "");
+}
+
+TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent: bits are those of each job alone") {
+  in_time("devices taken from a pool", [](Timed& timed) {
+    const ScratchFolder folder;
+    const std::string mlp = folder.write("mlp.toml", long_job()), image = folder.write("image.toml", long_image_job()),
+                      lenet = folder.write("lenet.toml", lenet_job());
+    Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "estrain", "--round", "1"});
+    const Words image_steps = {"--set", "train.steps=100"};
+    const int64_t first = pool.submit(mlp);  // it does not end by itself
+    wait_until("the first job on both devices", [&] { return pool.job(first).at("devices").size() == 2; });
+    wait_until("its first steps", [&] { return pool.job(first).at("step").get<int64_t>() > 0; });
+    const int64_t second = pool.submit(lenet, {"--user", "bert"});
+    pool.daemon().signal(SIGKILL);
+    pool.daemon().wait();
+    CHECK_FALSE(pool.ask("submit", {lenet}).code == 0);
+    pool.serve();
+    wait_until("word that the first job went on",
+               [&] { return pool.log().find("it went on while the pool's daemon was away") != std::string::npos; });
+    const int64_t third = pool.submit(image, image_steps);
+    for (const char* devices : {"1", "2"}) {
+      const Ended taken = pool.ask("take", {devices, "--within", "3s", "--json"});
+      INFO(taken.shown());
+      REQUIRE(taken.code == 0);
+      timed.check(Json::parse(taken.text).at("seconds").get<double>() <= 3, "devices within 3 s: " + taken.text);
+      CHECK(pool.ask("lend", {devices}).code == 0);
+    }
+    for (const int64_t job : {second, third}) pool.wait_for(job, "done");
+    CHECK(pool.ask("cancel", {std::to_string(first)}).code == 0);
+    pool.wait_for(first, "cancelled");
+    INFO(pool.log());
+    CHECK(pool.log().find("faulted") == std::string::npos);
+    const int64_t last = events(pool.run(first), "stopped").back().at("step").get<int64_t>();
+    check_like_alone(folder, pool, first, {mlp, "--set", fmt::format("train.steps={}", last)});
+    check_like_alone(folder, pool, second, {lenet});
+    check_like_alone(folder, pool, third, with({image}, image_steps));
+  });
+}
+
+TEST_CASE("jobs that a restart of the host has ended go on from their checkpoints") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  const Words size = {"--set", "train.steps=300", "--set", "checkpoint.every=50"};
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "fifo"});
+  const int64_t job = pool.submit(spec, size);
+  wait_until("a checkpoint", [&] { return checkpoint_steps(pool.run(job)).size() > 1; });
+  pool.daemon().kill();
+  for (const ProcessInfo& process : processes()) {
+    const auto is_of_run = [&](const std::string& word) { return word == pool.run(job); };
+    if (std::ranges::any_of(process.arguments, is_of_run)) ::kill(process.pid, SIGKILL);
+  }
+  pool.serve();
+  pool.wait_for(job, "done");
+  CHECK(events(pool.run(job), "start").size() == 2);
+  check_like_alone(folder, pool, job, with({spec}, size));
+}
+
+TEST_CASE("what cannot run is found by check, a fault of the user's is not tried again, a cancelled job stops") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "srtf"});
+  const int64_t wrong = pool.submit(folder.write("wrong.toml", idx_job(folder / "none", folder / "none")));
+  pool.wait_for(wrong, "failed");
+  CHECK(pool.job(wrong).at("reason").get<std::string>().starts_with("check: "));
+  const int64_t diverges = pool.submit(spec, {"--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e38"});
+  pool.wait_for(diverges, "failed");
+  INFO(pool.log());
+  CHECK(pool.job(diverges).at("reason").get<std::string>().starts_with("model_diverged: "));
+  CHECK(events(pool.run(diverges), "start").size() == 1);
+  const int64_t endless = pool.submit(spec);
+  wait_until("a step", [&] { return pool.job(endless).at("step").get<int64_t>() > 0; });
+  CHECK(pool.ask("cancel", {std::to_string(endless)}).code == 0);
+  pool.wait_for(endless, "cancelled");
+  CHECK(events(pool.run(endless), "stopped").size() == 1);
+  const Ended status = pool.ask("status");
+  CHECK(status.says("2 failed"));
+  CHECK(status.says("1 x model_diverged"));
+}
+
+TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), where = folder / "pool";
+  CHECK(estrain({"pool", "serve", where}).says("a new pool needs devices"));
+  CHECK(estrain({"pool", "list", where}).says("there is no pool"));
+  {
+    Pool pool(where, {"--devices", "cpu"});
+    const Ended second = estrain({"pool", "serve", where});
+    CHECK(second.code == 2);
+    CHECK(second.says("another daemon serves this pool already: process " + std::to_string(pool.daemon().pid())));
+    CHECK(pool.ask("policy", {"pollux"}).code == 2);
+    CHECK(pool.ask("policy", {"srt"}).says("did you mean \"srtf\"?"));
+    CHECK(pool.ask("take", {"3"}).says("the pool has 1 of cpu, 3 are asked back"));
+    CHECK(pool.ask("cancel", {"5"}).says("there is no job 5"));
+    CHECK(pool.ask("submit", {spec, "--min", "3", "--max", "2"}).code == 2);
+    CHECK(pool.ask("submit", {spec, "--set", "resources.devices=cuda:0"}).code == 2);
+    CHECK(pool.ask("submit", {folder / "none.toml"}).code == 2);
+    CHECK(pool.ask("list").says("no jobs"));
+    CHECK(pool.ask("policy", {"srtf"}).code == 0);
+    CHECK(estrain({"pool", "devices", "add", where, "cpu"}).code == 0);
+    CHECK(pool.ask("status").says("srtf"));
+    CHECK(estrain({"pool", "devices", "remove", where, "2"}).code == 0);
+  }
+  CHECK(estrain({"pool", "submit", where, spec}).says("no daemon serves this pool"));
+  sqlite::Database::open(where + "/pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 9");
+  const Ended newer = estrain({"pool", "serve", where});
+  CHECK(newer.code == 2);
+  CHECK(newer.says("this pool has format 9"));
+}
+
+TEST_CASE("on a full disk no job is taken that would be forgotten; those that run go on") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job());
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "fifo"}, kSurvivesFileLimit);
+  const int64_t first = pool.submit(spec, {"--set", "train.steps=300"});
+  wait_until("a step", [&] { return pool.job(first).at("step").get<int64_t>() > 0; });
+  limit_files(pool.daemon().pid(), 100);
+  const Ended refused = pool.ask("submit", {spec});
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("File too large"));
+  limit_files(pool.daemon().pid(), RLIM_INFINITY);
+  pool.wait_for(first, "done");
+  const int64_t second = pool.submit(folder.write("lenet.toml", lenet_job()));
+  pool.wait_for(second, "done");
+}
+
+}  // namespace
+}  // namespace estrain::testing

@@ -1,0 +1,259 @@
+#include "core/dispatch/dispatcher.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/core/dispatch/fake_world.h"
+#include "tests/error_of.h"
+
+namespace estrain::dispatch {
+namespace {
+
+TEST_CASE("a queue in order: a gang waits for devices, and starts when it gets them") {
+  FakeWorld world("fifo", 4);
+  Request three;
+  three.devices = 3;
+  const JobId first = world.submit(8, 100, 0.1, three), second = world.submit(8, 100, 0.1, three);
+  CHECK(world.job(first).phase == Phase::starting);
+  CHECK(world.job(second).phase == Phase::waiting);
+  world.run_out();
+  CHECK(world.job(first).phase == Phase::done);
+  CHECK(*world.job(first).finished <= *world.job(second).started);
+  CHECK(world.job(first).attained > 0);
+}
+
+TEST_CASE("an elastic policy grows a job when devices are free, and shrinks it for others") {
+  FakeWorld world("estrain", 4);
+  const JobId first = world.submit(8, 2000, 0.1);
+  world.run(20);
+  CHECK(world.job(first).targeted() == 4);
+  const JobId second = world.submit(8, 20, 0.1);
+  world.run(5);
+  CHECK(world.job(second).phase == Phase::running);
+  CHECK(world.job(first).targeted() < 4);
+  world.run_out();
+}
+
+TEST_CASE("a job that needs shorter time takes devices from others, which go on later") {
+  FakeWorld world("srtf", 2);
+  Request two;
+  two.devices = 2;
+  const JobId longer = world.submit(4, 5000, 0.1, two);
+  world.run(10);
+  const JobId shorter = world.submit(4, 100, 0.1, two);
+  world.run_out();
+  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
+  CHECK(world.job(longer).starts >= 2);
+}
+
+TEST_CASE("devices taken by a higher right are free in time, and jobs get them back") {
+  FakeWorld world("fifo", 4);
+  Request four;
+  four.devices = 4;
+  const JobId id = world.submit(8, 3000, 0.1, four);
+  world.run(10);
+  world.take(1, 2, 7);
+  world.run(3);
+  REQUIRE(world.released.size() == 1);
+  CHECK(world.released[0].second <= 2);
+  CHECK(world.job(id).targeted() == 3);
+  CHECK(world.job(id).phase == Phase::running);
+  world.lend(1);
+  world.run(5);
+  CHECK(world.job(id).targeted() == 4);
+  world.take(4, 2, 8);  // to zero
+  world.run(3);
+  CHECK(world.job(id).phase == Phase::waiting);
+  world.lend(4);
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::done);
+  CHECK(world.killed.empty());
+}
+
+TEST_CASE("whoever does not let go in time is killed, which is no failure of it") {
+  FakeWorld world("fifo", 2, {.hanging = 1});
+  Request two;
+  two.devices = 2;
+  const JobId id = world.submit(4, 500, 0.1, two);
+  for (ClientId client = 1; client <= 6; ++client) {
+    world.run(8);
+    world.take(2, 2, client);
+    world.run(3);
+    CHECK(world.killed[id] == client);
+    CHECK(world.job(id).failures == 0);
+    world.lend(2);
+  }
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::done);
+}
+
+TEST_CASE("a launcher that does not hear that it is to stop is killed at last") {
+  FakeWorld world("fifo", 1, {.hanging = 1});
+  const JobId id = world.submit(1, 100'000, 0.1);
+  world.run(5);
+  world.pool().cancel(id, world.now);
+  world.run(100);
+  CHECK(world.killed[id] == 0);
+  world.run(30);
+  CHECK(world.killed[id] == 1);
+  CHECK(world.job(id).phase == Phase::cancelled);
+}
+
+TEST_CASE("a fault is tried again with longer and longer pauses, and given up when nothing comes of it") {
+  FakeWorld world("fifo", 1, {.failing = 1});
+  const JobId id = world.submit(1, 10, 0.1);
+  const double begin = world.now;
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::failed);
+  CHECK(world.job(id).starts == 4);
+  CHECK(world.job(id).reason == "given up after 4 tries: a fault");
+  CHECK(world.now - begin >= 1 + 2 + 4);
+}
+
+TEST_CASE("check keeps what cannot run out of the queue") {
+  State state;
+  state.policy = "fifo";
+  Dispatcher pool(state, {});
+  pool.add_devices({"cpu"}, 1);
+  Request request;
+  request.name = "bad";
+  const JobId id = pool.submit(request, 1);
+  pool.checked(id, {false, "data: no such file"}, 2);
+  CHECK(pool.state().jobs.at(id).phase == Phase::failed);
+  CHECK(pool.state().jobs.at(id).reason == "check: data: no such file");
+  request.least = 3;
+  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::usage);
+  request.least = 0;
+  request.type = "cuda";
+  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::infeasible);
+  CHECK(pool.state().jobs.size() == 1);
+}
+
+TEST_CASE("a cancelled job stops; one that waits is over at once") {
+  FakeWorld world("fifo", 1);
+  const JobId runs = world.submit(1, 1000, 0.1), waits = world.submit(1, 1000, 0.1);
+  world.run(5);
+  world.pool().cancel(waits, world.now);
+  CHECK(world.job(waits).phase == Phase::cancelled);
+  world.pool().cancel(runs, world.now);
+  world.run(40);
+  CHECK(world.job(runs).phase == Phase::cancelled);
+  CHECK(error_of([&] { world.pool().cancel(runs, world.now); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.pool().cancel(99, world.now); }).fault() == Fault::usage);
+}
+
+TEST_CASE("of users' jobs those come first whose user has had less; priority counts before that") {
+  FakeWorld world("fifo", 1);
+  Request anna, bert;
+  anna.user = "anna";
+  bert.user = "bert";
+  world.submit(1, 100, 0.1, anna);
+  world.run(5);
+  const JobId annas = world.submit(1, 10, 0.1, anna), berts = world.submit(1, 10, 0.1, bert);
+  anna.priority = 1;
+  const JobId urgent = world.submit(1, 10, 0.1, anna);
+  world.run_out();
+  CHECK(*world.job(urgent).started < *world.job(berts).started);
+  CHECK(*world.job(berts).started < *world.job(annas).started);
+}
+
+TEST_CASE("a job that runs keeps what its owner wants it to keep") {
+  FakeWorld world("srtf", 2);
+  Request two;
+  two.devices = 2;
+  two.least = 2;
+  const JobId longer = world.submit(4, 1000, 0.1, two);
+  world.run(10);
+  two.least = 0;
+  const JobId shorter = world.submit(4, 10, 0.1, two);
+  world.run_out();
+  CHECK(*world.job(longer).finished <= *world.job(shorter).started);
+  CHECK(world.job(longer).starts == 1);
+}
+
+TEST_CASE("a job that declines devices is believed for a while, and others may have them") {
+  FakeWorld world("estrain", 4, {.refusing = 1});
+  Request request;
+  request.weighs_offers = true;
+  const JobId id = world.submit(8, 1000, 0.1, request);
+  world.run(30);
+  const auto grown = [&] { return std::ranges::count(world.notes, "grows", &Note::what); };
+  const auto before = grown();
+  CHECK(before <= 1);
+  world.run(20);
+  CHECK(grown() == before);
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::done);
+}
+
+TEST_CASE("another policy takes over while jobs run; those that change batches are refused") {
+  FakeWorld world("fifo", 4);
+  const JobId id = world.submit(8, 2000, 0.1);
+  world.run(5);
+  CHECK(world.job(id).targeted() == 1);
+  world.pool().choose_policy("estrain", world.now);
+  world.run(20);
+  CHECK(world.job(id).targeted() == 4);
+  CHECK(error_of([&] { world.pool().choose_policy("pollux", world.now); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.pool().choose_policy("fiffo", world.now); }).advice() == "");
+  CHECK(world.state().policy == "estrain");
+}
+
+TEST_CASE("what cannot be taken or lent is refused by name") {
+  FakeWorld world("fifo", 2);
+  CHECK(error_of([&] { world.take(3, 1, 0); }).message() == "the pool has 2 of cpu, 3 are asked back");
+  CHECK(error_of([&] { world.lend(1); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.pool().add_devices({"cuda:0", "cuda:0"}, 1); }).fault() == Fault::usage);
+}
+
+// Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
+TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
+  for (const char* policy :
+       {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias", "optimus", "estrain"}) {
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      CAPTURE(policy);
+      CAPTURE(seed);
+      std::mt19937_64 random(seed * 77);
+      const auto below = [&](uint64_t limit) { return static_cast<int64_t>(random() % limit); };
+      FakeWorld world(policy, 4, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.1});
+      int64_t away = 0;
+      ClientId client = 0;
+      for (int event = 0; event < 40; ++event) {
+        world.run(static_cast<double>(below(60)) / 10);
+        switch (below(6)) {
+          case 0:
+          case 1: {
+            Request request;
+            request.devices = 1 + below(4);
+            request.user = below(2) == 0 ? "anna" : "bert";
+            request.priority = below(3);
+            request.least = below(4) == 0 ? 1 : 0;
+            world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
+            break;
+          }
+          case 2:
+            if (const int64_t count = 1 + below(2); away + count <= 4) {
+              world.take(count, 2, ++client);
+              world.run(2.2);
+              away += count;
+            }
+            break;
+          case 3:
+            if (away > 0) world.lend(1), --away;
+            break;
+          case 4:
+            world.restart_daemon();
+            break;
+          default:
+            if (below(4) == 0) world.reboot();
+        }
+      }
+      if (away > 0) world.lend(away);
+      world.run_out();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::dispatch

@@ -1,0 +1,253 @@
+#pragma once
+// Jobs that only pretend, in virtual time: they start, change, stop and fail after times that are drawn, as real ones
+// would. It holds the dispatcher to what dispatcher.h promises.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/dispatch/dispatcher.h"
+
+namespace estrain::dispatch {
+
+struct FakeOptions {
+  uint64_t seed = 1;
+  double failing = 0;   // part of the starts that end in a fault
+  double refusing = 0;  // part of the growths that are declined
+  double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
+  double start_seconds = 2, change_seconds = 1;
+};
+
+class FakeWorld {
+ public:
+  explicit FakeWorld(const std::string& policy, int64_t devices, FakeOptions options = {}, Settings settings = {})
+      : options_(options), settings_(settings), random_(options.seed) {
+    State state;
+    state.policy = policy;
+    dispatcher_.emplace(std::move(state), settings_);
+    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    settle();
+  }
+
+  double now = 1000;
+  Dispatcher& pool() { return *dispatcher_; }
+  const State& state() const { return dispatcher_->state(); }
+  const Job& job(JobId id) const { return state().jobs.at(id); }
+  std::map<JobId, double> killed;                     // how often
+  std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
+  std::vector<Note> notes;
+
+  // A job of so many ESTs, each taking `mini_batch` seconds a step.
+  JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
+    request.name = "job";
+    if (request.user.empty()) request.user = "anna";
+    request.ests = ests;
+    request.most = std::min(request.most > 1 ? request.most : ests, ests);
+    request.total_steps = steps;
+    const JobId id = dispatcher_->submit(request, now);
+    truth_[id] = {mini_batch, 0};
+    settle();
+    return id;
+  }
+
+  void take(int64_t devices, double within, ClientId client) {
+    promised_[client] = now + within;
+    dispatcher_->withdraw({std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, false, client}, now);
+    settle();
+  }
+  void lend(int64_t devices) {
+    dispatcher_->lend(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    settle();
+  }
+
+  void run(double seconds) {
+    const double until = now + seconds;
+    while (now < until) step();
+  }
+  // Until all jobs are over; fails the test where that takes too long.
+  void run_out(double most = 1e5) {
+    const double until = now + most;
+    while (!all_over() && now < until) step();
+    INFO(text());
+    REQUIRE(all_over());
+  }
+  bool all_over() const {
+    return std::ranges::all_of(state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+  }
+
+  // The daemon dies, and another one takes up what it saved. Requests under way get lost; launchers do not.
+  void restart_daemon() {
+    State saved = dispatcher_->state();
+    requests_.clear();
+    dispatcher_.emplace(std::move(saved), settings_);
+    std::vector<JobId> up;
+    for (const auto& [id, job] : state().jobs) {
+      if (is_up(job.phase)) up.push_back(id);
+    }
+    for (const JobId id : up) {
+      if (!launchers_.contains(id)) {
+        dispatcher_->ended(id, {Ended::How::vanished, "gone"}, now);
+      } else if (launchers_[id].trains_at <= now) {
+        dispatcher_->found(id, launchers_[id].held, now);
+      }
+    }
+    dispatcher_->tick(now);
+    settle();
+  }
+  // The host dies with all launchers.
+  void reboot() {
+    launchers_.clear();
+    restart_daemon();
+  }
+
+  std::string text() const {
+    std::string all;
+    for (const auto& [id, job] : state().jobs) {
+      all += fmt::format("job {}: {}, step {} of {}, target {}, {}\n", id, phase_name(job.phase), job.step,
+                         job.request.total_steps, job.targeted(), job.reason);
+    }
+    return all;
+  }
+
+ private:
+  struct Truth {
+    double mini_batch, step;
+  };
+  struct Launcher {
+    std::vector<std::string> held;
+    double trains_at = 0, ends_at = -1;  // -1: it is not to end yet
+    bool fails = false;
+  };
+  struct Pending {
+    double at;
+    std::vector<std::string> held;
+    bool is_heard;
+  };
+
+  double drawn(double mean) { return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_)); }
+  bool happens(double part) { return std::uniform_real_distribution<double>(0, 1)(random_) < part; }
+
+  void step() {
+    constexpr double kTick = 0.1;
+    settle();
+    now += kTick;
+    for (auto& [id, launcher] : launchers_) {
+      if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
+      Truth& truth = truth_[id];
+      const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
+      truth.step += kTick / (truth.mini_batch * static_cast<double>((ests + devices - 1) / devices));
+    }
+    std::vector<JobId> ids;
+    for (const auto& [id, launcher] : launchers_) ids.push_back(id);
+    for (const JobId id : ids) look_at(id);  // what they end by is carried out later
+    dispatcher_->tick(now);
+    settle();
+  }
+
+  void look_at(JobId id) {
+    Launcher& launcher = launchers_[id];
+    const auto request = requests_.find(id);
+    if (launcher.fails && now >= launcher.trains_at) return end(id, {Ended::How::faulty, "a fault", 1});
+    if (launcher.ends_at >= 0) {
+      if (now >= launcher.ends_at) end(id, {Ended::How::stopped, "stopped"});
+      return;
+    }
+    if (launcher.trains_at > now) return;
+    if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
+    if (job(id).phase == Phase::starting) dispatcher_->trains(id, now);
+    if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
+      launcher.held = request->second.held;
+      requests_.erase(request);
+      dispatcher_->changed(id, launcher.held, 0.5, now);
+    } else if (job(id).phase == Phase::changing && request == requests_.end()) {
+      dispatcher_->changed(id, launcher.held, 0, now);  // the answer was lost
+    }
+    const auto devices = static_cast<int64_t>(launcher.held.size());
+    dispatcher_->progressed(
+        id,
+        {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
+         truth_[id].mini_batch * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices},
+        now);
+  }
+
+  void end(JobId id, const Ended& ended) {
+    launchers_.erase(id);
+    requests_.erase(id);
+    dispatcher_->ended(id, ended, now);
+  }
+
+  void settle() {
+    for (auto actions = dispatcher_->take_actions(); !actions.empty(); actions = dispatcher_->take_actions()) {
+      for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+    check_laws();
+  }
+
+  void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0}, now); }
+  void carry_out(const StartJob& action) {
+    REQUIRE_FALSE(launchers_.contains(action.job));
+    launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing)};
+  }
+  void carry_out(const GrowJob& action) {
+    REQUIRE(launchers_.contains(action.job));
+    const bool takes = !happens(options_.refusing);
+    requests_[action.job] = {now + drawn(options_.change_seconds), takes ? action.all : launchers_[action.job].held,
+                             true};
+  }
+  void carry_out(const ShrinkJob& action) {
+    REQUIRE(launchers_.contains(action.job));
+    std::vector<std::string> held = launchers_[action.job].held;
+    REQUIRE(action.given_back.size() < held.size());
+    held.resize(held.size() - action.given_back.size());
+    const double after = std::min(action.within, drawn(options_.change_seconds));
+    requests_[action.job] = {now + after, held, !happens(options_.hanging)};
+  }
+  void carry_out(const StopJob& action) {
+    if (!launchers_.contains(action.job)) return;
+    launchers_[action.job].ends_at =
+        happens(options_.hanging) ? 1e300 : now + std::min(action.within, drawn(options_.change_seconds));
+  }
+  void carry_out(const KillJob& action) {
+    ++killed[action.job];
+    if (launchers_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
+  }
+  void carry_out(const Released& action) {
+    released.emplace_back(action.client, action.seconds), check_promise(action);
+  }
+  void carry_out(const Note& action) { notes.push_back(action); }
+
+  void check_promise(const Released& action) {
+    if (!promised_.contains(action.client)) return;
+    CHECK(now <= promised_[action.client]);
+    promised_.erase(action.client);
+  }
+
+  // 1: a device is with one job at most, and what launchers believe to hold is what the pool has given them.
+  void check_laws() {
+    std::map<std::string, int64_t> believed, there;
+    for (const auto& [id, launcher] : launchers_) {
+      for (const std::string& name : launcher.held) ++believed[name];
+    }
+    for (const Slot& slot : state().slots) there[slot.name] += slot.state != Slot::State::away || slot.holder != 0;
+    INFO(text());
+    for (const auto& [name, count] : believed) REQUIRE(count <= there[name]);
+    // 2: nobody waits longer than was promised.
+    for (const auto& [client, until] : promised_) REQUIRE(now <= until + 0.11);
+  }
+
+  FakeOptions options_;
+  Settings settings_;
+  std::mt19937_64 random_;
+  std::optional<Dispatcher> dispatcher_;
+  std::map<JobId, Truth> truth_;
+  std::map<JobId, Launcher> launchers_;
+  std::map<JobId, Pending> requests_;
+  std::map<ClientId, double> promised_;
+};
+
+}  // namespace estrain::dispatch

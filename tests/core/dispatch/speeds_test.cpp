@@ -1,0 +1,46 @@
+#include "core/dispatch/speeds.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+namespace estrain::dispatch {
+namespace {
+
+TEST_CASE("what was measured counts, then what is nearest, then what was expected") {
+  Speeds speeds;
+  CHECK(speeds.step_seconds("cpu", 2, 8) == 4 * Speeds::kUnknownMiniBatch);
+  speeds.expect(0.5);
+  CHECK(speeds.step_seconds("cpu", 3, 8) == 1.5);
+  speeds.observe("cpu", 4, 1.0);
+  CHECK(speeds.step_seconds("cpu", 4, 8) == 1.0);
+  CHECK(speeds.step_seconds("cpu", 1, 8) == 4.0);
+  CHECK(speeds.step_seconds("cpu", 8, 8) == 0.5);
+  CHECK(speeds.step_seconds("cuda", 1, 8) == 4.0);
+  speeds.observe("cpu", 4, 2.0);
+  CHECK(speeds.step_seconds("cpu", 4, 8) == doctest::Approx(1.3));
+}
+
+TEST_CASE("steps seen from outside are reckoned by themselves") {
+  Speeds speeds;
+  speeds.observe("cpu", 2, 1.0);
+  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 1.0);
+  speeds.took("cpu", 2, 10, 15);
+  speeds.took("cpu", 2, 10, 25);
+  speeds.took("cpu", 2, 0, 100);
+  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 2.0);
+  CHECK(speeds.seen_step_seconds("cpu", 4, 8) == 1.0);
+  CHECK(speeds.step_seconds("cpu", 2, 8) == 1.0);
+}
+
+TEST_CASE("what cannot be a time is passed over") {
+  Speeds speeds;
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    speeds.observe("cpu", 1, bad);
+  speeds.observe("cpu", 0, 1);
+  CHECK(speeds.measured().empty());
+}
+
+}  // namespace
+}  // namespace estrain::dispatch

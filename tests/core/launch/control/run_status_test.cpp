@@ -1,0 +1,133 @@
+#include "core/launch/control/run_status.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/launch/control/control_socket.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/spec/parse.h"
+#include "tests/bytes_read.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr const char* kSpec =
+    "[job]\nname = \"ended\"\nests = 2\n[model]\nname = \"mlp\"\n[data]\nformat = \"synthetic\"\n[train]\nsteps = "
+    "200000\n";
+
+std::string step_line(int64_t step) {
+  const Json line = {{"step", step}, {"epoch", step / 100}, {"loss", 0.5}, {"lr", 0.25}};
+  return line.dump() + "\n";
+}
+
+std::string evaluation_line(int64_t step, double accuracy) {
+  const Json line = {{"step", step}, {"eval", {{"loss", 0.75}, {"accuracy", accuracy}, {"predictions", 64}}}};
+  return line.dump() + "\n";
+}
+
+// A run without processes.
+struct EndedRun {
+  ScratchFolder folder;
+
+  explicit EndedRun(const std::string& metrics) {
+    RunDirectory(folder.path()).write_spec(spec::parse_text(kSpec, "job.toml"));
+    replace_bytes(folder / "metrics.jsonl", metrics);
+  }
+  Json status() const { return run_status(folder.path()); }
+};
+
+TEST_CASE("a run that ended shows its last step and its last evaluation, whatever stands behind them") {
+  const EndedRun run(step_line(98) + evaluation_line(98, 0.75) + step_line(99) + step_line(100) + "nonsense\n{}\n[]\n" +
+                     "{\"step\":101,");
+  const Json status = run.status();
+  CHECK(status.at("state") == "not running");
+  CHECK(status.at("step") == 100);
+  CHECK(status.at("epoch") == 1);
+  CHECK(status.at("loss") == 0.5);
+  CHECK(status.at("lr") == 0.25);
+  CHECK(status.at("test_accuracy") == 0.75);
+}
+
+TEST_CASE("a run that was never evaluated, and one without a step") {
+  CHECK_FALSE(EndedRun(step_line(1) + step_line(2)).status().contains("test_accuracy"));
+  CHECK(EndedRun(step_line(1) + step_line(2)).status().at("step") == 2);
+  CHECK_FALSE(EndedRun("").status().contains("step"));
+}
+
+TEST_CASE("a run whose launcher is at work on another host") {
+  const EndedRun run(step_line(1) + step_line(2));
+  const RunDirectory directory(run.folder.path());
+  directory.log_event("start", {{"step", 0}});
+  const RunOwner owner{7, "far-away", "42"};
+  replace_bytes(directory.lock_file(), owner.to_text());
+  const Json status = run.status();
+  CHECK(status.at("state") == "elsewhere");
+  CHECK(status.at("host") == "far-away");
+  CHECK(status.at("pid") == 7);
+  CHECK(status.at("slurm_job") == "42");
+  CHECK(status.at("step") == 2);
+  CHECK(format_status(status).find(
+            "  at work on       far-away, process 7, Slurm job 42; last sign of life 0 s ago\n") != std::string::npos);
+  const Error refused = error_of([&] { ask_launcher(run.folder.path(), conduct::StopRequest{}, 1000); });
+  CHECK(refused.fault() == Fault::usage);
+  CHECK(refused.message().ends_with(": the job is at work on another host (process 7 on far-away)"));
+  CHECK(refused.advice() == "give the command there: srun --overlap --jobid=42 estrain …");
+  replace_bytes(directory.lock_file(), "");
+  CHECK(run.status().at("state") == "not running");
+}
+
+TEST_CASE("a folder's runs are found, what cannot be looked at among them") {
+  const ScratchFolder folder;
+  for (const char* name : {"b", "a"}) {
+    const RunDirectory run(folder / name);
+    std::filesystem::create_directory(run.path());
+    run.write_spec(spec::parse_text(kSpec, "job.toml"));
+  }
+  std::filesystem::create_directory(folder / "none");
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  CHECK(find_runs(folder.path()) == std::vector<std::string>{folder / "a", folder / "b", folder / "loop"});
+  CHECK(find_runs(folder / "none").empty());
+  CHECK(find_runs(folder / "nowhere").empty());
+}
+
+TEST_CASE("of a long run only the end is read") {
+  std::string metrics;
+  for (int64_t step = 1; step <= 100'000; ++step) metrics += step_line(step);
+  const EndedRun run(metrics + evaluation_line(100'000, 0.5) + step_line(100'001));
+  REQUIRE(std::filesystem::file_size(run.folder / "metrics.jsonl") > 4'000'000);
+  const int64_t before = bytes_read();
+  const Json status = run.status();
+  CHECK(bytes_read() - before < 1'000'000);
+  CHECK(status.at("step") == 100'001);
+  CHECK(status.at("test_accuracy") == 0.5);
+}
+
+TEST_CASE("lines of any type are passed over, for the one before them") {
+  std::string damaged;
+  for (const char* line : {R"({"step":7,"loss":0.5,"lr":0.1})", R"({"step":"8","epoch":0,"loss":0.5,"lr":0.1})",
+                           R"({"step":9,"epoch":0,"loss":"x","lr":0.1})", R"({"step":10,"epoch":0,"loss":[],"lr":{}})",
+                           R"({"eval":5})", R"({"eval":{"accuracy":"x"}})", R"(["eval"])", R"({"eval":null,"loss":1})"})
+    damaged += std::string(line) + "\n";
+  const EndedRun run(step_line(6) + evaluation_line(6, 0.25) + damaged + std::string(100'000, '[') + "\n");
+  replace_bytes(run.folder / "events.jsonl",
+                "{\"event\":5}\n{\"event\":\"failed\",\"error\":[1]}\n{\"event\":{}}\n[[\n5\n");
+  const Json status = run.status();
+  CHECK(status.at("step") == 6);
+  CHECK(status.at("test_accuracy") == 0.25);
+  CHECK(status.at("state") == "failed");
+  CHECK(status.at("error") == "");
+  CHECK(format_status(status).find("step             6") != std::string::npos);
+}
+
+TEST_CASE("an answer of any type is an error that says so, and no hindrance to the table of all") {
+  const Json answer = {{"name", 5}, {"state", "training"}, {"run", "runs/a"}, {"workers", "none"}};
+  CHECK(error_of([&] { format_status(answer); }).message().starts_with("the launcher's answer makes no sense: "));
+  CHECK(format_status_table({answer, {{"run", 5}, {"state", {}}, {"step", {}}}}).find("runs/a") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace estrain::launch

@@ -1,0 +1,118 @@
+#include "core/serve/ledger.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::serve {
+namespace {
+
+using dispatch::Phase;
+using dispatch::Slot;
+
+dispatch::State some_state() {
+  dispatch::State state;
+  state.policy = "tiresias:limit=100";
+  state.seed = 7;
+  state.charge = 1.5;
+  state.slots = {{1, "cpu", Slot::State::present, false, 2}, {3, "cuda:1", Slot::State::away, false, 0}};
+  state.usage["anna"] = {12.5, 1000};
+  state.last_job = 2;
+  state.last_slot = 3;
+  state.seen = 1700000000.25;
+  dispatch::Job waiting;
+  waiting.id = 1;
+  waiting.request = {"lenet", "anna", -3, 8, 2, 1, 4, 1700000500.5, "cuda", true, true, 1000};
+  waiting.submitted = 1700000000.125;
+  waiting.phase = Phase::waiting;
+  waiting.reason = "waits; it's \"behind\"";
+  waiting.not_before = 1700000001;
+  waiting.failures = 2;
+  waiting.failed_at = 40;
+  state.jobs[1] = waiting;
+  dispatch::Job running;
+  running.id = 2;
+  running.phase = Phase::changing;
+  running.is_unwanted = true;
+  running.target = {{"cpu", 2}, {"cpu:avx2", 1}};
+  running.owed = 1;
+  running.step = 77;
+  running.no_growth_before = 3;
+  running.attained = 4.5;
+  running.held = 2.25;
+  running.lost = 0.5;
+  running.starts = 3;
+  running.started = 1700000000.5;
+  running.speeds.expect(0.125);
+  running.speeds.observe("cpu", 2, 0.1);
+  running.speeds.observe("cpu", 2, 0.3);
+  running.speeds.took("cpu", 2, 40, 8.5);
+  state.jobs[2] = running;
+  return state;
+}
+
+void check_equal(const dispatch::State& a, const dispatch::State& b) {
+  CHECK(a.policy == b.policy);
+  CHECK(a.seed == b.seed);
+  CHECK(a.charge == b.charge);
+  CHECK(a.slots == b.slots);
+  CHECK(a.jobs == b.jobs);
+  CHECK(a.usage == b.usage);
+  CHECK(a.last_job == b.last_job);
+  CHECK(a.last_slot == b.last_slot);
+  CHECK(a.seen == b.seen);
+}
+
+TEST_CASE("a state comes back as it was saved, and so does a change of it") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  {
+    Ledger ledger = Ledger::open(folder / "pool.db");
+    CHECK(ledger.load().policy == "");
+    ledger.save(state, {{1.5, 1, "submitted", 0, "by anna"}});
+  }
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  state.jobs[1].phase = Phase::failed;
+  state.jobs[1].finished = 5.0;
+  state.jobs[2].speeds.observe("cpu", 3, 0.2);
+  state.slots.pop_back();
+  ledger.save(state, {{2.5, 1, "failed", 0, "x"}});
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
+  const std::vector<Line> history = ledger.history();
+  REQUIRE(history.size() == 2);
+  CHECK(history[1].what == "failed");
+  CHECK(history[0].time == 1.5);
+}
+
+TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
+  const ScratchFolder folder;
+  { Ledger::open(folder / "pool.db"); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 2");
+  const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
+  CHECK(newer.fault() == Fault::usage);
+  CHECK(newer.message().find("has format 2, and this estrain knows format 1") != std::string::npos);
+  sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
+  CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
+  folder.write("text.db", std::string(5000, 'x'));
+  CHECK(error_of([&] { Ledger::open(folder / "text.db"); }).fault() == Fault::corrupt);
+}
+
+TEST_CASE("a save that fails half way leaves what was saved before, and can be tried again") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(state, {});
+  sqlite::Database other = sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write);
+  other.execute("CREATE TRIGGER full BEFORE INSERT ON history BEGIN SELECT RAISE(ABORT, 'no room'); END");
+  state.jobs[1].step = 99;
+  CHECK_THROWS_AS(ledger.save(state, {{1, 1, "x", 0, ""}}), Error);
+  CHECK(ledger.load().jobs.at(1).step == 0);
+  other.execute("DROP TRIGGER full");
+  ledger.save(state, {{1, 1, "x", 0, ""}});
+  CHECK(ledger.load().jobs.at(1).step == 99);
+}
+
+}  // namespace
+}  // namespace estrain::serve
