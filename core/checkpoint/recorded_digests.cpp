@@ -21,8 +21,7 @@ struct Parts {
 
 }  // namespace
 
-std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout,
-                                                 const std::vector<uint64_t>& digests) {
+std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout, const std::vector<uint64_t>& digests) {
   std::map<std::string, Parts> parameters;
   std::map<std::string, std::pair<uint64_t, uint64_t>> streams;  // for each EST: digests of the CPU and CUDA generators
   std::map<std::string, uint64_t> found;
@@ -32,8 +31,7 @@ std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout,
     if (tensor.role == Role::average) parameters[tensor.name].average = digests[i];
     if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
     if (tensor.role == Role::est && tensor.slot == generator_slot) streams[tensor.name].first = digests[i];
-    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot)
-      streams[tensor.name].second = digests[i];
+    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot) streams[tensor.name].second = digests[i];
     if (tensor.role != Role::optimizer || tensor.slot == update_count) continue;
     Parts& parts = parameters[tensor.name];
     if (parts.slots < std::size(parts.digest.slots)) parts.digest.slots[parts.slots++] = digests[i];
