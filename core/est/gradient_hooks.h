@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/device/device.h"
@@ -39,6 +40,11 @@ class GradientHooks {
   // The same with gradients on the device: all calls are done when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
+  // From now on passes every gradient to `witness` too, before the sink; null: to nobody.
+  void show_to(GradientSink witness) { witness_ = std::move(witness); }
+  // Passes the gradients of a replayed pass to that witness: one per parameter, undefined where it was not reached.
+  void show(const std::vector<torch::Tensor>& gradients);
+
   // The two halves of it, for a pass that is replayed without its hooks (device/captured_passes.h). First collects the
   // gradients of `loss`, contiguous and in the order of the parameters; undefined: not reached. Then passes all of them
   // to `sink`, each time they hold new values.
@@ -46,12 +52,14 @@ class GradientHooks {
   void hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink);
 
  private:
+  GradientSink witnessed(GradientSink sink) const;
   void take(size_t parameter, const torch::Tensor& tensor);
   void read(size_t parameter, const torch::Tensor& gradient);
   void report_absent(const std::vector<bool>& reached);
 
   device::Device& device_;
   std::vector<bool> reached_;
+  GradientSink witness_;
   // Of the current pass, one of the three.
   std::shared_ptr<const GradientSink> sink_;
   DeviceGradientSink device_sink_;

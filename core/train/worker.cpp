@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/algorithms/pinning.h"
+#include "core/audit/finding.h"
 #include "core/base/build_id.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -141,8 +142,14 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   while (launcher.receive(&order, -1) == comm::Received::message) {
     const auto* run = std::get_if<comm::RunStage>(&order);
     if (run == nullptr) return;
-    const Stage::Left left = run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges});
-    launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
+    try {
+      const Stage::Left left =
+          run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges, false, run->kinds});
+      launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
+    } catch (const audit::Finding& finding) {
+      launcher.send(comm::AuditFound{finding.vouched});
+      throw;
+    }
   }
 }
 
@@ -180,6 +187,7 @@ void run_worker(WorkerSetup& setup) {
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
+  place.vouched = memory.commit().committed();
   job.model().train();
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);

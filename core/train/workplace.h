@@ -28,6 +28,8 @@ struct Workplace {
   std::optional<Step> seeded_step = std::nullopt;
   int courier = -1;  // eventfd of the host's courier
 
+  Step vouched{};  // the newest step for which audits found this worker correct; at first, the one it joined at
+
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
 
   // Throws Fault::io where memory was refused to this process at any time. A library may have worked around that, and
