@@ -14,6 +14,7 @@ from hosts_site import Failed, Site, check, events, finish, last_step, reference
 
 STEPS = 4000
 EVIDENCE_SECONDS = 60
+LEADERLESS_SECONDS = 30  # then nobody is taken to be left who goes on
 
 
 class Run:
@@ -57,11 +58,11 @@ class Run:
 
     def go_on(self):
         """The run makes progress, or is over. Where nobody is left to lead, it is resumed."""
-        step, end = last_step(self.path), time.monotonic() + 2 * EVIDENCE_SECONDS
+        step, begin = last_step(self.path), time.monotonic()
         while last_step(self.path) <= step and not self.over():
-            leading = self.launcher.poll() is None or any(
-                agent.poll() is None and host in self.inside for host, agent in self.agents.items())
-            if not leading and not self.over():
+            waited = time.monotonic() - begin
+            if self.launcher.poll() is not None and waited > LEADERLESS_SECONDS and not self.over():
+                begin = time.monotonic()
                 self.resumed += 1
                 self.leader = self.hosts[0]
                 self.site.network.signal(self.leader, signal.SIGKILL)
@@ -70,15 +71,14 @@ class Run:
                 self.inside = set()
                 self.launcher = self.site.start(self.leader, "train", "--resume", "--run", str(self.path), "--devices",
                                                 "cpu")
-            check(time.monotonic() < end, f"{self.path.name}: no step after a fault")
+            check(waited < 2 * EVIDENCE_SECONDS, f"{self.path.name}: no step after a fault")
             time.sleep(0.05)
 
     def follow_takeovers(self, known):
         """A host that took over is the leader; its agent has become the launcher."""
         for takeover in events(self.path, "takeover")[known:]:
-            old, self.leader = self.leader, int(takeover["host"][1:])
-            self.inside.discard(self.leader)
-            self.inside.discard(old)
+            self.leader = int(takeover["host"][1:])
+            self.inside = hosts_in(takeover["devices"])
             self.launcher = self.agents.pop(self.leader)
 
     # Faults. Each returns whether it fired.
@@ -188,20 +188,25 @@ class Run:
         return True
 
     def during_resize(self):
-        """A fault while a host leaves or joins."""
+        """A fault while a host leaves; one other stays, which can go on."""
+        if not self.inside:
+            return False
+        stays = self.chance.choice(sorted(self.inside))
         change = threading.Thread(target=lambda: self.site.network.run(
-            self.leader, [self.site.program, "resize", str(self.path), "--devices", "cpu*2"]))
+            self.leader, [self.site.program, "resize", str(self.path), "--devices", f"cpu*2,h{stays}/cpu"]))
         change.start()
         time.sleep(self.chance.uniform(0, 1.2))
-        fired = self.kill_leader() if self.chance.random() < 0.5 and len(self.inside) == 2 else False
+        fired = self.kill_leader()
         change.join()
-        if not fired and not self.over():
-            self.inside = {host for host in self.inside if f"h{host}/" in str(events(self.path, "stage")[-1]["devices"])}
         return fired
 
 
 KINDS = ["kill_host", "cut_host", "stop_host", "kill_worker", "leave", "join", "kill_leader", "cut_leader", "stop_leader",
          "kill_leader_and_next", "during_resize"]
+
+
+def hosts_in(devices):
+    return {int(device[1:].split("/")[0]) for device in devices.split(",") if "/" in device}
 
 
 def is_worker(pid):
