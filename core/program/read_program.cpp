@@ -365,7 +365,8 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const Json& graph = field(inner_argument(inputs, at, "as_graph"), "graph");
   const Json &taken = list_field(graph, "inputs"), &given = list_field(graph, "outputs");
   const Json& outputs = list_field(node, "outputs");
-  if (taken.size() != inputs.size() - at - 1) throw damaged_program("an inner graph receives too few values, or too many");
+  if (taken.size() != inputs.size() - at - 1)
+    throw damaged_program("an inner graph receives too few values, or too many");
   Scope inner_scope;
   for (size_t i = 0; i < taken.size(); ++i) {
     const std::optional<std::string> name = name_of(taken[i]), outer = name_of(field(inputs[at + 1 + i], "arg"));

@@ -73,8 +73,7 @@ TEST_CASE("growing: nothing free, nothing of use, nothing wanted") {
   CHECK(grow(job_of(8, true), held, {{"a", 0, 1}, {"b", 0, 9}}, 5).empty());
   CHECK(grow(job_of(4, true), held, {{"a", 3, 1}, {"b", 3, 0.5}}, 5).empty());
   CHECK(grow(job_of(8, true), held, {{"a", 4, 1}}, 0).empty());
-  CHECK(
-      grow(job_of(8, true, {0, 10, 0, 0}), held, {{"a", 4, 1}}, 5).empty());  // more workers cost more than they gain
+  CHECK(grow(job_of(8, true, {0, 10, 0, 0}), held, {{"a", 4, 1}}, 5).empty());  // more workers cost more than they gain
 }
 
 TEST_CASE("growing: a slow device of a kind is another group than its like") {
