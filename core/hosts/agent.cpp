@@ -148,18 +148,11 @@ class Agent {
                                 .aborted = [this](uint64_t stage) { on_never_opened(stage); }});
   }
 
-  // False: of a coordinator whose time is over, or of a host that follows another one than this host.
-  bool is_of_this_term(const net::Greeting& peer) {
-    const bool leads = peer.host.empty();
-    if (leads && peer.term > term_) {
-      if (succession_) fmt::print("host {}: follows the next coordinator\n", setup_.name);
-      begin_anew(peer.term);
-    }
-    return peer.term == term_ && !(leads && succession_);
-  }
-
   void on_connection(net::ConnectionPtr connection) {
-    if (!is_of_this_term(connection->peer())) return connection->close();
+    const net::Greeting& peer = connection->peer();
+    const PeerAnswer answer = judge_peer(term_, succession_.has_value(), peer.term, peer.host.empty());
+    if (answer == PeerAnswer::turn_away) return connection->close();
+    if (answer == PeerAnswer::begin_anew) begin_anew(peer.term);
     if (connection->peer().purpose == "courier") return courier_->take(std::move(connection));
     if (connection->peer().purpose != "worker") return connection->close();
     sessions_.emplace_back();
@@ -290,7 +283,7 @@ class Agent {
     } else if (next == Succession::Step::take_lease) {
       Lease lease = take_lease(directory_, {term_, succession_->orphan().stage}, sees_locks_);
       succession_->answer(lease.answer);
-      if (lease.answer == LeaseAnswer::taken) lead(std::move(lease.lock));
+      if (lease.answer == LeaseAnswer::taken) lead(std::move(*lease.lock));
     }
   }
 

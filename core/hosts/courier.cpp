@@ -14,7 +14,9 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kOwnPauseNs = 750'000'000;  // this process stood still: nobody's silence counts
+constexpr int64_t kOwnPauseNs = 750'000'000;         // this process stood still: nobody's silence counts
+constexpr int64_t kAfterOwnPauseNs = 5'000'000'000;  // so long others may have let go of this host because of it
+constexpr int kFarewellMs = 200;                     // until a last message has left
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
 // Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
@@ -216,7 +218,8 @@ void Courier::add(net::ConnectionPtr connection, const std::string& name) {
   auto& link = links_[name] = std::make_unique<Link>(*this, connection, name);
   connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
     const auto lost = weak.lock();
-    lose(name, why, lost && !lost->ended_by_peer());
+    if (const Link* now = link_to(name); lost && now != nullptr && now->connection == lost)
+      lose(name, why, !lost->ended_by_peer());
   });
   try_open();
   try_ask();
@@ -225,6 +228,8 @@ void Courier::add(net::ConnectionPtr connection, const std::string& name) {
 // Called from within the link's own callbacks, too: the link goes a moment later.
 void Courier::lose(const std::string name, const Error& why, bool silent) {
   if (retired_) return;
+  const int64_t now = monotonic_ns();
+  if (now - timer_ns_ > kOwnPauseNs || now - own_pause_ns_ < kAfterOwnPauseNs) silent = true;
   if (const auto at = links_.find(name); at != links_.end()) {
     at->second->connection->close();
     loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
@@ -309,8 +314,10 @@ void Courier::end_run() {
 }
 
 void Courier::on_message(const std::string& from, const Json& said) {
+  if (link_to(from) == nullptr) return;
   const std::string say = said.value("say", ""), verb = said.value("do", "");
   if (leads()) {
+    if (say == "leaves") return lose(from, Error(Fault::peer, "it has let go of this host"), true);
     if (say == "need_state") return send_state(from);
     if (say == "opened" && opening_ && said.value("stage", uint64_t{0}) == opening_->plan.stage) {
       opening_->opened.insert(from);
@@ -442,11 +449,12 @@ void Courier::abort_stage() {
 
 void Courier::leave_coordinator() {
   abort_stage();
-  if (const auto at = links_.find(""); at != links_.end()) {
-    at->second->connection->close();
-    loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
-    links_.erase(at);
-  }
+  const auto at = links_.find("");
+  if (at == links_.end()) return;
+  send_message(*at->second->connection, {{"say", "leaves"}});
+  farewell_ = std::move(at->second);
+  links_.erase(at);
+  farewell_end_ = loop_.once(kFarewellMs, [this] { farewell_->connection->close(); });
 }
 
 void Courier::put_in_order() {
@@ -455,8 +463,11 @@ void Courier::put_in_order() {
 }
 
 bool Courier::is_fit() {
-  const bool receives = opening_ && opening_->asked_for_state && !opening_->has_state;
-  return last_stage_ && has_trained_ && !receives && records_from() <= recorded_ + 1;
+  if (!last_stage_) return false;
+  return hosts::is_fit({.opened_a_stage = true,
+                        .receives_state = opening_ && opening_->asked_for_state && !opening_->has_state,
+                        .records_from = records_from(),
+                        .recorded = recorded_});
 }
 
 int64_t Courier::records_from() {
@@ -474,6 +485,8 @@ void Courier::retire() {
   retired_ = true;
   bell_.reset();
   timer_.reset();
+  farewell_end_.reset();
+  if (farewell_) farewell_->connection->close();
   for (auto& [name, link] : links_) link->connection->close();
   links_.clear();
   opening_.reset();
@@ -505,6 +518,7 @@ void Courier::try_ask() {
 void Courier::on_timer() {
   const int64_t now = monotonic_ns();
   if (now - timer_ns_ > kOwnPauseNs) {
+    own_pause_ns_ = now;
     for (auto& [name, link] : links_) link->heard_ns = now;
   }
   timer_ns_ = now;

@@ -125,6 +125,9 @@ class Courier : private Outbox {
   bool has_trained_ = false;  // the memory holds a state of this run's, not of a builder's
   uint32_t asked_ = 0;        // the last request that was handed to the exchange
   int64_t timer_ns_ = 0;
+  int64_t own_pause_ns_ = -10'000'000'000;  // when this process last found that it had stood still
+  std::unique_ptr<Link> farewell_;          // to the coordinator that was lost, until the last message has left
+  std::shared_ptr<net::Loop::Timer> farewell_end_;
   bool counted_begun_ = false;
   int ticks_ = 0;
   std::vector<std::byte> scrap_;  // what is not wanted any more is read to here

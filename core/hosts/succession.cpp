@@ -14,6 +14,20 @@ constexpr int64_t kTurnNs = 10'000'000'000;
 
 bool must_give_up(size_t hosts, size_t silent) { return 2 * silent > hosts; }
 
+bool is_fit(const Holdings& holdings) {
+  return holdings.opened_a_stage && !holdings.receives_state && holdings.records_from <= holdings.recorded + 1;
+}
+
+PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool peer_leads) {
+  if (peer_leads && peer_term > own_term) return PeerAnswer::begin_anew;
+  return peer_term == own_term && !(peer_leads && orphan) ? PeerAnswer::take : PeerAnswer::turn_away;
+}
+
+LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now) {
+  const bool led_since = now.term != known.term || now.stage > known.stage;
+  return has_owner && !led_since ? LeaseAnswer::taken : LeaseAnswer::over;
+}
+
 Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
     : orphan_(std::move(orphan)), reached_(std::move(reached)), lost_ns_(now_ns) {
   claim_.stage = orphan_.stage;

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/directory/term.h"
+
 namespace estrain::hosts {
 
 // The coordinator's rule: it has lost so many hosts, of which nothing was heard any more, that they may be a majority
@@ -40,11 +42,32 @@ struct Orphan {
   int64_t patience_ns = 0;
 };
 
+// Whether the run can go on from what a host holds.
+struct Holdings {
+  bool opened_a_stage = false;
+  bool receives_state = false;  // of which not all is there yet
+  int64_t records_from = 0;     // the first step whose record it holds
+  int64_t recorded = -1;        // up to this step the run's files have all records
+};
+bool is_fit(const Holdings& holdings);
+
+// What an agent does with a host that connects. `orphan`: it has lost its coordinator.
+enum class PeerAnswer {
+  turn_away,  // a coordinator whose time is over, or a host that follows another one
+  take,
+  begin_anew,  // the next coordinator: all that is left of the one before is dropped first
+};
+PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool peer_leads);
+
 enum class LeaseAnswer {
   taken,
   held,  // by somebody else: the old coordinator or the next
   over,  // somebody has led since, or the run has ended
 };
+
+// Of a lock that is free. `has_owner`: the last one did not end as it should. `known`: who led, and the last stage that
+// this host opened under it; `now`: what the run directory says.
+LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now);
 
 class Succession {
  public:

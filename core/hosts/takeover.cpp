@@ -17,16 +17,22 @@ bool sees_locks(const launch::RunDirectory& directory) { return !directory.try_l
 Lease take_lease(const launch::RunDirectory& directory, const launch::Term& known, bool sees_locks) {
   std::optional<UniqueFd> lock = directory.try_lock();
   if (!lock) return {};
-  const launch::Term now = launch::read_term(directory.path()).value_or(launch::Term{});
-  const bool ended = !directory.owner();
-  if (ended || now.term != known.term || now.stage > known.stage) return {LeaseAnswer::over, {}};
-  try {
-    directory.take_over(*lock, sees_locks);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::usage) throw;
-    return {};  // it is at work
+  const auto judge = [&] {
+    return judge_lease(directory.owner().has_value(), known,
+                       launch::read_term(directory.path()).value_or(launch::Term{}));
+  };
+  if (const LeaseAnswer answer = judge(); answer != LeaseAnswer::taken) return {answer, {}};
+  if (!sees_locks) {
+    try {
+      directory.watch_owner();
+    } catch (const Error& error) {
+      if (error.fault() != Fault::usage) throw;
+      return {};  // it is at work
+    }
+    if (const LeaseAnswer answer = judge(); answer != LeaseAnswer::taken) return {answer, {}};  // it may have ended
   }
-  return {LeaseAnswer::taken, std::move(*lock)};
+  directory.own(*lock);
+  return {LeaseAnswer::taken, std::move(lock)};
 }
 
 bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from) {

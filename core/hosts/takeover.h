@@ -3,6 +3,8 @@
 // checkpoint, and `estrain train --resume` in the place of its agent. Nothing of it knows other hosts; succession.h
 // says when.
 
+#include <optional>
+#include <set>
 #include <string>
 
 #include "core/base/unique_fd.h"
@@ -19,7 +21,7 @@ bool sees_locks(const launch::RunDirectory& directory);
 
 struct Lease {
   LeaseAnswer answer = LeaseAnswer::held;
-  UniqueFd lock;
+  std::optional<UniqueFd> lock;  // taken
 };
 // `known`: who led, and the last stage that this host opened under it. Where hosts do not see each other's locks, it
 // may take half a minute: the owner before is watched.

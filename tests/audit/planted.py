@@ -5,7 +5,7 @@ is named and set aside; audit.redo redoes the steps since its last good audit; a
   planted.py ESTRAIN WRONG_BITS                    a short form of all that
   planted.py ESTRAIN WRONG_BITS --clean STEPS      that many audited steps at D2 over resizes and kinds
   planted.py ESTRAIN WRONG_BITS --planted NUMBER   that many workers that are always wrong, or in one operator
-  planted.py ESTRAIN WRONG_BITS --rare NUMBER      that many workers that are wrong in one mini-batch of 10^4 [--workers W]
+  planted.py ESTRAIN WRONG_BITS --rare NUMBER      that many workers that are rarely wrong [--often 10000] [--workers 1]
   planted.py ESTRAIN WRONG_BITS --flipped NUMBER   that many bits that change in memory
   planted.py ESTRAIN WRONG_BITS --cost PAIRS       seconds of a step with audits and without, in pairs
 
@@ -52,7 +52,7 @@ keep = 20
 MLP = {"model": "mlp", "hidden": "hidden = [64, 48]\ndropout = 0.3", "shape": [64], "batch": 4, "samples": 24000}
 LENET = {"model": "lenet", "hidden": "", "shape": [1, 28, 28], "batch": 32, "samples": 192000}
 ONE_OPERATOR = 64 * 48  # elements of the gradient that one product gives, in MLP
-PATIENCE = 600          # seconds
+PATIENCE = 3600         # seconds
 MOST_STEPS = 100_000_000
 # core/comm/memory_header.h: version, total_bytes, manifest, manifest_bytes, state, state_bytes
 STATE_OFFSET = 32
@@ -289,7 +289,6 @@ def planted(program, folder, library, number, workers, faults):
 ALWAYS_WRONG = {"every mini-batch": (1, 0), "one operator": (1, ONE_OPERATOR)}
 # A worker of one or two computes 6 or 3 mini-batches of a step, and one or half a one for the audit, which compares two or
 # one of these.
-RARELY_WRONG = {"one mini-batch in 10^4": (1e-4, 0)}
 PREDICTED = 2 / 7
 
 
@@ -343,6 +342,7 @@ def main():
     parser.add_argument("--planted", type=int)
     parser.add_argument("--rare", type=int)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--often", type=int, default=10_000)
     parser.add_argument("--flipped", type=int)
     parser.add_argument("--cost", type=int)
     arguments = parser.parse_args()
@@ -354,7 +354,8 @@ def main():
         if arguments.planted:
             return planted(program, folder, library, arguments.planted, 3, ALWAYS_WRONG)
         if arguments.rare:
-            planted(program, folder, library, arguments.rare, arguments.workers, RARELY_WRONG)
+            faults = {f"one mini-batch in {arguments.often}": (1 / arguments.often, 0)}
+            planted(program, folder, library, arguments.rare, arguments.workers, faults)
             return print(f"sampling predicts {PREDICTED:.3f}")
         if arguments.flipped:
             return flipped(program, folder, arguments.flipped)

@@ -140,7 +140,9 @@ UniqueFd RunDirectory::lock(int milliseconds) const {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  take_over(fd, false);
+  require_own_files();
+  watch_owner();
+  own(fd);
   return fd;
 }
 
@@ -149,14 +151,11 @@ std::optional<UniqueFd> RunDirectory::try_lock() const {
   return take_lock(fd.get(), lock_file()) ? std::optional(std::move(fd)) : std::nullopt;
 }
 
-void RunDirectory::take_over(const UniqueFd& lock, bool sees_locks) const {
-  require_own_files();
-  const std::optional<RunOwner> before = owner();
-  if (before && !sees_locks) require_gone(path_, *before, lock_file());
-  write_owner(lock);
+void RunDirectory::watch_owner() const {
+  if (const std::optional<RunOwner> before = owner()) require_gone(path_, *before, lock_file());
 }
 
-void RunDirectory::write_owner(const UniqueFd& lock) const {
+void RunDirectory::own(const UniqueFd& lock) const {
   const std::string text = RunOwner::this_process().to_text();
   if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0)
     throw system_error("cannot write " + lock_file(), errno);

@@ -37,10 +37,12 @@ class RunDirectory {
   // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
   // for half a minute: the lock may not show it.
   UniqueFd lock(int milliseconds) const;
-  // For who goes on with a run whose launcher was on another host: the lock, if it is free at this moment; and then
-  // what makes it this process's. `sees_locks`: hosts see each other's locks here, so the owner before has ended.
+  // For who goes on with a run whose launcher was on another host: the lock, if it is free at this moment; where hosts
+  // do not see each other's locks, a look for half a minute whether the owner before is at work, which throws
+  // Fault::usage if it is; and what makes the directory this process's.
   std::optional<UniqueFd> try_lock() const;
-  void take_over(const UniqueFd& lock, bool sees_locks) const;
+  void watch_owner() const;
+  void own(const UniqueFd& lock) const;
   // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
   std::optional<RunOwner> owner() const;
   // The owner where it is on another host and has shown life within kSilentSeconds.
@@ -56,7 +58,6 @@ class RunDirectory {
 
  private:
   void require_own_files() const;
-  void write_owner(const UniqueFd& lock) const;
 
   std::string path_;
 };

@@ -1,0 +1,168 @@
+"""A network of hosts, a folder, and the jobs that run there: for tests/hosts/run and scripts/chaos --hosts."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from network import Network
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = 2000  # steps: enough for what happens on the way
+PATIENCE = 180  # seconds for anything that is waited for, on a busy machine
+
+SPEC = """
+[job]
+name = "hosts"
+ests = 5
+[model]
+name = "mlp"
+hidden = [64, 32]
+dropout = 0.2
+[data]
+format = "synthetic"
+shape = [1, 28, 28]
+samples = 1000
+batch = 8
+[optimizer]
+name = "sgd"
+lr = 0.03
+momentum = 0.9
+[train]
+steps = {steps}
+eval_every = 40
+clip_grad_norm = {clip}
+[checkpoint]
+every = 50
+[logging]
+every_seconds = 1
+"""
+
+
+class Failed(Exception):
+    pass
+
+
+class Site:
+    """A network, a folder, and what runs there."""
+
+    def __init__(self, program, hosts):
+        self.program = str(program)
+        self.folder = Path(tempfile.mkdtemp(prefix="estrain-hosts-"))
+        self.hosts = hosts
+        self.network = Network(hosts)
+        self.started = []
+
+    def spec(self, steps, clip=0):
+        path = self.folder / f"job-{steps}-{clip}.toml"
+        path.write_text(SPEC.format(steps=steps, clip=clip))
+        return str(path)
+
+    def start(self, host, *arguments, log=None):
+        output = open(self.folder / (log or f"log-{len(self.started)}"), "w")
+        process = self.network.start(host, [self.program, *arguments], stdout=output, stderr=subprocess.STDOUT)
+        process.log = output.name
+        self.started.append(process)
+        return process
+
+    def agent(self, host, run):
+        name = f"h{host}"
+        (run / "hosts" / f"{name}.json").unlink(missing_ok=True)  # of one that was killed
+        process = self.start(host, "agent", "--run", str(run), "--name", name, "--address",
+                             self.network.address(host), log=f"{run.name}-agent-{name}-{len(self.started)}")
+        wait_for(lambda: (run / "hosts" / f"{name}.json").exists(), f"agent {name} did not begin to listen", process)
+        return process
+
+    def train(self, run, devices, steps, *more, clip=0):
+        return self.start(0, "train", self.spec(steps, clip), "--run", str(run), "--devices", devices, *more,
+                          log=f"{run.name}-train-{len(self.started)}")
+
+    def resize(self, run, devices):
+        done = self.network.run(0, [self.program, "resize", str(run), "--devices", devices])
+        check(done.returncode == 0, f"resize to {devices}: {done.stdout}{done.stderr}")
+
+    def same(self, run, other):
+        done = subprocess.run([self.program, "verify", str(run), str(other)], capture_output=True, text=True)
+        check(done.returncode == 0, f"{run.name} is not {other.name}: {done.stdout}{done.stderr}")
+
+    @staticmethod
+    def kill(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def calm(self):
+        """What a failed case left is ended, and every link is up."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+        for host in range(self.hosts):
+            self.network.signal(host, signal.SIGKILL)
+            self.network.mend(host)
+
+    def close(self, keep):
+        self.network.close()
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def wait_for(holds, what, process=None):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if process is not None and process.poll() not in (None, 0):
+            raise Failed(f"{what}: {Path(process.log).read_text()[-3000:]}")
+        check(time.monotonic() < end, what)
+        time.sleep(0.02)
+
+
+def busy():
+    """How many times longer than on an idle machine things may take."""
+    return max(1, os.getloadavg()[0] / os.cpu_count())
+
+
+def finish(process, code=0):
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"did not end: {Path(process.log).read_text()[-3000:]}") from None
+    check(process.returncode == code,
+          f"exit code {process.returncode}, wanted {code}: {Path(process.log).read_text()[-3000:]}")
+
+
+def events(run, name):
+    path = run / "events.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [line for line in lines if line["event"] == name]
+
+
+def steps_of(run):
+    path = run / "metrics.jsonl"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def last_step(run):
+    """The newest step of the run's files."""
+    path = run / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    steps = [json.loads(line)["step"] for line in lines if line.endswith("}") and '"est_losses"' in line]
+    return max(steps, default=0)
+
+
+def reference(site, steps, clip=0):
+    run = site.folder / f"alone-{steps}-{clip}"
+    if not run.exists():
+        finish(site.train(run, "cpu", steps, clip=clip))
+    return run

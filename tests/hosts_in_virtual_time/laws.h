@@ -1,0 +1,39 @@
+#pragma once
+// Invariants of every schedule of a run over several hosts. The numbers are those of core/hosts/PROTOCOL.md, "Laws of
+// the simulation".
+
+#include <string>
+
+namespace estrain::hosts_in_virtual_time {
+
+enum class Law {
+  one_leader = 1,         // at most one host leads, saves its last state, or is about to lead
+  nothing_lost = 2,       // who goes on holds every step that a coordinator has committed, whole
+  no_record_lost = 3,     // and every record that the run's files lack
+  one_term = 4,           // no coordinator commits a step once a later one has led from an earlier step
+  one_step_apart = 5,     // hosts of a stage are at most one step apart
+  minority_gives_up = 6,  // a coordinator that most hosts may have left ends; no other one does
+  no_old_orders = 7,      // no agent follows a coordinator of an earlier term
+  ended_stays_ended = 8,  // nobody goes on with a run that ended as it should
+  everybody_ends = 9,     // once disturbances stop, the run goes on to its end, or everybody stops
+  who_can_leads = 10,     // nobody who could have gone on stops instead, where locks are seen
+};
+
+inline std::string words_for(Law law) {
+  static constexpr const char* words[] = {
+      "",
+      "there is one leader",
+      "no committed step is lost",
+      "no record is lost",
+      "an earlier coordinator commits nothing",
+      "hosts are one step apart",
+      "a coordinator gives up if, and only if, most hosts may have left it",
+      "nobody follows an earlier coordinator",
+      "a run that has ended stays ended",
+      "everybody goes on or stops",
+      "who can lead does",
+  };
+  return words[static_cast<int>(law)];
+}
+
+}  // namespace estrain::hosts_in_virtual_time

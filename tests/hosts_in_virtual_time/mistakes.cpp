@@ -1,0 +1,90 @@
+#include "tests/hosts_in_virtual_time/mistakes.h"
+
+#include <array>
+
+namespace estrain::hosts_in_virtual_time {
+namespace {
+
+using hosts::Holdings;
+using hosts::LeaseAnswer;
+using hosts::Orphan;
+using hosts::PeerAnswer;
+using hosts::Succession;
+using launch::Term;
+
+constexpr std::array kMistakes = {
+    Mistake{"a coordinator that most hosts may have left goes on", Law::minority_gives_up,
+            [](Rules& rules) { rules.must_give_up = [](size_t, size_t) { return false; }; }},
+    Mistake{"a coordinator gives up when half of the hosts are silent", Law::minority_gives_up,
+            [](Rules& rules) { rules.must_give_up = [](size_t all, size_t silent) { return 2 * silent >= all; }; }},
+    Mistake{"a host leads though another has the lock", Law::one_leader,
+            [](Rules& rules) { rules.respects_locks = false; }},
+    Mistake{"a host leads though another has led since", Law::nothing_lost,
+            [](Rules& rules) {
+              rules.judge_lease = [](bool owned, const Term& known, const Term& now) {
+                return hosts::judge_lease(owned, known, {known.term, now.term == known.term ? now.stage : 0});
+              };
+            }},
+    Mistake{"a host leads though a later stage was opened without it", Law::nothing_lost,
+            [](Rules& rules) {
+              rules.judge_lease = [](bool owned, const Term& known, const Term& now) {
+                return hosts::judge_lease(owned, known, {now.term, 0});
+              };
+            }},
+    Mistake{"a host goes on with a run that has ended", Law::ended_stays_ended,
+            [](Rules& rules) {
+              rules.judge_lease = [](bool, const Term& known, const Term& now) {
+                return hosts::judge_lease(true, known, now);
+              };
+            }},
+    Mistake{"a host leads from a state of which half is there", Law::nothing_lost,
+            [](Rules& rules) {
+              rules.is_fit = [](Holdings holdings) {
+                holdings.receives_state = false;
+                return hosts::is_fit(holdings);
+              };
+            }},
+    Mistake{"a host leads without the records that the files lack", Law::no_record_lost,
+            [](Rules& rules) {
+              rules.is_fit = [](Holdings holdings) {
+                holdings.recorded = holdings.records_from;
+                return hosts::is_fit(holdings);
+              };
+            }},
+    Mistake{"a host forgets the step that it had said is whole", Law::nothing_lost,
+            [](Rules& rules) { rules.keeps_whole_steps = false; }},
+    Mistake{"an agent follows an earlier coordinator", Law::no_old_orders,
+            [](Rules& rules) {
+              rules.judge_peer = [](int64_t own, bool, int64_t peer, bool leads) {
+                return leads && peer > own ? PeerAnswer::begin_anew : PeerAnswer::take;
+              };
+            }},
+    Mistake{"a host takes locks for seen that are not", Law::one_leader,
+            [](Rules& rules) {
+              rules.orphan = [](Orphan orphan) {
+                orphan.sees_locks = true;
+                return orphan;
+              };
+            }},
+    Mistake{"an orphan waits for ever", Law::everybody_ends,
+            [](Rules& rules) {
+              rules.orphan = [](Orphan orphan) {
+                orphan.patience_ns = INT64_C(1) << 60;
+                return orphan;
+              };
+            }},
+    Mistake{"nobody but the first in order tries to lead", Law::who_can_leads,
+            [](Rules& rules) {
+              rules.next = [](Succession& succession, int64_t now) {
+                const Succession::Step next = succession.next(now);
+                const bool first = succession.claim().backs == succession.orphan().name;
+                return next == Succession::Step::take_lease && !first ? Succession::Step::wait : next;
+              };
+            }},
+};
+
+}  // namespace
+
+std::span<const Mistake> mistakes() { return kMistakes; }
+
+}  // namespace estrain::hosts_in_virtual_time

@@ -1,0 +1,206 @@
+#pragma once
+// Hosts of a run, the network between them and the run directory, in virtual time. The decisions are those of
+// core/hosts/succession.h; what the couriers, launchers and scribes do between them is simulated. A schedule is a
+// function of its seed: delays, cuts both ways or one way, pauses of a host, deaths of all its processes at any moment,
+// slow disks, locks that are not seen by other hosts.
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/hosts/succession.h"
+#include "tests/hosts_in_virtual_time/laws.h"
+#include "tests/virtual_time/random.h"
+
+namespace estrain::hosts_in_virtual_time {
+
+inline constexpr int64_t kMs = 1'000'000;
+inline constexpr int kMostHosts = 6;
+
+inline size_t index(int id) { return static_cast<size_t>(id); }
+
+// The decisions; a planted mistake replaces one.
+struct Rules {
+  std::function<bool(size_t hosts, size_t silent)> must_give_up = hosts::must_give_up;
+  std::function<bool(const hosts::Holdings&)> is_fit = hosts::is_fit;
+  std::function<hosts::PeerAnswer(int64_t, bool, int64_t, bool)> judge_peer = hosts::judge_peer;
+  std::function<hosts::LeaseAnswer(bool, const launch::Term&, const launch::Term&)> judge_lease = hosts::judge_lease;
+  std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
+      [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
+  std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
+  bool keeps_whole_steps = true;  // Courier::put_in_order()
+  bool respects_locks = true;     // RunDirectory::try_lock()
+};
+
+struct Violation {
+  Law law;
+  std::string what;
+};
+
+enum class Hit {
+  kill,
+  cut,
+  one_way_cut,
+  pause,
+  leave,
+  join,
+  call,
+  takeovers,
+  gave_up,
+  blind_takeovers,
+  finished,
+  count
+};
+
+struct Outcome {
+  int64_t events = 0;
+  std::vector<Violation> violations;
+  std::array<int64_t, static_cast<size_t>(Hit::count)> hits{};
+};
+
+class World {
+ public:
+  World(uint64_t seed, const Rules& rules, std::FILE* trace);
+  Outcome run();
+
+ private:
+  using Random = virtual_time::Random;
+
+  enum class Role { agent, coordinator, saving, taking, over };
+
+  struct Host {
+    int id = 0, life = 0;
+    bool alive = true;
+    int64_t paused_until = 0;
+    Role role = Role::agent;
+    int64_t term = 0;
+    int leader = -1;  // that it follows
+    // The stage that it opened last, and its hosts, the coordinator first.
+    uint64_t stage = 0;
+    std::vector<int> members;
+    bool in_stage = false;
+    int64_t ready = 0;  // the step whose partial sums it has sent
+    std::array<uint64_t, kMostHosts> their_stage{};
+    std::array<int64_t, kMostHosts> their_ready{}, their_done{};  // in that stage
+    // The stage that it is about to open.
+    bool opening = false;
+    uint64_t next_stage = 0;
+    int64_t next_step = 0;
+    std::vector<int> next_members;
+    std::set<int> opened;
+    // What it holds.
+    bool has_state = false, receives = false;
+    int64_t committed = 0, whole = 0, records_from = 1, recorded = -1;
+    // The coordinator's.
+    std::set<int> silent, left_out;
+    bool reopens = false;
+    // The orphan's.
+    std::optional<hosts::Succession> succession;
+    std::optional<hosts::Claim> told;
+    int64_t told_ns = 0;
+    bool sees_locks = false, watches = false;
+  };
+  struct Happening {
+    int64_t ns, order;
+    std::function<void()> act;
+    bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
+  };
+  struct Letter {
+    int64_t connection;
+    std::function<void()> act;
+  };
+  // The run directory.
+  struct Files {
+    launch::Term term{1, 0};
+    bool owned = true;                             // the lock file names somebody
+    int holder = -1;                               // of the lock, where locks are seen
+    std::vector<std::pair<int64_t, int>> touches;  // when, by whom
+    int64_t recorded = 0;
+    bool ended = false;
+  };
+
+  // world.cpp: time and network
+  void say(const std::string& text);
+  void break_law(Law law, std::string what);
+  void push(int64_t ns, std::function<void()> act);
+  void at(Host& host, int64_t delay_ns, std::function<void()> act);
+  void when_awake(int id, int life, std::function<void()> act);
+  void send(Host& from, int to, std::function<void()> act);
+  void deliver(int from, int to);
+  void connect(Host& from, int to, bool leads);
+  void close(Host& host, int to);
+  void drop(Host& host, int other, bool silent);
+  void judge_hearing(int ear, int mouth);
+  void set_path(int from, int to, bool up);
+  int64_t delay() { return random_.between(1, slow_network_ ? 120 : 5) * kMs; }
+  bool linked(int a, int b) const { return links_[static_cast<size_t>(a)][static_cast<size_t>(b)] != 0; }
+  std::string name(int id) const { return "h" + std::to_string(id); }
+
+  // run.cpp: what hosts do
+  void reopen(Host& host);
+  void on_plan(Host& host, int from, uint64_t stage, int64_t step, const std::vector<int>& members);
+  void try_open(Host& host);
+  void open(Host& host);
+  void compute(Host& host);
+  void progress(Host& host);
+  void commit(Host& host);
+  void abort(Host& host);
+  void lose(Host& host, int other, bool silent);
+  void give_up(Host& host);
+  void finish(Host& host);
+  void orphan(Host& host);
+  void look(Host& host);
+  void take_lease(Host& host);
+  void answer_lease(Host& host, hosts::LeaseAnswer answer);
+  void take_over(Host& host);
+  void start_leading(Host& host, const std::vector<int>& others);
+  void touch(Host& host);
+  bool sees_touch(const Host& host, int64_t since_ns) const;
+  void begin_anew(Host& host, int64_t term);
+  void end(Host& host);
+  void kill(Host& host);
+  bool leads(const Host& host) const;
+  Host* coordinator();
+  void check_leaders();
+  void check_end();
+  void disturb();
+  void strike();
+  void ambush();
+  Host& host(int id) { return hosts_[static_cast<size_t>(id)]; }
+  Host* pick(bool alive);
+  void hit(Hit what) { ++outcome_.hits[static_cast<size_t>(what)]; }
+
+  Random random_;
+  const Rules& rules_;
+  std::FILE* trace_;
+  Outcome outcome_;
+  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> queue_;
+  int64_t now_ = 0, order_ = 0, connections_ = 0;
+  bool broken_ = false;
+  std::vector<Host> hosts_;
+  std::array<std::array<bool, kMostHosts>, kMostHosts> up_{};
+  std::array<std::array<int64_t, kMostHosts>, kMostHosts> links_{};  // the connection as the first one sees it; 0: none
+  std::array<std::array<int64_t, kMostHosts>, kMostHosts>
+      deaf_since_{};  // the first hears nothing of the second; 0: it does
+  std::array<std::array<int64_t, kMostHosts>, kMostHosts> last_delivery_{};
+  std::array<std::array<std::deque<Letter>, kMostHosts>, kMostHosts> letters_;
+  Files files_;
+  bool blind_ = false, slow_network_ = false;
+  int64_t slowest_write_ns_ = 0;
+  int64_t file_lag_ns_ = 0;  // until other hosts see a touch, where they do not see locks
+  int64_t lock_delay_ns_ = 0, patience_ns_ = 0, total_steps_ = 0;
+  int64_t committed_ = 0;  // the newest step that a coordinator has committed
+  int strikes_left_ = 0;
+  int64_t led_from_ = 0;  // the step from which the last coordinator led
+  int64_t newest_term_ = 1;
+};
+
+}  // namespace estrain::hosts_in_virtual_time
