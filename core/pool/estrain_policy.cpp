@@ -5,6 +5,8 @@
 // may be worth less than one, and four more than either. The remaining time with an allocation other than the current
 // one includes `patience` times the charge: a job keeps its devices unless the change is worth it. With `aging` a job
 // counts for more the longer ago it was submitted: short jobs still come first, and the largest do not all end last.
+// With `tail` a job whose remaining time is near the longest one counts for more: the makespan gets shorter, and most
+// jobs end later.
 //
 // A job that mixes types may get devices of any type; others get only their own.
 #include <algorithm>
@@ -34,6 +36,7 @@ class ShareOut {
     for (const Job* job : view.jobs) held_.push_back(shape_of(view.cluster, job->placement));
     shapes_.resize(view.jobs.size());
     worths_.resize(view.jobs.size(), 0);
+    weigh();
   }
 
   // The devices of each job, by type.
@@ -67,12 +70,24 @@ class ShareOut {
     return shape;
   }
 
+  void weigh() {
+    std::vector<double> left(view_.jobs.size(), 0);
+    for (size_t i = 0; i < left.size() && options_.tail > 0; ++i) {
+      const Job& job = *view_.jobs[i];
+      left[i] = job.outlook->seconds_left(packed(view_.cluster, job.type, std::min(job.most, kDevicesToCompare)));
+      if (!std::isfinite(left[i])) left[i] = 0;
+    }
+    const double longest = std::max(1.0, left.empty() ? 0 : std::ranges::max(left));
+    for (size_t i = 0; i < left.size(); ++i) {
+      const double age = std::max(0.0, view_.now - view_.jobs[i]->submitted) / kAge, part = left[i] / longest;
+      weights_.push_back(view_.jobs[i]->weight * std::pow(1 + age, options_.aging) * (1 + options_.tail * part * part));
+    }
+  }
+
   double worth(size_t i, const Shape& shape) const {
     double left = view_.jobs[i]->outlook->seconds_left(shape);
     if (shape.devices != held_[i].devices) left += options_.patience * view_.charge;
-    const double age = std::max(0.0, view_.now - view_.jobs[i]->submitted) / kAge;
-    return view_.jobs[i]->weight * std::pow(1 + age, options_.aging) *
-           std::pow(std::max(left, 1.0), -options_.exponent);
+    return weights_[i] * std::pow(std::max(left, 1.0), -options_.exponent);
   }
 
   Step best_step(size_t i) const {
@@ -89,13 +104,14 @@ class ShareOut {
     return best;
   }
 
-  static constexpr double kAge = 10'000;  // s
+  static constexpr double kAge = 10'000;            // s
+  static constexpr int64_t kDevicesToCompare = 16;  // on which remaining times are compared
 
   const View& view_;
   const EstrainOptions& options_;
   std::array<int64_t, Cluster::kMostTypes> left_{};
   std::vector<Shape> held_, shapes_;
-  std::vector<double> worths_;
+  std::vector<double> weights_, worths_;
 };
 
 class Estrain : public Policy {

@@ -91,6 +91,7 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   if (free == 1) options.aging = 1;       // the last and largest jobs end earlier, and so do all in the mean
   given.number("patience", options.patience, 0, 1000);
   given.number("aging", options.aging, 0, 4);
+  given.number("tail", options.tail, 0, 1000);
   choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
   choice.policy = make_estrain(options);
 }
@@ -159,7 +160,7 @@ const std::vector<Maker>& makers() {
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
        "batch=given|free, goodput=known|learnt, deadlines=ignored|first, exponent=0.78, patience=11 (3 if learnt), "
-       "aging=0 (1 with batch=free)",
+       "aging=0 (1 with batch=free), tail=0",
        choose_estrain},
   };
   return all;

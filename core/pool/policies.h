@@ -78,6 +78,7 @@ struct EstrainOptions {
   double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most
   double patience = 11;    // a change counts with this many times its charge
   double aging = 0;        // a job's worth grows with (1 + its age / 10,000 s)^aging
+  double tail = 0;         // the job with most time left counts 1 + tail times as much
 };
 std::unique_ptr<Policy> make_estrain(const EstrainOptions& options);
 

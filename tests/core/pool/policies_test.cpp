@@ -140,6 +140,23 @@ TEST_CASE("ours shares devices out to short jobs first, and leaves what is held 
   CHECK(pool.decide(*policy)[0] == 2);
 }
 
+TEST_CASE("ours: with aging an older job counts for more, with tail the longest one") {
+  const std::vector<double> linear = {8, 4, 8.0 / 3, 2, 1.6, 8.0 / 6, 8.0 / 7, 1};
+  const auto shares = [&](const EstrainOptions& options, double steps, double submitted) {
+    StubPool pool(kTwoHosts);
+    pool.add(8, linear, 1000);
+    pool.add(8, linear, steps);
+    pool.jobs()[1].submitted = submitted;
+    return pool.decide(*make_estrain(options));
+  };
+  CHECK(shares({}, 1000, -1e6) == shares({}, 1000, 0));
+  const std::vector<int64_t> aged = shares({.aging = 1}, 1000, -1e6);
+  CHECK(aged[1] > aged[0]);
+  const std::vector<int64_t> plain = shares({}, 20'000, 0), tailed = shares({.tail = 100}, 20'000, 0);
+  CHECK(plain[1] < plain[0]);
+  CHECK(tailed[1] > tailed[0]);
+}
+
 TEST_CASE("ours gives several devices at once where only several bring something") {
   StubPool pool({{"gpu", 4}});
   pool.add(4, {8, 9, 9, 2}, 1000);  // exchange costs more than two devices gain
