@@ -14,7 +14,8 @@ struct EventName {
 inline constexpr EventName event_names[] = {
     {"allocation", "under Slurm: cores, memory, time left, who says so, which start it is"},
     {"checkpoint", "a checkpoint is complete: `step`, `path`"},
-    {"checkpoint_failed", "a checkpoint could not be written: `step`, `error`"},
+    {"checkpoint_failed",
+     "a checkpoint could not be written: `step`, `error`; `damaged`: the state had changed in memory"},
     {"checkpoint_skipped", "a damaged checkpoint was passed over by a resume: `path`, `why`"},
     {"data_accepted", "data files that had changed, accepted by a resume: `step`, `what`"},
     {"decision", "of the planner: `what`, and the `reason`"},

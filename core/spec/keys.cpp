@@ -499,7 +499,9 @@ std::vector<Key<JobSpec>> other_keys() {
           .not_in_bits()
           .means("Whether the job, after an audit has found something wrong, redoes the steps since the last good "
                  "audit, from "
-                 "the newest checkpoint before them. If not, it goes on without the wrong device."),
+                 "the newest checkpoint before them. If not, it goes on without the wrong device. A job over several "
+                 "hosts ends "
+                 "instead, and can be resumed from that checkpoint."),
 
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)

@@ -4,8 +4,10 @@ is named and set aside; audit.redo redoes the steps since its last good audit; a
 
   planted.py ESTRAIN WRONG_BITS                    a short form of all that
   planted.py ESTRAIN WRONG_BITS --clean STEPS      that many audited steps at D2 over resizes and kinds
-  planted.py ESTRAIN WRONG_BITS --planted NUMBER   that many faults, of four kinds in turn
-  planted.py ESTRAIN WRONG_BITS --cost PAIRS       instructions of a job with audit.every = 100 over those without
+  planted.py ESTRAIN WRONG_BITS --planted NUMBER   that many workers that are always wrong, or in one operator
+  planted.py ESTRAIN WRONG_BITS --rare NUMBER      that many workers that are rarely wrong [--often 10000] [--workers 1]
+  planted.py ESTRAIN WRONG_BITS --flipped NUMBER   that many bits that change in memory
+  planted.py ESTRAIN WRONG_BITS --cost PAIRS       seconds of a step with audits and without, in pairs
 
 WRONG_BITS is tests/audit/wrong_bits.cpp as a library.
 """
@@ -15,7 +17,7 @@ import math
 import mmap
 import os
 import random
-import re
+import resource
 import struct
 import subprocess
 import sys
@@ -50,7 +52,7 @@ keep = 20
 MLP = {"model": "mlp", "hidden": "hidden = [64, 48]\ndropout = 0.3", "shape": [64], "batch": 4, "samples": 24000}
 LENET = {"model": "lenet", "hidden": "", "shape": [1, 28, 28], "batch": 32, "samples": 192000}
 ONE_OPERATOR = 64 * 48  # elements of the gradient that one product gives, in MLP
-PATIENCE = 600          # seconds
+PATIENCE = 3600         # seconds
 MOST_STEPS = 100_000_000
 # core/comm/memory_header.h: version, total_bytes, manifest, manifest_bytes, state, state_bytes
 STATE_OFFSET = 32
@@ -64,7 +66,7 @@ def check(what, holds, about=""):
 class Job:
     """`estrain train` in the background."""
 
-    def __init__(self, program, folder, name, steps, *more, network=MLP, wrong=None, every=10, under=()):
+    def __init__(self, program, folder, name, steps, *more, network=MLP, wrong=None, every=10):
         self.program, self.run = program, folder / name
         spec = folder / f"{name}.toml"
         spec.write_text(SPEC.format(steps=steps, every=every, **network))
@@ -73,7 +75,7 @@ class Job:
         if wrong:
             environment.update(LD_PRELOAD=str(wrong), ESTRAIN_TEST_WRONG=str(folder))
         self.process = subprocess.Popen(
-            [*under, program, "train", spec, "--run", self.run, *map(str, more)], stdout=self.output.open("w"),
+            [program, "train", spec, "--run", self.run, *map(str, more)], stdout=self.output.open("w"),
             stderr=subprocess.STDOUT, env=environment)
 
     def estrain(self, verb, *more):
@@ -246,46 +248,48 @@ def interval(found, of):
     return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
 
 
-RARELY, ALWAYS, OPERATOR = "one mini-batch in 10^4", "every mini-batch", "one operator"
-
-
-def plant_in(job, folder, kind, dice):
-    """Makes a worker of three wrong until it is found. Returns the steps that took, and how often it was wrong."""
+def plant(job, folder, probability, elements, dice):
+    """Makes one of the workers wrong until an audit finds it. Returns the steps that took, and how often it was wrong."""
     status = job.status()
-    worker = Worker(folder, status, dice.randrange(3))
+    worker = Worker(folder, status, dice.randrange(len(status["workers"])))
     before = len(job.events("fault"))
-    worker.make_wrong({RARELY: 1e-4}.get(kind, 1), ONE_OPERATOR if kind == OPERATOR else 0)
+    worker.make_wrong(probability, elements)
     job.await_that("a fault is found", lambda: len(job.events("fault")) > before)
     fault = job.events("fault")[-1]
-    check("of that worker", (fault["cause"], fault["worker"]) == ("wrong_results", worker.id), f"{fault}\n{worker.id}")
+    check("the worker is named", (fault["cause"], fault["worker"]) == ("wrong_results", worker.id), f"{fault}\n{worker.id}")
     return fault["step"] - status["step"], worker.times_wrong()
 
 
-def planted(program, folder, library, number):
-    """One long job of three workers, every step audited. A worker found wrong is replaced by a new one."""
-    job = Job(program, folder, "planted", MOST_STEPS, "--devices", 3, "--set", "audit.every=1", "--set", "recovery.retries=10",
-              wrong=library, every=100_000)
+def planted(program, folder, library, number, workers, faults):
+    """One long job, every step audited. A worker found wrong is replaced by a new one. faults: by name, what makes a worker
+    wrong."""
+    job = Job(program, folder, "planted", MOST_STEPS, "--devices", workers, "--set", "audit.every=1", "--set",
+              "recovery.retries=10", wrong=library, every=1_000_000)
     dice, waits, wrongs = random.Random(number), {}, {}
-    kinds_of_faults = [RARELY, ALWAYS, OPERATOR]
     for i in range(number):
-        kind = kinds_of_faults[i % 3]
-        job.reach(job.status().get("step", 0) + 5)
-        waited, times = plant_in(job, folder, kind, dice)
-        waits.setdefault(kind, []).append(waited)
-        wrongs[kind] = wrongs.get(kind, 0) + times
-        job.await_that("the job goes on", lambda: job.status().get("state") == "training" and len(job.status()["workers"]) == 2)
-        job.resize(3)
-        print(f"{i + 1}: {kind}: found after {waited} steps, wrong {times} times, step {job.status()['step']}", flush=True)
+        name, what = list(faults.items())[i % len(faults)]
+        job.await_that("the job trains", lambda: job.status().get("state") == "training" and job.status().get("workers"))
+        job.reach(job.status()["step"] + 5)
+        waited, times = plant(job, folder, *what, dice)
+        waits.setdefault(name, []).append(waited)
+        wrongs[name] = wrongs.get(name, 0) + times
+        print(f"{i + 1}: {name}: found after {waited} steps, wrong {times} times, {workers} workers", flush=True)
+        job.reach(job.events("fault")[-1]["step"] + 1)
+        if workers > 1:
+            job.resize(workers)
     job.stop()
-    alarms = len(job.events("fault"))
-    check("no alarm but these", alarms == number, str(job.events("fault")))
-    for kind, all_waits in waits.items():
-        low, high = interval(len(all_waits), wrongs[kind])
-        print(f"{kind}: {len(all_waits)} of {len(all_waits)} found and named, after {sum(all_waits) / len(all_waits):.1f} steps in "
-              f"the mean; wrong {wrongs[kind]} times until then, found {len(all_waits) / wrongs[kind]:.3f} of these "
-              f"(95 %: {low:.3f} to {high:.3f})")
-    # A worker computes 2 mini-batches of a step, and a third one in one step of three; 2 of 3 audits compare one of these.
-    print(f"sampling predicts {2 / 3 / (2 + 1 / 3):.3f} of the rare ones")
+    check("no alarm but these", len(job.events("fault")) == number, str(job.events("fault")))
+    for name, all_waits in waits.items():
+        found = len(all_waits)
+        low, high = interval(found, wrongs[name])
+        print(f"{name}, {workers} workers: {found} of {found} found and named, after {sum(all_waits) / found:.1f} steps in the mean; "
+              f"wrong {wrongs[name]} times until then: found {found / wrongs[name]:.3f} of these (95 %: {low:.3f} to {high:.3f})")
+
+
+ALWAYS_WRONG = {"every mini-batch": (1, 0), "one operator": (1, ONE_OPERATOR)}
+# A worker of one or two computes 6 or 3 mini-batches of a step, and one or half a one for the audit, which compares two or
+# one of these.
+PREDICTED = 2 / 7
 
 
 def flipped(program, folder, number):
@@ -306,32 +310,28 @@ def flipped(program, folder, number):
           "of an undisturbed one")
 
 
-def instructions(program, folder, name, every, steps):
-    """Of a job and all its processes, in user space."""
-    counted = folder / f"{name}.perf"
-    job = Job(program, folder, name, steps, "--devices", 2, "--set", f"audit.every={every}", network=LENET, every=100_000,
-              under=["perf", "stat", "-x,", "-e", "instructions:u", "-o", counted])
-    job.wait()
-    return int(re.search(r"(\d+),[^,]*,instructions:u", counted.read_text()).group(1))
-
-
-def processor_seconds(program, folder, name, every, steps):
-    import resource
+def seconds_of(program, folder, name, every, ests):
+    """Of a step: by the clock, and of processors."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    Job(program, folder, name, steps, "--devices", 2, "--set", f"audit.every={every}", network=LENET, every=100_000).wait()
+    job = Job(program, folder, name, 300, "--devices", 2, "--set", f"audit.every={every}", "--set", f"job.ests={ests}",
+              network=LENET, every=100_000)
+    job.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    speed = job.events("stage_speed")[-1]
+    return speed["seconds"] / speed["steps"], (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 300
 
 
 def cost(program, folder, pairs):
-    measure = instructions if subprocess.run(["perf", "stat", "-e", "instructions:u", "true"], capture_output=True).returncode == 0 \
-        else processor_seconds
-    ratios = []
-    for i in range(pairs):
-        took = {every: measure(program, folder, f"cost-{i}-{every}", every, 1500) for every in ((0, 100), (100, 0))[i % 2]}
-        ratios.append(took[100] / took[0])
-        print(f"{measure.__name__}: {took[100]:.4g} / {took[0]:.4g} = {ratios[-1]:.4f}", flush=True)
-    print(f"median {sorted(ratios)[len(ratios) // 2]:.4f}")
+    """The price of an audit is that of audits of every step, over none: audit.every = 100 has a hundredth of it a step."""
+    for ests in (2, 6):
+        more = []
+        for i in range(pairs):
+            took = {every: seconds_of(program, folder, f"cost-{ests}-{i}-{every}", every, ests) for every in ((0, 1), (1, 0))[i % 2]}
+            more.append([audited / plain - 1 for audited, plain in zip(took[1], took[0])])
+            print(f"{ests} ESTs on 2 workers: an audit takes {more[-1][0]:.3f} of a step by the clock, {more[-1][1]:.3f} of processors",
+                  flush=True)
+        clock, processors = (sorted(column)[len(more) // 2] for column in zip(*more))
+        print(f"{ests} ESTs on 2 workers, median: at audit.every = 100 a step takes {clock:.2f} % longer, {processors:.2f} % of processors")
 
 
 def main():
@@ -340,6 +340,9 @@ def main():
     parser.add_argument("wrong_bits", type=Path)
     parser.add_argument("--clean", type=int)
     parser.add_argument("--planted", type=int)
+    parser.add_argument("--rare", type=int)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--often", type=int, default=10_000)
     parser.add_argument("--flipped", type=int)
     parser.add_argument("--cost", type=int)
     arguments = parser.parse_args()
@@ -349,7 +352,11 @@ def main():
         if arguments.clean:
             return clean(program, folder, arguments.clean, max(3, arguments.clean // 1000))
         if arguments.planted:
-            return planted(program, folder, library, arguments.planted)
+            return planted(program, folder, library, arguments.planted, 3, ALWAYS_WRONG)
+        if arguments.rare:
+            faults = {f"one mini-batch in {arguments.often}": (1 / arguments.often, 0)}
+            planted(program, folder, library, arguments.rare, arguments.workers, faults)
+            return print(f"sampling predicts {PREDICTED:.3f}")
         if arguments.flipped:
             return flipped(program, folder, arguments.flipped)
         if arguments.cost:

@@ -118,7 +118,7 @@ std::string Audits::go_back(const Error& error) {
   const std::vector<Step> aside = checkpoints.set_aside_later_than(way_->vouched);
   const std::vector<Step> left = checkpoints.steps();
   if (left.empty() || left.back() > way_->vouched)
-    return "audits vouch for no checkpoint of this run: start again in another run directory";
+    return "no checkpoint of this run is known to be right: start again in another run directory";
   const Step from = left.back();
   const bool continues = may_continue(from);
   Json steps = Json::array();

@@ -104,11 +104,12 @@ class FakeJob {
     REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, &limit, nullptr) == 0);
   }
   template <typename Report>
-  void wait_for() {
+  Report wait_for() {
     ScribeReport report;
     do {
       REQUIRE(launcher_.receive(&report, 60'000) == comm::Received::message);
     } while (!std::holds_alternative<Report>(report));
+    return std::get<Report>(report);
   }
   void wait_until_it_waits() {
     come([&] { return text_if_readable("/proc/" + std::to_string(scribe_) + "/comm") == "waits for room\n"; });
@@ -180,6 +181,25 @@ TEST_CASE("without a launcher and without room the scribe keeps the state until 
     std::filesystem::remove_all(job.run());
     CHECK(job.exit_code() == 7);
   }
+}
+
+TEST_CASE("a state that changed in memory becomes no checkpoint") {
+  FakeJob job;
+  job.train_until(20);
+  std::byte& byte = job.memory().state_of(Step(20))[77];
+  byte ^= std::byte{16};
+  REQUIRE(job.memory().hold().try_hold(Step(20)));
+  job.launcher().send(SaveState{Step(20)});
+  const SaveFailed failed = job.wait_for<SaveFailed>();
+  CHECK(failed.damaged);
+  CHECK(failed.step == Step(20));
+  CHECK(failed.error == "found the state damaged in memory: w is not what was written");
+  CHECK(job.step_saved() == -1);
+  byte ^= std::byte{16};
+  REQUIRE(job.memory().hold().try_hold(Step(20)));
+  job.launcher().send(SaveState{Step(20)});
+  CHECK(job.wait_for<Saved>().step == Step(20));
+  CHECK(job.step_saved() == 20);
 }
 
 TEST_CASE(
