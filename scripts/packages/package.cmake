@@ -9,10 +9,10 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "elastic, bit-exact training of neural networks")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION_SUMMARY}
-Trains neural networks on whatever devices are free, and changes the devices
+# CPack puts the summary before it.
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains neural networks on whatever devices are free, and changes the devices
 while the job runs. The result does not depend on which devices they were: it
-is the same bit for bit, and \"estrain verify\" proves it.
+is the same bit for bit, and the command verify proves it.
 
 LibTorch's CPU part comes along, below /usr/lib/estrain/libtorch.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
