@@ -20,7 +20,8 @@
 namespace estrain::operators {
 
 // Virtual ranks of streams that belong to no EST.
-inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD;
+inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD,
+                          building_stream = 0xFFFFFFFC;
 
 // The random operators that follow take their keys from the default generator, for EST `rank` in `step`.
 void begin_est_stream(uint32_t rank, uint64_t step);

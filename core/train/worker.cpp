@@ -162,7 +162,7 @@ void run_worker(WorkerSetup& setup) {
   require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
   const bool draws = setup.options.builds && setup.options.checkpoint.empty();
-  Job job(setup.spec, data, draws, setup.options.cuda_streams);
+  Job job(setup.spec, data, draws, setup.options.cuda_streams, {setup.interpreter, device.get()});
   job.set_processor(device->describe());
   if (setup.options.builds) {
     build_state(job, memory, setup);
@@ -175,7 +175,7 @@ void run_worker(WorkerSetup& setup) {
   data.files.clear();  // the data sets keep what they need of them
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
-  est::GradientHooks hooks(job.parameters(), *device);
+  est::GradientHooks hooks(job.parameters(), *device, job.backward());
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
