@@ -38,6 +38,9 @@ void add_agent(CLI::App& app, Action& chosen) {
                    "Address to listen on and to be reached at, with a port or without (default: what the host's own "
                    "name leads to)");
   verb->add_option("--key-file", setup->key, "The run's network key (default: network.key in the run directory)");
+  verb->add_option("--patience", setup->patience_seconds,
+                   "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90)")
+      ->check(seconds_from(0));
   verb->callback([setup, &chosen] { chosen = [setup] { return wait_for_work(*setup); }; });
 }
 

@@ -58,6 +58,7 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
   verb->add_flag("--own-session", arguments->own_session, "")->group("");
   verb->add_option("--handover", arguments->handover, "")->group("");
+  verb->add_option("--lock", request.lock, "")->group("");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return train(*arguments); }; });
 }
 

@@ -11,12 +11,15 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/files.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/host_file.h"
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
+#include "core/hosts/succession.h"
+#include "core/hosts/takeover.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"
@@ -28,6 +31,8 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kPatienceWithKillMs = 1500;
+constexpr int kBetweenLooksMs = 50;  // at what an orphan does next
+constexpr int64_t kBetweenClaimsNs = 200'000'000;
 
 Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
 
@@ -48,7 +53,7 @@ struct Session {
   std::unique_ptr<MessageLink> proxy;
   launch::WorkerProcess worker;
   std::shared_ptr<net::Loop::Watch> socket, process;
-  bool builds = false, ready = false;
+  bool builds = false, closed = false;
   std::optional<Json> order;  // to run in a stage that is not open here yet
 };
 
@@ -58,21 +63,13 @@ class Agent {
       : setup_(setup),
         directory_(setup.run),
         key_(key_of(setup)),
-        memory_(comm::JobMemory::create()),
-        doorbell_(new_doorbell()),
         library_(::open(launch::worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
-        courier_(loop_, {.key = key_,
-                         .own = own_greeting(setup.name, "courier"),
-                         .memory = memory_.get(),
-                         .doorbell = doorbell_.get(),
-                         .tell = [this](const Json& said) { on_courier(said); },
-                         .opened = [this](uint64_t stage) { on_opened(stage); },
-                         .aborted = [this](uint64_t stage) { on_never_opened(stage); }}),
         listener_(loop_, key_,
                   {.at = address_of(setup),
-                   .own = own_greeting(setup.name, "agent"),
+                   .own = own_greeting(setup.name, "agent", 0),
                    .accepted = [this](net::ConnectionPtr connection) { on_connection(std::move(connection)); },
                    .refused = [this](const std::string& address, const Error& why) { on_stranger(address, why); }}) {
+    begin_anew(0);
     block_signals();
     write_host_file(setup.run, setup.name, listener_.address().text());
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
@@ -129,8 +126,41 @@ class Agent {
     directory_.log_event("refused_connection", {{"host", setup_.name}, {"from", address}, {"why", why.message()}});
   }
 
+  // Of a coordinator, all that is left of the one before is dropped: it would not lead if the run's files lacked
+  // anything of that.
+  void begin_anew(int64_t term) {
+    for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
+    if (courier_) courier_->retire();
+    if (courier_) retired_.push_back(std::move(courier_));
+    term_ = term;
+    succession_.reset();
+    spec_ = {};
+    opened_ = never_opened_ = 0;
+    memory_ = comm::JobMemory::create();
+    doorbell_ = new_doorbell();
+    courier_ = std::make_unique<Courier>(
+        loop_, Courier::Options{.key = key_,
+                                .own = own_greeting(setup_.name, "courier", term),
+                                .memory = memory_.get(),
+                                .doorbell = doorbell_.get(),
+                                .tell = [this](const Json& said) { on_courier(said); },
+                                .opened = [this](uint64_t stage) { on_opened(stage); },
+                                .aborted = [this](uint64_t stage) { on_never_opened(stage); }});
+  }
+
+  // False: of a coordinator whose time is over, or of a host that follows another one than this host.
+  bool is_of_this_term(const net::Greeting& peer) {
+    const bool leads = peer.host.empty();
+    if (leads && peer.term > term_) {
+      if (succession_) fmt::print("host {}: follows the next coordinator\n", setup_.name);
+      begin_anew(peer.term);
+    }
+    return peer.term == term_ && !(leads && succession_);
+  }
+
   void on_connection(net::ConnectionPtr connection) {
-    if (connection->peer().purpose == "courier") return courier_.take(std::move(connection));
+    if (!is_of_this_term(connection->peer())) return connection->close();
+    if (connection->peer().purpose == "courier") return courier_->take(std::move(connection));
     if (connection->peer().purpose != "worker") return connection->close();
     sessions_.emplace_back();
     const At at = std::prev(sessions_.end());
@@ -212,6 +242,7 @@ class Agent {
 
   // The proxy has ended, as the worker did or before it: the launcher takes the worker for ended.
   void close(At at) {
+    if (std::exchange(at->closed, true)) return;
     at->socket.reset();
     at->process.reset();
     if (at->worker.process.running()) {
@@ -222,15 +253,77 @@ class Agent {
   }
 
   void on_courier(const Json& said) {
-    const std::string say = said.value("say", "");
+    const std::string say = said.value("say", ""), host = said.value("host", "");
     if (say == "end") return end(0, "the run is over");
-    if (say != "host_lost" || !said.value("host", "").empty()) return;
-    end(75, fmt::format("the coordinator is lost ({}); go on from the last checkpoint: estrain train --resume --run {}",
-                        said.value("why", ""), setup_.run));
+    if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
+    if (!succession_) return;
+    if (say == "host_lost") succession_->lose(host);
+    if (say == "orphan")
+      succession_->hear(host, {said.value("stage", uint64_t{0}), said.value("fit", false), said.value("backs", "")});
+  }
+
+  // Succession (succession.h).
+
+  void on_coordinator_lost(const std::string& why) {
+    if (succession_) return;
+    lost_ns_ = monotonic_ns();
+    fmt::print("host {}: the coordinator is lost: {}\n", setup_.name, why);
+    std::fflush(stdout);
+    courier_->leave_coordinator();
+    for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
+    Orphan orphan{.name = setup_.name, .hosts = {}, .stage = 0, .fit = courier_->is_fit(), .sees_locks = sees_locks_};
+    orphan.patience_ns = nanoseconds(setup_.patience_seconds);
+    if (const auto& last = courier_->last_stage()) {
+      orphan.stage = last->stage;
+      for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
+    }
+    succession_.emplace(std::move(orphan), courier_->connected(), lost_ns_);
+    look_again_ = loop_.every(kBetweenLooksMs, [this] { succeed(); });
+  }
+
+  void succeed() {
+    if (!succession_) return look_again_.reset();
+    const Succession::Step next = succession_->next(monotonic_ns());
+    tell_claim();
+    if (next == Succession::Step::end) {
+      end(75, fmt::format("{}; go on by estrain train --resume --run {}", succession_->why(), setup_.run));
+    } else if (next == Succession::Step::take_lease) {
+      Lease lease = take_lease(directory_, {term_, succession_->orphan().stage}, sees_locks_);
+      succession_->answer(lease.answer);
+      if (lease.answer == LeaseAnswer::taken) lead(std::move(lease.lock));
+    }
+  }
+
+  void tell_claim() {
+    const int64_t now = monotonic_ns();
+    const Claim& claim = succession_->claim();
+    if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
+    told_ = claim;
+    told_ns_ = now;
+    courier_->tell_others({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
+  }
+
+  void lead(UniqueFd lock) {
+    courier_->put_in_order();
+    const int64_t step = comm::JobMemory(memory_.get()).commit().committed().value;
+    const HostPlan last = *courier_->last_stage();
+    const std::string devices = devices_left(last, setup_.name, courier_->connected());
+    fmt::print("host {}: takes the coordinator's place at step {}, on {}\n", setup_.name, step, devices);
+    const launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), lock.get(), spec_.get(), library_.get()};
+    const bool saved = save_state(directory_, shared, courier_->records_from());
+    directory_.log_event("takeover", {{"step", step},
+                                      {"host", setup_.name},
+                                      {"devices", devices},
+                                      {"saved", saved},
+                                      {"seconds", seconds(monotonic_ns() - lost_ns_)}});
+    std::fflush(stdout);
+    remove_host_file(setup_.run, setup_.name);
+    become_coordinator(directory_, last, devices, std::move(lock));
   }
 
   void on_opened(uint64_t stage) {
     opened_ = stage;
+    if (!sees_locks_) sees_locks_ = sees_locks(directory_);
     for (Session& session : sessions_) {
       if (!session.order || stage_of_order(*session.order) != stage) continue;
       session.worker.socket.send(comm::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
@@ -251,7 +344,14 @@ class Agent {
   UniqueFd memory_, doorbell_, library_, spec_, signals_;
   Sessions sessions_;
   uint64_t opened_ = 0, never_opened_ = 0;
-  Courier courier_;
+  int64_t term_ = 0;
+  bool sees_locks_ = false;
+  std::unique_ptr<Courier> courier_;
+  std::vector<std::unique_ptr<Courier>> retired_;  // what is under way may still come to them
+  std::optional<Succession> succession_;           // while the coordinator is lost
+  int64_t lost_ns_ = 0, told_ns_ = 0;
+  Claim told_;
+  std::shared_ptr<net::Loop::Timer> look_again_;
   net::Listener listener_;
   std::shared_ptr<net::Loop::Watch> signal_watch_;
 };

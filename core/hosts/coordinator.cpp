@@ -7,6 +7,7 @@
 #include "core/hosts/host_file.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
+#include "core/launch/directory/term.h"
 
 namespace estrain::hosts {
 namespace {
@@ -30,12 +31,16 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
 
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
+  const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
   Courier courier(loop, {.key = net::Key::read_or_make(key_file(setup.run)),
-                         .own = own_greeting("", "courier"),
+                         .own = own_greeting("", "courier", term),
                          .memory = setup.memory,
                          .doorbell = setup.doorbell,
                          .tell = [&setup](const Json& said) { setup.launcher.send(said); },
-                         .opened = nullptr,
+                         .opened =
+                             [&](uint64_t stage) {
+                               launch::write_term(setup.run, {term, stage});
+                             },
                          .aborted = nullptr});
   std::shared_ptr<net::Loop::Timer> end;
   const auto socket = loop.watch(setup.launcher.descriptor(), [&] {

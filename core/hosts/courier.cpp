@@ -8,13 +8,16 @@
 #include "core/base/clock.h"
 #include "core/comm/step_record.h"
 #include "core/hosts/message_link.h"
+#include "core/hosts/succession.h"
 #include "kernels/digest.h"
 
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kOwnPauseNs = 1'000'000'000;  // this process stood still: nobody's silence counts
+constexpr int64_t kOwnPauseNs = 750'000'000;  // this process stood still: nobody's silence counts
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
+// Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
+constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
 
 // What must be the same on all hosts of a job; and, below D2, the processor.
 Json facts_of(const comm::JobMemory& memory) {
@@ -101,6 +104,7 @@ class Courier::Link : public net::FrameSink {
   }
 
   std::span<std::byte> room_for_beats(const net::FrameHead& head) {
+    if (name.empty()) courier_.note_recorded(static_cast<int64_t>(head.offset));
     const auto index = courier_.index_of(name);
     if (!index || head.number != courier_.exchange_->plan().stage || head.bytes == 0) return scrap(head);
     beats_.resize(courier_.exchange_->plan().hosts[*index].workers.size());
@@ -193,7 +197,7 @@ void Courier::reach(const HostShare& host) {
   net::connect(loop_, options_.key, net::parse_address(host.address), own,
                [this, name = host.name](net::ConnectionPtr connection, const Error* why) {
                  reaching_[name] = false;
-                 if (why != nullptr) return lose(name, *why);
+                 if (why != nullptr) return lose(name, *why, false);
                  add(std::move(connection), name);
                });
 }
@@ -208,14 +212,19 @@ void Courier::take(net::ConnectionPtr connection) {
 }
 
 void Courier::add(net::ConnectionPtr connection, const std::string& name) {
+  if (retired_) return connection->close();
   auto& link = links_[name] = std::make_unique<Link>(*this, connection, name);
-  connection->start(*link, [this, name](const Error& why) { lose(name, why); });
+  connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
+    const auto lost = weak.lock();
+    lose(name, why, lost && !lost->ended_by_peer());
+  });
   try_open();
   try_ask();
 }
 
 // Called from within the link's own callbacks, too: the link goes a moment later.
-void Courier::lose(const std::string& name, const Error& why) {
+void Courier::lose(const std::string name, const Error& why, bool silent) {
+  if (retired_) return;
   if (const auto at = links_.find(name); at != links_.end()) {
     at->second->connection->close();
     loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
@@ -229,6 +238,34 @@ void Courier::lose(const std::string& name, const Error& why) {
     }
   }
   options_.tell(lost);
+  if (leads() && silent) count_silent(name);
+}
+
+// A host that is silent may live, and be with others that live. If they may be a majority, they may lead on, once this
+// host's launcher has left the run directory's lock.
+void Courier::count_silent(const std::string& name) {
+  if (!last_stage_ || gave_up_ ||
+      std::ranges::find(last_stage_->hosts, name, &HostShare::name) == last_stage_->hosts.end())
+    return;
+  silent_.insert(name);
+  if (!must_give_up(last_stage_->hosts.size(), silent_.size())) return;
+  gave_up_ = true;
+  abort_stage();
+  const Error error = Error::make(Fault::interrupted, "this host is cut off from {} of the job's {} hosts",
+                                  silent_.size(), last_stage_->hosts.size())
+                          .advise("the others go on if they can; else: estrain train --resume");
+  options_.tell({{"say", "error"},
+                 {"host", options_.own.host},
+                 {"fault", static_cast<int>(error.fault())},
+                 {"message", error.message()},
+                 {"advice", error.advice()},
+                 {"gives_up", true}});
+}
+
+std::set<std::string> Courier::connected() const {
+  std::set<std::string> names;
+  for (const auto& [name, link] : links_) names.insert(name);
+  return names;
 }
 
 void Courier::fail(const Error& error) {
@@ -267,6 +304,7 @@ void Courier::begin_stage(HostPlan plan) {
 }
 
 void Courier::end_run() {
+  if (gave_up_) return;
   for (auto& [name, link] : links_) send_message(*link->connection, {{"do", "end"}});
 }
 
@@ -280,6 +318,11 @@ void Courier::on_message(const std::string& from, const Json& said) {
     }
     if (say == "host_lost" || say == "error") return options_.tell(said);
     return;
+  }
+  if (say == "orphan") {
+    Json told = said;
+    told["host"] = from;
+    return options_.tell(told);
   }
   if (!from.empty()) return;  // the coordinator alone gives orders
   if (verb == "stage") {
@@ -378,6 +421,8 @@ void Courier::open() {
   const HostPlan plan = std::exchange(opening_, std::nullopt)->plan;
   if (!leads()) memory().open_stage();
   has_trained_ = true;
+  last_stage_ = plan;
+  silent_.clear();
   asked_ = memory().hosts().answered();
   exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
   if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
@@ -391,6 +436,49 @@ void Courier::abort_stage() {
   aborted_ = true;
   memory().abort_stage();
   if (leads()) tell_abort(exchange_->plan().stage);
+}
+
+// Of a host whose coordinator is lost.
+
+void Courier::leave_coordinator() {
+  abort_stage();
+  if (const auto at = links_.find(""); at != links_.end()) {
+    at->second->connection->close();
+    loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
+    links_.erase(at);
+  }
+}
+
+void Courier::put_in_order() {
+  if (exchange_) exchange_->keep_whole_step();
+  memory().repair();
+}
+
+bool Courier::is_fit() {
+  const bool receives = opening_ && opening_->asked_for_state && !opening_->has_state;
+  return last_stage_ && has_trained_ && !receives && records_from() <= recorded_ + 1;
+}
+
+int64_t Courier::records_from() {
+  comm::RecordRing ring = memory().ring();
+  if (ring.waiting() == 0) return memory().commit().committed().value + 1;
+  const comm::RecordHead& first = *ring.at(ring.drained()).head;
+  return first.kind == comm::RecordKind::step ? first.step.value : first.step.value + 1;
+}
+
+void Courier::tell_others(const Json& message) {
+  for (auto& [name, link] : links_) send_message(*link->connection, message);
+}
+
+void Courier::retire() {
+  retired_ = true;
+  bell_.reset();
+  timer_.reset();
+  for (auto& [name, link] : links_) link->connection->close();
+  links_.clear();
+  opening_.reset();
+  exchange_.reset();
+  memory_.reset();
 }
 
 void Courier::tell_abort(uint64_t stage) {
@@ -433,18 +521,19 @@ void Courier::on_timer() {
   send_beats();
   for (const auto& [name, link] : links_) {
     if (link->waits || now - link->heard_ns <= silence_ns) continue;
-    lose(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)));
+    lose(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)), true);
     return;
   }
 }
 
 void Courier::send_beats() {
   static constexpr int kTicks = beat_milliseconds / 10;
-  if (++ticks_ % kTicks != 0) return;
+  const int64_t written = leads() && exchange_ ? recorded() : -1;
+  if (++ticks_ % kTicks != 0 && written < recorded_ + kRecordsBetweenBeats) return;
+  if (leads()) recorded_ = written;
   std::string bytes;
   const uint64_t stage = exchange_ ? exchange_->plan().stage : 0;
   if (!leads() && exchange_) {
-    memory().ring().drain_to(memory().ring().published());  // no scribe reads this host's records
     const HostPlan& plan = exchange_->plan();
     int64_t first = 0;
     for (size_t host = 0; host < plan.own; ++host) first += static_cast<int64_t>(plan.hosts[host].workers.size());
@@ -459,8 +548,28 @@ void Courier::send_beats() {
   for (auto& [name, link] : links_) {
     if (link->connection->bytes_waiting() > kMostBytesBeforeBeats) continue;
     const std::string own = name.empty() ? bytes : "";
-    link->connection->send({beat, static_cast<uint32_t>(own.size()), stage, 0}, own);
+    const uint64_t offset = written < 0 ? 0 : static_cast<uint64_t>(written);
+    link->connection->send({beat, static_cast<uint32_t>(own.size()), stage, offset}, own);
   }
+}
+
+// The coordinator's: of the run's files.
+int64_t Courier::recorded() {
+  comm::RecordRing ring = memory().ring();
+  const uint32_t drained = ring.drained();
+  if (drained != ring.published()) return ring.at(drained).head->step.value - 1;
+  return drained == 0 ? exchange_->plan().step : ring.at(drained - 1).head->step.value;
+}
+
+// No scribe reads this host's records; it keeps those that may be missing in the run's files if the coordinator is lost
+// now, and one more, as what follows a step may be written with it.
+void Courier::note_recorded(int64_t step) {
+  recorded_ = std::max(recorded_, step);
+  if (!exchange_) return;
+  comm::RecordRing ring = memory().ring();
+  uint32_t next = ring.drained();
+  while (next != ring.published() && ring.at(next).head->step.value < recorded_) ++next;
+  if (next != ring.drained()) ring.drain_to(next);
 }
 
 void Courier::take_beats(size_t host, std::span<const WorkerBeat> beats) {

@@ -20,7 +20,7 @@
 namespace estrain::hosts {
 
 inline constexpr int beat_milliseconds = 100;
-inline constexpr int64_t silence_ns = 2'000'000'000;  // then a host counts as lost
+inline constexpr int64_t silence_ns = 1'500'000'000;  // then a host counts as lost
 
 class Courier : private Outbox {
  public:
@@ -30,7 +30,8 @@ class Courier : private Outbox {
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
     // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
-    // {"say": "end"}: the coordinator ends the run.
+    // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
+    // "gives_up" leaves the run to the other hosts.
     std::function<void(const Json&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
     std::function<void(uint64_t stage)> aborted;  // it never opened
@@ -45,7 +46,23 @@ class Courier : private Outbox {
   // Another host has connected.
   void take(net::ConnectionPtr connection);
   // The other hosts that this one is connected to.
-  size_t connections() const { return links_.size(); }
+  std::set<std::string> connected() const;
+
+  // Of a host whose coordinator is lost.
+  //
+  // The last stage that it opened; nothing: none.
+  const std::optional<HostPlan>& last_stage() const { return last_stage_; }
+  // Whether the run can go on from this host's memory: its state is whole, and the run's files have all records before
+  // those that it still holds.
+  bool is_fit();
+  // The stage is over. What it left is put in order once no worker of this host is in its loop.
+  void leave_coordinator();
+  void put_in_order();
+  // From which step on the memory holds the records.
+  int64_t records_from();
+  void tell_others(const Json& message);
+  // Nothing of it acts any more.
+  void retire();
 
  private:
   class Link;
@@ -64,7 +81,10 @@ class Courier : private Outbox {
   comm::JobMemory& memory();
   void reach(const HostShare& host);
   void add(net::ConnectionPtr connection, const std::string& name);
-  void lose(const std::string& name, const Error& why);
+  void lose(std::string name, const Error& why, bool silent);  // the name may be the link's own
+  void count_silent(const std::string& name);
+  int64_t recorded();
+  void note_recorded(int64_t step);
   void fail(const Error& error);
   Link* link_to(const std::string& name) const;
   std::optional<size_t> index_of(const std::string& name) const;
@@ -96,6 +116,10 @@ class Courier : private Outbox {
   std::map<std::string, std::unique_ptr<Link>> links_;  // by the name of the other host
   std::map<std::string, bool> reaching_;                // being connected to
   std::optional<Opening> opening_;
+  std::optional<HostPlan> last_stage_;  // that was opened here
+  std::set<std::string> silent_;        // the coordinator's: hosts of it of which nothing is heard any more
+  int64_t recorded_ = -1;               // the step up to which the run's files have all records; told, or heard
+  bool gave_up_ = false, retired_ = false;
   std::shared_ptr<StepExchange> exchange_;  // of the stage under way
   bool aborted_ = false;
   bool has_trained_ = false;  // the memory holds a state of this run's, not of a builder's

@@ -40,6 +40,10 @@ HostPlan plan_from(const Json& json) {
   if (plan.stage == 0 || plan.stage >= HostPlan::most_stages || plan.step < 0 || plan.step >= HostPlan::most_steps ||
       plan.evaluation_batch < 1)
     throw Error(Fault::corrupt, "plan of a stage: a number is out of bounds");
+  plan.devices = json.at("devices").get<std::vector<std::string>>();
+  plan.allow_mixed = json.at("allow_mixed").get<bool>();
+  plan.oversubscribe = json.at("oversubscribe").get<bool>();
+  plan.grace_seconds = json.at("grace_seconds").get<double>();
   int64_t next = 0;
   for (const Json& host : hosts) plan.hosts.push_back(host_from(host, &next));
   return plan;
@@ -53,6 +57,10 @@ Json HostPlan::to_json() const {
                {"evaluation_batch", evaluation_batch},
                {"any_processor", any_processor},
                {"own", own},
+               {"devices", devices},
+               {"allow_mixed", allow_mixed},
+               {"oversubscribe", oversubscribe},
+               {"grace_seconds", grace_seconds},
                {"hosts", Json::array()}};
   for (const HostShare& host : hosts) json["hosts"].push_back(hosts::to_json(host));
   return json;

@@ -25,6 +25,11 @@ struct HostPlan {
   bool any_processor = false;    // bits do not depend on it, or others are accepted
   std::vector<HostShare> hosts;
   size_t own = 0;  // which of the hosts this is
+  // What another host needs to go on as coordinator: the device of each worker as the coordinator calls it, and what
+  // the run was asked to accept.
+  std::vector<std::string> devices;
+  bool allow_mixed = false, oversubscribe = false;
+  double grace_seconds = 0;
 
   int64_t ests() const { return hosts.back().ests().end.value; }
   const HostShare& here() const { return hosts[own]; }

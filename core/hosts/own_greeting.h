@@ -5,6 +5,6 @@
 
 namespace estrain::hosts {
 
-net::Greeting own_greeting(const std::string& host, const std::string& purpose);
+net::Greeting own_greeting(const std::string& host, const std::string& purpose, int64_t term);
 
 }  // namespace estrain::hosts

@@ -11,6 +11,7 @@
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
+#include "core/launch/directory/term.h"
 
 namespace estrain::hosts {
 namespace {
@@ -22,7 +23,8 @@ class Proxy {
   void run() {
     const std::string address = read_host_file(setup_.run, setup_.host);
     const net::Key key = net::Key::read(key_file(setup_.run));
-    net::connect(loop_, key, net::parse_address(address), own_greeting("", "worker"),
+    net::connect(loop_, key, net::parse_address(address),
+                 own_greeting("", "worker", launch::read_term(setup_.run).value_or(launch::Term{}).term),
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

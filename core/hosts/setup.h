@@ -14,6 +14,8 @@ struct AgentSetup {
   std::string run, name;
   std::string address;  // "10.0.0.2", "10.0.0.2:7000"; empty: what the host's name leads to
   std::string key;      // file; empty: the run directory's
+  // From the loss of the coordinator on: for one that goes on, be it this host.
+  double patience_seconds = 90;
   int exit_code = 0;
 };
 

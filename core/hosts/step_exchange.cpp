@@ -359,6 +359,10 @@ void StepExchange::take_commit() {
   answer();
 }
 
+void StepExchange::keep_whole_step() {
+  if (request_.what == HostAsk::commit) memory_.hosts().agree(Step(step_ + 1), false);
+}
+
 void StepExchange::take_evaluation() {
   if (!all_others([](const Peer& peer) { return peer.evaluation.complete(); })) return;
   for_others([&](size_t host, Peer& peer) {

@@ -10,7 +10,9 @@ namespace estrain::hosts {
 
 enum Kind : uint32_t {
   message = 2,  // JSON, at most most_message_bytes; number: 0
-  beat,         // WorkerBeat of each of the sender's workers in the stage `number`; none: only that it is there
+  // WorkerBeat of each of the sender's workers in the stage `number`; none: only that it is there. The coordinator's
+  // has none; its offset is the step up to which the run's files have all records.
+  beat,
   // Those of a step; number: round_number().
   partial,     // a host's partial sums of the receiver's share, behind their presence flags
   sum,         // the sum over all hosts of the sender's share

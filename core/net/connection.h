@@ -42,7 +42,7 @@ class Connection {
   virtual const std::string& peer_address() const = 0;
 
   // Frames go to the sink from now on. `closed` is called once, with the reason, unless close() was called first: the
-  // peer went away, fell silent for two seconds with data on the way to it, or sent what it may not.
+  // peer went away, fell silent for 1.5 s with data on the way to it, or sent what it may not.
   virtual void start(FrameSink& sink, std::function<void(const Error& why)> closed) = 0;
   // The sink has room for the frame that waits.
   virtual void retry() = 0;
@@ -50,6 +50,8 @@ class Connection {
   virtual void send(const FrameHead& head, std::string payload) = 0;
   virtual void send_from(const FrameHead& head, std::span<const std::byte> payload) = 0;
   virtual size_t bytes_waiting() const = 0;  // to be sent
+  // After it was lost: the peer's system closed it, so its process has ended or wanted that. False: nothing was heard.
+  virtual bool ended_by_peer() const = 0;
   virtual void close() = 0;
 };
 

@@ -6,8 +6,8 @@
 namespace estrain::net {
 
 std::string Greeting::to_json() const {
-  return Json{{"protocol", protocol}, {"version", version}, {"build", build},
-              {"host", host},         {"purpose", purpose}, {"run", run}}
+  return Json{{"protocol", protocol}, {"version", version}, {"build", build}, {"host", host},
+              {"purpose", purpose},   {"run", run},         {"term", term}}
       .dump();
 }
 
@@ -21,6 +21,7 @@ Greeting Greeting::from_json(std::string_view text) {
     greeting.host = json.at("host").get<std::string>();
     greeting.purpose = json.at("purpose").get<std::string>();
     greeting.run = json.at("run").get<std::string>();
+    greeting.term = json.at("term").get<int64_t>();
     return greeting;
   } catch (const nlohmann::json::exception& error) {
     throw Error::make(Fault::corrupt, "greeting: {}", error.what());

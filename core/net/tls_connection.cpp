@@ -14,13 +14,18 @@ namespace {
 using asio::ip::tcp;
 
 constexpr uint32_t kGreetingKind = 1;
-constexpr unsigned kSilenceMilliseconds = 2000;  // of what was sent and not acknowledged
+constexpr unsigned kSilenceMilliseconds = 1500;  // of what was sent and not acknowledged
 
 void set_options(tcp::socket& socket) {
   asio::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   const unsigned silence = kSilenceMilliseconds;
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+}
+
+bool is_end(const asio::error_code& error) {
+  return error == asio::error::eof || error == asio::error::connection_reset || error == asio::error::broken_pipe ||
+         error == asio::ssl::error::stream_truncated;
 }
 
 }  // namespace
@@ -122,7 +127,7 @@ void TlsConnection::read() {
                           [self = shared_from_this()](asio::error_code error, size_t bytes) {
                             self->is_reading_ = false;
                             if (self->is_closed_) return;
-                            if (error) return self->fail(Error(Fault::peer, "connection lost: " + error.message()));
+                            if (error) return self->lose(error);
                             self->guarded([&] { self->decoder_->advance(bytes); });
                             self->read();
                           });
@@ -144,11 +149,16 @@ void TlsConnection::write() {
   asio::async_write(stream_, buffers, [self = shared_from_this()](asio::error_code error, size_t) {
     self->is_writing_ = false;
     if (self->is_closed_) return;
-    if (error) return self->fail(Error(Fault::peer, "connection lost: " + error.message()));
+    if (error) return self->lose(error);
     self->bytes_waiting_ -= self->queue_.front().bytes();
     self->queue_.pop_front();
     self->write();
   });
+}
+
+void TlsConnection::lose(const asio::error_code& error) {
+  ended_by_peer_ = is_end(error);
+  fail(Error(Fault::peer, "connection lost: " + error.message()));
 }
 
 void TlsConnection::fail(const Error& why) {

@@ -30,6 +30,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   void retry() override;
   void send(const FrameHead& head, std::string payload) override;
   void send_from(const FrameHead& head, std::span<const std::byte> payload) override;
+  bool ended_by_peer() const override { return ended_by_peer_; }
   size_t bytes_waiting() const override { return bytes_waiting_; }
   void close() override;
 
@@ -48,6 +49,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   // What is wrong with the peer's words ends the connection; what is wrong here ends the loop.
   template <typename Act>
   void guarded(Act&& act);
+  void lose(const asio::error_code& error);
   void fail(const Error& why);
   void shut();
 
@@ -64,7 +66,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   std::optional<FrameDecoder> decoder_;
   std::deque<Item> queue_;
   size_t bytes_waiting_ = 0;
-  bool is_reading_ = false, is_writing_ = false, is_closed_ = false;
+  bool is_reading_ = false, is_writing_ = false, is_closed_ = false, ended_by_peer_ = false;
 };
 
 }  // namespace estrain::net

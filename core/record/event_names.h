@@ -48,6 +48,10 @@ inline constexpr EventName event_names[] = {
     {"stalled", "all workers waited for each other, the stage began anew: `step`, `seconds`"},
     {"start", "a launcher began: `step`, `devices`, `pid`"},
     {"stopped", "the run was stopped with a checkpoint: `step`, `why`"},
+    {"takeover",
+     "another host has taken the lost coordinator's place: `host`, `step`, `devices`, whether its state was `saved` as "
+     "a "
+     "checkpoint, `seconds` since the loss"},
     {"worker_at_speed", "a slow worker is as fast as the others again"},
     {"write_failed", "the scribe waits for room on the disk, or for a file: `error`"},
 };

@@ -140,13 +140,26 @@ UniqueFd RunDirectory::lock(int milliseconds) const {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  require_own_files();
-  if (const auto before = owner()) require_gone(path_, *before, lock_file());
-  const std::string text = RunOwner::this_process().to_text();
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
-    throw system_error("cannot write " + lock_file(), errno);
-  }
+  take_over(fd, false);
   return fd;
+}
+
+std::optional<UniqueFd> RunDirectory::try_lock() const {
+  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
+  return take_lock(fd.get(), lock_file()) ? std::optional(std::move(fd)) : std::nullopt;
+}
+
+void RunDirectory::take_over(const UniqueFd& lock, bool sees_locks) const {
+  require_own_files();
+  const std::optional<RunOwner> before = owner();
+  if (before && !sees_locks) require_gone(path_, *before, lock_file());
+  write_owner(lock);
+}
+
+void RunDirectory::write_owner(const UniqueFd& lock) const {
+  const std::string text = RunOwner::this_process().to_text();
+  if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0)
+    throw system_error("cannot write " + lock_file(), errno);
 }
 
 void RunDirectory::disown(int lock) const {

@@ -37,6 +37,10 @@ class RunDirectory {
   // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
   // for half a minute: the lock may not show it.
   UniqueFd lock(int milliseconds) const;
+  // For who goes on with a run whose launcher was on another host: the lock, if it is free at this moment; and then
+  // what makes it this process's. `sees_locks`: hosts see each other's locks here, so the owner before has ended.
+  std::optional<UniqueFd> try_lock() const;
+  void take_over(const UniqueFd& lock, bool sees_locks) const;
   // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
   std::optional<RunOwner> owner() const;
   // The owner where it is on another host and has shown life within kSilentSeconds.
@@ -52,6 +56,7 @@ class RunDirectory {
 
  private:
   void require_own_files() const;
+  void write_owner(const UniqueFd& lock) const;
 
   std::string path_;
 };

@@ -1,5 +1,6 @@
 #include "core/launch/preflight/start.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "core/data/job_data.h"
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
+#include "core/launch/directory/term.h"
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
 #include "core/launch/preflight/resumed_data.h"
@@ -32,6 +34,9 @@ constexpr int kPatienceWithLockMs = 30'000;
 class Held {
  public:
   Held(const RunDirectory& directory, int milliseconds) : directory_(directory), lock_(directory.lock(milliseconds)) {}
+  Held(const RunDirectory& directory, UniqueFd lock) : directory_(directory), lock_(std::move(lock)) {
+    ::fcntl(lock_.get(), F_SETFD, FD_CLOEXEC);
+  }
   ~Held() {
     if (lock_) directory_.disown(lock_.get());
   }
@@ -270,8 +275,10 @@ LaunchPlan plan_launch(const StartRequest& request) {
   if (given) check_request(request, allocation, plan);  // before anything is made
 
   // From here on nobody else changes what the directory holds: it is looked at anew.
-  Held held(directory, request.resume ? kPatienceWithLockMs : 0);
+  Held held = request.lock >= 0 ? Held(directory, UniqueFd(request.lock))
+                                : Held(directory, request.resume ? kPatienceWithLockMs : 0);
   if (!request.resume) refuse_second_run(directory);
+  if (const auto before = read_term(plan.run)) write_term(plan.run, {before->term + 1, 0});
   const bool continues = directory.has_run();
   const Begun begun = continues ? look_at(directory) : Begun{};
   if (!given) {

@@ -18,6 +18,7 @@ struct StartRequest {
   bool accept_data = false;  // with `resume`: go on though the data files are others than the checkpoint's
   bool allow_mixed = false;
   bool oversubscribe = false;  // several workers on one GPU
+  int lock = -1;               // of the run directory, where this process holds it already
   double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 

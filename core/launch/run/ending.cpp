@@ -40,7 +40,7 @@ int Ending::end() {
   if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
   close_files();
   parts_.hosts.end();
-  run_.directory.disown(run_.descriptors.lock.get());
+  if (!run_.left_to_others) run_.directory.disown(run_.descriptors.lock.get());
   report_stages();
   report_faults();
   if (run_.job.failure) fail();

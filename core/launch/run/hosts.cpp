@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/launch/directory/term.h"
+
 namespace estrain::launch {
 namespace {
 
@@ -14,15 +16,20 @@ std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(d
 
 // The hosts of the stage with the ranges of their workers, the launcher's own first: workers are in that order.
 Json Hosts::plan() const {
-  Json hosts = Json::array();
+  Json hosts = Json::array(), devices = Json::array();
   for (size_t i = 0; i < run_.job.workers.size(); ++i) {
     const conduct::Member& worker = run_.job.workers[i];
     if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
       hosts.push_back({{"name", worker.device.host}, {"address", ""}, {"workers", Json::array()}});
     hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
+    devices.push_back(worker.device.text());
   }
   const bool any_processor = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
   return {{"stage", run_.state.hosts_stage},
+          {"devices", devices},
+          {"allow_mixed", run_.state.options.allow_mixed},
+          {"oversubscribe", run_.state.options.oversubscribe},
+          {"grace_seconds", run_.job.grace_seconds},
           {"step", run_.trained()},
           {"evaluation_batch", run_.spec.train.eval_batch},
           {"any_processor", any_processor},
@@ -32,7 +39,12 @@ Json Hosts::plan() const {
 
 void Hosts::begin_stage() {
   ++run_.state.hosts_stage;
-  if (others().empty()) return;
+  const std::string& path = run_.directory.path();
+  const auto term = read_term(path);
+  if (others().empty()) {  // no other host is in this one, so none may lead on from an earlier one
+    if (term) write_term(path, {term->term, run_.state.hosts_stage});
+    return;
+  }
   if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
   run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}});
 }
@@ -69,6 +81,7 @@ void Hosts::hear() {
   const std::string say = said.value("say", ""), host = said.value("host", "");
   if (say == "host_lost") return lose(host, said.value("why", ""));
   if (say != "error") return;
+  run_.left_to_others |= said.value("gives_up", false);
   run_.decide(conduct::HostsFailed{
       Error(static_cast<Fault>(said.value("fault", static_cast<int>(Fault::bug))), said.value("message", ""))
           .advise(said.value("advice", ""))});

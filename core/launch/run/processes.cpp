@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/json_text.h"
 #include "core/base/long_files.h"
+#include "core/launch/directory/term.h"
 
 namespace estrain::launch {
 namespace {
@@ -35,6 +36,7 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours) {
 }
 
 WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  if (!read_term(run.path())) write_term(run.path(), {1, 0});
   auto [ours, theirs] = comm::MessageSocket::pair();
   comm::WorkerOptions there = start.options;
   there.device = Device{start.device.kind, start.device.index}.text();

@@ -54,6 +54,7 @@ struct Run {
   Origin origin;
   std::unique_ptr<comm::JobMemory> memory;  // null until the first workers are ready
   std::optional<checkpoint::Manifest> manifest;
+  bool left_to_others = false;  // hosts that are cut off may go on with the run
   std::unique_ptr<ControlServer> control;
   ProgressPrinter printer;
   Adviser adviser;

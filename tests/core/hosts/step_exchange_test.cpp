@@ -335,6 +335,22 @@ TEST_CASE("a step is agreed on when it is whole on all hosts, and pauses when th
   for (const auto& host : hosts.all) CHECK(host->memory.hosts().pause_agreed());
 }
 
+TEST_CASE("a host that is left alone commits the step that it had told the others is whole, and no other") {
+  for (const bool told : {true, false}) {
+    Hosts hosts({{1}, {1}}, 1);
+    train_step(hosts, 0);
+    comm::JobMemory& memory = hosts[0].memory;
+    memory.ring().pending().head->kind = comm::RecordKind::step;
+    memory.ring().pending().head->step = Step(1);
+    memory.commit().note_whole(Step(1), 0.1);
+    if (told) hosts[0].ask(comm::HostAsk::commit, 0);
+    hosts.deliver();
+    hosts[0].exchange->keep_whole_step();
+    memory.repair();
+    CHECK(memory.commit().committed() == Step(told ? 1 : 0));
+  }
+}
+
 TEST_CASE("hosts that have come to different bits do not commit them") {
   Hosts hosts({{1}, {1}}, 1);
   train_step(hosts, 0);

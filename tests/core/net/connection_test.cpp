@@ -210,6 +210,7 @@ TEST_CASE("frames arrive whole and in order, both ways") {
 
   client.connection->close();
   REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+  CHECK(server.accepted[0]->ended_by_peer());
 }
 
 TEST_CASE("without the key nobody gets in") {
@@ -228,7 +229,7 @@ TEST_CASE("hosts of a job run the same version and build") {
   Server server(loop);
   Greeting other = greeting("client");
   SUBCASE("version") { other.version = "1.2.4"; }
-  SUBCASE("protocol") { other.protocol = 2; }
+  SUBCASE("protocol") { other.protocol = protocol_version + 1; }
   SUBCASE("build") { other.build = 78; }
   Client client(server, key_of('k'), other);
   REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));

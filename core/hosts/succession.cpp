@@ -1,0 +1,85 @@
+#include "core/hosts/succession.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int64_t kWaitForClaimsNs = 300'000'000;  // of hosts that are connected and have not noticed yet
+// Where locks are seen, a later one in the order tries its luck after its turns, in case those before it came to grief.
+constexpr int64_t kTurnNs = 10'000'000'000;
+
+}  // namespace
+
+bool must_give_up(size_t hosts, size_t silent) { return 2 * silent > hosts; }
+
+Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
+    : orphan_(std::move(orphan)), reached_(std::move(reached)), lost_ns_(now_ns) {
+  claim_.stage = orphan_.stage;
+  claim_.fit = orphan_.fit;
+}
+
+void Succession::lose(const std::string& host) {
+  reached_.erase(host);
+  others_.erase(host);
+}
+
+void Succession::hear(const std::string& from, const Claim& claim) {
+  if (std::ranges::find(orphan_.hosts, from) == orphan_.hosts.end()) return;
+  reached_.insert(from);
+  others_[from] = claim;
+}
+
+void Succession::answer(LeaseAnswer answer) {
+  if (answer == LeaseAnswer::taken) leads_ = true;
+  if (answer == LeaseAnswer::over) why_ = "somebody has led the run since, or it has ended";
+}
+
+// A host that opened a later stage than another holds newer steps.
+bool Succession::may_lead(const std::string& host) const {
+  uint64_t newest = orphan_.stage;
+  for (const auto& [name, claim] : others_) newest = std::max(newest, claim.stage);
+  if (host == orphan_.name) return orphan_.fit && orphan_.stage == newest;
+  const auto at = others_.find(host);
+  return at != others_.end() && at->second.fit && at->second.stage == newest;
+}
+
+bool Succession::all_have_spoken() const {
+  return std::ranges::all_of(
+      orphan_.hosts, [&](const std::string& host) { return !reached_.contains(host) || others_.contains(host); });
+}
+
+std::optional<std::string> Succession::first_in_order() const {
+  for (const std::string& host : orphan_.hosts) {
+    if (may_lead(host)) return host;
+  }
+  return std::nullopt;
+}
+
+bool Succession::has_majority() const {
+  const auto backs = std::ranges::count_if(others_, [&](const auto& other) {
+    return other.second.backs == orphan_.name && other.second.stage == orphan_.stage;
+  });
+  return 2 * (static_cast<size_t>(backs) + 1) > orphan_.hosts.size();
+}
+
+Succession::Step Succession::next(int64_t now_ns) {
+  if (leads_) return Step::lead;
+  if (!why_.empty()) return Step::end;
+  const int64_t waited_ns = now_ns - lost_ns_;
+  if (waited_ns > orphan_.patience_ns) {
+    why_ = "no host could take the coordinator's place in time";
+    return Step::end;
+  }
+  if (!all_have_spoken() && waited_ns < kWaitForClaimsNs) return Step::wait;
+  const std::optional<std::string> first = first_in_order();
+  if (first && claim_.backs.empty()) claim_.backs = *first;
+  if (!may_lead(orphan_.name)) return Step::wait;
+  if (!orphan_.sees_locks) return claim_.backs == orphan_.name && has_majority() ? Step::take_lease : Step::wait;
+  if (first == orphan_.name) return Step::take_lease;
+  const auto at = std::ranges::find(orphan_.hosts, orphan_.name);
+  return waited_ns > kTurnNs * (at - orphan_.hosts.begin()) ? Step::take_lease : Step::wait;
+}
+
+}  // namespace estrain::hosts

@@ -1,0 +1,83 @@
+#pragma once
+// Who leads a run over several hosts once its coordinator is lost. Pure: what a host sees goes in, what it does next
+// comes out; the sockets, the run directory's lock and the clock are the agent's (agent.cpp). PROTOCOL.md states the
+// rules and why there are never two; tests/hosts_in_virtual_time drives them through simulated networks.
+//
+// A host that has lost its coordinator is an orphan. Orphans tell each other what they are (Claim). The first one in
+// the order of the plan that can lead tries to take the run directory's lock, the lease: whoever has it leads. Where
+// hosts see each other's locks, a lock that is free says that the old coordinator has ended. Where they do not, the
+// lock is worth something only with a majority of the hosts behind it, and those back one host each, for good.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace estrain::hosts {
+
+// The coordinator's rule: it has lost so many hosts, of which nothing was heard any more, that they may be a majority
+// without it. Then it gives up; the others may go on. `hosts`: of the stage that was opened last, the own one counted.
+bool must_give_up(size_t hosts, size_t silent);
+
+// What an orphan tells the others.
+struct Claim {
+  uint64_t stage = 0;  // the last that it opened
+  bool fit = false;    // it holds the whole state of its newest step, and the records that files may lack
+  std::string backs;   // which host it wants to lead; empty: it has not chosen
+
+  bool operator==(const Claim&) const = default;
+};
+
+// What a host was when it lost the coordinator.
+struct Orphan {
+  std::string name;
+  std::vector<std::string> hosts;  // of the last stage that it opened, the coordinator first
+  uint64_t stage = 0;
+  bool fit = false;
+  bool sees_locks = false;  // it was seen to see the coordinator's lock
+  int64_t patience_ns = 0;
+};
+
+enum class LeaseAnswer {
+  taken,
+  held,  // by somebody else: the old coordinator or the next
+  over,  // somebody has led since, or the run has ended
+};
+
+class Succession {
+ public:
+  enum class Step { wait, take_lease, lead, end };
+
+  // `reached`: the other hosts that it is connected to.
+  Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns);
+
+  void reach(const std::string& host) { reached_.insert(host); }
+  void lose(const std::string& host);
+  void hear(const std::string& from, const Claim& claim);
+  void answer(LeaseAnswer answer);
+
+  // To be told to all whenever it differs from what they were told.
+  const Claim& claim() const { return claim_; }
+  Step next(int64_t now_ns);
+  // Why it ends.
+  const std::string& why() const { return why_; }
+  const Orphan& orphan() const { return orphan_; }
+
+ private:
+  bool may_lead(const std::string& host) const;
+  bool all_have_spoken() const;
+  std::optional<std::string> first_in_order() const;
+  bool has_majority() const;
+
+  const Orphan orphan_;
+  std::set<std::string> reached_;
+  std::map<std::string, Claim> others_;
+  Claim claim_;
+  const int64_t lost_ns_;
+  bool leads_ = false;
+  std::string why_;
+};
+
+}  // namespace estrain::hosts

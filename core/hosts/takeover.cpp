@@ -1,0 +1,76 @@
+#include "core/hosts/takeover.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/place/device.h"
+
+namespace estrain::hosts {
+
+bool sees_locks(const launch::RunDirectory& directory) { return !directory.try_lock(); }
+
+Lease take_lease(const launch::RunDirectory& directory, const launch::Term& known, bool sees_locks) {
+  std::optional<UniqueFd> lock = directory.try_lock();
+  if (!lock) return {};
+  const launch::Term now = launch::read_term(directory.path()).value_or(launch::Term{});
+  const bool ended = !directory.owner();
+  if (ended || now.term != known.term || now.stage > known.stage) return {LeaseAnswer::over, {}};
+  try {
+    directory.take_over(*lock, sees_locks);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::usage) throw;
+    return {};  // it is at work
+  }
+  return {LeaseAnswer::taken, std::move(*lock)};
+}
+
+bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from) {
+  launch::ScribeProcess scribe = launch::start_scribe(directory, shared, records_from - 1);
+  scribe.socket = {};  // it takes its launcher for lost, saves what is left, and ends
+  const ChildEnd end = scribe.process.wait();
+  return !end.signaled && end.code == 0;
+}
+
+std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others) {
+  place::Devices mine, theirs;
+  for (place::Device& device : place::devices_from(last.devices)) {
+    if (device.host == own) {
+      device.host.clear();
+      mine.push_back(device);
+    } else if (others.contains(device.host)) {
+      theirs.push_back(device);
+    }
+  }
+  mine.insert(mine.end(), theirs.begin(), theirs.end());
+  return place::list_of(mine);
+}
+
+void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last, const std::string& devices,
+                        UniqueFd lock) {
+  ::fcntl(lock.get(), F_SETFD, 0);
+  std::vector<std::string> words = {own_executable(),
+                                    "train",
+                                    "--resume",
+                                    "--run",
+                                    directory.path(),
+                                    "--devices",
+                                    devices,
+                                    "--lock",
+                                    std::to_string(lock.get()),
+                                    "--grace",
+                                    fmt::format("{}", last.grace_seconds)};
+  if (last.allow_mixed) words.push_back("--allow-mixed");
+  if (last.oversubscribe) words.push_back("--oversubscribe");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(running_program, arguments.data());
+  throw system_error("cannot go on as the launcher", errno);
+}
+
+}  // namespace estrain::hosts

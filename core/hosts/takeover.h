@@ -1,0 +1,39 @@
+#pragma once
+// A host goes on with a run whose coordinator is lost: the run directory's lock, the state of its memory as an ordinary
+// checkpoint, and `estrain train --resume` in the place of its agent. Nothing of it knows other hosts; succession.h
+// says when.
+
+#include <string>
+
+#include "core/base/unique_fd.h"
+#include "core/hosts/host_plan.h"
+#include "core/hosts/succession.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/directory/term.h"
+#include "core/launch/run/processes.h"
+
+namespace estrain::hosts {
+
+// Whether this host is refused a lock that the coordinator, which is at work, has.
+bool sees_locks(const launch::RunDirectory& directory);
+
+struct Lease {
+  LeaseAnswer answer = LeaseAnswer::held;
+  UniqueFd lock;
+};
+// `known`: who led, and the last stage that this host opened under it. Where hosts do not see each other's locks, it
+// may take half a minute: the owner before is watched.
+Lease take_lease(const launch::RunDirectory& directory, const launch::Term& known, bool sees_locks);
+
+// Writes the committed state of the memory as a checkpoint, and the records from `records_from` on that the run's files
+// lack. No worker is in its loop. False: the checkpoint could not be written.
+bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from);
+
+// The devices of the last stage that are left, as the host calls them that leads now: `own`, and those of `others`.
+std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others);
+
+// This process becomes the launcher. Throws Fault::io where that fails.
+[[noreturn]] void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last,
+                                     const std::string& devices, UniqueFd lock);
+
+}  // namespace estrain::hosts

@@ -1,0 +1,24 @@
+#pragma once
+// Which coordinator leads a run over several hosts, and how far it has come: `network.term` in the run directory.
+// Whoever wants to lead on reads it while it holds the run directory's lock, and so learns whether somebody led after
+// the one that it knows. A run that was always on one host has no such file.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace estrain::launch {
+
+struct Term {
+  int64_t term = 0;    // counts the launches that led: a later one has a higher number
+  uint64_t stage = 0;  // the last one that all its hosts have opened: none of them has committed a step of a later one
+
+  auto operator<=>(const Term&) const = default;
+};
+
+// Nothing where there is no file. Throws Fault::corrupt.
+std::optional<Term> read_term(const std::string& run);
+// The lock's holder's. Throws Fault::io.
+void write_term(const std::string& run, const Term& term);
+
+}  // namespace estrain::launch

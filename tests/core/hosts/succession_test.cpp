@@ -1,0 +1,83 @@
+#include "core/hosts/succession.h"
+
+#include <doctest/doctest.h>
+
+namespace estrain::hosts {
+namespace {
+
+using Step = Succession::Step;
+
+constexpr int64_t kMs = 1'000'000;
+
+Orphan orphan(const std::string& name, bool sees_locks) {
+  return {.name = name,
+          .hosts = {"", "a", "b"},
+          .stage = 7,
+          .fit = true,
+          .sees_locks = sees_locks,
+          .patience_ns = 90'000 * kMs};
+}
+
+TEST_CASE("a coordinator gives up when the hosts that are silent may be a majority without it") {
+  CHECK(!must_give_up(2, 1));
+  CHECK(!must_give_up(3, 1));
+  CHECK(must_give_up(3, 2));
+  CHECK(!must_give_up(4, 2));
+  CHECK(must_give_up(4, 3));
+  CHECK(must_give_up(5, 3));
+}
+
+TEST_CASE("the first in the order of the plan takes the lease, the next waits for its turn") {
+  Succession a(orphan("a", true), {"b"}, 0), b(orphan("b", true), {"a"}, 0);
+  CHECK(a.next(0) == Step::wait);  // b has not spoken
+  a.hear("b", b.claim());
+  b.hear("a", a.claim());
+  CHECK(a.next(1) == Step::take_lease);
+  CHECK(b.next(1) == Step::wait);
+  a.answer(LeaseAnswer::held);
+  CHECK(a.next(2) == Step::take_lease);
+  CHECK(b.next(25'000 * kMs) == Step::take_lease);  // a came to nothing
+  a.answer(LeaseAnswer::taken);
+  CHECK(a.next(3) == Step::lead);
+}
+
+TEST_CASE("a host that is alone leads where locks are seen, and waits where they are not") {
+  Succession seen(orphan("b", true), {}, 0), blind(orphan("b", false), {}, 0);
+  CHECK(seen.next(0) == Step::take_lease);
+  CHECK(blind.next(0) == Step::wait);
+  CHECK(blind.next(89'000 * kMs) == Step::wait);
+  CHECK(blind.next(91'000 * kMs) == Step::end);
+}
+
+TEST_CASE("without locks that are seen a majority must back the host, and each backs one for good") {
+  Succession a(orphan("a", false), {"b"}, 0), b(orphan("b", false), {"a"}, 0);
+  a.hear("b", b.claim());
+  b.hear("a", a.claim());
+  CHECK(b.next(1) == Step::wait);
+  CHECK(b.claim().backs == "a");
+  CHECK(a.next(1) == Step::wait);  // b's word is on its way
+  a.hear("b", b.claim());
+  CHECK(a.next(2) == Step::take_lease);
+  b.lose("a");
+  CHECK(b.next(3) == Step::wait);  // it backs a
+  CHECK(b.claim().backs == "a");
+}
+
+TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") {
+  Orphan unfit = orphan("a", true);
+  unfit.fit = false;
+  CHECK(Succession(unfit, {}, 0).next(1) == Step::wait);
+  Succession old(orphan("a", true), {"b"}, 0);
+  old.hear("b", {.stage = 8, .fit = true, .backs = "b"});
+  CHECK(old.next(80'000 * kMs) == Step::wait);
+}
+
+TEST_CASE("a host stops where somebody has led since") {
+  Succession a(orphan("a", true), {}, 0);
+  a.answer(LeaseAnswer::over);
+  CHECK(a.next(1) == Step::end);
+  CHECK(!a.why().empty());
+}
+
+}  // namespace
+}  // namespace estrain::hosts
