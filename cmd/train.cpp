@@ -8,6 +8,7 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/launch/preflight/start.h"
+#include "core/launch/run/go_back.h"
 #include "core/launch/run/handover.h"
 #include "core/launch/run/launcher.h"
 #include "core/spec/parse.h"
@@ -22,14 +23,29 @@ struct TrainArguments {
   int handover = -1;
 };
 
+// Executes that program under the same process id.
+[[noreturn]] void replace_program(const std::vector<std::string>& arguments) {
+  std::vector<char*> words;
+  for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execv(words.front(), words.data());
+  throw system_error("cannot go on with " + arguments.front(), errno);
+}
+
 int train(const TrainArguments& arguments) {
   if (arguments.print_keys) {
     std::fputs(spec::key_reference().c_str(), stdout);
     return 0;
   }
   if (arguments.own_session && ::setsid() < 0) throw system_error("cannot leave the terminal's session", errno);
-  if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
-  return launch::Launcher(launch::plan_launch(arguments.request)).run();
+  try {
+    if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
+    return launch::Launcher(launch::plan_launch(arguments.request)).run();
+  } catch (const launch::GoBack& back) {  // the launcher's descriptors are closed by now
+    fmt::print(stderr, "estrain: {}\n{}\n", back.message(), back.advice());
+    std::fflush(nullptr);
+    replace_program(back.arguments);
+  }
 }
 
 }  // namespace

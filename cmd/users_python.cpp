@@ -94,6 +94,7 @@ void become_users_python(const spec::JobSpec& spec, Json job, int library) {
   const std::string python = python_of(spec.model);
   require_python(python);
   job["spec"] = spec::to_toml(spec);
+  job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();
   job["libraries"] = library_folder();

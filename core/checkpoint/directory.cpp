@@ -85,6 +85,16 @@ void CheckpointDirectory::point(const char* name, Step step) const {
   disk_->sync_folder(path_);
 }
 
+std::vector<Step> CheckpointDirectory::set_aside_later_than(Step step) {
+  std::vector<Step> aside, left;
+  for (const Step saved : steps()) (saved > step ? aside : left).push_back(saved);
+  if (left.empty()) return {};
+  for (const Step saved : aside) disk_->rename(path_of(saved), path_of(saved) + ".unvouched");
+  point("latest", left.back());
+  if (!std::filesystem::exists(path_ + "/best")) disk_->remove(path_ + "/best");  // it pointed at one of them
+  return aside;
+}
+
 NewestCheckpoint CheckpointDirectory::newest_valid() const {
   NewestCheckpoint newest;
   std::vector<Step> candidates = steps();

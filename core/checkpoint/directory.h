@@ -51,6 +51,10 @@ class CheckpointDirectory {
   // at most to see that, and none that this object published. Returns the steps removed.
   std::vector<Step> prune(Step newest, int64_t keep, std::optional<Step> best = std::nullopt);
 
+  // Renames the checkpoints later than `step` to FILE.unvouched, so that no run continues from them, and points
+  // `latest` at the newest of the others. Returns their steps. Without a checkpoint up to `step` it does nothing.
+  std::vector<Step> set_aside_later_than(Step step);
+
   // Points `best` at the checkpoint of a step, if it is there.
   void point_best_at(Step step) const;
 

@@ -96,6 +96,8 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
   h.ring = regions.take(h.record_bytes * h.ring_records);
   h.evaluation = regions.take(static_cast<uint64_t>(plan.evaluation_samples) * 8);
+  h.audit_words = static_cast<uint64_t>(plan.audit_words);
+  h.audit = regions.take(AuditBoard::kRows * h.audit_words * sizeof(uint64_t));
   h.ests = plan.ests;
   h.parameters = plan.parameters;
   h.digests = plan.digests;
@@ -104,6 +106,8 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.stage_end.store(-1);
   h.held_step.store(-1);
   h.evaluated.store(-1);
+  h.audit_step.store(-1);
+  h.audit_damage.store(-1);
   if (::ftruncate(fd_, static_cast<off_t>(regions.end())) != 0) {
     throw system_error(fmt::format("cannot size shared memory to {} bytes", regions.end()), errno)
         .advise("lower the number of ESTs or raise the file size limit (ulimit -f)");
@@ -133,6 +137,7 @@ void JobMemory::open_stage() {
   save_request().clear();
   meetings().open();
   hosts().open();
+  audits().open();
   const int64_t now = monotonic_ns();
   clock().note_progress(now);
   for (WorkerRank worker; worker.value < ests(); ++worker) {

@@ -2,7 +2,7 @@
 // The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
 //
 //   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | record ring |
-//   evaluation results
+//   evaluation results | digests of audits
 //
 // The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word makes the new copy the state
 // (commit_word.h). So a worker may be killed at any instruction and the last committed step stands whole, and weights
@@ -18,6 +18,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/unique_fd.h"
+#include "core/comm/audit_board.h"
 #include "core/comm/build_words.h"
 #include "core/comm/commit_word.h"
 #include "core/comm/host_meeting.h"
@@ -41,6 +42,7 @@ struct MemoryPlan {
   int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
   int64_t ring_records = 0;
+  int64_t audit_words = 0;  // of one row of the audit board
 };
 
 // A partial sum of the gradients of all parameters.
@@ -93,6 +95,7 @@ class JobMemory {
   WorkClock clock() const { return WorkClock(words()); }
   MeetingPlaces meetings() const { return MeetingPlaces(words()); }
   HostMeeting hosts() const { return HostMeeting(words()); }
+  AuditBoard audits() const { return {words(), at<uint64_t>(words().audit)}; }
   BuildWords builds() const { return BuildWords(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;
 

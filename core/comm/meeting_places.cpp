@@ -3,8 +3,8 @@
 #include "core/comm/futex.h"
 
 namespace estrain::comm {
-std::array<BarrierWords*, 5> MeetingPlaces::all() {
-  return {&words_.gathered, &words_.summed, &words_.finished, &words_.evaluated_by_all, &words_.saved};
+std::array<BarrierWords*, 6> MeetingPlaces::all() {
+  return {&words_.gathered, &words_.summed, &words_.finished, &words_.evaluated_by_all, &words_.saved, &words_.audited};
 }
 
 void MeetingPlaces::open() {

@@ -24,6 +24,7 @@ class MeetingPlaces {
   BarrierWords& finished() { return words_.finished; }  // all pieces are updated
   BarrierWords& evaluated() { return words_.evaluated_by_all; }  // all batches of an evaluation are done
   BarrierWords& saved() { return words_.saved; }                 // the state of GPUs is in shared memory
+  BarrierWords& audited() { return words_.audited; }             // an audit's digests are noted
 
   // The next piece that nobody has claimed.
   uint32_t claim_sum() { return words_.next_sum.fetch_add(1); }
@@ -38,7 +39,7 @@ class MeetingPlaces {
   friend class JobMemory;
   void open();
   void wake_all();
-  std::array<BarrierWords*, 5> all();
+  std::array<BarrierWords*, 6> all();
 
   MemoryHeader& words_;
 };

@@ -4,7 +4,7 @@
 // Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
 // touches them: each group has an object that says what its words mean, in which order they are written, and why a
 // process may die between any two of those stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h,
-// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h).
+// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h, audit_board.h).
 
 #include <array>
 #include <atomic>
@@ -29,6 +29,7 @@ struct MemoryHeader {
   uint64_t presence, norms, pulses;
   uint64_t ring, record_bytes, ring_records;
   uint64_t evaluation;
+  uint64_t audit, audit_words;
   int64_t ests, parameters, digests, evaluation_samples;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
   // Build ids (core/base/build_id.h) of what the first worker runs, which all others must run; 0: nobody does yet.
@@ -65,6 +66,7 @@ struct MemoryHeader {
   alignas(64) BarrierWords finished;
   alignas(64) BarrierWords evaluated_by_all;
   alignas(64) BarrierWords saved;
+  alignas(64) BarrierWords audited;
   // host_meeting.h
   alignas(64) std::atomic<uint32_t> host_asked;
   std::atomic<uint32_t> host_answered;
@@ -77,6 +79,12 @@ struct MemoryHeader {
   std::array<std::byte, 128> exchange_id;
   alignas(64) std::atomic<uint32_t> next_sum;
   alignas(64) std::atomic<uint32_t> next_update;
+  // audit_board.h
+  alignas(64) std::atomic<int64_t> audits;
+  std::atomic<int64_t> audited_step;
+  std::atomic<int64_t> audit_step;
+  std::atomic<uint32_t> audit_request;
+  std::atomic<int64_t> audit_damage;
   // state_hold.h
   alignas(64) std::atomic<int64_t> held_step;
   std::atomic<uint32_t> releases;

@@ -1,5 +1,6 @@
 #include "core/comm/record_ring.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/comm/futex.h"
@@ -15,6 +16,16 @@ RecordView RecordRing::at(uint32_t sequence) { return view_record(start_of(seque
 std::optional<RecordView> RecordRing::newest() {
   const uint32_t published = this->published();
   return published == 0 ? std::nullopt : std::optional(at(published - 1));
+}
+
+std::optional<RecordView> RecordRing::find(Step step) {
+  const uint32_t published = this->published();
+  const uint64_t half = std::min<uint64_t>(published, words_.ring_records / 2);
+  for (uint32_t back = 1; back <= half; ++back) {
+    const RecordView record = at(published - back);
+    if (record.head->kind == RecordKind::step && record.head->step == step) return record;
+  }
+  return std::nullopt;
 }
 
 bool RecordRing::publish() {

@@ -32,6 +32,9 @@ class RecordRing {
   // That of the newest published record; none: nothing was published.
   std::optional<RecordView> newest();
 
+  // That of a step, if it is among the newest half of the ring: workers overwrite it only after as many more records.
+  std::optional<RecordView> find(Step step);
+
   // Makes the pending record visible to the scribe and clears the next one. Sleeps while the ring is full. False on
   // abort.
   bool publish();

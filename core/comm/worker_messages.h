@@ -36,7 +36,8 @@ struct RunStage {
   std::vector<EstRange> ranges;                     // of all workers of the host
   std::optional<BeyondHost> beyond = std::nullopt;  // none: the stage is on this host alone
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
-  bool exchanges = false;  // each worker has a GPU of its own, which passes data to the others'
+  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the others'
+  std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -45,6 +46,7 @@ struct RunStage {
     visit("beyond", self.beyond);
     visit("restarted", self.restarted);
     visit("exchanges", self.exchanges);
+    visit("kinds", self.kinds);
   }
 };
 
@@ -82,8 +84,18 @@ struct LeftStage {
   }
 };
 
+// An audit found something wrong (core/audit/finding.h). Failed follows.
+struct AuditFound {
+  static constexpr std::string_view name = "audit_found";
+  Step vouched;  // audits found everything correct up to this step
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("vouched", self.vouched);
+  }
+};
+
 using WorkerOrder = std::variant<RunStage, Leave, HostLost>;
-using WorkerReport = std::variant<Ready, LeftStage, Failed>;
+using WorkerReport = std::variant<Ready, LeftStage, AuditFound, Failed>;
 using WorkerChannel = Channel<WorkerOrder, WorkerReport>;      // the launcher's end
 using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;  // the worker's
 

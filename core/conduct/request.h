@@ -13,6 +13,13 @@ struct StatusRequest {
   static void fields(Self&, Visit&&) {}
 };
 
+// An audit of the next step (core/audit/audit.h).
+struct AuditRequest {
+  static constexpr std::string_view name = "audit";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
 struct StopRequest {
   static constexpr std::string_view name = "stop";
   template <typename Self, typename Visit>
@@ -53,6 +60,6 @@ struct ReclaimRequest {
   }
 };
 
-using Request = std::variant<StatusRequest, StopRequest, ResizeRequest, OfferRequest, ReclaimRequest>;
+using Request = std::variant<AuditRequest, StatusRequest, StopRequest, ResizeRequest, OfferRequest, ReclaimRequest>;
 
 }  // namespace estrain::conduct

@@ -45,9 +45,28 @@ void GradientHooks::run(const torch::Tensor& loss) {
   }
 }
 
+GradientSink GradientHooks::witnessed(GradientSink sink) const {
+  if (!witness_) return sink;
+  return [witness = witness_, sink = std::move(sink)](size_t parameter, const float* gradient) {
+    witness(parameter, gradient);
+    sink(parameter, gradient);
+  };
+}
+
+void GradientHooks::show(const std::vector<torch::Tensor>& gradients) {
+  if (!witness_) return;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].defined()) {
+      device_.read(gradients[i], [witness = witness_, i](const float* values) { witness(i, values); });
+    } else {
+      witness_(i, nullptr);
+    }
+  }
+}
+
 void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
   reached_.assign(reached_.size(), false);
-  sink_ = std::make_shared<const GradientSink>(std::move(sink));
+  sink_ = std::make_shared<const GradientSink>(witnessed(std::move(sink)));
   run(loss);
   report_absent(reached_);
   sink_.reset();
@@ -58,7 +77,9 @@ void GradientHooks::backward_on_device(const torch::Tensor& loss, DeviceGradient
   device_sink_ = std::move(sink);
   run(loss);
   for (size_t i = 0; i < reached_.size(); ++i) {
-    if (!reached_[i]) device_sink_(i, {});
+    if (reached_[i]) continue;
+    if (witness_) witness_(i, nullptr);
+    device_sink_(i, {});
   }
   device_sink_ = nullptr;
 }
@@ -77,7 +98,7 @@ std::vector<torch::Tensor> GradientHooks::collect(const torch::Tensor& loss) {
 }
 
 void GradientHooks::hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink) {
-  sink_ = std::make_shared<const GradientSink>(std::move(sink));
+  sink_ = std::make_shared<const GradientSink>(witnessed(std::move(sink)));
   std::vector<bool> reached(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
     reached[i] = gradients[i].defined();
@@ -109,7 +130,10 @@ void GradientHooks::take(size_t parameter, const torch::Tensor& tensor) {
     return;
   }
   reached_[parameter] = true;
-  if (device_sink_) return device_sink_(parameter, gradient);
+  if (device_sink_) {
+    if (witness_) device_.read(gradient, [w = witness_, parameter](const float* values) { w(parameter, values); });
+    return device_sink_(parameter, gradient);
+  }
   read(parameter, gradient);
 }
 

@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/device/device.h"
@@ -45,6 +46,11 @@ class GradientHooks {
   // The same with gradients on the device: all calls are done when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
+  // From now on passes every gradient to `witness` too, before the sink; null: to nobody.
+  void show_to(GradientSink witness) { witness_ = std::move(witness); }
+  // Passes the gradients of a replayed pass to that witness: one per parameter, undefined where it was not reached.
+  void show(const std::vector<torch::Tensor>& gradients);
+
   // The two halves of it, for a pass that is replayed without its hooks (device/captured_passes.h). First collects the
   // gradients of `loss`, contiguous and in the order of the parameters; undefined: not reached. Then passes all of them
   // to `sink`, each time they hold new values.
@@ -53,6 +59,7 @@ class GradientHooks {
 
  private:
   void run(const torch::Tensor& loss);
+  GradientSink witnessed(GradientSink sink) const;
   void take(size_t parameter, const torch::Tensor& tensor);
   void read(size_t parameter, const torch::Tensor& gradient);
   void report_absent(const std::vector<bool>& reached);
@@ -61,6 +68,7 @@ class GradientHooks {
   const Backward run_;
   std::exception_ptr failed_;  // thrown in a hook of the pass, and maybe wrapped by what it passed through
   std::vector<bool> reached_;
+  GradientSink witness_;
   // Of the current pass, one of the three.
   std::shared_ptr<const GradientSink> sink_;
   DeviceGradientSink device_sink_;

@@ -60,6 +60,9 @@ class Interpreter {
   // The same for the first mini-batch: constants that forward wrote or replaced are buffers from now on, and named.
   virtual std::vector<std::string> first_backward(const torch::Tensor& loss) = 0;
 
+  // Whether the modules that run become current_block() (model.h). It costs time: for a scan of operators.
+  virtual void tell_modules(bool tells) = 0;
+
   // The random streams of Python's `random` and of numpy: states of this many bytes.
   virtual size_t stream_bytes() const = 0;
   virtual void seed_streams(uint64_t seed) = 0;

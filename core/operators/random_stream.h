@@ -29,6 +29,9 @@ void begin_est_stream(uint32_t rank, uint64_t step);
 // The random operators that follow are calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 
+// How many calls have drawn without a generator of their own, in this process.
+uint64_t random_calls();
+
 // The next call's stream.
 kernels::portable::Stream next_random_call(const std::optional<at::Generator>& generator);
 

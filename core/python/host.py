@@ -32,6 +32,8 @@ def give_up(message, advice):
     os._exit(1)
 
 
+if JOB["portable"]:  # compiled code would pass by the portable kernels
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
 try:
     import torch
 except ImportError as error:
@@ -273,10 +275,31 @@ def load_streams(address):
         numpy.random.set_state(("MT19937", keys, position, has_gauss, gauss))
 
 
+def tell_modules(tells, hooks=[]):
+    """The library learns which module runs, by hooks on all of them."""
+    while hooks:
+        hooks.pop().remove()
+    if not tells:
+        return
+    names = {module: name for name, module in user.module.named_modules()}
+    entered = [""]
+
+    def enter(module, _):
+        entered.append(names.get(module, entered[-1]))
+        OPS.entering.default(entered[-1])
+
+    def leave(*_):
+        entered.pop()
+        OPS.entering.default(entered[-1])
+
+    hooks += [torch.nn.modules.module.register_module_forward_pre_hook(enter),
+              torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
+
+
 user = None
 # In the order of `Duty` in core/python/interpreter.cpp.
 DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _: user.backward(_), seed_streams,
-          load_streams, store_streams)
+          load_streams, store_streams, tell_modules)
 
 
 def users_frames(trace):

@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/model/model.h"
 
 namespace estrain::python {
 namespace {
 
 // In the order of DUTIES in host.py.
-enum Duty : int { build_module, take_names, run_forward, run_backward, seed, load, store };
+enum Duty : int { build_module, take_names, run_forward, run_backward, seed, load, store, tell };
 
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
@@ -24,6 +26,7 @@ struct Crossing {
   Names names;
   std::map<std::string, std::pair<Names, Tensors>> announced;
   std::string exception, traceback;
+  std::set<std::string> modules;  // that have been entered; never removed
 };
 
 Crossing& crossing() {
@@ -58,6 +61,9 @@ void define_operators() {
               [](std::string kind, Names names, Tensors tensors) {
                 crossing().announced[kind] = {std::move(names), std::move(tensors)};
               });
+  library.def("entering(str module) -> ()", [](std::string module) {
+    model::set_current_block(*crossing().modules.insert(std::move(module)).first);
+  });
   library.def("failed(str exception, str traceback) -> ()", [](std::string exception, std::string traceback) {
     crossing().exception = std::move(exception);
     crossing().traceback = std::move(traceback);
@@ -110,6 +116,8 @@ std::vector<std::string> HostInterpreter::first_backward(const torch::Tensor& lo
   run_backward_of(loss, true);
   return names_of("written");
 }
+
+void HostInterpreter::tell_modules(bool tells) { ask(tell, tells ? 1 : 0); }
 
 void HostInterpreter::seed_streams(uint64_t value) { ask(seed, static_cast<int64_t>(value)); }
 

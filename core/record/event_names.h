@@ -27,6 +27,9 @@ inline constexpr EventName event_names[] = {
     {"faults", "all faults of a launch, at its end"},
     {"finished", "all steps are done, or the job ended `early` by early_stop: `step`, `early`"},
     {"first_step", "`seconds` from the launcher's start to the first step"},
+    {"gone_back",
+     "an audit found something wrong at `step`, and the run goes back: `from` (the checkpoint that it continues from), "
+     "`set_aside` (steps of later checkpoints), `cause`"},
     {"host_lost", "another host is gone, or silent: `step`, `host`, `why`"},
     {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
     {"reclaimed", "`seconds` until the devices that were asked for were free"},

@@ -6,6 +6,7 @@
 #include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/checkpoint/recorded_digests.h"
 #include "core/record/scribe_log.h"
 #include "core/spec/parse.h"
 
@@ -23,31 +24,38 @@ Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint
   directory_.remove_stale_temporaries();
 }
 
-void Saver::save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
+void Saver::save(const Source& source, const std::function<void()>& copied,
                  const std::function<void(SaveOutcome)>& done) {
   wait();
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
   if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
-  std::memcpy(snapshot_.get(), state, manifest_.layout.bytes);
+  std::memcpy(snapshot_.get(), source.state, manifest_.layout.bytes);
   copied();
   busy_ = true;
   try {
-    thread_ = std::thread([this, step, lr, done] {
-      const SaveOutcome what_became_of_it = write(step, lr);
+    thread_ = std::thread([this, source, done] {
+      const SaveOutcome what_became_of_it = write(source);
       busy_ = false;
       done(what_became_of_it);
     });
   } catch (const std::system_error& error) {
     busy_ = false;
-    done(failure(step, error.what()));
+    done(failure(source.step, error.what()));
   }
 }
 
-SaveOutcome Saver::write(Step step, double lr) {
+SaveOutcome Saver::write(const Source& source) {
   const int64_t begin = monotonic_ns();
+  const Step step = source.step;
+  if (const auto tensor = damaged_tensor(source.digests)) {
+    SaveFailed failed = failure(step, "found the state damaged in memory: " + *tensor + " is not what was written",
+                                "have the memory of the host checked");
+    failed.damaged = true;
+    return failed;
+  }
   try {
-    directory_.publish(manifest_.layout, snapshot_.get(), meta(step, lr));
+    directory_.publish(manifest_.layout, snapshot_.get(), meta(step, source.lr));
     point_best();
     const Step best = best_;
     directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
@@ -58,6 +66,16 @@ SaveOutcome Saver::write(Step step, double lr) {
   }
   last_saved_ = step;
   return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
+}
+
+// In the snapshot.
+std::optional<std::string> Saver::damaged_tensor(const std::vector<uint64_t>& recorded) const {
+  if (recorded.empty()) return std::nullopt;
+  const auto digests =
+      checkpoint::recorded_digests(manifest_.layout, checkpoint::digests_of_tensors(manifest_.layout, snapshot_.get()));
+  for (size_t i = 0; i < recorded.size(); ++i)
+    if (digests.at(manifest_.digest_names[i]) != recorded[i]) return manifest_.digest_names[i];
+  return std::nullopt;
 }
 
 void Saver::point_best() const {
@@ -78,6 +96,7 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   meta.changes = changes_;
   meta.cpu = manifest_.processor;
   meta.data = manifest_.data;
+  meta.generator_keys = spec_.job.kernels == spec::Kernels::portable;
   meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
   meta.stages = stages_.to_json();
   meta.devices = stages_.devices();

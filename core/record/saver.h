@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/manifest.h"
@@ -29,10 +31,15 @@ class Saver {
     if (thread_.joinable()) thread_.join();
   }
 
+  struct Source {
+    const std::byte* state;
+    Step step;
+    double lr = 0;
+    std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: there is no record
+  };
   // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
-  // the saver's thread if there is one to be had.
-  void save(const std::byte* state, Step step, double lr, const std::function<void()>& copied,
-            const std::function<void(SaveOutcome)>& done);
+  // the saver's thread if there is one to be had. A state that differs from its record is not written.
+  void save(const Source& source, const std::function<void()>& copied, const std::function<void(SaveOutcome)>& done);
 
   // The best evaluation so far is that of `step`: its checkpoint stays, and `best` points at it. Any thread.
   void keep_best(Step step) { best_ = step; }
@@ -43,7 +50,8 @@ class Saver {
   struct FreeMemory {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  SaveOutcome write(Step step, double lr);
+  SaveOutcome write(const Source& source);
+  std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
   checkpoint::CheckpointMeta meta(Step step, double lr);
   // Keeps what was read before where a file cannot be read any more: the state comes first.
   void read_what_changed();

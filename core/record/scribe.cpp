@@ -245,6 +245,14 @@ class Scribe {
     steps.clear();
   }
 
+  Saver::Source source_of(Step step) {
+    Saver::Source source{memory_.state_of(step), step, memory_.commit().lr(step), {}};
+    if (const auto record = memory_.ring().find(step)) {
+      for (size_t i = 0; i < manifest_.digest_names.size(); ++i) source.digests.push_back(record->digests[i].load());
+    }
+    return source;
+  }
+
   // A worker or the launcher has put a hold on a committed copy: copies it and releases the hold, once the previous
   // snapshot is written.
   void save_held_state() {
@@ -252,8 +260,7 @@ class Scribe {
     if (!held || saver_.busy()) return;
     if (*held == saver_.last_saved()) return memory_.hold().release();
     saver_.save(
-        memory_.state_of(*held), *held, memory_.commit().lr(*held), [this] { memory_.hold().release(); },
-        [this](const SaveOutcome& done) { report_save(done); });
+        source_of(*held), [this] { memory_.hold().release(); }, [this](const SaveOutcome& done) { report_save(done); });
   }
 
   // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
@@ -263,8 +270,7 @@ class Scribe {
     if (step == saver_.last_saved()) return true;
     SaveOutcome outcome;
     saver_.save(
-        memory_.state_of(step), step, memory_.commit().lr(step), [] {},
-        [&outcome](const SaveOutcome& done) { outcome = done; });
+        source_of(step), [] {}, [&outcome](const SaveOutcome& done) { outcome = done; });
     saver_.wait();
     if (step == saver_.last_saved()) return true;
     if (const auto* failed = std::get_if<SaveFailed>(&outcome)) complain(*failed);

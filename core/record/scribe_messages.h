@@ -48,11 +48,13 @@ struct SaveFailed {
   static constexpr std::string_view name = "save_failed";
   Step step;
   std::string error, advice;
+  bool damaged = false;  // the state in memory is not what was written: steps after it may be wrong
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
     visit("error", self.error);
     visit("advice", self.advice);
+    visit("damaged", self.damaged);
   }
 };
 

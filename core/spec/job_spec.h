@@ -183,6 +183,14 @@ struct ElasticSection {
   bool operator==(const ElasticSection&) const = default;
 };
 
+// Computing mini-batches a second time to find devices that compute wrong results (core/audit/audit.h).
+struct AuditSection {
+  int64_t every = 0;  // steps; 0: none
+  bool redo = false;  // the steps since the last good audit
+
+  bool operator==(const AuditSection&) const = default;
+};
+
 struct LoggingSection {
   double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;    // record digests of every step
@@ -206,6 +214,7 @@ struct JobSpec {
   ResourcesSection resources;
   RecoverySection recovery;
   ElasticSection elastic;
+  AuditSection audit;
   LoggingSection logging;
 
   bool operator==(const JobSpec&) const = default;

@@ -491,6 +491,21 @@ std::vector<Key<JobSpec>> other_keys() {
           .means("Who changes the devices of the running job: only its user (manual), or also the planner (auto: it "
                  "decides on offers, gives slow workers fewer ESTs, and undoes changes that prove slower)."),
 
+      ESTRAIN_KEY(audit.every)
+          .min(0)
+          .max(kMostSteps)
+          .not_in_bits()
+          .means(
+              "Steps between audits, which find devices that compute wrong results: one mini-batch is computed a "
+              "second "
+              "time, on another device if there is one, and the state in memory is compared with its digests; 0: none. "
+              "With several hosts, each host audits its own devices."),
+      ESTRAIN_KEY(audit.redo)
+          .not_in_bits()
+          .means("Whether the job, after an audit has found something wrong, redoes the steps since the last good "
+                 "audit, from "
+                 "the newest checkpoint before them. If not, it goes on without the wrong device."),
+
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
           .max(kMostSeconds)

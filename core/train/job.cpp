@@ -299,6 +299,7 @@ comm::MemoryPlan Job::memory_plan() const {
   plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
   plan.evaluation_samples = evaluation_samples() * (1 + static_cast<int64_t>(metrics_of(spec_.train).columns()));
   plan.ring_records = comm::records_of_ring;
+  plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(buffers_.size()));
   return plan;
 }
 

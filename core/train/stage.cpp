@@ -38,6 +38,7 @@ Stage::Stage(Workplace& place, StageOrder order)
       memory_(place.memory),
       order_(std::move(order)),
       pulse_(memory_.pulse(order_.rank())),
+      audit_(place_, order_),
       loader_(*job_.data().train, job_.sampler(), order_.own(), job_.sampler().cursor_at(memory_.commit().committed()),
               loader_options(job_, place_.device, memory_.commit().committed())),
       feed_(loader_, place_.device),
@@ -86,8 +87,11 @@ bool Stage::traced_step(Step step) {
 
 bool Stage::step(Step step) {
   place_.model.read_parameters_of(step);
-  if (!carrier_->begin_step(step) || !run_ests(step) || !finish(step)) return false;
+  audit_.begin_step(step);
+  if (!carrier_->begin_step(step) || !run_ests(step) || !audit_.holds()) return false;
+  if (!finish(step) || !audit_.is_sound()) return false;
   place_.require_memory();
+  place_.require_covered();
   return carrier_->commit();
 }
 
@@ -154,9 +158,14 @@ void Stage::run_est(size_t arrival, Step step) {
   if (!est) est = begin_est(step);
   if (est->step != step) throw Error::make(Fault::bug, "step {} was begun in place of {}", est->step, step);
   const VirtualRank rank = est->pass.rank;
+  audit_.begin_pass(rank);
+  const auto take = [this, arrival](const Gradients& gradients) {
+    audit_.take(gradients);
+    carrier_->take(arrival, gradients);
+  };
   const torch::Tensor loss = end_pass(
-      est->pass, {[this, arrival](const torch::Tensor& with_graph) { carrier_->backward(arrival, with_graph); },
-                  [this, arrival](const Gradients& gradients) { carrier_->take(arrival, gradients); }});
+      est->pass, {[this, arrival](const torch::Tensor& with_graph) { carrier_->backward(arrival, with_graph); }, take});
+  audit_.end_pass(loss);
   est.reset();
   store_streams(rank, step);
   std::byte* new_state = place_.host_state(step.next());
@@ -183,6 +192,7 @@ bool Stage::evaluate(Step step) {
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
   place_.require_memory();
+  place_.require_covered();
   return evaluated_.meet([&] {
     if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());

@@ -6,7 +6,8 @@
 //      gradients as they come; store the random streams. A GPU is given the next EST's work while it is still at the
 //      last one's. The worker waits for it once, at the end
 //   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
-// A GPU that trains alone has begun the next step's first pass by then, so that it has work meanwhile.
+// In an audited step, workers compare results between 1 and 2, and the state in memory before the commit
+// (step_audit.h). A GPU that trains alone has begun the next step's first pass by then, so that it has work meanwhile.
 
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "core/train/carrier.h"
 #include "core/train/meeting.h"
 #include "core/train/stage_order.h"
+#include "core/train/step_audit.h"
 #include "core/train/workplace.h"
 
 namespace estrain::train {
@@ -54,6 +56,7 @@ class Stage {
   const StageOrder order_;
   comm::WorkerPulse& pulse_;
   std::unique_ptr<Carrier> carrier_;  // null: the stage was aborted before it began
+  StepAudit audit_;
   data::Loader loader_;
   BatchFeed feed_;
   std::optional<BegunEst> ahead_;  // of the step that is to be trained next

@@ -2,6 +2,7 @@
 // What the launcher tells a worker at the start of a stage.
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -18,6 +19,7 @@ struct StageOrder {
   bool restarted = false;                       // not the first stage of a fresh run: D0 seeds its generators anew
   bool exchanges = false;                       // each worker has a GPU of its own, which passes data to the others'
   bool again = false;  // a part of the stage has been trained, with the state elsewhere (Stage::Left::again)
+  std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"; empty: all are "cpu"
 
   EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }
   uint32_t workers() const { return static_cast<uint32_t>(ranges.size()); }  // of this host

@@ -47,6 +47,7 @@ double StepCommit::complete(Step step) {
   head.lr = learning_rates(place_.job, memory, step, place_.host_state(step))[0];
   head.loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
   memory.meetings().clear_claims();
+  memory.audits().take_request(step.next());
   return head.lr;
 }
 

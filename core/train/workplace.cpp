@@ -43,6 +43,15 @@ void Workplace::require_memory() const {
       .advise("raise the limit of address space (ulimit -v), or give the job more memory");
 }
 
+void Workplace::require_covered() const {
+  if (watch == nullptr || watch->uncovered().empty()) return;
+  throw Error::make(Fault::infeasible,
+                    "D2 cannot be had any longer: the model's Python code called {}, which has no portable kernel; no "
+                    "earlier mini-batch did",
+                    watch->uncovered())
+      .advise("use job.determinism = \"D1\" in a new run, or write it in operators that `estrain check` lists as covered");
+}
+
 torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
   switch_in(place, batch.rank(), step);
   return place.job.model().loss(as_tensors(batch, place.device));

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "core/verify/recorded_digests.h"
+#include "core/checkpoint/recorded_digests.h"
 
 namespace estrain::verify {
 namespace {
@@ -95,7 +95,7 @@ std::vector<std::string> attribute_differences(const CheckpointMeta& a, const Ch
 
 std::vector<std::string> unlike_record(const CheckpointFile& file, PresentDigests& present,
                                        const record::FingerprintReader& fingerprints, size_t record) {
-  const std::map<std::string, uint64_t> held = recorded_digests(file.layout(), present.of(file));
+  const std::map<std::string, uint64_t> held = checkpoint::recorded_digests(file.layout(), present.of(file));
   const std::span<const uint64_t> recorded = fingerprints.digests(record);
   std::vector<std::string> names;
   for (size_t i = 0; i < recorded.size(); ++i) {

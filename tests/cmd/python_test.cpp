@@ -113,6 +113,27 @@ TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doc
   CHECK(difference(job.run(), train_on(files.folder, spec, "1", whole)).text == "");
 }
 
+TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *
+          doctest::skip(!is_here())) {
+  Files files;
+  const Words d2 = {"--set", "job.determinism=D2"};
+  const std::string spec = files.spec(files.net);
+  const std::string alone = train_on(files.folder, spec, "1", d2);
+  CHECK(difference(alone, train_on(files.folder, spec, "cpu:avx2,cpu:sse", d2)).text == "");
+  const std::string inverse = "torch.linalg.inv(torch.eye(3) + images.mean())";
+  const std::string first = files.folder.write("first.py", code(inverse)) + ":build";
+  const Ended refused = estrain(with({"train", files.spec(first), "--run", files.folder / "first"}, d2));
+  INFO(refused.shown());
+  CHECK(refused.code == 2);
+  CHECK(refused.says("D2 cannot be had with this model: no portable kernel for aten::linalg_inv_ex"));
+  const std::string later = files.folder.write("later.py", code("if self.calls > 30: " + inverse)) + ":build";
+  const Ended stopped = estrain(with({"train", files.spec(later), "--run", files.folder / "later"}, d2));
+  INFO(stopped.shown());
+  CHECK(stopped.code == 2);
+  CHECK(stopped.says("the model's Python code called aten::linalg_inv_ex, which has no portable kernel"));
+  CHECK(!metric_steps(files.folder / "later").empty());
+}
+
 TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
           doctest::skip(!is_here())) {
   Files files;

@@ -78,6 +78,7 @@ Json recorded_status(const RunDirectory& directory) {
     if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
     if (name == "failed") status["error"] = text_in(event, "error").value_or("");
   });
+  if (const Json wrong = find_wrong_devices(directory); !wrong.empty()) status["audit"] = {{"wrong_devices", wrong}};
   add_owner_elsewhere(directory, status);
   const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
   if (!saved.empty()) status["last_checkpoint_step"] = saved.back().value;
@@ -91,6 +92,23 @@ std::string text_or_dash(const Json& status, const char* key, const char* format
   if (value.is_number_float()) return fmt::format(fmt::runtime(format), value.get<double>());
   if (value.is_number()) return std::to_string(value.get<int64_t>());
   return as_text(value).value_or("-");
+}
+
+std::string text_of_audits(const Json& audit) {
+  const int64_t passed = whole_in(audit, "passed").value_or(0);
+  if (whole_in(audit, "every").value_or(0) == 0 && passed == 0) return "";
+  return fmt::format("  audits           {} passed, the newest at step {}; {:.3g} % more work\n", passed,
+                     whole_in(audit, "newest_step").value_or(0), 100 * number_in(audit, "share").value_or(0));
+}
+
+std::string text_of_wrong_devices(const Json& status) {
+  std::string text;
+  for (const Json& device : object_in(status, "audit").value("wrong_devices", Json::array())) {
+    text += fmt::format("  wrong results    {}, worker {}, found by the audit of step {}: have it checked\n",
+                        text_in(device, "device").value_or(""), whole_in(device, "worker").value_or(0),
+                        whole_in(device, "step").value_or(0));
+  }
+  return text;
 }
 
 std::string text_of_status(const Json& status) {
@@ -112,6 +130,7 @@ std::string text_of_status(const Json& status) {
   if (status.contains("error")) text += fmt::format("  error            {}\n", text_or_dash(status, "error", "{}"));
   if (status.contains("waits_for_room"))
     text += fmt::format("  waits for room   {}\n", text_or_dash(status, "waits_for_room", "{}"));
+  text += text_of_wrong_devices(status);
   if (!status.contains("workers")) return text;
   text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
   if (status.contains("seconds_left"))
@@ -121,6 +140,7 @@ std::string text_of_status(const Json& status) {
                         1000 * plan.at("estimated_step_seconds").get<double>(),
                         1000 * plan.at("measured_step_seconds").get<double>(), plan.value("reason", ""));
   }
+  text += text_of_audits(object_in(status, "audit"));
   text += "  worker  pid      device      ESTs        ms a mini-batch\n";
   for (const Json& worker : status.at("workers")) {
     const std::string ests =
@@ -163,6 +183,22 @@ Json run_status(const std::string& run) {
         .advise("give the run directory that `estrain train` printed");
   if (!launcher_answers(run)) return recorded_status(directory);
   return ask_launcher(run, conduct::StatusRequest{}, kPatienceMs);
+}
+
+Json wrong_device(const Json& fault) {
+  Json device = Json::object();
+  for (const char* key : {"device", "worker", "step", "vouched_step"})
+    if (fault.contains(key)) device[key] = fault.at(key);
+  return device;
+}
+
+Json find_wrong_devices(const RunDirectory& run) {
+  Json devices = Json::array();
+  for_each_object(run.events(), [&](const Json& event) {
+    if (text_in(event, "event") == "fault" && text_in(event, "cause") == "wrong_results")
+      devices.push_back(wrong_device(event));
+  });
+  return devices;
 }
 
 std::vector<std::string> find_runs(const std::string& folder) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/launch/directory/run_directory.h"
 
 namespace estrain::launch {
 
@@ -13,6 +14,11 @@ namespace estrain::launch {
 // another host, which shares the directory, has "elsewhere", with host, pid, slurm_job and seconds_since_sign_of_life.
 // Throws Fault::usage if `run` holds no run.
 Json run_status(const std::string& run);
+
+// The devices that audits of a run found wrong, by its events: [{"device", "worker", "step", "vouched_step"}, …]. And
+// the entry for one such event.
+Json find_wrong_devices(const RunDirectory& run);
+Json wrong_device(const Json& fault);
 
 // The run directories below `folder`, by name.
 std::vector<std::string> find_runs(const std::string& folder);

@@ -27,6 +27,7 @@ struct Launcher::Hands {
   // The stage.
   void operator()(const conduct::BeginTraining&) const {
     launcher.stages_.begin_training();
+    launcher.audits_.note_price();
     launcher.speeds_.load_profiles();
   }
   void operator()(const conduct::PauseStage&) const { run.memory->gate().ask_pause(); }

@@ -37,7 +37,7 @@ void Crew::start(const conduct::StartWorkers& start) {
       conduct::CannotStart failed{{}, {}, error};
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
       // A change that was only wished for fails, and that is told: no fault of the run.
-      if (run_.job.phase != Phase::warming) failed.verdict = losses_.diagnose_start(Json(), error);
+      if (run_.job.phase != Phase::warming) failed.verdict = losses_.diagnose(Json(), error);
       return run_.decide(std::move(failed));
     }
   }
@@ -84,6 +84,8 @@ void Crew::hear(WorkerId id) {
     run_.decide(conduct::WorkerLeft{id, left->finished});
   } else if (const auto* failed = std::get_if<comm::Failed>(&report)) {
     lose_by_error(id, *failed);
+  } else if (const auto* found = std::get_if<comm::AuditFound>(&report)) {
+    audits_.note_found(id, found->vouched);
   } else {
     run_.decide(conduct::WorkerReady{id});
   }
@@ -101,6 +103,7 @@ void Crew::note_end(WorkerId id) {
   comm::WorkerReport last_words;
   while (worker->socket && worker->socket.receive(&last_words, 0) == comm::Received::message) {
     if (const auto* failed = std::get_if<comm::Failed>(&last_words)) return lose_by_error(id, *failed);
+    if (const auto* found = std::get_if<comm::AuditFound>(&last_words)) audits_.note_found(id, found->vouched);
   }
   losses_.lose(id, faults::Evidence{});
 }

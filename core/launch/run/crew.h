@@ -9,7 +9,7 @@ namespace estrain::launch {
 
 class Crew {
  public:
-  Crew(Run& run, Losses& losses) : run_(run), losses_(losses) {}
+  Crew(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
   // The first workers of the run, one for each device.
   void start_first(const Assignment& devices);
@@ -36,6 +36,7 @@ class Crew {
 
   Run& run_;
   Losses& losses_;
+  Audits& audits_;
 };
 
 }  // namespace estrain::launch

@@ -43,6 +43,7 @@ int Ending::end() {
   if (!run_.left_to_others) run_.directory.disown(run_.descriptors.lock.get());
   report_stages();
   report_faults();
+  parts_.audits.report_end();
   if (run_.job.failure) fail();
   return run_.job.ending == conduct::Ending::stopped ? report_stop() : report_finish();
 }
@@ -114,7 +115,8 @@ void Ending::fail() {
                   .exiting_with(error.exit_code());
     advice += (advice.empty() ? "" : "\n") + ("log: " + loss->details.at("log").get<std::string>());
   }
-  advice += advice_at_failure();
+  const std::string back = parts_.audits.go_back(error.advise(advice));
+  advice += back.empty() ? advice_at_failure() : "\n" + back;
   Json details = loss == nullptr ? Json{{"error", error.message()}} : loss->details;
   details["last_good_step"] = run_.memory ? Json(run_.trained()) : Json();
   run_.directory.log_event("failed", details);

@@ -1,6 +1,7 @@
 #pragma once
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
+#include "core/launch/run/audits.h"
 #include "core/launch/run/hosts.h"
 #include "core/launch/run/losses.h"
 #include "core/launch/run/scribe_desk.h"
@@ -20,6 +21,7 @@ class Ending {
     StatusReport& report;
     Supervision& supervision;
     Hosts& hosts;
+    Audits& audits;
   };
   Ending(Run& run, const Parts& parts) : run_(run), parts_(parts) {}
 

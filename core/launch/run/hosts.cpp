@@ -54,10 +54,12 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   const std::string& host = workers[index].device.host;
   size_t first = workers.size();
   order.ranges.clear();
+  order.kinds.clear();
   for (size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].device.host != host) continue;
     first = std::min(first, i);
     order.ranges.push_back(workers[i].ests);
+    order.kinds.push_back(workers[i].device.kind);
   }
   order.worker = WorkerRank(static_cast<int64_t>(index - first));
   order.beyond.reset();

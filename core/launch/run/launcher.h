@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/conduct/decide.h"
+#include "core/launch/run/audits.h"
 #include "core/launch/run/crew.h"
 #include "core/launch/run/ending.h"
 #include "core/launch/run/hosts.h"
@@ -53,16 +54,17 @@ class Launcher {
   std::deque<conduct::Event> events_;  // to be decided
   bool deciding_ = false;
   Sentry sentry_{nanoseconds(run_.spec.recovery.hang_seconds)};
-  Losses losses_{run_};
-  Crew crew_{run_, losses_};
-  ScribeDesk scribe_{run_, losses_};
+  Audits audits_{run_};
+  Losses losses_{run_, audits_};
+  Crew crew_{run_, losses_, audits_};
+  ScribeDesk scribe_{run_, losses_, audits_};
   Hosts hosts_{run_};
   Stages stages_{run_, sentry_, hosts_};
   Speeds speeds_{run_};
-  StatusReport report_{run_, stages_, scribe_};
-  Requests requests_{run_, crew_, speeds_, report_};
+  StatusReport report_{run_, stages_, scribe_, audits_};
+  Requests requests_{run_, crew_, speeds_, report_, audits_};
   Supervision supervision_{run_, sentry_, losses_, speeds_};
-  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_}};
+  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_, audits_}};
 };
 
 }  // namespace estrain::launch

@@ -65,8 +65,10 @@ void await_end(ChildProcess& process, faults::Evidence& evidence) {
 
 }  // namespace
 
-Losses::Losses(Run& run)
-    : run_(run), faults_(faults::FaultTable::with_rules_of(run.state.fault_rules, run.spec.recovery.rules)) {}
+Losses::Losses(Run& run, Audits& audits)
+    : run_(run),
+      audits_(audits),
+      faults_(faults::FaultTable::with_rules_of(run.state.fault_rules, run.spec.recovery.rules)) {}
 
 const LossRecord* Losses::of(WorkerId id) const {
   const auto at = losses_.find(id);
@@ -99,10 +101,9 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
     evidence.job_wide_oom = finding.oom_kill;
     evidence.oom_text = finding.text;
   }
-  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   const comm::WorkerPulse* pulse = pulse_of(run_.job, member, run_.memory.get());
   const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
-  const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   Json details = {{"worker", id.value},
                   {"device", member.device.text()},
                   {"ests", {member.ests.begin.value, member.ests.end.value}},
@@ -110,6 +111,8 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
                   {"pid", pid},
                   {"what", in_words(evidence, diagnosis)},
                   {"log", log}};
+  audits_.weigh(member, diagnosis, details);
+  const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   details.update(to_json(diagnosis));
   if (last_beat_ns > 0) details["noticed_seconds"] = seconds(monotonic_ns() - last_beat_ns);
   if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
@@ -126,7 +129,7 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
                                   .lingers = lingers});
 }
 
-conduct::Verdict Losses::diagnose_start(const Json& worker, const Error& error) {
+conduct::Verdict Losses::diagnose(const Json& worker, const Error& error) {
   faults::Evidence evidence;
   evidence.said = error;
   const faults::Diagnosis diagnosis = faults_.diagnose(evidence);

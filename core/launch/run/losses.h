@@ -6,6 +6,7 @@
 
 #include "core/faults/diagnosis.h"
 #include "core/host/memory_evidence.h"
+#include "core/launch/run/audits.h"
 #include "core/launch/run/run.h"
 
 namespace estrain::launch {
@@ -18,19 +19,21 @@ struct LossRecord {
 
 class Losses {
  public:
-  explicit Losses(Run& run);
+  Losses(Run& run, Audits& audits);
 
   // The worker has ended, or has been killed: what is known of it goes to decide().
   void lose(conduct::WorkerId id, faults::Evidence evidence);
   // Its records wait in the ring, the state in shared memory: another one takes up the pen.
   void lose_scribe(const ChildEnd& ended, bool hung);
-  // Of a process that cannot be started: `worker` is null, or "scribe".
-  conduct::Verdict diagnose_start(const Json& worker, const Error& error);
+  // Of an error that is not a lost worker's: a process cannot be started, or the scribe says what is wrong. `worker` is
+  // null, or "scribe".
+  conduct::Verdict diagnose(const Json& worker, const Error& error);
 
   const LossRecord* of(conduct::WorkerId id) const;  // null: nothing is known
 
  private:
   Run& run_;
+  Audits& audits_;
   faults::FaultTable faults_;
   host::MemoryEvidence memory_evidence_;
   std::map<conduct::WorkerId, LossRecord> losses_;

@@ -15,6 +15,7 @@ struct Requests::Servant {
   void operator()(const conduct::StatusRequest&) const {
     requests.run_.control->reply(client, requests.report_.status());
   }
+  void operator()(const conduct::AuditRequest&) const { requests.audits_.ask(client); }
   void operator()(const conduct::StopRequest&) const {
     requests.run_.decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
   }

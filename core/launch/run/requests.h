@@ -2,6 +2,7 @@
 // What users ask of the running job: each request is refused at once, answered, or goes to decide().
 
 #include "core/conduct/action.h"
+#include "core/launch/run/audits.h"
 #include "core/launch/run/crew.h"
 #include "core/launch/run/speeds.h"
 #include "core/launch/run/status_report.h"
@@ -10,8 +11,8 @@ namespace estrain::launch {
 
 class Requests {
  public:
-  Requests(Run& run, Crew& crew, Speeds& speeds, StatusReport& report)
-      : run_(run), crew_(crew), speeds_(speeds), report_(report) {}
+  Requests(Run& run, Crew& crew, Speeds& speeds, StatusReport& report, Audits& audits)
+      : run_(run), crew_(crew), speeds_(speeds), report_(report), audits_(audits) {}
 
   void serve(ClientId client, const conduct::Request& request, int64_t arrived_ns);
   // An offer whose turn has come.
@@ -35,6 +36,7 @@ class Requests {
   Crew& crew_;
   Speeds& speeds_;
   StatusReport& report_;
+  Audits& audits_;
 };
 
 }  // namespace estrain::launch

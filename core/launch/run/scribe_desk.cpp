@@ -29,7 +29,7 @@ void ScribeDesk::start() {
   try {
     run_.state.scribe = start_scribe(run_.directory, run_.state.shared, first_undrained_step());
   } catch (const Error& error) {
-    run_.decide(conduct::CannotStartScribe{losses_.diagnose_start("scribe", error), error});
+    run_.decide(conduct::CannotStartScribe{losses_.diagnose("scribe", error), error});
   }
 }
 
@@ -71,7 +71,16 @@ void ScribeDesk::on_report(const record::Saved& saved) {
 void ScribeDesk::on_report(const record::SaveFailed& failed) {
   run_.directory.log_event("checkpoint_failed", comm::fields_of(failed));
   run_.printer.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
+  if (failed.damaged && run_.job.phase != conduct::Phase::over) return end_by_damage(failed);
   run_.decide(conduct::NotSaved{failed.step, failed.error});
+}
+
+// Steps after that one may have begun from the damage.
+void ScribeDesk::end_by_damage(const record::SaveFailed& failed) {
+  audits_.note_damaged_state(failed.step);
+  const Error error = Error::make(Fault::corrupt, "the checkpoint of step {} {}", failed.step, failed.error);
+  losses_.diagnose("scribe", error);
+  run_.decide(conduct::ScribeFailed{error.advise(failed.advice).exiting_with(exit_code(Fault::interrupted))});
 }
 
 void ScribeDesk::on_report(const record::Evaluated& evaluated) {

@@ -11,7 +11,7 @@ namespace estrain::launch {
 
 class ScribeDesk {
  public:
-  ScribeDesk(Run& run, Losses& losses) : run_(run), losses_(losses) {}
+  ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
   // Whose files go on behind what has been drained; the first one of a launch, at the step to go on from.
   void start();
@@ -29,6 +29,7 @@ class ScribeDesk {
  private:
   int64_t first_undrained_step() const;
   void note_end();
+  void end_by_damage(const record::SaveFailed& failed);
   void on_report(const record::Saved& saved);
   void on_report(const record::SaveFailed& failed);
   void on_report(const record::Evaluated& evaluated);
@@ -38,6 +39,7 @@ class ScribeDesk {
 
   Run& run_;
   Losses& losses_;
+  Audits& audits_;
   // What kept it from writing, and how many records it had written then.
   std::string write_error_;
   uint32_t written_before_error_ = 0;

@@ -58,6 +58,7 @@ Json StatusReport::status() const {
     if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
   }
   if (run_.memory) json.update(elastic());
+  if (run_.memory) json["audit"] = audits_.status();
   if (const std::string why = scribe_.no_room(); !why.empty()) json["waits_for_room"] = why;
   json["last_checkpoint_step"] = run_.job.scribe.last_saved_step < 0 ? Json() : Json(run_.job.scribe.last_saved_step);
   json["workers"] = workers();

@@ -1,6 +1,7 @@
 #pragma once
 // What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
 
+#include "core/launch/run/audits.h"
 #include "core/launch/run/scribe_desk.h"
 #include "core/launch/run/stages.h"
 
@@ -8,8 +9,8 @@ namespace estrain::launch {
 
 class StatusReport {
  public:
-  StatusReport(Run& run, const Stages& stages, const ScribeDesk& scribe)
-      : run_(run), stages_(stages), scribe_(scribe) {}
+  StatusReport(Run& run, const Stages& stages, const ScribeDesk& scribe, Audits& audits)
+      : run_(run), stages_(stages), scribe_(scribe), audits_(audits) {}
 
   Progress progress() const;
   Json status() const;
@@ -21,6 +22,7 @@ class StatusReport {
   Run& run_;
   const Stages& stages_;
   const ScribeDesk& scribe_;
+  Audits& audits_;
 };
 
 }  // namespace estrain::launch

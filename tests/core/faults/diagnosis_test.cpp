@@ -107,8 +107,8 @@ TEST_CASE("only a suspect device is left out, and only where it is short does th
     if (cause.other_device) device.insert(cause.id);
     if (cause.less_memory) memory.insert(cause.id);
   }
-  CHECK(device == std::set<std::string>{"gpu_ecc_error", "gpu_lost", "device_missing", "cuda_init_failed",
-                                        "device_failed", "illegal_instruction", "host_lost"});
+  CHECK(device == std::set<std::string>{"wrong_results", "gpu_ecc_error", "gpu_lost", "device_missing",
+                                        "cuda_init_failed", "device_failed", "illegal_instruction", "host_lost"});
   CHECK(memory == std::set<std::string>{"cpu_out_of_memory", "shared_memory_full", "resource_limit"});
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("a log may be long, without line ends, and no text at all") {
 }
 
 TEST_CASE("a diagnosis as JSON") {
-  const Diagnosis found = table().diagnose(fault_samples().at(8).evidence);
+  const Diagnosis found = table().diagnose(fault_samples().at(11).evidence);
   CHECK(to_json(found).dump() ==
         "{\"cause\":\"cpu_out_of_memory\",\"class\":\"engine\","
         "\"description\":\"the host's memory, or the part that the job may use, ran out\",\"retry\":true,"

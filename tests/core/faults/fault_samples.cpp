@@ -53,6 +53,28 @@ Evidence reported(Fault fault, std::string message, std::string log) {
 
 std::vector<FaultSample> fault_samples() {
   return {
+      {"wrong_results",
+       reported(Fault::device,
+                "wrong results in the audit of step 25: the gradient of fc.weight of virtual rank 0 differs "
+                "from the result of two others; no audit vouches for what this device computed after "
+                "step 24"),
+       infrastructure, true, 1,
+       "exit status 1; it reported \"wrong results in the audit of step 25: the gradient of fc.weight of virtual rank "
+       "0 differs from "
+       "the "
+       "result of two others; no audit vouches for what this device computed after step 24\""},
+      {"audit_undecided",
+       reported(Fault::device,
+                "the audit of step 8 cannot tell which device is wrong: worker 0 (cpu) and worker 1 (cpu)"),
+       infrastructure, false, 1,
+       "exit status 1; it reported \"the audit of step 8 cannot tell which device is wrong: worker 0 (cpu) and worker "
+       "1 (cpu)\""},
+      {"damaged_state",
+       reported(Fault::corrupt,
+                "the audit of step 9 found the state damaged in memory: fc.weight is not what was written"),
+       infrastructure, false, 75,
+       "exit status 1; it reported \"the audit of step 9 found the state damaged in memory: fc.weight is not what was "
+       "written\""},
       {"gpu_ecc_error",
        ended_by(SIGABRT, "step 812\nCUDA error: uncorrectable ECC error encountered\nterminate called\n"),
        infrastructure, true, 1, "SIGABRT (signal 6); its log says \"CUDA error: uncorrectable ECC error encountered\""},

@@ -2,7 +2,9 @@
 // A worker inside the test's process or thread: everything that train::Stage and its parts need, without launcher and
 // scribe.
 
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/device/cpu_device.h"
 #include "core/est/gradient_hooks.h"
@@ -15,13 +17,15 @@ class WorkerInProcess {
  public:
   // `plan`: builds the state of step 0 in a memory with this plan; without one, the memory is another worker's or a
   // copy.
-  WorkerInProcess(const spec::JobSpec& spec, int memory, std::optional<comm::MemoryPlan> plan = {})
+  WorkerInProcess(const spec::JobSpec& spec, int memory, std::optional<comm::MemoryPlan> plan = {},
+                  std::unique_ptr<device::Device> device = std::make_unique<device::CpuDevice>())
       : spec_(spec),
+        device_(std::move(device)),
         data_(data::open(spec_.data, spec_.model.context, 0, spec_.model.classes)),
         job_(spec_, data_, plan.has_value()),
         memory_(memory),
-        model_(job_, built(plan), device_),
-        hooks_(job_.parameters(), device_) {
+        model_(job_, built(plan), *device_),
+        hooks_(job_.parameters(), *device_) {
     job_.model().train();
   }
 
@@ -44,13 +48,13 @@ class WorkerInProcess {
   }
 
   const spec::JobSpec spec_;
+  const std::unique_ptr<device::Device> device_;
   const data::DataPair data_;
-  device::CpuDevice device_;
   Job job_;
   comm::JobMemory memory_;
   BoundModel model_;
   est::GradientHooks hooks_;
-  Workplace place_{device_, job_, memory_, model_, hooks_, -1};
+  Workplace place_{*device_, job_, memory_, model_, hooks_, -1};
 };
 
 }  // namespace estrain::train

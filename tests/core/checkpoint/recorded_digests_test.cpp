@@ -1,27 +1,24 @@
-#include "core/verify/recorded_digests.h"
+#include "core/checkpoint/recorded_digests.h"
 
 #include <doctest/doctest.h>
 
 #include "core/checkpoint/est_streams.h"
 
-namespace estrain::verify {
+namespace estrain::checkpoint {
 namespace {
 
-using checkpoint::DType;
-using checkpoint::Role;
-
 TEST_CASE("an EST's streams have one digest in a step's record: without a CUDA stream, the CPU stream's own") {
-  checkpoint::StateLayout layout;
+  StateLayout layout;
   layout.append(Role::est, "0", "generator", DType::u8, {8});
   layout.append(Role::est, "0", "loss", DType::f32, {});
   layout.append(Role::est, "1", "generator", DType::u8, {8});
   layout.append(Role::est, "1", "cuda_generator", DType::u8, {16});
   const auto found = recorded_digests(layout, {100, 7, 200, 30});
   CHECK(found.at("est/0/generator") == 100);
-  CHECK(found.at("est/1/generator") == checkpoint::streams_digest(200, 30));
+  CHECK(found.at("est/1/generator") == streams_digest(200, 30));
   CHECK(found.at("est/1/generator") != 200);
   CHECK(found.size() == 2);
 }
 
 }  // namespace
-}  // namespace estrain::verify
+}  // namespace estrain::checkpoint
