@@ -36,8 +36,8 @@ words::Option describe(const CLI::Option& option) {
   return one;
 }
 
-words::Verb describe(const CLI::App& app) {
-  words::Verb verb{app.get_name(), app.get_description(), {}, {}};
+words::Verb describe(const CLI::App& app, const std::string& group) {
+  words::Verb verb{group + app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     (option->get_positional() ? verb.arguments : verb.options).push_back(describe(*option));
@@ -50,7 +50,10 @@ words::Verb describe(const CLI::App& app) {
 std::vector<words::Verb> describe_verbs(const CLI::App& app) {
   std::vector<words::Verb> verbs;
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
-    if (!verb->get_group().empty()) verbs.push_back(describe(*verb));
+    if (verb->get_group().empty()) continue;
+    verbs.push_back(describe(*verb, ""));
+    for (const CLI::App* part : verb->get_subcommands(nullptr))
+      verbs.push_back(describe(*part, verb->get_name() + " "));
   }
   return verbs;
 }

@@ -51,7 +51,7 @@ std::string dims_text(const Offer& offer) {
 Error missing_array(const std::string& name, const NamedShape& shape) {
   std::vector<std::string> names;
   for (const NamedShape::Field& field : shape.fields) names.push_back(field.name);
-  return Error::make(Fault::spec, "the program's input {} is no array of the data, which are {}", name,
+  return Error::make(Fault::spec, "the program's input {} is not an array of the data, which has {}", name,
                      fmt::join(names, ", "))
       .advise("each input of the program needs an array of its name: rename forward's argument, or the array");
 }

@@ -3,7 +3,8 @@
 // The next devices go where the sum over jobs of (remaining time)^-exponent grows most per device. So short jobs come
 // first, but not alone, since all are less efficient on more devices. A job may get several devices at once, since two
 // may be worth less than one, and four more than either. The remaining time with an allocation other than the current
-// one includes `patience` times the charge: a job keeps its devices unless the change is worth it.
+// one includes `patience` times the charge: a job keeps its devices unless the change is worth it. With `aging` a job
+// counts for more the longer ago it was submitted: short jobs still come first, and the largest do not all end last.
 //
 // A job that mixes types may get devices of any type; others get only their own.
 #include <algorithm>
@@ -69,7 +70,9 @@ class ShareOut {
   double worth(size_t i, const Shape& shape) const {
     double left = view_.jobs[i]->outlook->seconds_left(shape);
     if (shape.devices != held_[i].devices) left += options_.patience * view_.charge;
-    return view_.jobs[i]->weight * std::pow(std::max(left, 1.0), -options_.exponent);
+    const double age = std::max(0.0, view_.now - view_.jobs[i]->submitted) / kAge;
+    return view_.jobs[i]->weight * std::pow(1 + age, options_.aging) *
+           std::pow(std::max(left, 1.0), -options_.exponent);
   }
 
   Step best_step(size_t i) const {
@@ -85,6 +88,8 @@ class ShareOut {
     }
     return best;
   }
+
+  static constexpr double kAge = 10'000;  // s
 
   const View& view_;
   const EstrainOptions& options_;

@@ -77,6 +77,7 @@ std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
 struct EstrainOptions {
   double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most
   double patience = 11;    // a change counts with this many times its charge
+  double aging = 0;        // a job's worth grows with (1 + its age / 10,000 s)^aging
 };
 std::unique_ptr<Policy> make_estrain(const EstrainOptions& options);
 

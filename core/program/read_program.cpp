@@ -365,7 +365,7 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const Json& graph = field(inner_argument(inputs, at, "as_graph"), "graph");
   const Json &taken = list_field(graph, "inputs"), &given = list_field(graph, "outputs");
   const Json& outputs = list_field(node, "outputs");
-  if (taken.size() != inputs.size() - at - 1) throw damaged_program("an inner graph gets too few or too many values");
+  if (taken.size() != inputs.size() - at - 1) throw damaged_program("an inner graph receives too few values, or too many");
   Scope inner_scope;
   for (size_t i = 0; i < taken.size(); ++i) {
     const std::optional<std::string> name = name_of(taken[i]), outer = name_of(field(inputs[at + 1 + i], "arg"));
@@ -373,7 +373,7 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
     inner_scope.define(*name, scope[*outer]);
   }
   read_calls(graph, inner_scope, inner_modes);
-  if (given.size() != outputs.size()) throw damaged_program("an inner graph returns too few or too many values");
+  if (given.size() != outputs.size()) throw damaged_program("an inner graph returns too few values, or too many");
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<std::string> name = name_of(given[i]), outer = name_of(outputs[i]);
     if (name && outer) scope.define(*outer, inner_scope[*name]);

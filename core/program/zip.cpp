@@ -82,17 +82,17 @@ void ZipArchive::read_directory() {
     if (entry.u16(10) != 0 || (entry.u16(8) & kEncrypted) != 0)
       throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members uncompressed");
     if (entry.u32(20) == kSeeZip64 || entry.u32(24) == kSeeZip64 || entry.u32(42) == kSeeZip64)
-      throw damaged(path_, "archives of 4 GiB and more (zip64) are not known");
-    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but in another size than its own");
+      throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
+    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but with another size than its own");
     if (!members_.emplace(name, Member{at, entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
-      throw damaged(path_, name + " stands in its directory twice");
+      throw damaged(path_, name + " occurs twice in its directory");
     at += whole;
   }
 }
 
 ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
-  if (found == members_.end()) throw damaged(path_, fmt::format("it lacks {}", name));
+  if (found == members_.end()) throw damaged(path_, std::string(name) + " is missing");
   const Member& member = found->second;
   const Bytes content = content_of(member, name);
   if (member.is_checked) return content;
@@ -120,7 +120,7 @@ void ZipArchive::renew_checksums(std::span<std::byte> archive) const {
       continue;
     }
     uint64_t at = static_cast<uint64_t>(content.data() - bytes_.data()) + content.size();
-    if (!fits(bytes_, at, 8)) throw damaged(path_, fmt::format("what stands behind {} is cut short", name));
+    if (!fits(bytes_, at, 8)) throw damaged(path_, fmt::format("the part after {} is truncated", name));
     if (Record(bytes_.subspan(at)).u32(0) == kDescriptorSignature) at += 4;
     put_u32(archive, at, crc);
   }

@@ -54,10 +54,12 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(job.ests).min(1).max(65536).means(
           "Number of ESTs (logical data-parallel ranks), fixed for the whole job."),
       ESTRAIN_KEY(job.determinism)
-          .means("What the bits are independent of: D0 nothing, D1 the placement, D2 also the kind of device; "
-                 "auto: D2 if it costs almost nothing."),
+          .means("Level of determinism: D0 repeats the bits only on an unchanged placement, D1 on any number of "
+                 "workers, D2 "
+                 "also on any kind of device; auto: D2 if it costs almost nothing."),
       ESTRAIN_KEY(job.kernels)
-          .means("Whose arithmetic: PyTorch's, or estrain's own, equal on all devices; D2 implies \"portable\"."),
+          .means("The kernels: PyTorch's, or estrain's portable ones, with equal bits on all devices; D2 implies "
+                 "\"portable\"."),
       ESTRAIN_KEY(job.precision)
           .means("Arithmetic of the forward and backward pass: \"tf32\" lets GPUs round the factors of products and "
                  "convolutions, \"bf16\" is torch.autocast; weights and sums of gradients stay fp32."),
@@ -158,7 +160,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .means("Fraction of the text, at its end, that is kept for evaluation."),
       ESTRAIN_KEY(data.token_type)
           .only("data.format", {"tokens"})
-          .means("What a token is in flat files; .npy files and those of llm.c say it themselves."),
+          .means("Type of a token in flat files; .npy files and those of llm.c declare theirs."),
       ESTRAIN_KEY(data.list)
           .filled()
           .only("data.format", {"voc"})
@@ -423,10 +425,10 @@ std::vector<Key<JobSpec>> other_keys() {
           .min(1)
           .max(kMostUnits)
           .not_in_bits()
-          .means("Numbers k: evaluations also tell how often the target is among the k most likely classes."),
+          .means("Numbers k: evaluations also report how often the target is among the k most likely classes."),
       ESTRAIN_KEY(train.per_class)
           .not_in_bits()
-          .means("Whether evaluations also tell the accuracy of each class, of data with one class for a sample."),
+          .means("Whether evaluations also report the accuracy of each class; needs data with one class per sample."),
       ESTRAIN_KEY(train.metrics)
           .only("model.name", users_models)
           .not_in_bits()
@@ -434,20 +436,20 @@ std::vector<Key<JobSpec>> other_keys() {
                  "for the mini-batch, averaged over the samples."),
 
       ESTRAIN_KEY(ema.decay).min(0).below(1).means(
-          "Part of the average of the weights that stays with every step, as torch's AveragedModel with "
+          "Decay of the exponential moving average of the weights, like torch's AveragedModel with "
           "get_ema_multi_avg_fn(decay); 0: no average is kept."),
       ESTRAIN_KEY(ema.evaluate)
           .in_bits_only("schedule.name", following_evaluations)
-          .means("Whether evaluations are of the average, where there is one."),
+          .means("Whether evaluations use the averaged weights, if there are any."),
 
       ESTRAIN_KEY(early_stop.patience)
           .min(0)
           .max(kMostSteps)
-          .means("Evaluations in a row that may be no better than the best before the job ends; 0: it does not end "
+          .means("Evaluations in a row without improvement before the job ends; 0: it does not end "
                  "so."),
       ESTRAIN_KEY(early_stop.metric)
-          .means("What of the evaluations has to get better: the loss by falling, the accuracy by rising."),
-      ESTRAIN_KEY(early_stop.min_delta).min(0).means("How much better than the best an evaluation must be to count."),
+          .means("The metric of evaluations that must improve: the loss by falling, the accuracy by rising."),
+      ESTRAIN_KEY(early_stop.min_delta).min(0).means("Least improvement over the best evaluation that counts."),
 
       ESTRAIN_KEY(checkpoint.every)
           .min(0)
@@ -461,7 +463,7 @@ std::vector<Key<JobSpec>> other_keys() {
           .means("Newest checkpoints that stay, besides that of step 0."),
       ESTRAIN_KEY(checkpoint.best)
           .not_in_bits()
-          .means("By what the best evaluation is told: every evaluated state is written, and the best one stays under "
+          .means("The metric of the best evaluation: every evaluated state is written, and the best one stays in "
                  "checkpoints/best."),
 
       ESTRAIN_KEY(resources.devices)
@@ -488,8 +490,9 @@ std::vector<Key<JobSpec>> other_keys() {
 
       ESTRAIN_KEY(elastic.mode)
           .not_in_bits()
-          .means("Who changes the devices of the running job: only its user (manual), or also the planner (auto: it "
-                 "decides on offers, gives slow workers fewer ESTs, and undoes changes that prove slower)."),
+          .means("Whether the planner also changes the devices of the running job (auto: it "
+                 "decides on offers, gives slow workers fewer ESTs, and undoes changes that prove slower), or only its "
+                 "user (manual)."),
 
       ESTRAIN_KEY(audit.every)
           .min(0)

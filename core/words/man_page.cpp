@@ -27,6 +27,12 @@ std::string roff(std::string_view text) {
   return escaped;
 }
 
+// "estrain-pool-serve" of `pool serve`
+std::string page_of(const Verb& verb) {
+  const std::string group = verb.group();
+  return "estrain-" + (group.empty() ? "" : group + "-") + verb.last_word();
+}
+
 std::string head(std::string_view title, int section, std::string_view version) {
   std::string upper;
   for (const char c : title) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -77,13 +83,12 @@ ManPage of_program(const std::vector<Verb>& verbs, const std::vector<Topic>& top
   text +=
       ".SH DESCRIPTION\nTrains neural networks on whatever devices are free, and changes the devices while the job "
       "runs. The result does not depend on which devices they were.\n.SH COMMANDS\n";
-  for (const Verb& verb : verbs)
-    text += item(verb.name, fmt::format("{}. See estrain-{}(1).", verb.summary, verb.name));
+  for (const Verb& verb : verbs) text += item(verb.name, fmt::format("{}. See {}(1).", verb.summary, page_of(verb)));
   return {"estrain.1", text + section(topics, Kind::exit_code, "EXIT STATUS") + std::string(kSeeAlso)};
 }
 
 ManPage of_verb(const Verb& verb, const std::vector<Topic>& topics, const std::string& version) {
-  const std::string name = "estrain-" + verb.name;
+  const std::string name = page_of(verb);
   std::string text = head(name, 1, version) + name_section(name, verb.summary);
   text += fmt::format(".SH SYNOPSIS\n{}\n", roff(verb.usage()));
   text += options(verb.arguments, "ARGUMENTS") + options(verb.options, "OPTIONS");

@@ -2,6 +2,7 @@
 // A command of the program as help, the reference, man pages and completion need it. cmd fills these in from the parser
 // itself, so that they say what it takes.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,17 @@ struct Option {
 };
 
 struct Verb {
-  std::string name;     // "train"
+  std::string name;     // "train"; a command within one: "pool serve"
   std::string summary;  // one sentence
   std::vector<Option> arguments;
   std::vector<Option> options;
 
   // "estrain train [OPTIONS] [SPEC]"
   std::string usage() const;
+  // "pool" of "pool serve"; else empty.
+  std::string group() const { return name.substr(0, std::max<size_t>(name.find(' ') + 1, 1) - 1); }
+  // "serve" of "pool serve"
+  std::string last_word() const { return name.substr(name.find(' ') + 1); }
 };
 
 // "-o, --output TEXT"

@@ -210,7 +210,7 @@ TEST_CASE("specs without end, of any depth, or that are no files are refused at 
   for (const char* verb : {"train", "plan", "check"}) {
     check_refused({verb, {}, 2, {deep + ":1:", "a key of more than 16 parts"}}, estrain({verb, deep}));
     check_refused({verb, {}, 2, {"/dev/zero: a character device, not a regular file"}}, estrain({verb, "/dev/zero"}));
-    check_refused({verb, {}, 2, {huge + ": larger than the 1048576 bytes"}}, estrain({verb, huge}));
+    check_refused({verb, {}, 2, {huge + ": larger than the limit of 1048576 bytes"}}, estrain({verb, huge}));
   }
   check_refused({"pipe", {}, 2, {fifo + ": a pipe without data for 10 s"}}, estrain({"train", fifo}));
   const std::string spec = folder.write("job.toml", mlp_job());

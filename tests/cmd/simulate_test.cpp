@@ -92,7 +92,7 @@ TEST_CASE("plan --burst prints the plan and data parallel plans") {
   CHECK(json.at("layers")[1].at("devices") == 1);
   CHECK(json.at("data_parallel").size() == 3);
   CHECK(estrain({"plan", "--burst", "--table", table, "--limit", "0.5"}).code == 2);
-  CHECK(estrain({"plan", "--burst"}).says("wants --table"));
+  CHECK(estrain({"plan", "--burst"}).says("needs --table"));
 }
 
 }  // namespace

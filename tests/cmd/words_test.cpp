@@ -1,6 +1,7 @@
 // Help, the reference, man pages and completion, as the program gives them and as the tree holds them.
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <set>
@@ -30,6 +31,12 @@ std::vector<std::string> verbs() {
   return names;
 }
 
+// "pool serve" -> {"pool", "serve"}
+Words words_in(const std::string& verb) {
+  const size_t space = verb.find(' ');
+  return space == verb.npos ? Words{verb} : Words{verb.substr(0, space), verb.substr(space + 1)};
+}
+
 Ended shell(const std::string& script) { return Command({}, {.before = script + "; exit"}).wait(); }
 
 TEST_CASE("configs/REFERENCE.md is what `estrain help --reference` prints") {
@@ -45,15 +52,18 @@ TEST_CASE("the help of every command is the transcript in tests/cmd/help, which 
   REQUIRE(names.size() > 10);
   for (const std::string& verb : names) {
     CAPTURE(verb);
-    REQUIRE(transcripts.erase(verb) == 1);
-    CHECK(estrain({verb, "--help"}).text == bytes_of(kTree + "/tests/cmd/help/" + verb + ".txt"));
+    const std::string name = fmt::format("{}", fmt::join(words_in(verb), "-"));
+    REQUIRE(transcripts.erase(name) == 1);
+    CHECK(estrain(with(words_in(verb), {"--help"})).text == bytes_of(kTree + "/tests/cmd/help/" + name + ".txt"));
   }
   CHECK(transcripts.empty());
 }
 
 TEST_CASE("README names every command and every exit code as the program does") {
   const std::string readme = bytes_of(kTree + "/README.md");
-  for (const std::string& verb : verbs()) CHECK_MESSAGE(readme.find("| `estrain " + verb) != readme.npos, verb);
+  for (const std::string& verb : verbs()) {
+    if (words_in(verb).size() == 1) CHECK_MESSAGE(readme.find("| `estrain " + verb) != readme.npos, verb);
+  }
   for (const ExitCode& code : exit_codes) {
     const std::string row = fmt::format("| {} | {} |\n", code.code, code.meaning);
     CHECK_MESSAGE(readme.find(row) != readme.npos, row);
@@ -83,7 +93,7 @@ TEST_CASE("there is a manual page for every command, and groff takes all of them
   const ScratchFolder folder;
   REQUIRE(estrain({"help", "--man", folder / "man"}).code == 0);
   std::set<std::string> expected = {"estrain.1", "estrain-spec.5", "estrain-errors.7"}, found;
-  for (const std::string& verb : verbs()) expected.insert("estrain-" + verb + ".1");
+  for (const std::string& verb : verbs()) expected.insert(fmt::format("estrain-{}.1", fmt::join(words_in(verb), "-")));
   for (const auto& entry : fs::directory_iterator(folder / "man")) found.insert(entry.path().filename());
   CHECK(found == expected);
   const Ended ended = shell("groff -k -man -Tutf8 -ww -z " + (folder / "man") + "/*");
@@ -109,6 +119,8 @@ TEST_CASE("bash completes commands, options, words of options, keys and topics")
   CHECK(completed(file, "estrain train --set data.bat") == "data.batch=\n");
   CHECK(completed(file, "estrain help disk_") == "disk_full\n");
   CHECK(completed(file, "estrain train job.t") == "\n");  // files: bash's own
+  CHECK(completed(file, "estrain pool sub") == "submit\n");
+  CHECK(completed(file, "estrain pool submit dir job.toml --dead") == "--deadline\n");
 }
 
 TEST_CASE("zsh and fish take their files") {

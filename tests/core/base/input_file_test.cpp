@@ -100,7 +100,7 @@ TEST_CASE("a pipe that brings nothing, or does not end, is given up") {
   REQUIRE(::write(writer.get(), "half", 4) == 4);
   CHECK(error_of([&] { read_file_or_pipe(fifo, 100, 50); }).message() == silent.message());
   REQUIRE(::write(writer.get(), "more than there may be", 22) == 22);
-  CHECK(error_of([&] { read_file_or_pipe(fifo, 10, 50); }).message().find("larger than the 10 bytes") !=
+  CHECK(error_of([&] { read_file_or_pipe(fifo, 10, 50); }).message().find("larger than the limit of 10 bytes") !=
         std::string::npos);
 }
 

@@ -32,10 +32,10 @@ TEST_CASE("hdf5: a small file that announces more than it holds is corrupt, and 
   constexpr hsize_t many = hsize_t{1} << 33;
   const Error labels = refusal_of_hdf5({many, 2, 2}, {many});
   CHECK(labels.fault() == Fault::corrupt);
-  CHECK(contains(labels.message(), "labels: announces 68719476736 bytes of data, but the file has"));
+  CHECK(contains(labels.message(), "labels: declares 68719476736 bytes of data, but the file has"));
   const Error images = refusal_of_hdf5({6, 1 << 16, 1 << 16}, {6});
   CHECK(images.fault() == Fault::corrupt);
-  CHECK(contains(images.message(), "images: announces 25769803776 bytes of data, but the file has"));
+  CHECK(contains(images.message(), "images: declares 25769803776 bytes of data, but the file has"));
 }
 
 TEST_CASE("hdf5: sizes whose product overflows are corrupt") {

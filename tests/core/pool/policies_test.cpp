@@ -191,8 +191,8 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(message("tiresias:limit=x").find("is not a number") != std::string::npos);
   CHECK(message("tiresias:limit").find("KEY=VALUE") != std::string::npos);
   CHECK(message("fifo:a=1").find("it has none") != std::string::npos);
-  CHECK(message("estrain:goodput=learnt").find("wants batch=free") != std::string::npos);
-  CHECK(message("estrain:batch=huge").find("none of \"given\", \"free\"") != std::string::npos);
+  CHECK(message("estrain:goodput=learnt").find("needs batch=free") != std::string::npos);
+  CHECK(message("estrain:batch=huge").find("not one of \"given\", \"free\"") != std::string::npos);
 }
 
 }  // namespace

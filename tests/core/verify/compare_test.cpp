@@ -72,7 +72,7 @@ TEST_CASE("equal runs are identical, whatever they ran on") {
   CHECK(to_text(comparison) == "identical: bit for bit over 20 steps (1 to 20)\n  A: " + runs.a +
                                    " (steps 1 to 20)\n  B: " + runs.b +
                                    " (steps 1 to 20)\n  compared: losses of 2 ESTs and 5 digests at every step; every "
-                                   "tensor of the checkpoints of step 0, 10, 20; checkpoints are what was recorded at "
+                                   "tensor of the checkpoints of step 0, 10, 20; checkpoints equal the records of "
                                    "step 10, 20\n");
   CHECK(to_json(comparison).at("identical") == true);
   CHECK(to_json(comparison).at("difference").is_null());
