@@ -54,12 +54,12 @@ void Watch::Observed::end() {
 
 namespace {
 
-std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> watch_begins(const at::RecordFunction& function) {
   if (observed != nullptr) observed->begin(function);
   return nullptr;
 }
 
-void on_end(const at::RecordFunction&, at::ObserverContext*) {
+void watch_ends(const at::RecordFunction&, at::ObserverContext*) {
   if (observed != nullptr) observed->end();
 }
 
@@ -68,8 +68,8 @@ void on_end(const at::RecordFunction&, at::ObserverContext*) {
 Watch::Watch(const ScanOptions& options) : observed_(std::make_unique<Observed>()) {
   observed_->options = options;
   observed = observed_.get();
-  observed_->handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(on_begin, on_end).scopes({at::RecordScope::FUNCTION}));
+  observed_->handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(watch_begins, watch_ends).scopes({at::RecordScope::FUNCTION}));
 }
 
 Watch::~Watch() {

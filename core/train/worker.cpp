@@ -103,7 +103,8 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
 }
 
-// The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to lose.
+// The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to
+// lose.
 void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
@@ -199,7 +200,8 @@ void run_worker(WorkerSetup& setup) {
     made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
   };
   const bool watches = setup.interpreter != nullptr && setup.spec.job.determinism == spec::Determinism::d2;
-  const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr, .layer = model::current_block};
+  const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
+                                       .layer = model::current_block};
   if (watches) {
     refuse_uncovered(operators::scan(scanned, make));
   } else {

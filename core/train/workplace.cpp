@@ -49,7 +49,8 @@ void Workplace::require_covered() const {
                     "D2 cannot be had any longer: the model's Python code called {}, which has no portable kernel; no "
                     "earlier mini-batch did",
                     watch->uncovered())
-      .advise("use job.determinism = \"D1\" in a new run, or write it in operators that `estrain check` lists as covered");
+      .advise(
+          "use job.determinism = \"D1\" in a new run, or write it in operators that `estrain check` lists as covered");
 }
 
 torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
