@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include "job.h"
@@ -83,12 +84,9 @@ TEST_CASE("a module in Python trains as under DDP, without a trace of the placem
     CAPTURE(devices);
     CHECK(difference(alone, train_on(files.folder, spec, devices)).text == "");
   }
-  Command compared(
-      {ESTRAIN_PEERS_PYTHON, std::string(ESTRAIN_SOURCE_DIR) + "/scripts/peers/ddp_bits.py", "--run", alone});
-  const Ended ended = compared.wait();
-  INFO(ended.shown());
-  CHECK(ended.code == 0);
-  CHECK(ended.says("4 ranks,   8 steps"));
+  const std::string compare =
+      fmt::format("{} {}/scripts/peers/ddp_bits.py --run {}", ESTRAIN_PEERS_PYTHON, ESTRAIN_SOURCE_DIR, alone);
+  CHECK(std::system(compare.c_str()) == 0);
 }
 
 TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doctest::skip(!is_here())) {
@@ -187,7 +185,8 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
   CHECK(refused(files, files.spec(net, files.folder / "python"), 2).says("/python is no program"));
   CHECK(refused(files, files.spec(net, "/bin/ls"), 2).says("/bin/ls is no Python"));
   // Pythons of another torch, and of none.
-  files.folder.write("torch.py", "__version__ = '2.10.0+cpu'\n");
+  fs::create_directory(files.folder / "other");
+  files.folder.write("other/torch.py", "__version__ = '2.10.0+cpu'\n");
   fs::create_directory(files.folder / "empty");
   files.folder.write("empty/torch.py", "raise ImportError('gone')\n");
   const auto python_with = [&](const std::string& folder) {
@@ -196,7 +195,7 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
     fs::permissions(path, fs::perms::owner_all);
     return path;
   };
-  const Ended other = refused(files, files.spec(net, python_with(files.folder / "")), 1);
+  const Ended other = refused(files, files.spec(net, python_with(files.folder / "other")), 1);
   CHECK(other.says("has torch 2.10.0+cpu; this estrain is built with LibTorch 2.11.0"));
   CHECK(refused(files, files.spec(net, python_with(files.folder / "empty")), 1).says("torch cannot be imported: gone"));
 }
