@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cmd/commands.h"
+#include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/comm/message_socket.h"
 #include "core/data/job_data.h"
@@ -23,6 +24,16 @@ void answer(comm::MessageSocket& asker) {
   setup.spec = spec::parse_text(request.at("spec").get<std::string>(), "the job's spec");
   setup.measures = request.at("measures");
   setup.device = request.at("device");
+  if (setup.spec.model.is_python()) {
+    const Json refusal = {{"say", "error"}, {"fault", static_cast<int>(Fault::mismatch)}};
+    become_users_python(setup.spec,
+                        {{"runs", "probe"},
+                         {"refusal", refusal},
+                         {"socket", asker.descriptor()},
+                         {"measures", setup.measures},
+                         {"device", setup.device}},
+                        -1);
+  }
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
   reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup);

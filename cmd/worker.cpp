@@ -10,6 +10,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/refused_memory.h"
+#include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
 #include "core/base/child_process.h"
@@ -41,6 +42,23 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
   leave(exit_code(error.fault()));
 }
 
+// For core/python/enter.cpp.
+Json job_of(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
+  const launch::RunDirectory run(arguments.run);
+  Json refusal = comm::fields_of(comm::Failed(Error(Fault::mismatch, "")));
+  refusal["is"] = comm::Failed::name;
+  return {{"runs", "worker"},
+          {"refusal", std::move(refusal)},
+          {"options", comm::fields_of(setup.options)},
+          {"memory", arguments.memory},
+          {"doorbell", arguments.doorbell},
+          {"courier", arguments.courier},
+          {"socket", arguments.socket},
+          {"algorithms", run.algorithms()},
+          {"algorithm_store", algorithms::store_beside(profile::default_store_path(own_environment()))},
+          {"traces", run.traces()}};
+}
+
 int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
@@ -51,6 +69,7 @@ int work(const WorkerArguments& arguments) {
     comm::from_field(parse_json(arguments.options, "--options"), setup.options);
     setup.options.checkpoint = arguments.checkpoint;
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
+    if (setup.spec.model.is_python()) become_users_python(setup.spec, job_of(arguments, setup), arguments.library);
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;

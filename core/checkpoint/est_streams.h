@@ -9,7 +9,9 @@ namespace estrain::checkpoint {
 inline constexpr std::string_view generator_slot = "generator";            // torch's CPU generator
 inline constexpr std::string_view cuda_generator_slot = "cuda_generator";  // torch's CUDA generator; not in every job
 
-// `cuda`: 0 if there is no such slot.
-inline uint64_t streams_digest(uint64_t cpu, uint64_t cuda) { return cpu + 3 * cuda; }
+inline constexpr std::string_view python_slot = "python";  // Python's and numpy's; where the model is a Python module
+
+// 0 for a slot that is not there.
+inline uint64_t streams_digest(uint64_t cpu, uint64_t cuda, uint64_t python) { return cpu + 3 * cuda + 5 * python; }
 
 }  // namespace estrain::checkpoint

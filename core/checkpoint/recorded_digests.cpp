@@ -23,21 +23,26 @@ struct Parts {
 
 std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout, const std::vector<uint64_t>& digests) {
   std::map<std::string, Parts> parameters;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> streams;  // for each EST: digests of the CPU and CUDA generators
+  struct Streams {
+    uint64_t cpu = 0, cuda = 0, python = 0;
+  };
+  std::map<std::string, Streams> streams;  // of each EST
   std::map<std::string, uint64_t> found;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const StateTensor& tensor = layout.tensors[i];
     if (tensor.role == Role::parameter) parameters[tensor.name].digest.parameter = digests[i];
     if (tensor.role == Role::average) parameters[tensor.name].average = digests[i];
     if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
-    if (tensor.role == Role::est && tensor.slot == generator_slot) streams[tensor.name].first = digests[i];
-    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot) streams[tensor.name].second = digests[i];
+    if (tensor.role == Role::est && tensor.slot == generator_slot) streams[tensor.name].cpu = digests[i];
+    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot)
+      streams[tensor.name].cuda = digests[i];
+    if (tensor.role == Role::est && tensor.slot == python_slot) streams[tensor.name].python = digests[i];
     if (tensor.role != Role::optimizer || tensor.slot == update_count) continue;
     Parts& parts = parameters[tensor.name];
     if (parts.slots < std::size(parts.digest.slots)) parts.digest.slots[parts.slots++] = digests[i];
   }
   for (const auto& [rank, digest] : streams)
-    found["est/" + rank + "/generator"] = streams_digest(digest.first, digest.second);
+    found["est/" + rank + "/generator"] = streams_digest(digest.cpu, digest.cuda, digest.python);
   for (const auto& [name, parts] : parameters)
     found[name] = kernels::with_average(parts.digest.combined(), parts.average);
   return found;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/checkpoint/est_streams.h"
 #include "kernels/digest.h"
 
 namespace estrain::checkpoint {
@@ -41,7 +42,14 @@ bool ends_early(const StateLayout& layout) {
   });
 }
 
+bool has_python_streams(const StateLayout& layout) {
+  return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
+    return tensor.role == Role::est && tensor.slot == python_slot;
+  });
+}
+
 int64_t format_version_for(const CheckpointMeta& meta, const StateLayout& layout) {
+  if (meta.generator_keys || has_python_streams(layout)) return 6;
   if (has(layout, Role::average) || ends_early(layout)) return 5;
   if (has(layout, Role::schedule)) return 4;
   if (!meta.data.empty()) return 3;
@@ -89,7 +97,8 @@ CheckpointMeta read_meta(const h5::Group& root) {
           .devices = root.get_string("devices"),
           .cpu = root.get_string("cpu"),
           .algorithms = version >= 2 ? root.get_string("algorithms") : "",
-          .data = version >= 3 ? data.get_string("files") : ""};
+          .data = version >= 3 ? data.get_string("files") : "",
+          .generator_keys = version >= 6};
 }
 
 std::vector<std::string> lines_about(const StateLayout& layout, const std::vector<uint64_t>& digests) {

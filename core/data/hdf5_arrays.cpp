@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -166,6 +167,23 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
   if (FileStamp::of(file.path) != file.content.stamp)
     throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
   return std::make_unique<ArrayDataset>(std::move(arrays), samples);
+}
+
+std::vector<std::string> array_names(const std::string& path) {
+  std::vector<std::pair<std::string, int64_t>> found;
+  const h5::Group root = h5::File::open(path).root();
+  int64_t longest = 0;
+  for (const h5::Child& child : root.children()) {
+    if (child.kind != h5::Child::Kind::dataset) continue;
+    const h5::Dataset data = root.dataset(child.name);
+    if (!array_type(data.type()) || data.shape().empty()) continue;
+    found.emplace_back(child.name, data.shape()[0]);
+    longest = std::max(longest, data.shape()[0]);
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, samples] : found)
+    if (samples == longest) names.push_back(name);
+  return names;
 }
 
 void require_same_arrays(const SampleShape& train, const SampleShape& test) {

@@ -22,6 +22,10 @@ bool holds_images(const DataFile& file);
 // an unsupported type, Fault::corrupt if their lengths differ or one is damaged; Fault::io.
 std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
 
+// The names of the file's arrays with as many samples as the longest one, in the order of its root. Throws Fault::io or
+// Fault::corrupt.
+std::vector<std::string> array_names(const std::string& path);
+
 // Throws Fault::mismatch naming the first array whose type or shape differs.
 void require_same_arrays(const SampleShape& train, const SampleShape& test);
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/data/hdf5_arrays.h"
 #include "core/program/program.h"
 
 namespace estrain::data {
 namespace {
 
 std::vector<FileName> program_names(const spec::ModelSection& model) {
+  if (model.is_python()) return {{code_file, model.code_file(), FileKind::as_it_is}};
   if (model.name != "program") return {};
   if (model.file.empty()) throw Error(Fault::spec, "model.name = \"program\" needs model.file, the exported program");
   std::vector<FileName> names = {{program_file, model.file, FileKind::as_it_is}};
@@ -16,7 +18,18 @@ std::vector<FileName> program_names(const spec::ModelSection& model) {
   return names;
 }
 
-std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
+// A module in Python is not known before it is built: it is offered all arrays. A file that cannot be read is told of
+// by who opens the data.
+std::vector<std::string> arrays_of_data(const spec::DataSection& data) {
+  if (data.format != spec::DataFormat::hdf5) return {};
+  try {
+    return array_names(data.path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::vector<std::string> arrays_of_programs(const std::vector<DataFile>& programs, const std::string& loss_target) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -25,6 +38,10 @@ std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const 
     for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs) add(input.name);
   if (!programs.empty()) add(loss_target);
   return names;
+}
+
+std::vector<std::string> arrays_of(const std::vector<DataFile>& files, const spec::JobSpec& spec) {
+  return spec.model.is_python() ? arrays_of_data(spec.data) : arrays_of_programs(files, spec.model.loss_target);
 }
 
 }  // namespace
@@ -36,14 +53,12 @@ std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
 }
 
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec) {
-  return with_context("model",
-                      [&] { return arrays_of(open_files(program_names(spec.model)), spec.model.loss_target); });
+  return with_context("model", [&] { return arrays_of(open_files(program_names(spec.model)), spec); });
 }
 
 DataPair open_job(const spec::JobSpec& spec) {
   const std::vector<DataFile> programs = with_context("model", [&] { return open_files(program_names(spec.model)); });
-  const std::vector<std::string> arrays =
-      with_context("model", [&] { return arrays_of(programs, spec.model.loss_target); });
+  const std::vector<std::string> arrays = with_context("model", [&] { return arrays_of(programs, spec); });
   DataPair pair = open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
   return pair;

@@ -1,6 +1,7 @@
 #pragma once
-// All files that a job reads: its data and, with model.name = "program", its program. They are opened together, so that
-// a changed program is noticed like changed data (identity.h).
+// All files that a job reads: its data and those of a user's model: the program, or the file of Python code. They are
+// opened together, so that a changed program is noticed like changed data (identity.h). What that code imports is not
+// known here.
 
 #include <string>
 #include <vector>
@@ -13,11 +14,13 @@ namespace estrain::data {
 // FileName::what for a job's programs.
 inline constexpr const char* program_file = "program";
 inline constexpr const char* evaluation_program_file = "evaluation program";
+inline constexpr const char* code_file = "the model's Python code";
 
 // file_names() of the data, followed by the programs.
 std::vector<FileName> job_file_names(const spec::JobSpec& spec);
 
-// The names of the arrays that the job's programs take, including the target of the loss; empty for a built-in model.
+// The names of the arrays that the job's programs take, including the target of the loss; those of the data where
+// the model is Python code; empty for a built-in model.
 // Throws Fault::io, and as program::read_program().
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);
 

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <utility>
+
 #include "core/base/error.h"
 
 namespace estrain::est {
@@ -19,11 +21,27 @@ class TakeGradient : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device)
-    : device_(device), reached_(parameters.size()) {
+GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device, Backward run)
+    : device_(device), run_(std::move(run)), reached_(parameters.size()) {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    auto hook = std::make_unique<TakeGradient>([this, i](const torch::Tensor& tensor) { take(i, tensor); });
+    auto hook = std::make_unique<TakeGradient>([this, i](const torch::Tensor& tensor) {
+      try {
+        take(i, tensor);
+      } catch (...) {
+        failed_ = std::current_exception();
+        throw;
+      }
+    });
     torch::autograd::impl::set_post_acc_grad_hooks(parameters[i], std::move(hook));
+  }
+}
+
+void GradientHooks::run(const torch::Tensor& loss) {
+  try {
+    run_(loss);
+  } catch (...) {
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+    throw;
   }
 }
 
@@ -49,7 +67,7 @@ void GradientHooks::show(const std::vector<torch::Tensor>& gradients) {
 void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
   reached_.assign(reached_.size(), false);
   sink_ = std::make_shared<const GradientSink>(witnessed(std::move(sink)));
-  loss.backward();
+  run(loss);
   report_absent(reached_);
   sink_.reset();
 }
@@ -57,7 +75,7 @@ void GradientHooks::backward(const torch::Tensor& loss, GradientSink sink) {
 void GradientHooks::backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink) {
   reached_.assign(reached_.size(), false);
   device_sink_ = std::move(sink);
-  loss.backward();
+  run(loss);
   for (size_t i = 0; i < reached_.size(); ++i) {
     if (reached_[i]) continue;
     if (witness_) witness_(i, nullptr);
@@ -70,7 +88,7 @@ std::vector<torch::Tensor> GradientHooks::collect(const torch::Tensor& loss) {
   std::vector<torch::Tensor> gradients(reached_.size());
   collected_ = &gradients;
   try {
-    loss.backward();
+    run(loss);
   } catch (...) {
     collected_ = nullptr;
     throw;

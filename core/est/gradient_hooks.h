@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -26,10 +27,15 @@ using GradientSink = std::function<void(size_t parameter, const float* gradient)
 // device's queue precedes the next user of its memory. Undefined: the backward pass did not reach it.
 using DeviceGradientSink = std::function<void(size_t parameter, const torch::Tensor& gradient)>;
 
+// Runs the backward pass of a loss: in C++, or in Python.
+using Backward = std::function<void(const torch::Tensor& loss)>;
+
 class GradientHooks {
  public:
   // Installs the hooks on parameters of that device; the object must outlive every backward pass of the parameters.
-  GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device);
+  GradientHooks(
+      const std::vector<torch::Tensor>& parameters, device::Device& device,
+      Backward run = [](const torch::Tensor& loss) { loss.backward(); });
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
@@ -52,12 +58,15 @@ class GradientHooks {
   void hand_over(const std::vector<torch::Tensor>& gradients, GradientSink sink);
 
  private:
+  void run(const torch::Tensor& loss);
   GradientSink witnessed(GradientSink sink) const;
   void take(size_t parameter, const torch::Tensor& tensor);
   void read(size_t parameter, const torch::Tensor& gradient);
   void report_absent(const std::vector<bool>& reached);
 
   device::Device& device_;
+  const Backward run_;
+  std::exception_ptr failed_;  // thrown in a hook of the pass, and maybe wrapped by what it passed through
   std::vector<bool> reached_;
   GradientSink witness_;
   // Of the current pass, one of the three.

@@ -1,10 +1,5 @@
 #include "core/model/exported.h"
 
-#include <ATen/core/Reduction.h>
-#include <ATen/ops/binary_cross_entropy_with_logits.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/mse_loss.h>
-#include <ATen/ops/nll_loss_nd.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
@@ -13,10 +8,9 @@
 #include <cstring>
 #include <set>
 
-#include "core/model/class_scores.h"
+#include "core/model/module_tree.h"
 #include "core/model/scalar_type.h"
 #include "core/model/torch_error.h"
-#include "core/spec/enum_names.h"
 
 namespace estrain::model {
 namespace {
@@ -25,26 +19,6 @@ using program::Program;
 using program::StoredTensor;
 using program::Type;
 using program::UserInput;
-
-constexpr int64_t kIgnoredClass = -100;  // torch's ignore_index
-
-// A tensor of the data that may be an input of the program.
-struct Offer {
-  Type type;
-  std::vector<int64_t> dims;  // of one sample
-};
-
-Offer offered_input(const DataShape& shape) {
-  if (const auto* image = std::get_if<ImageShape>(&shape))
-    return {Type::f32, {image->channels, image->height, image->width}};
-  if (const auto* vector = std::get_if<VectorShape>(&shape)) return {Type::f32, {vector->features}};
-  return {Type::i64, {std::get<TokenShape>(shape).context}};
-}
-
-Offer offered_target(const DataShape& shape) {
-  if (const auto* tokens = std::get_if<TokenShape>(&shape)) return {Type::i64, {tokens->context}};
-  return {Type::i64, {}};
-}
 
 Error does_not_fit(const std::string& what) {
   return Error(Fault::spec, what)
@@ -182,35 +156,10 @@ void check_buffer(const Program& program, const StoredTensor& buffer) {
       .advise("register it with persistent=False if it is constant, or use another type");
 }
 
-// Splits "a.b.weight" into its module and the rest of the name.
-std::pair<std::string, std::string> split_name(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  if (dot == std::string::npos) return {"", name};
-  return {name.substr(0, dot), name.substr(dot + 1)};
-}
-
 void check_name(const Program& program, const std::string& name) {
-  const bool sound = !name.empty() && name.front() != '.' && name.back() != '.' &&
-                     name.find("..") == std::string::npos && name.size() <= 1024 &&
-                     std::ranges::count(name, '.') < 100 && name.find('/') == std::string::npos &&
-                     std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-  if (sound) return;
+  if (is_sound_name(name)) return;
   throw Error::make(Fault::corrupt, "{}: \"{}\" is not the name of a module or tensor", program.path, name)
       .advise("export it again (examples/export)");
-}
-
-// Also creates the modules in between.
-torch::nn::Module& module_at(torch::nn::Module& root, const std::string& path) {
-  torch::nn::Module* at = &root;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string name = path.substr(begin, end - begin);
-    const auto children = at->named_children();
-    const auto* child = children.find(name);
-    at = child != nullptr ? child->get() : at->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
-    begin = end + 1;
-  }
-  return *at;
 }
 
 }  // namespace
@@ -224,7 +173,7 @@ void Exported::make_modules(const Program& program) {
 }
 
 Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws)
-    : loss_(files.section.loss), loss_target_(files.section.loss_target), label_smoothing_(files.label_smoothing) {
+    : UsersModel(files.section, files.label_smoothing) {
   training_.program = std::make_unique<Program>(program::read_program(files.program, files.section.file));
   const Program& program = *training_.program;
   check_release(program);
@@ -262,7 +211,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
   }
   bind(training_, shape);
   make_evaluation(files, shape, stored);
-  if (loss_ != spec::Loss::output) target_ = target_source(program, shape);
+  find_target(shape, program.inputs.size() > 1 ? program.inputs[1].name : "");
 }
 
 void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored) {
@@ -342,45 +291,6 @@ void Exported::bind(Part& part, const DataShape& shape) {
   part.samples = sizes.samples();
 }
 
-// The source of the target for a loss outside the program. Also counts its elements.
-Exported::Source Exported::target_source(const Program& program, const DataShape& shape) {
-  const bool counts = loss_ != spec::Loss::mse;
-  if (const auto* named = std::get_if<NamedShape>(&shape)) {
-    const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::Field::name);
-    if (loss_target_.empty() || found == named->fields.end()) {
-      throw Error::make(Fault::spec, "model.loss = \"{}\" needs model.loss_target, the target array",
-                        spec::to_string(loss_))
-          .advise("name a dataset of the HDF5 file");
-    }
-    int64_t elements = 1;
-    for (const int64_t dim : found->dims) elements *= dim;
-    predictions_ = counts ? elements : 0;
-    return {.name = loss_target_, .field = static_cast<size_t>(found - named->fields.begin()), .is_named = true};
-  }
-  const bool is_input = program.inputs.size() > 1 && program.inputs[1].name == loss_target_;
-  if (!loss_target_.empty() && !is_input)
-    throw Error::make(Fault::spec, "model.loss_target: {} is not the name of the data's labels", loss_target_)
-        .advise("remove it: the loss uses the labels");
-  int64_t elements = 1;
-  for (const int64_t dim : offered_target(shape).dims) elements *= dim;
-  predictions_ = counts ? elements : 0;
-  return {.name = "labels", .field = 1};
-}
-
-namespace {
-
-// Converts classes, which may be stored in smaller types, to the int64 that the losses need.
-torch::Tensor as_classes(const torch::Tensor& target) {
-  return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
-}
-
-const torch::Tensor& tensor_of(const Batch& batch, const Exported::Source& source) {
-  if (source.is_named) return batch.fields.at(source.field);
-  return source.field == 0 ? batch.input : batch.target;
-}
-
-}  // namespace
-
 std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
   const int64_t samples = batch.size();
   if (samples < part.samples.low || samples > part.samples.high.value_or(samples)) {
@@ -397,130 +307,12 @@ std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
   return part.plan->run(inputs);
 }
 
-torch::Tensor Exported::loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target,
-                                int64_t reduction) {
-  const torch::Tensor& output = outputs.front();
-  switch (loss_) {
-    case spec::Loss::output:
-      if (output.numel() != 1) {
-        throw Error::make(Fault::spec, "the program's first output is [{}], not one number, so it is not a loss",
-                          fmt::join(output.sizes(), ", "))
-            .advise("let the module return its loss first, or set model.loss");
-      }
-      return (output.dim() == 0 ? output : output.reshape({})).to(torch::kFloat);
-    case spec::Loss::cross_entropy:
-      return at::cross_entropy_loss(output, as_classes(target), /*weight=*/{}, reduction, kIgnoredClass,
-                                    reduction == at::Reduction::Mean ? label_smoothing_ : 0);
-    case spec::Loss::mse:
-      return at::mse_loss(output, target.to(output.scalar_type()), reduction);
-    case spec::Loss::bce_with_logits:
-      return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, {}, reduction);
-    case spec::Loss::nll:
-      return at::nll_loss_nd(output, as_classes(target), {}, reduction, kIgnoredClass);
-  }
-  throw Error(Fault::bug, "unknown loss");
-}
-
-namespace {
-
-// ": in this mini-batch ids are -3 to 1999, …"; whole numbers alone.
-std::string values_text(const std::vector<Exported::Source>& sources, const Batch& batch) {
-  std::vector<std::string> texts;
-  for (const Exported::Source& source : sources) {
-    const torch::Tensor& tensor = tensor_of(batch, source);
-    if (tensor.numel() == 0 || !at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) continue;
-    texts.push_back(
-        fmt::format("{} {} to {}", source.name, tensor.min().item<int64_t>(), tensor.max().item<int64_t>()));
-  }
-  return texts.empty() ? "" : fmt::format("; the mini-batch has {}", fmt::join(texts, ", "));
-}
-
-}  // namespace
-
-template <typename Body>
-auto Exported::telling_values(const Batch& batch, Body&& body) const {
-  const auto with_values = [&](const Error& error) {
-    if (error.message().find(label_out_of_range) == std::string::npos) return error;
-    std::vector<Source> sources = training_.sources;
-    const auto is_target = [&](const Source& source) { return source.name == target_->name; };
-    if (target_ && std::ranges::none_of(sources, is_target)) sources.push_back(*target_);
-    return Error(error.fault(), error.message() + values_text(sources, batch))
-        .advise("correct the data, or export a model that has a class for each value");
-  };
-  try {
-    return body();
-  } catch (const c10::Error& error) {
-    throw with_values(from_torch(error));
-  } catch (const Error& error) {
-    throw with_values(error);
-  }
-}
-
-torch::Tensor Exported::compute_loss(const Batch& batch) {
-  const torch::Tensor loss = telling_values(batch, [&] {
-    const std::vector<torch::Tensor> given = outputs(training_, batch);
-    return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
-  });
-  if (!loss.requires_grad() && at::GradMode::is_enabled())
-    throw Error(Fault::spec, "the program's loss depends on no parameter that is trained")
-        .advise("export a module whose forward returns its loss (or, with model.loss, its prediction) first");
-  return loss;
-}
-
 void Exported::require_outputs() const {
   const Part& part = evaluation_.program ? evaluation_ : training_;
   if (part.program->outputs.size() > wanted().outputs.size()) return;
   throw Error::make(Fault::spec, "{}: the program gives {} outputs, and train.metrics names {} behind the first",
                     part.program->path, part.program->outputs.size(), wanted().outputs.size())
       .advise("return the metrics from forward in eval() mode, behind the loss or the prediction");
-}
-
-void Exported::add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
-                           std::vector<torch::Tensor>& columns) const {
-  for (size_t i = 0; i < wanted().outputs.size(); ++i) {
-    const torch::Tensor& output = outputs.at(i + 1);
-    const bool is_one = output.numel() == 1;
-    if (!is_one && output.numel() != samples) {
-      throw Error::make(Fault::spec,
-                        "metric {}: the program's output {} is [{}]: a number for each of the {} samples, or one for "
-                        "the mini-batch, is wanted",
-                        wanted().outputs[i], i + 2, fmt::join(output.sizes(), ", "), samples)
-          .advise("average it in the module, or leave it out of train.metrics");
-    }
-    columns.push_back(output.to(torch::kFloat).reshape(-1).expand({samples}));
-  }
-}
-
-Evaluation Exported::compute_evaluation(const Batch& batch) {
-  return telling_values(batch, [&] { return evaluation_of(batch); });
-}
-
-Evaluation Exported::evaluation_of(const Batch& batch) {
-  require_evaluation();
-  const std::vector<torch::Tensor> given = outputs(evaluation_, batch);
-  const int64_t samples = batch.size();
-  std::vector<torch::Tensor> columns;
-  if (loss_ == spec::Loss::output) {
-    add_outputs(given, samples, columns);
-    return {loss_of(given, {}, at::Reduction::Mean).expand({samples}), torch::zeros({samples}, torch::kLong), 0,
-            std::move(columns)};
-  }
-  const torch::Tensor& target = tensor_of(batch, *target_);
-  const torch::Tensor losses = loss_of(given, target, at::Reduction::None).to(torch::kFloat).reshape({samples, -1});
-  torch::Tensor correct;
-  if (loss_ == spec::Loss::mse) {
-    correct = torch::zeros({samples}, torch::kLong);
-  } else {
-    const torch::Tensor hit = loss_ == spec::Loss::bce_with_logits ? given.front().gt(0).eq(target.to(torch::kBool))
-                                                                   : given.front().argmax(1).eq(target);
-    correct = hit.reshape({samples, -1}).sum(1);
-  }
-  if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) {
-    const torch::Tensor scores = given.front().movedim(1, -1);
-    columns = class_columns(wanted(), scores.reshape({-1, scores.size(-1)}), as_classes(target).reshape(-1), samples);
-  }
-  add_outputs(given, samples, columns);
-  return {losses.mean(1), correct, predictions_, std::move(columns)};
 }
 
 std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {

@@ -8,16 +8,8 @@
 // gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
 // int64, integers to bool (non-zero), float32 to float64.
 //
-// Loss. Either the program's first output, one number; or torch.nn.functional's cross_entropy, mse_loss,
-// binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: the
-// second dimension is the classes.
-//
-// Metrics. The evaluation program's outputs behind the first: a number for each sample, or one for the mini-batch,
-// which then counts for each of its samples.
-//
-// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). A program that
-// gives its loss is evaluated by mini-batches: its loss counts for each sample of the mini-batch, and there is no
-// accuracy.
+// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). Losses and
+// metrics: users_model.h.
 
 #include <cstddef>
 #include <memory>
@@ -28,8 +20,8 @@
 
 #include "core/base/error.h"
 #include "core/model/data_shape.h"
-#include "core/model/model.h"
 #include "core/model/plan.h"
+#include "core/model/users_model.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::model {
@@ -41,28 +33,14 @@ struct ProgramFiles {
   double label_smoothing = 0;
 };
 
-class Exported : public Model {
+class Exported : public UsersModel {
  public:
-  // The tensor of a batch for an input.
-  struct Source {
-    std::string name;
-    size_t field = 0;  // index in Batch::fields; otherwise 0 is the input, 1 the target
-    bool is_named = false;
-    std::optional<c10::ScalarType> widened{};  // target type, if widened
-  };
-
   Exported(const ProgramFiles& files, const DataShape& shape, bool draws);
 
-  // Throws the reason if this program cannot be evaluated.
-  void require_evaluation() const {
+  void require_evaluation() const override {
     if (no_evaluation_) throw Error(*no_evaluation_);
   }
-
-  // Throws Fault::spec where an evaluation gives fewer outputs than want_metrics() names.
-  void require_outputs() const;
-
-  // Predictions that an evaluation makes for a sample; 0: it tells no accuracy.
-  int64_t predictions_per_sample() const { return predictions_; }
+  void require_outputs() const override;
 
  private:
   struct Part {  // a program that is ready to run
@@ -75,28 +53,14 @@ class Exported : public Model {
   void make_modules(const program::Program& program);
   void make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored);
   void bind(Part& part, const DataShape& shape);
-  Source target_source(const program::Program& program, const DataShape& shape);
   std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
-  torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
+  std::vector<torch::Tensor> train_outputs(const Batch& batch) override { return outputs(training_, batch); }
+  std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) override { return outputs(evaluation_, batch); }
+  const std::vector<Source>& sources() const override { return training_.sources; }
 
-  // Runs `body`; where a value of the mini-batch is out of range, the error tells the values.
-  template <typename Body>
-  auto telling_values(const Batch& batch, Body&& body) const;
-  void add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
-                   std::vector<torch::Tensor>& columns) const;
-
-  torch::Tensor compute_loss(const Batch& batch) override;
-  Evaluation compute_evaluation(const Batch& batch) override;
-  Evaluation evaluation_of(const Batch& batch);
-
-  spec::Loss loss_;
-  std::string loss_target_;
-  double label_smoothing_;
   Part training_;
   Part evaluation_;  // without a plan if evaluation is impossible; no_evaluation_ is the reason
   std::optional<Error> no_evaluation_;
-  std::optional<Source> target_;
-  int64_t predictions_ = 0;
 };
 
 // Reads and checks the programs, and builds the model in training mode. With `draws`, its parameters and buffers have

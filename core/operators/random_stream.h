@@ -20,13 +20,17 @@
 namespace estrain::operators {
 
 // Virtual ranks of streams that belong to no EST.
-inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD;
+inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD,
+                          building_stream = 0xFFFFFFFC;
 
 // The random operators that follow take their keys from the default generator, for EST `rank` in `step`.
 void begin_est_stream(uint32_t rank, uint64_t step);
 
 // The random operators that follow are calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
+
+// How many calls have drawn without a generator of their own, in this process.
+uint64_t random_calls();
 
 // The next call's stream.
 kernels::portable::Stream next_random_call(const std::optional<at::Generator>& generator);

@@ -10,6 +10,8 @@
 namespace estrain::operators {
 namespace {
 
+constexpr std::string_view own_operators = "estrain::";  // they pass tensors between Python and this library
+
 struct Call {
   std::string name;
   std::string layer;
@@ -43,11 +45,6 @@ class Scanner {
 // Set on the scanning thread, and on autograd's threads that work for it: LibTorch calls the observer there, too.
 Scanner* scanner = nullptr;
 
-std::string full_name(const at::RecordFunction& function) {
-  const auto name = function.operator_name();
-  return name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
-}
-
 // Some calls are recorded without inputs, and accessing these throws; then the kernel itself checks the types.
 c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& function) {
   try {
@@ -70,8 +67,8 @@ std::string foreign_type(const at::RecordFunction& function) {
 }
 
 // Whether it has a kernel on the CPU, where another worker may run it, or on this device.
-bool has_own_kernel(const at::RecordFunction& function, c10::DispatchKey device) {
-  const auto found = c10::Dispatcher::singleton().findOp(*function.operator_name());
+bool has_own_kernel(const c10::OperatorName& name, c10::DispatchKey device) {
+  const auto found = c10::Dispatcher::singleton().findOp(name);
   return found && (found->hasKernelForDispatchKey(c10::DispatchKey::CPU) || found->hasKernelForDispatchKey(device));
 }
 
@@ -94,23 +91,16 @@ void Scanner::begin(const at::RecordFunction& function) {
     open_.push_back(std::move(call));
     return;
   }
-  call.name = full_name(function);
+  const c10::OperatorName name = *function.operator_name();
+  call.name = full_name(name);
   call.layer = layer_of(function);
   call.inside_known = !open_.empty() && (open_.back().inside_known || open_.back().judged);
   if (!open_.empty()) open_.back().has_parts = true;
-  const bool replaced = options_.replaced->contains(call.name);
-  if (replaced) call.type = foreign_type(function);
-  if (!call.inside_known) {
-    if (replaced) {
-      note(call, call.type.empty() ? Coverage::replaced : Coverage::uncovered);
-      call.judged = true;
-    } else if (is_exact(call.name)) {
-      note(call, Coverage::exact);
-      call.judged = true;
-    } else if (has_own_kernel(function, options_.device)) {
-      note(call, Coverage::uncovered);
-      call.judged = true;
-    }
+  const std::optional<Coverage> coverage = judge(name, options_);
+  if (coverage == Coverage::replaced) call.type = foreign_type(function);
+  if (!call.inside_known && coverage) {
+    call.judged = true;
+    if (!name.name.starts_with(own_operators)) note(call, call.type.empty() ? *coverage : Coverage::uncovered);
   }
   open_.push_back(std::move(call));
 }
@@ -173,6 +163,18 @@ class Observing {
 };
 
 }  // namespace
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& options) {
+  const std::string full = full_name(name);
+  if (options.replaced->contains(full)) return Coverage::replaced;
+  if (is_exact(full) || name.name.starts_with(own_operators)) return Coverage::exact;
+  if (has_own_kernel(name, options.device)) return Coverage::uncovered;
+  return std::nullopt;
+}
 
 const char* to_string(Coverage coverage) {
   switch (coverage) {

@@ -5,9 +5,11 @@
 // It sees every call through LibTorch's dispatcher, including those of the backward pass and inside other operators. An
 // operator without its own kernel (LibTorch composes it of others) is judged by its parts.
 
+#include <ATen/core/operator_name.h>
 #include <c10/core/DispatchKey.h>
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,8 +40,14 @@ struct ScanOptions {
   std::function<std::string_view()> layer;
 };
 
+// How an operator is judged as a whole; nothing: by its parts. `name` as above.
+std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& options);
+
 // Runs `work` on this thread and lists the operators used, uncovered ones first, then by name.
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work);
+
+// Of an operator with this name and overload: "aten::mul.Tensor".
+std::string full_name(const c10::OperatorName& name);
 
 // Whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.
 bool is_exact(std::string_view name);

@@ -55,7 +55,7 @@ class Combinations {
     if (is_cifar()) return {3, 32, 32};
     return is_synthetic() ? spec_.data.shape : std::vector<int64_t>{};
   }
-  void program();
+  void users_model();
   void classes();
   void image_files();
   void shape();
@@ -96,13 +96,14 @@ void Combinations::model() {
   const auto& model = spec_.model;
   require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
           "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
-  if (model.name == "program") return program();
+  if (model.is_users()) return users_model();
   require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
                       to_string(spec_.data.format)));
   require(!is_voc(), {"model.name", "data.format"},
-          fmt::format("{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\"",
-                      model.name));
+          fmt::format(
+              "{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\" or \"python\"",
+              model.name));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
   require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
@@ -111,10 +112,12 @@ void Combinations::model() {
   classes();
 }
 
-void Combinations::program() {
+void Combinations::users_model() {
   const auto& model = spec_.model;
-  require(!model.file.empty(), {"model.file", "model.name"},
+  require(model.is_python() || !model.file.empty(), {"model.file", "model.name"},
           "model.name = \"program\" needs model.file, a program exported from PyTorch");
+  require(!model.is_python() || !model.function().empty(), {"model.file", "model.name"},
+          "model.name = \"python\" needs model.file = \"FILE.py:FUNCTION\", a function that returns the module");
   require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
           "loss = \"output\" has no target: set model.loss, or remove model.loss_target");
   const bool predicts = model.loss != Loss::output && model.loss != Loss::mse;

@@ -85,7 +85,7 @@ std::optional<E> from_string(std::string_view name) {
 }
 
 // The values of model.name.
-inline constexpr std::array<std::string_view, 9> model_names = {"mlp",   "lenet", "resnet18", "resnet34", "resnet50",
-                                                                "vgg11", "vgg19", "gpt",      "program"};
+inline constexpr std::array<std::string_view, 10> model_names = {"mlp",   "lenet", "resnet18", "resnet34", "resnet50",
+                                                                 "vgg11", "vgg19", "gpt",      "program",  "python"};
 
 }  // namespace estrain::spec

@@ -51,7 +51,7 @@ struct JobSection {
 };
 
 struct ModelSection {
-  std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program
+  std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program, python
   std::string init;                     // HDF5 file to take the initial weights from; empty: from the seed
   std::optional<int64_t> classes;       // default: the data set's (text: the vocabulary of 256 bytes)
   std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
@@ -61,10 +61,17 @@ struct ModelSection {
   int64_t width = 64;                   // gpt: embedding width; a multiple of heads
   int64_t context = 64;                 // gpt: longest sequence, in tokens
   bool tied = true;                     // gpt: output projection shares the token embedding
-  std::string file;                     // program: exported in train() mode
+  std::string file;                     // program: exported in train() mode; python: "net.py:build"
   std::string eval_file;                // program: exported in eval() mode; empty: `file` with dropout off
-  Loss loss = Loss::output;             // program
-  std::string loss_target;              // program: the input that the loss compares with; empty: the data's labels
+  Loss loss = Loss::output;             // program, python
+  std::string loss_target;              // both: the input that the loss compares with; empty: the data's labels
+  std::string python;                   // python: the interpreter; empty: python3 of the environment
+
+  bool is_python() const { return name == "python"; }
+  bool is_users() const { return name == "program" || is_python(); }
+  // Of "net.py:build", for python: the file, and the function's name; empty where `file` has no colon.
+  std::string code_file() const { return file.substr(0, file.rfind(':')); }
+  std::string function() const { return file.find(':') == file.npos ? "" : file.substr(file.rfind(':') + 1); }
 
   bool operator==(const ModelSection&) const = default;
 };

@@ -18,6 +18,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words models(model_names.begin(), model_names.end());
+const Words users_models = {"program", "python"};
 const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
 const Words photo_formats = {"images", "webdataset", "voc"};                      // of any
 const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset", "voc"};
@@ -102,26 +103,33 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.context)
           .min(1)
           .max(kMostUnits)
-          .only("model.name", {"gpt", "program"})
+          .only("model.name", {"gpt", "program", "python"})
           .means("Length of a sequence in tokens."),
       ESTRAIN_KEY(model.tied)
           .only("model.name", {"gpt"})
           .means("Whether the output projection shares the token embedding."),
       ESTRAIN_KEY(model.file)
           .path()
-          .only("model.name", {"program"})
-          .means("The exported program (.pt2) to train, exported in train() mode: examples/export."),
+          .only("model.name", users_models)
+          .means("program: the exported program (.pt2) to train, exported in train() mode: examples/export. python: "
+                 "\"net.py:build\", a file and the function in it that returns the module."),
+      ESTRAIN_KEY(model.python)
+          .path()
+          .only("model.name", {"python"})
+          .not_in_bits()
+          .means("The Python that workers run in, such as \"venv/bin/python\", with the LibTorch that estrain is built "
+                 "with; empty: python3 of the environment."),
       ESTRAIN_KEY(model.eval_file)
           .path()
           .only("model.name", {"program"})
           .means("The same model exported in eval() mode; empty: the trained program with dropout off and batch norm "
                  "frozen."),
       ESTRAIN_KEY(model.loss)
-          .only("model.name", {"program"})
-          .means("The minimised loss: the program's first \"output\", or torch.nn.functional's loss of it and "
+          .only("model.name", users_models)
+          .means("The minimised loss: the model's first \"output\", or torch.nn.functional's loss of it and "
                  "model.loss_target."),
       ESTRAIN_KEY(model.loss_target)
-          .only("model.name", {"program"})
+          .only("model.name", users_models)
           .means("The input or array that the loss compares with; empty: the data's labels."),
   };
 }
@@ -422,10 +430,10 @@ std::vector<Key<JobSpec>> other_keys() {
           .not_in_bits()
           .means("Whether evaluations also report the accuracy of each class; needs data with one class per sample."),
       ESTRAIN_KEY(train.metrics)
-          .only("model.name", {"program"})
+          .only("model.name", users_models)
           .not_in_bits()
-          .means("Names for the outputs of the evaluation program behind the first: numbers for each sample or for the "
-                 "mini-batch, averaged over the samples."),
+          .means("Names for the outputs of a user's model in evaluation behind the first: numbers for each sample or "
+                 "for the mini-batch, averaged over the samples."),
 
       ESTRAIN_KEY(ema.decay).min(0).below(1).means(
           "Decay of the exponential moving average of the weights, like torch's AveragedModel with "

@@ -27,6 +27,10 @@ void write_first_state(Job& job, std::byte* state) {
   for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) {
     est::seeded_generator_state(job.seed_of(rank), job.generator(state, rank));
     if (job.has_cuda_streams()) est::seeded_cuda_generator_state(job.seed_of(rank), job.cuda_generator(state, rank));
+    if (model::Interpreter* python = job.interpreter()) {
+      python->seed_streams(job.seed_of(rank));
+      python->store_streams(job.python_streams(state, rank));
+    }
   }
 }
 

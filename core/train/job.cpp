@@ -12,6 +12,10 @@
 #include "core/est/generator.h"
 #include "core/model/build.h"
 #include "core/model/exported.h"
+#include "core/model/python_model.h"
+#include "core/operators/random_stream.h"
+#include "core/train/batch_tensors.h"
+#include "core/train/operator_scan.h"
 
 namespace estrain::train {
 namespace {
@@ -89,27 +93,14 @@ device::DeviceOptions device_options(const spec::JobSpec& spec) {
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
 }
 
-Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams)
-    : spec_(spec), data_(data) {
+Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams, PythonSide python)
+    : spec_(spec), data_(data), interpreter_(python.interpreter) {
   const data::Dataset& train = *data.train;
   sampler_ = std::make_unique<data::Sampler>(data::Sampler::Options{train.size(), spec.job.ests, spec.data.batch,
                                                                     spec.data.shuffle, spec.data.drop_last,
                                                                     static_cast<uint64_t>(spec.job.seed)});
-  model::Initializer init = initializer(spec, draw_weights);
-  const int64_t classes = spec.model.classes.value_or(train.classes());
-  if (spec.model.name == "program") {
-    const auto program =
-        model::build_program(program_files(spec, data.files), model_shape(train.shape()), draw_weights);
-    if (evaluates()) program->require_evaluation();
-    program->want_metrics(metrics_of(spec.train));
-    if (evaluates()) program->require_outputs();
-    model_ = program;
-  } else {
-    model_ = model::build_model(spec.model, spec.train.label_smoothing, model_shape(train.shape()), classes, init);
-  }
-  model_->set_precision(spec.job.precision);
-  model_->want_metrics(metrics_of(spec.train));
-  name_metrics(classes);
+  build_model(draw_weights, python);
+  name_metrics(spec.model.classes.value_or(train.classes()));
   const model::NamedTensors named = model::named_tensors(*model_);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named.parameters) names.push_back(name);
@@ -125,6 +116,49 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   lay_out_averages(cuda_streams);
   count_steps();
   optim::check_length(spec.schedule, Step(manifest_.total_steps), manifest_.batches_per_epoch);
+}
+
+std::shared_ptr<model::UsersModel> Job::build_python_model(const model::DataShape& shape, PythonSide python) {
+  if (python.interpreter == nullptr) throw Error(Fault::bug, "a module in Python, and no interpreter");
+  if (!python.device->torch_device().is_cpu())
+    throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
+        .advise("use CPU devices, or export the module: model.name = \"program\"");
+  // Portable random operators that the user's code calls take keys from the default generator, which it seeds.
+  operators::begin_est_stream(operators::building_stream, 0);
+  auto model = model::build_python_model(spec_.model, spec_.train.label_smoothing, shape, *python.interpreter,
+                                         static_cast<uint64_t>(spec_.job.seed));
+  model->set_precision(spec_.job.precision);
+  model->want_metrics(metrics_of(spec_.train));
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  const data::Batch batch = first_batch(*this);
+  model->try_out(as_tensors(batch, *python.device), evaluates());
+  return model;
+}
+
+void Job::build_model(bool draw_weights, PythonSide python) {
+  const model::DataShape shape = model_shape(data_.train->shape());
+  const double label_smoothing = spec_.train.label_smoothing;
+  std::shared_ptr<model::UsersModel> users;
+  if (spec_.model.is_python()) {
+    users = build_python_model(shape, python);
+  } else if (spec_.model.is_users()) {
+    users = model::build_program(program_files(spec_, data_.files), shape, draw_weights);
+  } else {
+    model::Initializer init = initializer(spec_, draw_weights);
+    const int64_t classes = spec_.model.classes.value_or(data_.train->classes());
+    model_ = model::build_model(spec_.model, label_smoothing, shape, classes, init);
+  }
+  if (users) model_ = users;
+  model_->set_precision(spec_.job.precision);
+  model_->want_metrics(metrics_of(spec_.train));
+  if (!users || !evaluates()) return;
+  users->require_evaluation();
+  users->require_outputs();
+}
+
+est::Backward Job::backward() const {
+  if (interpreter_ == nullptr) return [](const torch::Tensor& loss) { loss.backward(); };
+  return [python = interpreter_](const torch::Tensor& loss) { python->backward(loss); };
 }
 
 void Job::lay_out(const model::NamedTensors& named) {
@@ -173,6 +207,11 @@ void Job::lay_out_ests(bool cuda_streams) {
             .offset);
     losses_at_.push_back(layout.tensors[layout.append(Role::est, name, "loss", DType::f32, {})].offset);
     manifest_.digest_names.push_back("est/" + name + "/generator");
+    if (interpreter_ != nullptr) {
+      const auto bytes = static_cast<int64_t>(interpreter_->stream_bytes());
+      const size_t index = layout.append(Role::est, name, std::string(checkpoint::python_slot), DType::u8, {bytes});
+      python_streams_at_.push_back(layout.tensors[index].offset);
+    }
     if (!cuda_streams) continue;
     const std::vector<int64_t> shape = {static_cast<int64_t>(est::cuda_generator_state_bytes)};
     cuda_generators_at_.push_back(
@@ -206,9 +245,8 @@ void Job::name_metrics(int64_t classes) {
 
 // Perplexity needs a loss that is the cross entropy of tokens.
 bool Job::tells_perplexity() const {
-  const bool is_program = spec_.model.name == "program";
   return data_.train->shape().kind == data::SampleShape::Kind::tokens &&
-         (!is_program || spec_.model.loss == spec::Loss::cross_entropy);
+         (!spec_.model.is_users() || spec_.model.loss == spec::Loss::cross_entropy);
 }
 
 void Job::lay_out_early_stop() {
@@ -270,8 +308,8 @@ comm::SumOrder Job::sum_order() const {
 }
 
 int64_t Job::predictions_per_sample() const {
-  const auto* program = dynamic_cast<const model::Exported*>(model_.get());
-  return program != nullptr ? program->predictions_per_sample() : data_.train->shape().targets();
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  return users != nullptr ? users->predictions_per_sample() : data_.train->shape().targets();
 }
 
 int64_t Job::evaluation_samples() const { return data_.test ? data_.test->size() : 0; }

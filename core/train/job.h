@@ -13,7 +13,10 @@
 #include "core/data/dataset.h"
 #include "core/data/sampler.h"
 #include "core/device/device.h"
+#include "core/est/gradient_hooks.h"
+#include "core/model/interpreter.h"
 #include "core/model/model.h"
+#include "core/model/users_model.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/plateau.h"
 #include "core/optim/schedule.h"
@@ -24,18 +27,28 @@ namespace estrain::train {
 device::DeviceOptions device_options(const spec::JobSpec& spec);
 model::MetricsWanted metrics_of(const spec::TrainSection& train);
 
+struct PythonSide {
+  model::Interpreter* interpreter = nullptr;  // that the module lives in
+  device::Device* device = nullptr;           // that it computes on: a CPU
+};
+
 class Job {
  public:
   // Builds the model; with `draw_weights` its parameters and buffers hold what the job's seed gives, else nothing yet.
   // Throws Fault::spec where model, data and optimizer do not fit.
   // `cuda_streams`: the run has GPUs. The state has a place for each EST's CUDA generator, and updates are those that
   // CPU and GPU make alike: IEEE's square roots, multiply-adds rounded once, norms summed in the portable order.
-  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams = false);
+  // `python`: of a job whose model is a module in Python. The module tries a mini-batch; the state has a place for each
+  // EST's streams there.
+  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weights, bool cuda_streams = false,
+      PythonSide python = {});
 
   const spec::JobSpec& spec() const { return spec_; }
   const data::DataPair& data() const { return data_; }
   const data::Sampler& sampler() const { return *sampler_; }
   model::Model& model() { return *model_; }
+  model::Interpreter* interpreter() const { return interpreter_; }  // null: the model is none in Python
+  est::Backward backward() const;                                   // how its backward pass is run
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
@@ -92,6 +105,9 @@ class Job {
   std::byte* cuda_generator(std::byte* base, VirtualRank rank) const {
     return base + cuda_generators_at_[static_cast<size_t>(rank.value)];
   }
+  std::byte* python_streams(std::byte* base, VirtualRank rank) const {
+    return base + python_streams_at_[static_cast<size_t>(rank.value)];
+  }
   float* last_loss(std::byte* base, VirtualRank rank) const {
     return at<float>(base, losses_at_[static_cast<size_t>(rank.value)]);
   }
@@ -112,6 +128,8 @@ class Job {
   static T* at(std::byte* base, uint64_t offset) {
     return reinterpret_cast<T*>(base + offset);
   }
+  void build_model(bool draw_weights, PythonSide python);
+  std::shared_ptr<model::UsersModel> build_python_model(const model::DataShape& shape, PythonSide python);
   void lay_out(const model::NamedTensors& named);
   void lay_out_optimizer(const std::vector<std::string>& names);
   void lay_out_ests(bool cuda_streams);
@@ -124,12 +142,13 @@ class Job {
   const spec::JobSpec& spec_;
   const data::DataPair& data_;
   std::unique_ptr<data::Sampler> sampler_;
+  model::Interpreter* interpreter_;
   std::shared_ptr<model::Model> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<optim::Schedule> schedules_;  // one per parameter group
   std::vector<torch::Tensor> parameters_, buffers_;
   checkpoint::Manifest manifest_;
-  std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_, cuda_generators_at_;
+  std::vector<uint64_t> parameter_at_, updates_at_, generators_at_, losses_at_, cuda_generators_at_, python_streams_at_;
   std::vector<std::vector<uint64_t>> slots_at_;
   std::optional<uint64_t> plateau_at_, early_stop_at_, average_at_;
   std::vector<size_t> buffer_at_;

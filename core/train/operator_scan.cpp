@@ -30,10 +30,14 @@ std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const dat
                                                    const std::set<std::string>& replaced) {
   const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
-  return operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block}, [&] {
+  model::Interpreter* python = trial.job.interpreter();
+  if (python != nullptr) python->tell_modules(true);
+  auto uses = operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block}, [&] {
     trial.run(tensors);
     if (trial.job.evaluates()) trial.job.model().evaluate(tensors);
   });
+  if (python != nullptr) python->tell_modules(false);
+  return uses;
 }
 
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {

@@ -108,9 +108,9 @@ void probe(ProbeSetup& setup) {
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
-  Job job(setup.spec, data, true);
+  Job job(setup.spec, data, true, /*cuda_streams=*/false, {setup.interpreter, device.get()});
   if (!device->torch_device().is_cpu()) job.model().to(device->torch_device());
-  est::GradientHooks hooks(job.parameters(), *device);
+  est::GradientHooks hooks(job.parameters(), *device, job.backward());
   const Trial trial{job, hooks, *device};
   job.model().train();
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));

@@ -10,14 +10,19 @@
 #include "core/data/dataset.h"
 #include "core/spec/job_spec.h"
 
+namespace estrain::model {
+class Interpreter;
+}
+
 namespace estrain::train {
 
 struct ProbeSetup {
   spec::JobSpec spec;
   std::future<data::DataPair> data;
-  std::string device;     // "cpu", "cuda:0"
-  std::string libraries;  // folder of the libraries that devices need
-  bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
+  std::string device;                         // "cpu", "cuda:0"
+  std::string libraries;                      // folder of the libraries that devices need
+  bool measures = false;                      // also times mini-batches of both kinds of kernels, for about two seconds
+  model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
   // {"operators": [{"name", "coverage": "replaced" | "exact" | "not covered", "type", "calls", "layers": […]}…],
   //  "seconds": {"torch": s, "portable": s}: of a mini-batch's forward and backward pass, where measured; "portable"
   //  where the device has such kernels, and they the job's precision

@@ -91,6 +91,7 @@ bool Stage::step(Step step) {
   if (!carrier_->begin_step(step) || !run_ests(step) || !audit_.holds()) return false;
   if (!finish(step) || !audit_.is_sound()) return false;
   place_.require_memory();
+  place_.require_covered();
   return carrier_->commit();
 }
 
@@ -191,6 +192,7 @@ bool Stage::evaluate(Step step) {
   place_.model.load_buffers(step);
   if (!evaluate_share(place_, order_, step)) return false;
   place_.require_memory();
+  place_.require_covered();
   return evaluated_.meet([&] {
     if (order_.beyond && !memory_.hosts().ask(comm::HostAsk::evaluation, step, place_.courier)) return;
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());

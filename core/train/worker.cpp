@@ -15,6 +15,7 @@
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
+#include "core/operators/random_stream.h"
 #include "core/train/initial_state.h"
 #include "core/train/operator_scan.h"
 #include "core/train/short_batch.h"
@@ -54,15 +55,24 @@ data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const C
   return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
 }
 
-void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
+// What is to be known of the checkpoint that a run goes on from.
+struct Built {
+  bool has_other_keys = false;  // its portable random operators took other keys than this program's
+};
+
+Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   Checkpoint file;
   if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
   job.set_data(data_of_run(job.data().files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
-  if (!file) return write_first_state(job, memory.state_of(Step(0)));
+  if (!file) {
+    write_first_state(job, memory.state_of(Step(0)));
+    return {};
+  }
   const Step step = file->meta().step;
   read_state(*file, job, memory.state_of(step));
   memory.commit().begin_at(step, file->meta().lr);
+  return {.has_other_keys = setup.spec.job.kernels == spec::Kernels::portable && !file->meta().generator_keys};
 }
 
 // Every worker's files are the builder's.
@@ -91,6 +101,22 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
+}
+
+// The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to
+// lose.
+void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint) {
+  place.model.read_parameters_of(place.memory.commit().committed());
+  place.model.load_buffers(place.memory.commit().committed());
+  const uint64_t before = operators::random_calls();
+  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
+  if (operators::random_calls() == before) return;
+  throw Error::make(Fault::mismatch,
+                    "{} is of an older format: the portable kernels' random numbers have changed since, and this model "
+                    "draws some, so the run cannot go on with its bits",
+                    checkpoint)
+      .advise(fmt::format("go on with the estrain that wrote it, or in a new run from its weights: model.init = \"{}\"",
+                          checkpoint));
 }
 
 // What would end the run with its epoch ends it now.
@@ -169,10 +195,23 @@ void run_worker(WorkerSetup& setup) {
   require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
   const bool draws = setup.options.builds && setup.options.checkpoint.empty();
-  Job job(setup.spec, data, draws, setup.options.cuda_streams);
+  std::optional<Job> made;
+  const auto make = [&] {
+    made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
+  };
+  const bool watches = setup.interpreter != nullptr && setup.spec.job.determinism == spec::Determinism::d2;
+  const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
+                                       .layer = model::current_block};
+  if (watches) {
+    refuse_uncovered(operators::scan(scanned, make));
+  } else {
+    make();
+  }
+  Job& job = *made;
   job.set_processor(device->describe());
+  Built built;
   if (setup.options.builds) {
-    build_state(job, memory, setup);
+    built = build_state(job, memory, setup);
     memory.set_ready();
   } else {
     while (!memory.wait_ready(kGlanceMs)) {
@@ -182,7 +221,7 @@ void run_worker(WorkerSetup& setup) {
   data.files.clear();  // the data sets keep what they need of them
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job, memory, *device);
-  est::GradientHooks hooks(job.parameters(), *device);
+  est::GradientHooks hooks(job.parameters(), *device, job.backward());
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
@@ -194,6 +233,9 @@ void run_worker(WorkerSetup& setup) {
   } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
     warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
   }
+  std::optional<operators::Watch> watch;
+  if (watches) place.watch = &watch.emplace(scanned);
+  if (built.has_other_keys) refuse_other_random_numbers(place, setup.options.checkpoint);
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
   setup.launcher.send(comm::Ready{});

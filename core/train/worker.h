@@ -14,6 +14,10 @@
 #include "core/data/dataset.h"
 #include "core/spec/job_spec.h"
 
+namespace estrain::model {
+class Interpreter;
+}
+
 namespace estrain::train {
 
 struct WorkerSetup {
@@ -30,6 +34,7 @@ struct WorkerSetup {
   std::string traces;           // folder for logging.trace
   // How often memory was refused to this process; null: not known.
   const std::atomic<uint64_t>* refused_memory = nullptr;
+  model::Interpreter* interpreter = nullptr;  // around this library, where the model is a module in Python
 };
 
 // Runs until it is told to leave, or the launcher is gone. Throws Error.

@@ -17,11 +17,14 @@ namespace {
 void switch_streams_in(Workplace& place, VirtualRank rank, Step step) {
   std::byte* state = place.host_state(step);
   auto generator = place.job.has_cuda_streams() ? place.device.generator() : std::nullopt;
+  model::Interpreter* python = place.job.interpreter();
   if (place.seeded_step == step) {
+    if (python != nullptr) python->seed_streams(place.job.seed_of(rank));
     est::switch_seeded_generator_in(place.job.seed_of(rank));
     if (generator) generator->set_current_seed(place.job.seed_of(rank));
     return;
   }
+  if (python != nullptr) python->load_streams(place.job.python_streams(state, rank));
   est::switch_generator_in(place.job.generator(state, rank));
   if (generator) est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
 }
@@ -38,6 +41,16 @@ void Workplace::require_memory() const {
   if (refused_memory == nullptr || refused_memory->load() == 0) return;
   throw Error(Fault::io, "memory was refused to this worker, and libraries may have computed other bits without it")
       .advise("raise the limit of address space (ulimit -v), or give the job more memory");
+}
+
+void Workplace::require_covered() const {
+  if (watch == nullptr || watch->uncovered().empty()) return;
+  throw Error::make(Fault::infeasible,
+                    "D2 cannot be had any longer: the model's Python code called {}, which has no portable kernel; no "
+                    "earlier mini-batch did",
+                    watch->uncovered())
+      .advise(
+          "use job.determinism = \"D1\" in a new run, or write it in operators that `estrain check` lists as covered");
 }
 
 torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
@@ -85,7 +98,13 @@ uint64_t save_streams(Workplace& place, Step step, VirtualRank rank) {
   std::byte* saved = job.generator(new_state, rank);
   est::switch_generator_out(saved);
   const uint64_t digest = kernels::digest(saved, est::generator_state_bytes());
-  if (!job.has_cuda_streams()) return checkpoint::streams_digest(digest, 0);
+  uint64_t python_digest = 0;
+  if (model::Interpreter* python = job.interpreter()) {
+    std::byte* streams = job.python_streams(new_state, rank);
+    python->store_streams(streams);
+    python_digest = kernels::digest(streams, python->stream_bytes());
+  }
+  if (!job.has_cuda_streams()) return checkpoint::streams_digest(digest, 0, python_digest);
   std::byte* saved_cuda = job.cuda_generator(new_state, rank);
   if (const auto generator = place.device.generator()) {
     est::switch_cuda_generator_out(*generator, saved_cuda);
@@ -94,7 +113,8 @@ uint64_t save_streams(Workplace& place, Step step, VirtualRank rank) {
   } else {
     std::memcpy(saved_cuda, job.cuda_generator(old_state, rank), est::cuda_generator_state_bytes);
   }
-  return checkpoint::streams_digest(digest, kernels::digest(saved_cuda, est::cuda_generator_state_bytes));
+  return checkpoint::streams_digest(digest, kernels::digest(saved_cuda, est::cuda_generator_state_bytes),
+                                    python_digest);
 }
 
 }  // namespace estrain::train

@@ -6,6 +6,7 @@
 
 #include "core/comm/job_memory.h"
 #include "core/est/gradient_hooks.h"
+#include "core/operators/watch.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/bound_model.h"
 #include "core/train/job.h"
@@ -31,10 +32,14 @@ struct Workplace {
   Step vouched{};  // the newest step for which audits found this worker correct; at first, the one it joined at
 
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
+  const operators::Watch* watch = nullptr;                // over a module in Python at D2
 
   // Throws Fault::io where memory was refused to this process at any time. A library may have worked around that, and
   // have computed other bits.
   void require_memory() const;
+
+  // Throws Fault::infeasible where code of the model called an operator that D2 cannot have.
+  void require_covered() const;
 
   // What the host computes of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), ("lenet-momentum", "shuffle", "loss"),
             ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss"),
             ("gpt-untied-threads", "threads", "model/"), ("resnet18-bf16", "precision", "loss"),
-            ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-unusual", "seed", "loss")]
+            ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
 
 
 def train(estrain, name, job, folder):

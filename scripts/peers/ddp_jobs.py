@@ -1,6 +1,8 @@
 """The jobs of ddp_bits.py and their made-up data: small, but together they use all that takes part in the bits."""
 
+import pathlib
 import struct
+import sys
 from typing import NamedTuple
 
 import h5py
@@ -18,6 +20,8 @@ class Job(NamedTuple):
     spec: str       # @ stands for the folder with the data and all runs
 
 
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = f'python = "{sys.executable}"'
 SEED = "job.seed = 5\n"  # of all jobs
 GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
        'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
@@ -261,6 +265,54 @@ model = {{ name = "program", file = "@/scored.pt2", eval_file = "@/scored-eval.p
 data = {{ {UNUSUAL}, batch = 7 }}
 optimizer = {{ name = "sgd", lr = 0.1 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5, metrics = ["right", "largest"] }}
+"""),
+    # users' own modules in Python: of examples/python, and of python_models.py
+    "python-adaptive": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "python", file = "{programs.EXAMPLES}/python/net.py:build", {PYTHON} }}
+data = {{ {GREY}, batch = 8, mean = [0.3], std = [0.2] }}
+optimizer = {{ name = "adamw", lr = 0.003, weight_decay = 0.1 }}
+train = {{ steps = 14, eval_every = 5, eval_batch = 7, metrics = ["right"], clip_grad_norm = 1.0 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "python-adaptive-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "python", file = "{programs.EXAMPLES}/python/net.py:build", {PYTHON} }}
+data = {{ {GREY}, batch = 6 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ steps = 12, eval_every = 6, eval_batch = 7 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "python-encoder": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "python", file = "{HERE}/python_models.py:encoder", {PYTHON} }}
+data = {{ {ENCODER}, batch = 4 }}
+optimizer = {{ name = "adam", lr = 0.003 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "python-unusual": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "python", file = "{HERE}/python_models.py:unusual", {PYTHON} }}
+data = {{ {UNUSUAL}, batch = 7 }}
+optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "python-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model = {{ name = "python", file = "{HERE}/python_models.py:decoder", context = 16, {PYTHON} }}
+data = {{ {TEXT}, batch = 4 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 6 }}
+"""),
+    "python-resnet": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "python", file = "{HERE}/python_models.py:resnet", loss = "cross_entropy", {PYTHON} }}
+data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
+train = {{ steps = 7, eval_every = 4, eval_batch = 5, label_smoothing = 0.1 }}
 """),
     "program-bf16": Job(("1",), f"""
 job.ests = 1

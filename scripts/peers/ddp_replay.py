@@ -9,10 +9,13 @@ number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, wh
 REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
 """
 
+import collections
 import functools
 import json
 import math
 import pathlib
+import random
+import struct
 import sys
 
 import numpy
@@ -127,7 +130,7 @@ class Replay:
         self.train, self.test = run_data.open_data(self.spec)
         self.loss = Loss(self.spec)
         model = self.first_model()
-        reached = all(parameter.requires_grad for parameter in model.parameters())
+        reached = self.spec["model"]["name"] != "python" and all(p.requires_grad for p in model.parameters())
         self.model = DistributedDataParallel(model, process_group=group, find_unused_parameters=not reached)
         if self.ests > 2 or mistake in ("order", "scale"):
             self.model.register_comm_hook(group, gathering_hook(
@@ -137,7 +140,13 @@ class Replay:
             self.optimizer.param_groups[0]["lr"] = float(numpy.nextafter(self.optimizer.param_groups[0]["lr"], 1))
         self.scheduler = make_scheduler(self.spec, self.optimizer)
         self.average = self.make_average(model, mistake)
-        torch.manual_seed(self.spec["job"]["seed"] + self.rank + (mistake == "seed"))
+        self.updates = collections.Counter()  # of each parameter
+        self.seed(self.spec["job"]["seed"] + self.rank + (mistake == "seed"))
+
+    def seed(self, seed):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        numpy.random.seed(seed)
 
     def make_average(self, model, mistake):
         decay = self.spec["ema"]["decay"]
@@ -148,7 +157,7 @@ class Replay:
 
     def first_model(self):
         """With the weights of step 0, loaded by name; they are those that PyTorch itself begins with."""
-        torch.manual_seed(self.spec["job"]["seed"])
+        self.seed(self.spec["job"]["seed"])
         model = make_model(self.spec, self.train)
         if self.spec["model"].get("init"):
             load_checkpoint.load(model, self.spec["model"]["init"])
@@ -176,6 +185,7 @@ class Replay:
         with self.autocast():
             loss = self.loss(self.model, batch)
         loss.backward()
+        self.updates.update(name for name, p in self.model.module.named_parameters() if p.grad is not None)
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
         self.optimizer.step()
@@ -206,7 +216,7 @@ class Replay:
                     ours = float("nan") if recorded[key] is None else type(value)(recorded[key])  # JSON writes 2.0 as 2
                     self.compare(run, f"evaluation's {key}", step, ours, value)
             if step in run.checkpoints:
-                state = state or self.state(step)
+                state = state or self.state()
                 self.compare_state(run, step, state, loss)
 
     def compare(self, run, what, step, ours, theirs):
@@ -220,10 +230,12 @@ class Replay:
             for path in sorted(shared & state["shared"].keys()):
                 self.compare(run, path, step, arrays[path], state["shared"][path])
         est = {f"ests/{self.rank}/generator": state["generator"], f"ests/{self.rank}/loss": numpy.float32(loss)}
+        if self.spec["model"]["name"] == "python":
+            est[f"ests/{self.rank}/python"] = state["python"]
         for path, value in est.items():
             self.compare(run, path, step, arrays[path], value)
 
-    def state(self, step):
+    def state(self):
         """As a checkpoint has it. A parameter's number of updates is also kept where torch.optim needs none."""
         module = self.model.module
         shared = {f"model/{name}": value.detach().numpy()
@@ -232,10 +244,9 @@ class Replay:
         kept = module.state_dict().keys() | {"seen"}
         shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers() if name in kept}
         for name, parameter in module.named_parameters():
-            slots = self.optimizer.state[parameter]
-            if not parameter.requires_grad or name.startswith("unused."):  # never updated
-                slots = {"step": 0} | {slot: torch.zeros_like(parameter) for slot in self.slots()}
-            slots = {"step": step} | slots
+            slots = {"step": self.updates[name]} | self.optimizer.state[parameter]
+            if not self.updates[name]:
+                slots |= {slot: torch.zeros_like(parameter) for slot in self.slots()}
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
                        for slot, value in slots.items() if value is not None}
         if self.average:
@@ -244,7 +255,16 @@ class Replay:
             s = self.scheduler
             shared["schedule/plateau"] = numpy.array([s.best, s.num_bad_epochs, s.cooldown_counter,
                                                       *(group["lr"] for group in self.optimizer.param_groups)])
-        return {"shared": shared, "generator": torch.get_rng_state().numpy().copy()}
+        return {"shared": shared, "generator": torch.get_rng_state().numpy().copy(), "python": self.python_streams()}
+
+    @staticmethod
+    def python_streams():
+        """Python's `random` and numpy's: 32-bit words, whether a normal number is left over, and that number."""
+        _, words, gauss = random.getstate()
+        _, keys, position, has_gauss, numpy_gauss = numpy.random.get_state()
+        packed = struct.pack("<625Iid", *words, gauss is not None, gauss or 0.0)
+        packed += struct.pack("<Iiid", 1, position, has_gauss, numpy_gauss) + keys.astype("<u4").tobytes()
+        return numpy.frombuffer(packed + bytes(-len(packed) % 8), numpy.uint8)
 
     def slots(self):
         """Names of what the optimizer keeps of a parameter."""

@@ -183,12 +183,16 @@ def build(name):
 
 
 def workload(name):
-    file = EXAMPLES / "workloads" / name / "model.py"
-    specification = importlib.util.spec_from_file_location(f"workload_{name}", file)
+    return function(EXAMPLES / "workloads" / name / "model.py", "small")
+
+
+def function(file, name):
+    """Of a file of Python code."""
+    specification = importlib.util.spec_from_file_location(f"loaded_{abs(hash(str(file)))}", file)
     loaded = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = loaded
     specification.loader.exec_module(loaded)
-    return loaded.small
+    return getattr(loaded, name)
 
 
 def write(folder, names=ALL):

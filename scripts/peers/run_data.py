@@ -135,7 +135,7 @@ class Arrays(Dataset):
 
 def open_data(spec):
     """The training and the test set (None where there is none) of a resolved spec."""
-    if spec["model"]["name"] == "program" and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
+    if spec["model"]["name"] in ("program", "python") and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
         paths = spec["data"]["path"], spec["data"].get("test_path")
         return [Arrays(path) if path else None for path in paths]
     section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")

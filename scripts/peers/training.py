@@ -22,6 +22,8 @@ GROUP_KEYS = ("lr", "weight_decay", "momentum")
 def make_model(spec, data):
     if spec["model"]["name"] == "program":
         return programs.build(pathlib.Path(spec["model"]["file"]).stem)[0]
+    if spec["model"]["name"] == "python":
+        return programs.function(*spec["model"]["file"].rsplit(":", 1))()
     keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
     options = {key: spec["model"][key] for key in keys if key in spec["model"]}
     return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)
@@ -38,11 +40,16 @@ class Loss:
 
     def __call__(self, model, batch):
         if self.is_output:
-            return model(**self.arguments(batch)) if isinstance(batch, dict) else model(*batch)
+            if isinstance(batch, dict):
+                self.names = inspect.signature(getattr(model, "module", model).forward).parameters
+                return model(**self.arguments(batch))
+            return model(*batch)
         return self.of_logits(model(batch[0]), batch[1])
 
     def arguments(self, batch):
-        """What the file has is widened to what the module was exported for."""
+        """What the file has is widened to what the module was exported for. A module in Python gets what it takes."""
+        if self.spec["model"]["name"] == "python":
+            return {name: value for name, value in batch.items() if name in self.names}
         return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
 
     def dtypes_of_program(self):

@@ -13,22 +13,22 @@ class Draw {
     JobSpec spec;
     job(spec.job);
     spec.model.name = std::string(model_names[below(model_names.size())]);
-    const bool gpt = spec.model.name == "gpt", program = spec.model.name == "program";
-    spec.data.format = gpt ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format(program);
+    const bool gpt = spec.model.name == "gpt", users = spec.model.is_users();
+    spec.data.format = gpt ? (coin() ? DataFormat::text : DataFormat::tokens) : image_format(users);
     model(spec.model, spec.data.format == DataFormat::tokens);
     data(spec.data);
     optimizer(spec.optimizer);
     schedule(spec.schedule);
-    if (program && spec.schedule.name == ScheduleKind::plateau) spec.schedule.metric = Metric::loss;
+    if (users && spec.schedule.name == ScheduleKind::plateau) spec.schedule.metric = Metric::loss;
     (coin() ? spec.train.steps : spec.train.epochs) = integer(1, 1'000'000);
     spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
-    if (spec.model.name != "program" || spec.model.loss == Loss::cross_entropy)
+    if (!users || spec.model.loss == Loss::cross_entropy)
       spec.train.label_smoothing = real(0, 0.99);
     spec.checkpoint = {integer(0, 9), integer(1, 9), Best::none};
     spec.ema = {real(0, 0.99), coin()};
-    if (program) spec.train.metrics = {text()};
+    if (users) spec.train.metrics = {text()};
     spec.early_stop = {0, word<Metric>(), real(0, 1)};
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
@@ -93,9 +93,10 @@ class Draw {
     if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {
       model.dropout = maybe(0.99);
     }
-    if (model.name == "program") {
-      model.file = path();
-      if (coin()) model.eval_file = path();
+    if (model.is_users()) {
+      model.file = path() + (model.is_python() ? ":build" : "");
+      if (model.is_python() && coin()) model.python = path();
+      if (!model.is_python() && coin()) model.eval_file = path();
       model.loss = word<Loss>();
       if (model.loss != Loss::output && coin()) model.loss_target = "labels";
       model.context = integer(1, 999);

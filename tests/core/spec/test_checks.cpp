@@ -92,7 +92,7 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "and \"voc\"; give [height, width]");
   CHECK(complaint(spec_text("resnet18", "[data]\nformat = \"voc\"\npath = \"/x\"\ncrop = [8, 8]")) ==
         "job.toml:2:8: model.name: resnet18 learns one class for an image: data.format = \"voc\" needs model.name = "
-        "\"program\"");
+        "\"program\" or \"python\"");
 }
 
 TEST_CASE("schedules that torch would not take, or that nothing would move") {

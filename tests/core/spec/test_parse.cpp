@@ -168,7 +168,7 @@ TEST_CASE("what must be given") {
   CHECK(
       complaint("[train]\nsteps = 1\n") ==
       "job.toml: model.name: missing; one of \"mlp\", \"lenet\", \"resnet18\", \"resnet34\", \"resnet50\", \"vgg11\", "
-      "\"vgg19\", \"gpt\", \"program\"");
+      "\"vgg19\", \"gpt\", \"program\", \"python\"");
   CHECK(complaint("[model]\nname = \"mlp\"\n[train]\n") ==
         "job.toml:3:2: train.steps: missing; give train.steps or train.epochs");
   CHECK(complaint_with("epochs = 2") ==

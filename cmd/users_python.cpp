@@ -1,0 +1,113 @@
+#include "cmd/users_python.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "cmd/worker_library.h"
+#include "core/base/child_process.h"
+#include "core/base/error.h"
+#include "core/base/json_text.h"
+#include "core/base/unique_fd.h"
+#include "core/launch/directory/worker_library.h"
+#include "core/spec/parse.h"
+
+namespace estrain::cmd {
+namespace {
+
+constexpr const char* host_code =
+#include <estrain/python_host.inc>
+    ;
+
+constexpr const char* kAdvice = "name a Python with model.python, such as \"venv/bin/python\"";
+
+bool can_run(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// python3 of the environment, as a shell finds it.
+std::string python_of_path() {
+  const auto environment = own_environment();
+  const auto path = environment.find("PATH");
+  std::istringstream folders(path == environment.end() ? "/usr/bin:/bin" : path->second);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string python = (folder.empty() ? "." : folder) + "/python3";
+    if (can_run(python)) return python;
+  }
+  throw Error(Fault::spec, "model.python: there is no python3 in PATH").advise(kAdvice);
+}
+
+std::string python_of(const spec::ModelSection& model) {
+  if (model.python.empty()) return python_of_path();
+  if (can_run(model.python)) return model.python;
+  throw Error::make(Fault::spec, "model.python: {} is no program", model.python).advise(kAdvice);
+}
+
+// Asks for a number that only Python knows. Takes 10 ms.
+void require_python(const std::string& program) {
+  UniqueFd answer(::memfd_create("estrain-answer", MFD_CLOEXEC));
+  if (!answer) throw system_error("cannot create a file in memory", errno);
+  ChildOptions options;
+  options.arguments = {program, "-S", "-c", "print(6**13)"};
+  options.output_descriptor = answer.get();
+  ChildProcess::start(options).wait();
+  std::array<char, 64> text{};
+  const ssize_t got = ::pread(answer.get(), text.data(), text.size() - 1, 0);
+  if (got > 0 && std::string(text.data()) == "13060694016\n") return;
+  throw Error::make(Fault::spec, "model.python: {} is no Python", program).advise(kAdvice);
+}
+
+// A file in memory that the next program finds open.
+int passed_file(const char* name, const std::string& text) {
+  const int fd = ::memfd_create(name, 0);
+  if (fd < 0) throw system_error("cannot create a file in memory", errno);
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(fd, text.data() + at, text.size() - at);
+    if (written < 0) throw system_error("cannot write to a file in memory", errno);
+    at += static_cast<size_t>(written);
+  }
+  ::lseek(fd, 0, SEEK_SET);
+  return fd;
+}
+
+// As base/build_id.h gives it.
+uint64_t build_of_libtorch() {
+  const std::string digits = ESTRAIN_LIBTORCH_BUILD;
+  std::array<unsigned char, sizeof(uint64_t)> bytes{};
+  for (size_t i = 0; i < bytes.size() && 2 * i + 2 <= digits.size(); ++i)
+    bytes[i] = static_cast<unsigned char>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  uint64_t build;
+  std::memcpy(&build, bytes.data(), sizeof build);
+  return build;
+}
+
+}  // namespace
+
+void become_users_python(const spec::JobSpec& spec, Json job, int library) {
+  const std::string python = python_of(spec.model);
+  require_python(python);
+  job["spec"] = spec::to_toml(spec);
+  job["portable"] = spec.job.kernels == spec::Kernels::portable;
+  job["file"] = spec.model.code_file();
+  job["function"] = spec.model.function();
+  job["libraries"] = library_folder();
+  job["library"] = library >= 0 ? fmt::format("/proc/self/fd/{}", library) : launch::worker_library();
+  job["torch"] = ESTRAIN_LIBTORCH_VERSION;
+  job["libtorch"] = build_of_libtorch();
+  const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
+  const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
+  const std::string runs = job.at("runs");  // for those who look at the list of processes
+  std::array<char*, 5> arguments = {const_cast<char*>(python.c_str()), const_cast<char*>(code.c_str()),
+                                    const_cast<char*>(passed.c_str()), const_cast<char*>(runs.c_str()), nullptr};
+  ::execv(python.c_str(), arguments.data());
+  throw system_error("cannot execute " + python, errno);
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,197 @@
+#include "core/model/users_model.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/nll_loss_nd.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/model/class_scores.h"
+#include "core/model/torch_error.h"
+#include "core/spec/enum_names.h"
+
+namespace estrain::model {
+namespace {
+
+constexpr int64_t kIgnoredTarget = -100;  // torch's ignore_index
+
+}  // namespace
+
+Offer offered_input(const DataShape& shape) {
+  if (const auto* image = std::get_if<ImageShape>(&shape))
+    return {program::Type::f32, {image->channels, image->height, image->width}};
+  if (const auto* vector = std::get_if<VectorShape>(&shape)) return {program::Type::f32, {vector->features}};
+  return {program::Type::i64, {std::get<TokenShape>(shape).context}};
+}
+
+Offer offered_target(const DataShape& shape) {
+  if (const auto* tokens = std::get_if<TokenShape>(&shape)) return {program::Type::i64, {tokens->context}};
+  return {program::Type::i64, {}};
+}
+
+const torch::Tensor& tensor_of(const Batch& batch, const Source& source) {
+  if (source.is_named) return batch.fields.at(source.field);
+  return source.field == 0 ? batch.input : batch.target;
+}
+
+void UsersModel::find_target(const DataShape& shape, const std::string& second_input) {
+  if (gives_loss()) return;
+  const bool counts = loss_ != spec::Loss::mse;
+  if (const auto* named = std::get_if<NamedShape>(&shape)) {
+    const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::Field::name);
+    if (loss_target_.empty() || found == named->fields.end()) {
+      throw Error::make(Fault::spec, "model.loss = \"{}\" needs model.loss_target, the target array",
+                        spec::to_string(loss_))
+          .advise("name a dataset of the HDF5 file");
+    }
+    int64_t elements = 1;
+    for (const int64_t dim : found->dims) elements *= dim;
+    predictions_ = counts ? elements : 0;
+    target_ = {.name = loss_target_, .field = static_cast<size_t>(found - named->fields.begin()), .is_named = true};
+    return;
+  }
+  if (!loss_target_.empty() && loss_target_ != second_input)
+    throw Error::make(Fault::spec, "model.loss_target: {} is not the name of the data's labels", loss_target_)
+        .advise("remove it: the loss uses the labels");
+  int64_t elements = 1;
+  for (const int64_t dim : offered_target(shape).dims) elements *= dim;
+  predictions_ = counts ? elements : 0;
+  target_ = {.name = "labels", .field = 1};
+}
+
+namespace {
+
+// Converts classes, which may be stored in smaller types, to the int64 that the losses need.
+torch::Tensor to_classes(const torch::Tensor& target) {
+  return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
+}
+
+}  // namespace
+
+torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target,
+                                  int64_t reduction) {
+  const torch::Tensor& output = outputs.front();
+  switch (loss_) {
+    case spec::Loss::output:
+      if (output.numel() != 1) {
+        throw Error::make(Fault::spec, "the model's first output is [{}], not one number, so it is not a loss",
+                          fmt::join(output.sizes(), ", "))
+            .advise("let the module return its loss first, or set model.loss");
+      }
+      return (output.dim() == 0 ? output : output.reshape({})).to(torch::kFloat);
+    case spec::Loss::cross_entropy:
+      return at::cross_entropy_loss(output, to_classes(target), /*weight=*/{}, reduction, kIgnoredTarget,
+                                    reduction == at::Reduction::Mean ? label_smoothing_ : 0);
+    case spec::Loss::mse:
+      return at::mse_loss(output, target.to(output.scalar_type()), reduction);
+    case spec::Loss::bce_with_logits:
+      return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, {}, reduction);
+    case spec::Loss::nll:
+      return at::nll_loss_nd(output, to_classes(target), {}, reduction, kIgnoredTarget);
+  }
+  throw Error(Fault::bug, "unknown loss");
+}
+
+namespace {
+
+// ": in this mini-batch ids are -3 to 1999, …"; whole numbers alone.
+std::string values_text(const std::vector<Source>& sources, const Batch& batch) {
+  std::vector<std::string> texts;
+  for (const Source& source : sources) {
+    const torch::Tensor& tensor = tensor_of(batch, source);
+    if (tensor.numel() == 0 || !at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) continue;
+    texts.push_back(
+        fmt::format("{} {} to {}", source.name, tensor.min().item<int64_t>(), tensor.max().item<int64_t>()));
+  }
+  return texts.empty() ? "" : fmt::format("; the mini-batch has {}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+template <typename Body>
+auto UsersModel::telling_values(const Batch& batch, Body&& body) const {
+  const auto with_values = [&](const Error& error) {
+    if (error.message().find(label_out_of_range) == std::string::npos) return error;
+    std::vector<Source> told = sources();
+    const auto is_target = [&](const Source& source) { return source.name == target_->name; };
+    if (target_ && std::ranges::none_of(told, is_target)) told.push_back(*target_);
+    return Error(error.fault(), error.message() + values_text(told, batch))
+        .advise("correct the data, or use a model that has a class for each value");
+  };
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    throw with_values(from_torch(error));
+  } catch (const Error& error) {
+    throw with_values(error);
+  }
+}
+
+torch::Tensor UsersModel::compute_loss(const Batch& batch) {
+  const torch::Tensor loss = telling_values(batch, [&] {
+    const std::vector<torch::Tensor> given = train_outputs(batch);
+    return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+  });
+  if (!loss.requires_grad() && at::GradMode::is_enabled())
+    throw Error(Fault::spec, "the model's loss depends on no parameter that is trained")
+        .advise("use a module whose forward returns its loss (or, with model.loss, its prediction) first");
+  return loss;
+}
+
+void UsersModel::add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
+                             std::vector<torch::Tensor>& columns) const {
+  if (outputs.size() <= wanted().outputs.size()) {
+    throw Error::make(Fault::spec, "the model gives {} outputs, and train.metrics names {} behind the first",
+                      outputs.size(), wanted().outputs.size())
+        .advise("return the metrics from forward in eval() mode, behind the loss or the prediction");
+  }
+  for (size_t i = 0; i < wanted().outputs.size(); ++i) {
+    const torch::Tensor& output = outputs[i + 1];
+    const bool is_one = output.numel() == 1;
+    if (!is_one && output.numel() != samples) {
+      throw Error::make(Fault::spec,
+                        "metric {}: the model's output {} is [{}]: a number for each of the {} samples, or one for "
+                        "the mini-batch, is wanted",
+                        wanted().outputs[i], i + 2, fmt::join(output.sizes(), ", "), samples)
+          .advise("average it in the module, or leave it out of train.metrics");
+    }
+    columns.push_back(output.to(torch::kFloat).reshape(-1).expand({samples}));
+  }
+}
+
+Evaluation UsersModel::compute_evaluation(const Batch& batch) {
+  return telling_values(batch, [&] { return evaluation_of(batch); });
+}
+
+Evaluation UsersModel::evaluation_of(const Batch& batch) {
+  require_evaluation();
+  const std::vector<torch::Tensor> given = evaluation_outputs(batch);
+  const int64_t samples = batch.size();
+  std::vector<torch::Tensor> columns;
+  if (loss_ == spec::Loss::output) {
+    add_outputs(given, samples, columns);
+    return {loss_of(given, {}, at::Reduction::Mean).expand({samples}), torch::zeros({samples}, torch::kLong), 0,
+            std::move(columns)};
+  }
+  const torch::Tensor& target = tensor_of(batch, *target_);
+  const torch::Tensor losses = loss_of(given, target, at::Reduction::None).to(torch::kFloat).reshape({samples, -1});
+  torch::Tensor correct;
+  if (loss_ == spec::Loss::mse) {
+    correct = torch::zeros({samples}, torch::kLong);
+  } else {
+    const torch::Tensor hit = loss_ == spec::Loss::bce_with_logits ? given.front().gt(0).eq(target.to(torch::kBool))
+                                                                   : given.front().argmax(1).eq(target);
+    correct = hit.reshape({samples, -1}).sum(1);
+  }
+  if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) {
+    const torch::Tensor scores = given.front().movedim(1, -1);
+    columns = class_columns(wanted(), scores.reshape({-1, scores.size(-1)}), to_classes(target).reshape(-1), samples);
+  }
+  add_outputs(given, samples, columns);
+  return {losses.mean(1), correct, predictions_, std::move(columns)};
+}
+
+}  // namespace estrain::model

@@ -1,0 +1,104 @@
+#include "core/python/enter.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "core/base/build_id.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/comm/message_socket.h"
+#include "core/data/job_data.h"
+#include "core/model/torch_error.h"
+#include "core/spec/parse.h"
+#include "core/train/probe.h"
+#include "core/train/worker.h"
+
+namespace estrain::python {
+namespace {
+
+// The bits of a run are those of one LibTorch. `wanted`: the build id of the one that this library was linked with.
+void require_same_libtorch(uint64_t wanted) {
+  const uint64_t here = build_id_of_library("libtorch_cpu.so");
+  if (here == wanted) return;
+  throw Error::make(Fault::mismatch,
+                    "this Python's libtorch_cpu.so is another build (build id {:016x}) than the one that estrain is "
+                    "built with ({:016x})",
+                    here, wanted)
+      .advise("install PyPI's wheel of torch, or name another Python: model.python");
+}
+
+std::future<data::DataPair> open_data(const spec::JobSpec& spec) {
+  return std::async(std::launch::async, [&spec] { return data::open_job(spec); });
+}
+
+int work(HostInterpreter& interpreter, const Json& job) {
+  train::WorkerSetup setup;
+  setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(job.at("socket").get<int>())));
+  const auto report = [&](const Error& error) {
+    fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
+    setup.launcher.send(comm::Failed(error));
+    return exit_code(error.fault());
+  };
+  try {
+    require_same_libtorch(job.at("libtorch"));
+    setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
+    comm::from_field(job.at("options"), setup.options);
+    setup.data = open_data(setup.spec);
+    setup.memory = job.at("memory");
+    setup.doorbell = job.at("doorbell");
+    setup.courier = job.at("courier");
+    setup.libraries = job.at("libraries");
+    setup.algorithms = job.at("algorithms");
+    setup.algorithm_store = job.at("algorithm_store");
+    setup.traces = job.at("traces");
+    setup.interpreter = &interpreter;
+    estrain_run_worker(&setup);
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::exception& error) {
+    return report(Error(Fault::bug, error.what()));
+  }
+  return 0;
+}
+
+int probe(HostInterpreter& interpreter, const Json& job) {
+  comm::MessageSocket asker{UniqueFd(job.at("socket").get<int>())};
+  const auto refuse = [&](const Error& error) {
+    asker.send({{"say", "error"},
+                {"fault", static_cast<int>(error.fault())},
+                {"message", error.message()},
+                {"advice", error.advice()}});
+  };
+  try {
+    require_same_libtorch(job.at("libtorch"));
+    train::ProbeSetup setup;
+    setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
+    setup.data = open_data(setup.spec);
+    setup.measures = job.at("measures");
+    setup.device = job.at("device");
+    setup.libraries = job.at("libraries");
+    setup.interpreter = &interpreter;
+    estrain_probe(&setup);
+    setup.report["say"] = "report";
+    asker.send(setup.report);
+  } catch (const Error& error) {
+    refuse(error);
+  } catch (const std::exception& error) {
+    refuse(Error(Fault::bug, error.what()));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace estrain::python
+
+void estrain_python_prepare() { estrain::python::define_operators(); }
+
+int estrain_python_run(estrain::python::Callback call, const char* job_text, size_t stream_bytes) {
+  estrain::python::HostInterpreter interpreter(call, stream_bytes);
+  const estrain::Json job = estrain::parse_json(job_text, "the job");
+  const int code =
+      job.at("runs") == "probe" ? estrain::python::probe(interpreter, job) : estrain::python::work(interpreter, job);
+  std::fflush(nullptr);
+  return code;
+}

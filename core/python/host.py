@@ -1,0 +1,327 @@
+"""Runs in the user's Python, in the place of a worker's program: `python HOST.py DESCRIPTOR`, where the descriptor is
+of a file with the job's JSON (cmd/users_python.cpp writes it, core/python/enter.h reads it).
+
+It loads the worker's library and hands control to it. The library calls back for what only Python can do: build the
+module, run forward and backward, switch the random streams. Tensors cross as arguments and results of the library's
+operators, numbers and addresses as arguments of a plain function. The lock of the interpreter is held during such a
+call alone: readers and whatever else the library runs are free of it.
+"""
+import ctypes
+import json
+import os
+import random
+import socket
+import struct
+import sys
+
+with open(int(sys.argv[1])) as passed:
+    JOB = json.load(passed)
+PATH, FUNCTION = JOB["file"], JOB["function"]
+sys.argv = [PATH]
+sys.path[0] = os.path.dirname(PATH)  # as `python net.py` has it
+
+
+ADVICE = f"install torch {JOB['torch'].split('+')[0]} from PyPI in that Python, or name another one: model.python"
+
+
+def give_up(message, advice):
+    """Before the library is there to say it."""
+    print(message, advice, sep="\n", file=sys.stderr, flush=True)
+    report = dict(JOB["refusal"], message=message, advice=advice)
+    socket.socket(fileno=JOB["socket"]).send(json.dumps(report).encode())
+    os._exit(1)
+
+
+if JOB["portable"]:  # compiled code would pass by the portable kernels
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+try:
+    import torch
+except ImportError as error:
+    give_up(f"{sys.executable}: torch cannot be imported: {error}", ADVICE)
+if torch.__version__ != JOB["torch"]:
+    give_up(f"{sys.executable} has torch {torch.__version__}; this estrain is built with LibTorch {JOB['torch']}",
+            ADVICE)
+
+import importlib.util
+import inspect
+import traceback
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+try:
+    LIBRARY = ctypes.CDLL(JOB["library"])
+except OSError as error:
+    give_up(f"{sys.executable}: the worker library cannot be loaded: {error}", "run scripts/setup and scripts/build")
+LIBRARY.estrain_python_prepare()
+OPS = torch.ops.estrain
+given, returned, failed, announce = (getattr(OPS, name).default for name in ("given", "returned", "failed", "announce"))
+
+RANDOM_WORDS, NUMPY_WORDS = struct.Struct("<625Iid"), struct.Struct("<Iiid")
+NUMPY_AT = RANDOM_WORDS.size
+NUMPY_KEYS = 624
+STREAM_BYTES = (NUMPY_AT + NUMPY_WORDS.size + 4 * NUMPY_KEYS + 7) // 8 * 8
+Streams = ctypes.c_char * STREAM_BYTES
+MOST_SHOWN = 20000  # characters of a traceback: it must fit a message
+
+
+class Refused(Exception):
+    """What the user's code does cannot be trained, though Python has no objection."""
+
+
+class Module:
+    """The user's module, and what must stay as it is while it trains. Places of its tensors are those of places()."""
+
+    def __init__(self, module):
+        self.module, self.names, self.modes = module, None, None
+        self.parameters = list(places(module, "_parameters", lambda owner, name: True))
+        self.buffers = list(places(module, "_buffers", is_persistent))
+        constants = list(places(module, "_buffers", lambda owner, name: not is_persistent(owner, name)))
+        self.frozen = self.parameters + constants
+        self.versions = [tensor._version for *_, tensor in self.frozen]
+
+    def forward(self, trains):
+        inputs = given()
+        if trains == (self.modes is not None):
+            self.switch(trains)
+        if self.names is None:
+            outputs = self.module(*inputs)
+        else:
+            outputs = self.module(**dict(zip(self.names, inputs)))
+        tensors = list(flattened(outputs))
+        if not tensors:
+            raise Refused(f"forward returned {type(outputs).__name__} without a tensor")
+        returned(tensors)
+
+    def switch(self, trains):
+        """To eval() mode, and back to the modes that the function left the modules in."""
+        if trains:
+            for module, mode in self.modes:
+                module.training = mode
+            self.modes = None
+        else:
+            self.modes = [(module, module.training) for module in self.module.modules()]
+            self.module.eval()
+
+    def backward(self, is_first):
+        given()[0].backward()
+        if is_first:
+            self.find_written()
+        self.check_gradients(is_first)
+        self.check_frozen()
+        self.keep_buffers()
+
+    def find_written(self):
+        """Constants that are none: they are kept like other buffers."""
+        first = len(self.parameters)
+        checked = list(zip(self.frozen, self.versions))
+        written = [place for place, version in checked[first:] if self.is_written(place, version)]
+        kept = checked[:first] + [pair for pair in checked[first:] if not self.is_written(*pair)]
+        self.frozen, self.versions = [place for place, _ in kept], [version for _, version in kept]
+        self.buffers += written
+        announce("written", [full for *_, full, _ in written], [])
+
+    @staticmethod
+    def is_written(place, version):
+        owner, kind, name, _, tensor = place
+        return getattr(owner, kind)[name] is not tensor or tensor._version != version
+
+    def check_gradients(self, is_first):
+        for *_, full, tensor in self.parameters:
+            if is_first:
+                tensor.grad = None
+            elif tensor.grad is not None:
+                raise Refused(f"{full} has a gradient that estrain did not get: a hook that runs after its "
+                                   "gradient is accumulated has taken the place of estrain's; use register_hook")
+
+    def check_frozen(self):
+        for (owner, place, name, full, tensor), version in zip(self.frozen, self.versions):
+            if getattr(owner, place)[name] is not tensor:
+                raise Refused(f"forward replaced {full}, which must stay the tensor that it is while it trains")
+            if tensor._version != version:
+                raise Refused(f"forward wrote {full}; only the optimizer writes parameters, and a buffer with "
+                                   "persistent=False that forward leaves alone in the first mini-batch must be constant")
+
+    def keep_buffers(self):
+        """What forward put in a buffer's place goes into the buffer, where the state is."""
+        for owner, place, name, _, tensor in self.buffers:
+            now = getattr(owner, place)[name]
+            if now is not tensor:
+                with torch.no_grad():
+                    tensor.copy_(now)
+                getattr(owner, place)[name] = tensor
+
+
+def is_persistent(owner, name):
+    return name not in owner._non_persistent_buffers_set
+
+
+def places(module, place, admits):
+    """(owner, place, name, full name, tensor), a tied tensor once, in the order of named_parameters()."""
+    known = set()
+    for prefix, owner in module.named_modules():
+        for name, tensor in getattr(owner, place).items():
+            if tensor is None or tensor in known or not admits(owner, name):
+                continue
+            known.add(tensor)
+            yield owner, place, name, f"{prefix}.{name}" if prefix else name, tensor
+
+
+def flattened(outputs):
+    if isinstance(outputs, torch.Tensor):
+        yield outputs
+    elif isinstance(outputs, dict):
+        for value in outputs.values():
+            yield from flattened(value)
+    elif isinstance(outputs, (tuple, list)):
+        for value in outputs:
+            yield from flattened(value)
+    elif outputs is not None:
+        raise Refused(f"forward returned a {type(outputs).__name__} where a tensor, tuple, list or dictionary of "
+                        "tensors is wanted")
+
+
+def load_function():
+    name = os.path.splitext(os.path.basename(PATH))[0]
+    spec = importlib.util.spec_from_file_location(name, PATH)
+    if spec is None:
+        raise Refused(f"{PATH} is no file of Python code")
+    code = importlib.util.module_from_spec(spec)
+    sys.modules[name] = code
+    spec.loader.exec_module(code)
+    if not callable(getattr(code, FUNCTION, None)):
+        raise Refused(f"{PATH} has no function {FUNCTION}")
+    return getattr(code, FUNCTION)
+
+
+def arguments_of(module):
+    """(positional, by name alone, takes any name) of forward."""
+    positional, by_name, any_name = [], [], False
+    for parameter in inspect.signature(module.forward).parameters.values():
+        required = parameter.default is inspect.Parameter.empty
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            positional.append((parameter.name, required))
+        elif parameter.kind == parameter.VAR_POSITIONAL:
+            positional += [(parameter.name, False)] * 2
+        elif parameter.kind == parameter.KEYWORD_ONLY:
+            by_name.append(parameter.name)
+        else:
+            any_name = True
+    return positional, by_name, any_name
+
+
+def build(seed):
+    global user
+    function = load_function()
+    torch.manual_seed(seed)
+    seed_streams(seed)
+    module = function()
+    if not isinstance(module, torch.nn.Module):
+        raise Refused(f"{FUNCTION} returned a {type(module).__name__}, not a torch.nn.Module")
+    for name, parameter in module.named_parameters():
+        if getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise Refused(f"parameter {name} has a hook that runs after its gradient is accumulated: it would see "
+                               "the gradient of one EST; use register_hook")
+    user = Module(module)
+    positional, by_name, any_name = arguments_of(module)
+    announce("modules", [name for name, _ in module.named_modules() if name], [])
+    for kind, named in (("parameters", module.named_parameters(remove_duplicate=False)),
+                        ("buffers", named_buffers(module, True)), ("constants", named_buffers(module, False))):
+        named = list(named)
+        announce(kind, [name for name, _ in named], [tensor for _, tensor in named])
+    announce("required", [name for name, required in positional if required], [])
+    announce("arguments", [name for name, _ in positional], [])
+    announce("by name", by_name, [])
+    announce("any name", ["yes"] * any_name, [])
+
+
+def named_buffers(module, persistent):
+    for prefix, owner in module.named_modules(remove_duplicate=False):
+        for name, tensor in owner._buffers.items():
+            if tensor is not None and is_persistent(owner, name) == persistent:
+                yield f"{prefix}.{name}" if prefix else name, tensor
+
+
+def take_names(count):
+    """How forward gets its inputs: by the names that the library says; fewer than none: by position."""
+    user.names = None if count < 0 else OPS.names.default()
+
+
+def seed_streams(seed):
+    random.seed(seed)
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def store_streams(address):
+    state = Streams.from_address(address)
+    _, words, gauss = random.getstate()
+    RANDOM_WORDS.pack_into(state, 0, *words, gauss is not None, gauss or 0.0)
+    if numpy is not None:
+        _, keys, position, has_gauss, gauss = numpy.random.get_state()
+        NUMPY_WORDS.pack_into(state, NUMPY_AT, 1, position, has_gauss, gauss)
+        numpy.frombuffer(state, numpy.uint32, NUMPY_KEYS, NUMPY_AT + NUMPY_WORDS.size)[:] = keys
+
+
+def load_streams(address):
+    state = Streams.from_address(address)
+    *words, has_gauss, gauss = RANDOM_WORDS.unpack_from(state, 0)
+    random.setstate((3, tuple(words), gauss if has_gauss else None))
+    known, position, has_gauss, gauss = NUMPY_WORDS.unpack_from(state, NUMPY_AT)
+    if numpy is not None and known:
+        keys = numpy.frombuffer(state, numpy.uint32, NUMPY_KEYS, NUMPY_AT + NUMPY_WORDS.size)
+        numpy.random.set_state(("MT19937", keys, position, has_gauss, gauss))
+
+
+def tell_modules(tells, hooks=[]):
+    """The library learns which module runs, by hooks on all of them."""
+    while hooks:
+        hooks.pop().remove()
+    if not tells:
+        return
+    names = {module: name for name, module in user.module.named_modules()}
+    entered = [""]
+
+    def enter(module, _):
+        entered.append(names.get(module, entered[-1]))
+        OPS.entering.default(entered[-1])
+
+    def leave(*_):
+        entered.pop()
+        OPS.entering.default(entered[-1])
+
+    hooks += [torch.nn.modules.module.register_module_forward_pre_hook(enter),
+              torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
+
+
+user = None
+# In the order of `Duty` in core/python/interpreter.cpp.
+DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _: user.backward(_), seed_streams,
+          load_streams, store_streams, tell_modules)
+
+
+def users_frames(trace):
+    """Without those of this file."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64)
+def call(duty, argument):
+    try:
+        DUTIES[duty](argument)
+        return 0
+    except Refused as refusal:
+        failed(str(refusal), "")
+        return 1
+    except BaseException as error:
+        shown = traceback.TracebackException(type(error), error, users_frames(error.__traceback__))
+        failed("".join(shown.format_exception_only()).strip()[:2000], "".join(shown.format()).strip()[-MOST_SHOWN:])
+        return 1
+
+
+LIBRARY.estrain_python_run.argtypes = [type(call), ctypes.c_char_p, ctypes.c_size_t]
+os._exit(LIBRARY.estrain_python_run(call, json.dumps(JOB).encode(), STREAM_BYTES))

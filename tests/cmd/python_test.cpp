@@ -1,0 +1,208 @@
+// model.name = "python": users' modules in their own Python, of scripts/setup --peers. The bits are those of Python's
+// DistributedDataParallel and do not depend on the placement; the module is examples/python/net.py, which draws from
+// torch's, Python's and numpy's random streams. What the user's code raises is told with its traceback.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "job.h"
+#include "run_files.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_here() { return fs::exists(ESTRAIN_PEERS_PYTHON); }
+
+// Code that does `what` in its forward, or in its function.
+std::string code(const std::string& what, const std::string& build = "return Net()") {
+  return "import torch\n"
+         "class Net(torch.nn.Module):\n"
+         "    def __init__(self):\n"
+         "        super().__init__()\n"
+         "        self.fc = torch.nn.Linear(784, 4)\n"
+         "        self.calls = 0\n"
+         "    def forward(self, images, labels):\n"
+         "        self.calls += 1\n"
+         "        " +
+         what +
+         "\n"
+         "        return torch.nn.functional.cross_entropy(self.fc(images.flatten(1)), labels)\n"
+         "def build():\n"
+         "    " +
+         build + "\n";
+}
+
+struct Files {
+  ScratchFolder folder;
+  std::string net = std::string(ESTRAIN_SOURCE_DIR) + "/examples/python/net.py:build";
+  std::string data = "format = \"idx\"\n" + images("train") + images("test_");
+
+  // 60 grey images of four classes, written as idx files.
+  std::string images(const std::string& name) {
+    std::string pixels("\0\0\x08\x03\0\0\0\x3c\0\0\0\x1c\0\0\0\x1c", 16), labels("\0\0\x08\x01\0\0\0\x3c", 8);
+    for (int i = 0; i < 60; ++i) {
+      labels.push_back(static_cast<char>(i % 4));
+      for (int p = 0; p < 28 * 28; ++p) pixels.push_back(static_cast<char>((p * (i % 4 + 3) + 31 * i) % 251));
+    }
+    const std::string key = name == "train" ? "" : name;
+    return key + "images = \"" + folder.write(name + ".images", pixels) + "\"\n" + key + "labels = \"" +
+           folder.write(name + ".labels", labels) + "\"\n";
+  }
+
+  std::string spec(const std::string& file, const std::string& python = ESTRAIN_PEERS_PYTHON) {
+    return folder.write("job.toml",
+                        "job = { name = \"python\", seed = 21, ests = 4 }\n[model]\nname = \"python\"\n"
+                        "file = \"" +
+                            file + "\"\npython = \"" + python + "\"\n[data]\n" + data +
+                            "batch = 4\n[optimizer]\nname = \"adamw\"\nlr = 0.01\n[train]\nsteps = 8\n"
+                            "eval_every = 4\neval_batch = 7\n");
+  }
+};
+
+// Fails with the error and leaves nothing behind.
+Ended refused(const Files& files, const std::string& spec, int code) {
+  const Ended ended = estrain({"train", spec, "--run", files.folder / "refused"});
+  INFO(ended.shown());
+  CHECK(ended.code == code);
+  CHECK(!fs::exists(files.folder / "refused/checkpoints/latest"));
+  fs::remove_all(files.folder / "refused");
+  return ended;
+}
+
+TEST_CASE("a module in Python trains as under DDP, without a trace of the placement" * doctest::skip(!is_here())) {
+  Files files;
+  const std::string spec = files.spec(files.net);
+  const std::string alone = train_on(files.folder, spec, "1");
+  CHECK(metric_steps(alone) == first_steps(8));
+  for (const std::string devices : {"2", "cpu=1,cpu=3"}) {
+    CAPTURE(devices);
+    CHECK(difference(alone, train_on(files.folder, spec, devices)).text == "");
+  }
+  const std::string compare =
+      fmt::format("{} {}/scripts/peers/ddp_bits.py --run {}", ESTRAIN_PEERS_PYTHON, ESTRAIN_SOURCE_DIR, alone);
+  CHECK(std::system(compare.c_str()) == 0);
+}
+
+TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doctest::skip(!is_here())) {
+  Files files;
+  const std::string spec = files.spec(files.net);
+  const Words for_long = {"--set", "train.steps=1000000", "--set", "train.eval_every=never"};
+  Job job(spec, files.folder / "moved", with({"--devices", "1"}, for_long));
+  job.reach(4);
+  const Ended resize = job.resize("cpu=1,cpu=3");
+  INFO(resize.shown());
+  REQUIRE(resize.code == 0);
+  job.reach(job.step() + 4);
+  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
+  job.reach(job.step() + 20);
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
+  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const Words whole = with({"--set", "train.eval_every=never"}, steps);
+  CHECK(difference(job.run(), train_on(files.folder, spec, "1", whole)).text == "");
+}
+
+TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *
+          doctest::skip(!is_here())) {
+  Files files;
+  const Words d2 = {"--set", "job.determinism=D2"};
+  const std::string spec = files.spec(files.net);
+  const std::string alone = train_on(files.folder, spec, "1", d2);
+  CHECK(difference(alone, train_on(files.folder, spec, "cpu:avx2,cpu:sse", d2)).text == "");
+  const std::string inverse = "torch.linalg.inv(torch.eye(3) + images.mean())";
+  const std::string first = files.folder.write("first.py", code(inverse)) + ":build";
+  const Ended refused = estrain(with({"train", files.spec(first), "--run", files.folder / "first"}, d2));
+  INFO(refused.shown());
+  CHECK(refused.code == 2);
+  CHECK(refused.says("D2 cannot be had with this model: no portable kernel for aten::linalg_inv_ex"));
+  const std::string later = files.folder.write("later.py", code("if self.calls > 30: " + inverse)) + ":build";
+  const Ended stopped = estrain(with({"train", files.spec(later), "--run", files.folder / "later"}, d2));
+  INFO(stopped.shown());
+  CHECK(stopped.code == 2);
+  CHECK(stopped.says("the model's Python code called aten::linalg_inv_ex, which has no portable kernel"));
+  CHECK(!metric_steps(files.folder / "later").empty());
+}
+
+TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
+          doctest::skip(!is_here())) {
+  Files files;
+  const std::string net = files.folder.write("net.py", code("if self.calls > 30: labels.no_such()"));
+  const Ended ended = estrain({"train", files.spec(net + ":build"), "--run", files.folder / "run"});
+  INFO(ended.shown());
+  CHECK(ended.code == 1);
+  CHECK(ended.says("the model's Python code raised AttributeError: 'Tensor' object has no attribute 'no_such'"));
+  CHECK(ended.says("net.py\", line 9, in forward"));
+  CHECK(ended.says("if self.calls > 30: labels.no_such()"));
+  CHECK(!ended.says("/proc/self/fd"));
+  const std::vector<Json> failed = events(files.folder / "run", "failed");
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].at("cause") == "user_code");
+  CHECK(failed[0].at("class") == "user");
+  CHECK(failed[0].at("what").get<std::string>().find("Traceback") != std::string::npos);
+  CHECK(!metric_steps(files.folder / "run").empty());
+  CHECK(fs::exists(files.folder / "run/checkpoints/latest"));
+}
+
+TEST_CASE("code that cannot be trained is refused before the job begins" * doctest::skip(!is_here())) {
+  struct Wrong {
+    std::string forward, build;
+    int code;
+    std::string says;
+  };
+  const std::string net = "return Net()";
+  const std::vector<Wrong> all = {
+      {"pass", "raise ValueError('no network today')", 1, "raised ValueError: no network today"},
+      {"pass", "return 3", 2, "build returned a int, not a torch.nn.Module"},
+      {"pass", "return Net().double()", 1, "parameter fc.weight is double, but must be float32"},
+      {"with torch.no_grad(): self.fc.weight.mul_(0.5)", net, 2, "forward wrote fc.weight"},
+      {"return 'loss'", net, 2, "forward returned a str where a tensor"},
+      {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},
+      {"return self.fc(images.flatten(1))", net, 2, "the model's first output is [4, 4], not one number"},
+  };
+  Files files;
+  for (const Wrong& wrong : all) {
+    CAPTURE(wrong.says);
+    const std::string file = files.folder.write("net.py", code(wrong.forward, wrong.build));
+    CHECK(refused(files, files.spec(file + ":build"), wrong.code).says(wrong.says));
+  }
+}
+
+TEST_CASE("a Python or a file that will not do is refused by name" * doctest::skip(!is_here())) {
+  Files files;
+  const std::string file = files.folder.write("net.py", code("pass")), net = file + ":build";
+  CHECK(refused(files, files.spec(file + ":make"), 2).says("net.py has no function make"));
+  CHECK(refused(files, files.spec(file), 2).says("FILE.py:FUNCTION"));
+  CHECK(refused(files, files.spec(files.folder / "none.py:build"), 1).says("none.py: No such file or directory"));
+  CHECK(refused(files, files.spec(net, files.folder / "python"), 2).says("/python is no program"));
+  CHECK(refused(files, files.spec(net, "/bin/ls"), 2).says("/bin/ls is no Python"));
+  // Pythons of another torch, and of none.
+  fs::create_directory(files.folder / "other");
+  files.folder.write("other/torch.py", "__version__ = '2.10.0+cpu'\n");
+  fs::create_directory(files.folder / "empty");
+  files.folder.write("empty/torch.py", "raise ImportError('gone')\n");
+  const auto python_with = [&](const std::string& folder) {
+    const std::string path =
+        files.folder.write("python", "#!/bin/sh\nPYTHONPATH=" + folder + " exec " + ESTRAIN_PEERS_PYTHON + " \"$@\"\n");
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  };
+  const Ended other = refused(files, files.spec(net, python_with(files.folder / "other")), 1);
+  CHECK(other.says("has torch 2.10.0+cpu; this estrain is built with LibTorch 2.11.0"));
+  CHECK(refused(files, files.spec(net, python_with(files.folder / "empty")), 1).says("torch cannot be imported: gone"));
+}
+
+TEST_CASE("without the environment of scripts/setup --peers there is no Python to try" * doctest::skip(is_here())) {
+  fmt::print("skipped: no Python with torch\n");
+}
+
+}  // namespace
+}  // namespace estrain::testing
