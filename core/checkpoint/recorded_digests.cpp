@@ -34,8 +34,7 @@ std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout, cons
     if (tensor.role == Role::average) parameters[tensor.name].average = digests[i];
     if (tensor.role == Role::buffer) found[tensor.name] = digests[i];
     if (tensor.role == Role::est && tensor.slot == generator_slot) streams[tensor.name].cpu = digests[i];
-    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot)
-      streams[tensor.name].cuda = digests[i];
+    if (tensor.role == Role::est && tensor.slot == cuda_generator_slot) streams[tensor.name].cuda = digests[i];
     if (tensor.role == Role::est && tensor.slot == python_slot) streams[tensor.name].python = digests[i];
     if (tensor.role != Role::optimizer || tensor.slot == update_count) continue;
     Parts& parts = parameters[tensor.name];

@@ -43,9 +43,8 @@ bool ends_early(const StateLayout& layout) {
 }
 
 bool has_python_streams(const StateLayout& layout) {
-  return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
-    return tensor.role == Role::est && tensor.slot == python_slot;
-  });
+  return std::ranges::any_of(
+      layout.tensors, [](const StateTensor& tensor) { return tensor.role == Role::est && tensor.slot == python_slot; });
 }
 
 int64_t format_version_for(const CheckpointMeta& meta, const StateLayout& layout) {

@@ -12,7 +12,7 @@ namespace estrain::checkpoint {
 // The formats that this program reads. A file is written in the oldest format that can hold its content.
 constexpr int64_t oldest_format_version = 1;
 constexpr int64_t newest_format_version = 6;  // 2 has `algorithms`, 3 the data's `files`, 4 /schedule, 5 /ema,
-                                               // 6 EST's Python streams, or CheckpointMeta::generator_keys
+                                              // 6 EST's Python streams, or CheckpointMeta::generator_keys
                                               // or /schedule/early_stop
 
 // The HDF5 type of such elements, in a file and in memory.

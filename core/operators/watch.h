@@ -9,7 +9,7 @@
 
 namespace estrain::operators {
 
-// Of this thread, from now on. One at a time. An operator costs it less than a microsecond.
+// Of this thread, from now on. One at a time.
 class Watch {
  public:
   struct Observed;

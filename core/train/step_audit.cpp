@@ -33,9 +33,8 @@ uint64_t digest_of_parameter(const Job& job, std::byte* state, size_t i) {
 
 uint64_t digest_of_streams(const Job& job, std::byte* state, VirtualRank rank) {
   const uint64_t cpu = kernels::digest(job.generator(state, rank), est::generator_state_bytes());
-  const uint64_t cuda = job.has_cuda_streams()
-                            ? kernels::digest(job.cuda_generator(state, rank), est::cuda_generator_state_bytes)
-                            : 0;
+  const uint64_t cuda =
+      job.has_cuda_streams() ? kernels::digest(job.cuda_generator(state, rank), est::cuda_generator_state_bytes) : 0;
   const uint64_t python = job.interpreter() != nullptr
                               ? kernels::digest(job.python_streams(state, rank), job.interpreter()->stream_bytes())
                               : 0;

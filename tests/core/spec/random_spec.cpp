@@ -24,8 +24,7 @@ class Draw {
     spec.train.eval_every = integer(spec.schedule.name == ScheduleKind::plateau ? 0 : -1, 5);
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
-    if (!users || spec.model.loss == Loss::cross_entropy)
-      spec.train.label_smoothing = real(0, 0.99);
+    if (!users || spec.model.loss == Loss::cross_entropy) spec.train.label_smoothing = real(0, 0.99);
     spec.checkpoint = {integer(0, 9), integer(1, 9), Best::none};
     spec.ema = {real(0, 0.99), coin()};
     if (users) spec.train.metrics = {text()};
