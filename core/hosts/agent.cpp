@@ -16,13 +16,14 @@
 #include "core/hosts/courier.h"
 #include "core/hosts/host_file.h"
 #include "core/hosts/message_link.h"
+#include "core/hosts/orphan.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
-#include "core/hosts/succession.h"
 #include "core/hosts/takeover.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"
+#include "core/launch/preflight/start.h"
 #include "core/launch/run/processes.h"
 #include "core/place/device.h"
 #include "core/spec/parse.h"
@@ -31,8 +32,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kPatienceWithKillMs = 1500;
-constexpr int kBetweenLooksMs = 50;  // at what an orphan does next
-constexpr int64_t kBetweenClaimsNs = 200'000'000;
+constexpr int kBetweenLooksMs = 1000;  // for a coordinator that came to grief
 
 Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
 
@@ -115,9 +115,13 @@ class Agent {
     signal_watch_ = loop_.watch(signals_.get(), [this] { end(0, "asked to by a signal"); });
   }
 
-  void end(int code, const std::string& why) {
-    fmt::print("host {}: ends: {}\n", setup_.name, why);
+  void say(const std::string& what) const {
+    fmt::print("host {}: {}\n", setup_.name, what);
     std::fflush(stdout);
+  }
+
+  void end(int code, const std::string& why) {
+    say("ends: " + why);
     setup_.exit_code = code;
     loop_.stop();
   }
@@ -133,7 +137,7 @@ class Agent {
     if (courier_) courier_->retire();
     if (courier_) retired_.push_back(std::move(courier_));
     term_ = term;
-    succession_.reset();
+    orphan_.reset();
     spec_ = {};
     opened_ = never_opened_ = 0;
     memory_ = comm::JobMemory::create();
@@ -150,9 +154,13 @@ class Agent {
 
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
-    const PeerAnswer answer = judge_peer(term_, succession_.has_value(), peer.term, peer.host.empty());
+    const PeerAnswer answer = judge_peer(term_, orphan_.has_value(), peer.term, peer.host.empty());
     if (answer == PeerAnswer::turn_away) return connection->close();
-    if (answer == PeerAnswer::begin_anew) begin_anew(peer.term);
+    if (answer == PeerAnswer::begin_anew) {
+      if (orphan_) say("follows the next coordinator");
+      begin_anew(peer.term);
+    }
+    if (peer.host.empty() && !sees_locks_) sees_locks_ = sees_locks(directory_);
     if (connection->peer().purpose == "courier") return courier_->take(std::move(connection));
     if (connection->peer().purpose != "worker") return connection->close();
     sessions_.emplace_back();
@@ -200,6 +208,9 @@ class Agent {
     launch::check_devices({start.device}, {.mixed = true, .oversubscribed = true});
     start.job = spec.job;
     const bool stands = comm::JobMemory(memory_.get()).is_ready();
+    if (sessions_.size() == 1) asked_.clear();
+    asked_.push_back(start.options.device);
+    allow_mixed_ = start.options.allow_mixed;
     start.options.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
     launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()};
     shared.courier = doorbell_.get();
@@ -249,74 +260,48 @@ class Agent {
     const std::string say = said.value("say", ""), host = said.value("host", "");
     if (say == "end") return end(0, "the run is over");
     if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
-    if (!succession_) return;
-    if (say == "host_lost") succession_->lose(host);
-    if (say == "orphan")
-      succession_->hear(host, {said.value("stage", uint64_t{0}), said.value("fit", false), said.value("backs", "")});
+    if (orphan_ && say == "host_lost") orphan_->lose(host);
+    if (orphan_ && say == "orphan") orphan_->hear(host, said);
   }
-
-  // Succession (succession.h).
 
   void on_coordinator_lost(const std::string& why) {
-    if (succession_) return;
-    lost_ns_ = monotonic_ns();
-    fmt::print("host {}: the coordinator is lost: {}\n", setup_.name, why);
-    std::fflush(stdout);
+    if (orphan_) return;
+    say("the coordinator is lost: " + why);
     courier_->leave_coordinator();
     for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
-    Orphan orphan{.name = setup_.name, .hosts = {}, .stage = 0, .fit = courier_->is_fit(), .sees_locks = sees_locks_};
-    orphan.patience_ns = nanoseconds(setup_.patience_seconds);
-    if (const auto& last = courier_->last_stage()) {
-      orphan.stage = last->stage;
-      for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
-    }
-    succession_.emplace(std::move(orphan), courier_->connected(), lost_ns_);
-    look_again_ = loop_.every(kBetweenLooksMs, [this] { succeed(); });
+    orphan_.emplace(loop_, *courier_, directory_,
+                    OrphanHost::Options{.name = setup_.name,
+                                        .term = term_,
+                                        .sees_locks = sees_locks_,
+                                        .patience_ns = nanoseconds(setup_.patience_seconds),
+                                        .shared = {memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()},
+                                        .end = [this](const std::string& reason) {
+                                          end(75, reason + "; go on by estrain train --resume --run " + setup_.run);
+                                        }});
   }
 
-  void succeed() {
-    if (!succession_) return look_again_.reset();
-    const Succession::Step next = succession_->next(monotonic_ns());
-    tell_claim();
-    if (next == Succession::Step::end) {
-      end(75, fmt::format("{}; go on by estrain train --resume --run {}", succession_->why(), setup_.run));
-    } else if (next == Succession::Step::take_lease) {
-      Lease lease = take_lease(directory_, {term_, succession_->orphan().stage}, sees_locks_);
-      succession_->answer(lease.answer);
-      if (lease.answer == LeaseAnswer::taken) lead(std::move(*lease.lock));
-    }
-  }
-
-  void tell_claim() {
-    const int64_t now = monotonic_ns();
-    const Claim& claim = succession_->claim();
-    if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
-    told_ = claim;
-    told_ns_ = now;
-    courier_->tell_others({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
-  }
-
-  void lead(UniqueFd lock) {
-    courier_->put_in_order();
-    const int64_t step = comm::JobMemory(memory_.get()).commit().committed().value;
-    const HostPlan last = *courier_->last_stage();
-    const std::string devices = devices_left(last, setup_.name, courier_->connected());
-    fmt::print("host {}: takes the coordinator's place at step {}, on {}\n", setup_.name, step, devices);
-    const launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), lock.get(), spec_.get(), library_.get()};
-    const bool saved = save_state(directory_, shared, courier_->records_from());
-    directory_.log_event("takeover", {{"step", step},
-                                      {"host", setup_.name},
-                                      {"devices", devices},
-                                      {"saved", saved},
-                                      {"seconds", seconds(monotonic_ns() - lost_ns_)}});
-    std::fflush(stdout);
+  // A coordinator may come to grief before this host is in a stage of its term. While no stage of it is open anywhere,
+  // the newest checkpoint is all that there is, and any host may go on from it.
+  void look_for_coordinator() {
+    const bool waits = sessions_.empty() && !courier_->last_stage() && !courier_->connected().contains("");
+    if (orphan_ || asked_.empty() || !sees_locks_ || !waits) return;
+    Lease lease = take_lease(directory_, {term_, 0}, true);
+    if (lease.answer == LeaseAnswer::over) asked_.clear();
+    if (!lease.lock) return;
+    HostPlan alone;
+    alone.allow_mixed = allow_mixed_;
+    alone.grace_seconds = launch::StartRequest().grace_seconds;
+    const std::string devices = place::list_of(place::devices_from(asked_));
+    say("goes on from the newest checkpoint, on " + devices);
+    directory_.log_event(
+        "takeover",
+        {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
     remove_host_file(setup_.run, setup_.name);
-    become_coordinator(directory_, last, devices, std::move(lock));
+    become_coordinator(directory_, alone, devices, std::move(*lease.lock));
   }
 
   void on_opened(uint64_t stage) {
     opened_ = stage;
-    if (!sees_locks_) sees_locks_ = sees_locks(directory_);
     for (Session& session : sessions_) {
       if (!session.order || stage_of_order(*session.order) != stage) continue;
       session.worker.socket.send(comm::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
@@ -341,10 +326,10 @@ class Agent {
   bool sees_locks_ = false;
   std::unique_ptr<Courier> courier_;
   std::vector<std::unique_ptr<Courier>> retired_;  // what is under way may still come to them
-  std::optional<Succession> succession_;           // while the coordinator is lost
-  int64_t lost_ns_ = 0, told_ns_ = 0;
-  Claim told_;
-  std::shared_ptr<net::Loop::Timer> look_again_;
+  std::optional<OrphanHost> orphan_;               // while the coordinator is lost
+  std::vector<std::string> asked_;                 // devices that a coordinator wanted workers on last
+  bool allow_mixed_ = false;
+  std::shared_ptr<net::Loop::Timer> look_;
   net::Listener listener_;
   std::shared_ptr<net::Loop::Watch> signal_watch_;
 };

@@ -457,9 +457,10 @@ void Courier::leave_coordinator() {
   farewell_end_ = loop_.once(kFarewellMs, [this] { farewell_->connection->close(); });
 }
 
-void Courier::put_in_order() {
+int64_t Courier::put_in_order() {
   if (exchange_) exchange_->keep_whole_step();
   memory().repair();
+  return memory().commit().committed().value;
 }
 
 bool Courier::is_fit() {

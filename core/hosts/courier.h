@@ -57,7 +57,7 @@ class Courier : private Outbox {
   bool is_fit();
   // The stage is over. What it left is put in order once no worker of this host is in its loop.
   void leave_coordinator();
-  void put_in_order();
+  int64_t put_in_order();  // returns the step that it goes on from
   // From which step on the memory holds the records.
   int64_t records_from();
   void tell_others(const Json& message);

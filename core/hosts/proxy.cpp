@@ -10,11 +10,14 @@
 #include "core/hosts/host_file.h"
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
+#include "core/hosts/own_pause.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
 
 namespace estrain::hosts {
 namespace {
+
+constexpr int kCourierFirstMs = 500;
 
 class Proxy {
  public:
@@ -38,10 +41,17 @@ class Proxy {
     throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
   }
 
+  // Where this host has stood still, the courier's word comes first: it may have to give the run up.
+  void on_lost(const Error& why) {
+    if (!pause_->is_recent()) lose_host(why);
+    patience_ = loop_.once(kCourierFirstMs, [this, why] { lose_host(why); });
+  }
+
   void begin(net::ConnectionPtr connection) {
     link_ = std::make_unique<MessageLink>(
         std::move(connection), [this](const Json& said) { on_agent(said); },
-        [this](const Error& why) { lose_host(why); });
+        [this](const Error& why) { on_lost(why); });
+    pause_ = std::make_unique<OwnPause>(loop_);
     link_->send({{"do", "start"},
                  {"id", setup_.id},
                  {"spec", setup_.spec},
@@ -85,6 +95,8 @@ class Proxy {
   net::Loop loop_;
   std::unique_ptr<MessageLink> link_;
   std::shared_ptr<net::Loop::Watch> socket_;
+  std::unique_ptr<OwnPause> pause_;
+  std::shared_ptr<net::Loop::Timer> patience_;
 };
 
 }  // namespace

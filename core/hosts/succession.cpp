@@ -24,8 +24,9 @@ PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool pee
 }
 
 LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now) {
-  const bool led_since = now.term != known.term || now.stage > known.stage;
-  return has_owner && !led_since ? LeaseAnswer::taken : LeaseAnswer::over;
+  if (!has_owner) return LeaseAnswer::over;
+  if (now.term == known.term && now.stage <= known.stage) return LeaseAnswer::taken;
+  return now.term > known.term && now.stage == 0 ? LeaseAnswer::taken_at_checkpoint : LeaseAnswer::over;
 }
 
 Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
@@ -46,7 +47,7 @@ void Succession::hear(const std::string& from, const Claim& claim) {
 }
 
 void Succession::answer(LeaseAnswer answer) {
-  if (answer == LeaseAnswer::taken) leads_ = true;
+  leads_ = answer == LeaseAnswer::taken || answer == LeaseAnswer::taken_at_checkpoint;
   if (answer == LeaseAnswer::over) why_ = "somebody has led the run since, or it has ended";
 }
 

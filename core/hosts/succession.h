@@ -61,6 +61,8 @@ PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool pee
 
 enum class LeaseAnswer {
   taken,
+  // Somebody has led since and came to grief before a stage was open: the newest checkpoint is all that there is.
+  taken_at_checkpoint,
   held,  // by somebody else: the old coordinator or the next
   over,  // somebody has led since, or the run has ended
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/child_process.h"
+#include "core/checkpoint/directory.h"
 #include "core/place/device.h"
 
 namespace estrain::hosts {
@@ -21,7 +22,8 @@ Lease take_lease(const launch::RunDirectory& directory, const launch::Term& know
     return judge_lease(directory.owner().has_value(), known,
                        launch::read_term(directory.path()).value_or(launch::Term{}));
   };
-  if (const LeaseAnswer answer = judge(); answer != LeaseAnswer::taken) return {answer, {}};
+  LeaseAnswer answer = judge();
+  if (answer == LeaseAnswer::over) return {answer, {}};
   if (!sees_locks) {
     try {
       directory.watch_owner();
@@ -29,10 +31,16 @@ Lease take_lease(const launch::RunDirectory& directory, const launch::Term& know
       if (error.fault() != Fault::usage) throw;
       return {};  // it is at work
     }
-    if (const LeaseAnswer answer = judge(); answer != LeaseAnswer::taken) return {answer, {}};  // it may have ended
+    answer = judge();  // it may have ended, or another led
+    if (answer == LeaseAnswer::over) return {answer, {}};
   }
   directory.own(*lock);
-  return {LeaseAnswer::taken, std::move(lock)};
+  return {answer, std::move(lock)};
+}
+
+int64_t newest_checkpoint(const launch::RunDirectory& directory) {
+  const std::vector<Step> steps = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
+  return steps.empty() ? 0 : steps.back().value;
 }
 
 bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from) {

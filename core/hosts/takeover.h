@@ -27,6 +27,8 @@ struct Lease {
 // may take half a minute: the owner before is watched.
 Lease take_lease(const launch::RunDirectory& directory, const launch::Term& known, bool sees_locks);
 
+int64_t newest_checkpoint(const launch::RunDirectory& directory);  // its step; 0: there is none
+
 // Writes the committed state of the memory as a checkpoint, and the records from `records_from` on that the run's files
 // lack. No worker is in its loop. False: the checkpoint could not be written.
 bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from);

@@ -342,7 +342,7 @@ void World::look(Host& host) {
 void World::take_lease(Host& host) {
   if (!blind_ && rules_.respects_locks && files_.holder >= 0) return answer_lease(host, hosts::LeaseAnswer::held);
   const hosts::LeaseAnswer answer = rules_.judge_lease(files_.owned, {host.term, host.stage}, files_.term);
-  if (answer != hosts::LeaseAnswer::taken || !blind_) return answer_lease(host, answer);
+  if (answer == hosts::LeaseAnswer::over || !blind_) return answer_lease(host, answer);
   host.watches = true;
   at(host, kWatchNs, [this, id = host.id, since = now_] {
     Host& one = this->host(id);
@@ -356,6 +356,11 @@ void World::take_lease(Host& host) {
 void World::answer_lease(Host& host, hosts::LeaseAnswer answer) {
   host.succession->answer(answer);
   if (answer == hosts::LeaseAnswer::taken) take_over(host);
+  if (answer != hosts::LeaseAnswer::taken_at_checkpoint) return;
+  host.receives = false;
+  host.committed = host.whole = led_from_;
+  host.records_from = led_from_ + 1;
+  take_over(host);
 }
 
 void World::take_over(Host& host) {

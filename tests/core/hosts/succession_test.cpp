@@ -72,6 +72,26 @@ TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") 
   CHECK(old.next(80'000 * kMs) == Step::wait);
 }
 
+TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
+  const launch::Term known{3, 7};
+  CHECK(judge_lease(true, known, {3, 7}) == LeaseAnswer::taken);
+  CHECK(judge_lease(true, known, {3, 6}) == LeaseAnswer::taken);
+  CHECK(judge_lease(true, known, {3, 8}) == LeaseAnswer::over);  // a stage without it
+  CHECK(judge_lease(true, known, {4, 1}) == LeaseAnswer::over);  // somebody trained on
+  CHECK(judge_lease(true, known, {4, 0}) == LeaseAnswer::taken_at_checkpoint);
+  CHECK(judge_lease(false, known, {3, 7}) == LeaseAnswer::over);  // it ended as it should
+  CHECK(judge_lease(false, known, {4, 0}) == LeaseAnswer::over);
+}
+
+TEST_CASE("an agent follows the next coordinator, and no earlier one") {
+  CHECK(judge_peer(2, false, 1, true) == PeerAnswer::turn_away);
+  CHECK(judge_peer(2, false, 2, true) == PeerAnswer::take);
+  CHECK(judge_peer(2, true, 2, true) == PeerAnswer::turn_away);
+  CHECK(judge_peer(2, true, 3, true) == PeerAnswer::begin_anew);
+  CHECK(judge_peer(2, true, 2, false) == PeerAnswer::take);
+  CHECK(judge_peer(2, false, 3, false) == PeerAnswer::turn_away);
+}
+
 TEST_CASE("a host stops where somebody has led since") {
   Succession a(orphan("a", true), {}, 0);
   a.answer(LeaseAnswer::over);

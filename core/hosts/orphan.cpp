@@ -1,0 +1,80 @@
+#include "core/hosts/orphan.h"
+
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/hosts/host_file.h"
+#include "core/hosts/takeover.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenDecisionsMs = 50;
+constexpr int64_t kBetweenClaimsNs = 200'000'000;
+
+Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
+  Orphan orphan{.name = options.name,
+                .hosts = {},
+                .stage = 0,
+                .fit = courier.is_fit(),
+                .sees_locks = options.sees_locks,
+                .patience_ns = options.patience_ns};
+  if (const auto& last = courier.last_stage()) {
+    orphan.stage = last->stage;
+    for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
+  }
+  return orphan;
+}
+
+}  // namespace
+
+OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirectory& directory, Options options)
+    : courier_(courier),
+      directory_(directory),
+      options_(std::move(options)),
+      lost_ns_(monotonic_ns()),
+      succession_(orphan_of(courier, options_), courier.connected(), lost_ns_),
+      timer_(loop.every(kBetweenDecisionsMs, [this] { look(); })) {}
+
+void OrphanHost::hear(const std::string& host, const Json& claim) {
+  succession_.hear(host, {claim.value("stage", uint64_t{0}), claim.value("fit", false), claim.value("backs", "")});
+}
+
+void OrphanHost::look() {
+  const Succession::Step next = succession_.next(monotonic_ns());
+  tell_claim();
+  if (next == Succession::Step::end) return options_.end(succession_.why());
+  if (next != Succession::Step::take_lease) return;
+  Lease lease = take_lease(directory_, {options_.term, succession_.orphan().stage}, options_.sees_locks);
+  succession_.answer(lease.answer);
+  if (lease.lock) lead(std::move(*lease.lock), lease.answer == LeaseAnswer::taken_at_checkpoint);
+}
+
+void OrphanHost::tell_claim() {
+  const int64_t now = monotonic_ns();
+  const Claim& claim = succession_.claim();
+  if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
+  told_ = claim;
+  told_ns_ = now;
+  courier_.tell_others({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
+}
+
+void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
+  const int64_t step = at_checkpoint ? newest_checkpoint(directory_) : courier_.put_in_order();
+  const HostPlan last = *courier_.last_stage();
+  const std::string devices = devices_left(last, options_.name, courier_.connected());
+  fmt::print("host {}: takes the coordinator's place at step {}, on {}\n", options_.name, step, devices);
+  std::fflush(stdout);
+  launch::SharedDescriptors shared = options_.shared;
+  shared.lock = lock.get();
+  const bool saved = at_checkpoint || save_state(directory_, shared, courier_.records_from());
+  directory_.log_event("takeover", {{"step", step},
+                                    {"host", options_.name},
+                                    {"devices", devices},
+                                    {"saved", saved},
+                                    {"seconds", seconds(monotonic_ns() - lost_ns_)}});
+  remove_host_file(directory_.path(), options_.name);
+  become_coordinator(directory_, last, devices, std::move(lock));
+}
+
+}  // namespace estrain::hosts

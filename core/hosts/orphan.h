@@ -1,0 +1,50 @@
+#pragma once
+// An agent's host without its coordinator: carries out what succession.h decides, until the host leads, follows the
+// next coordinator, or ends.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/base/unique_fd.h"
+#include "core/hosts/courier.h"
+#include "core/hosts/succession.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/directory/term.h"
+#include "core/launch/run/processes.h"
+
+namespace estrain::hosts {
+
+class OrphanHost {
+ public:
+  struct Options {
+    std::string name;
+    int64_t term = 0;
+    bool sees_locks = false;
+    int64_t patience_ns = 0;
+    launch::SharedDescriptors shared{};  // without a lock
+    std::function<void(const std::string& why)> end;
+  };
+  // The coordinator is lost. No worker of this host is in its loop any more.
+  OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirectory& directory, Options options);
+
+  void lose(const std::string& host) { succession_.lose(host); }
+  void hear(const std::string& host, const Json& claim);
+
+ private:
+  void look();
+  void tell_claim();
+  [[noreturn]] void lead(UniqueFd lock, bool at_checkpoint);
+
+  Courier& courier_;
+  const launch::RunDirectory& directory_;
+  const Options options_;
+  const int64_t lost_ns_;
+  Succession succession_;
+  Claim told_;
+  int64_t told_ns_ = 0;
+  std::shared_ptr<net::Loop::Timer> timer_;
+};
+
+}  // namespace estrain::hosts
