@@ -156,6 +156,9 @@ bool is_compared(int64_t workers, int64_t worker, int64_t number) {
   return false;
 }
 
+// They run in a process of their own, since a child of a process with threads may find a lock held for ever.
+TEST_SUITE_BEGIN("processes");
+
 TEST_CASE("audits of every step give no alarm without a fault, and leave no trace") {
   const Outcome without = train(0, 3, {});
   CHECK(without.passed == 0);
@@ -294,6 +297,8 @@ TEST_CASE("a requested audit is of the step after the current one, whatever audi
   REQUIRE(train_a_step(worker) == "");
   CHECK(worker.memory().audits().passed() == 1);
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 }  // namespace estrain::train
