@@ -263,7 +263,10 @@ cudaError_t cudaMalloc(void** place, size_t bytes) {
   static Fault fault("memory");
   static bool is_full = false;  // from then on
   is_full = is_full || fault.strikes();
-  if (is_full || device_memory().bytes() + bytes > kMemory) return returned(cudaErrorMemoryAllocation);
+  if (is_full || device_memory().bytes() + bytes > kMemory) {
+    machine().synchronize();  // as the driver does: it may find memory that pending work gives back
+    return returned(cudaErrorMemoryAllocation);
+  }
   *place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (*place == MAP_FAILED) return returned(cudaErrorMemoryAllocation);
   std::memset(*place, kJunk, bytes);
