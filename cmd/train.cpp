@@ -1,12 +1,10 @@
-#include <unistd.h>
-
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/replace_program.h"
 #include "core/launch/preflight/start.h"
 #include "core/launch/run/go_back.h"
 #include "core/launch/run/handover.h"
@@ -23,15 +21,6 @@ struct TrainArguments {
   int handover = -1;
 };
 
-// Executes that program under the same process id.
-[[noreturn]] void replace_program(const std::vector<std::string>& arguments) {
-  std::vector<char*> words;
-  for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execv(words.front(), words.data());
-  throw system_error("cannot go on with " + arguments.front(), errno);
-}
-
 int train(const TrainArguments& arguments) {
   if (arguments.print_keys) {
     std::fputs(spec::key_reference().c_str(), stdout);
@@ -44,7 +33,7 @@ int train(const TrainArguments& arguments) {
   } catch (const launch::GoBack& back) {  // the launcher's descriptors are closed by now
     fmt::print(stderr, "estrain: {}\n{}\n", back.message(), back.advice());
     std::fflush(nullptr);
-    replace_program(back.arguments);
+    replace_program(back.arguments.front(), back.arguments);
   }
 }
 

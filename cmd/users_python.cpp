@@ -14,6 +14,7 @@
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/json_text.h"
+#include "core/base/replace_program.h"
 #include "core/base/unique_fd.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/spec/parse.h"
@@ -77,7 +78,7 @@ int passed_file(const char* name, const std::string& text) {
   return fd;
 }
 
-// As base/build_id.h gives it.
+// In the form of base/build_id.h.
 uint64_t build_of_libtorch() {
   const std::string digits = ESTRAIN_LIBTORCH_BUILD;
   std::array<unsigned char, sizeof(uint64_t)> bytes{};
@@ -104,10 +105,7 @@ void become_users_python(const spec::JobSpec& spec, Json job, int library) {
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
   const std::string runs = job.at("runs");  // for those who look at the list of processes
-  std::array<char*, 5> arguments = {const_cast<char*>(python.c_str()), const_cast<char*>(code.c_str()),
-                                    const_cast<char*>(passed.c_str()), const_cast<char*>(runs.c_str()), nullptr};
-  ::execv(python.c_str(), arguments.data());
-  throw system_error("cannot execute " + python, errno);
+  replace_program(python, {python, code, passed, runs});
 }
 
 }  // namespace estrain::cmd

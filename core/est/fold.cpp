@@ -41,7 +41,7 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
 bool fold_absent_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
                            const kernels::DeviceQueue& queue) {
   const kernels::DeviceUpdates& updates = *queue.updates;
-  // As above, one addition at a time. The last one reads left[0], which may be the memory of `out`.
+  // Adds one partial sum at a time in scratch memory: the last one, left[0], may be the memory of `out`.
   void* const scratch = queue.allocate(queue, n * sizeof(float));
   auto* const sum = static_cast<float*>(scratch);
   bool present = gradient != nullptr;

@@ -69,7 +69,7 @@ class GradientHooks {
   std::exception_ptr failed_;  // thrown in a hook of the pass, and maybe wrapped by what it passed through
   std::vector<bool> reached_;
   GradientSink witness_;
-  // Of the current pass, one of the three.
+  // One of these three is set during a pass.
   std::shared_ptr<const GradientSink> sink_;
   DeviceGradientSink device_sink_;
   std::vector<torch::Tensor>* collected_ = nullptr;

@@ -130,8 +130,7 @@ class Agent {
     directory_.log_event("refused_connection", {{"host", setup_.name}, {"from", address}, {"why", why.message()}});
   }
 
-  // Of a coordinator, all that is left of the one before is dropped: it would not lead if the run's files lacked
-  // anything of that.
+  // Drops all that is left of the coordinator before: the new one would not lead if the run's files lacked any of it.
   void begin_anew(int64_t term) {
     for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
     if (courier_) courier_->retire();

@@ -14,9 +14,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kOwnPauseNs = 750'000'000;         // this process stood still: nobody's silence counts
-constexpr int64_t kAfterOwnPauseNs = 5'000'000'000;  // so long others may have let go of this host because of it
-constexpr int kFarewellMs = 200;                     // until a last message has left
+constexpr int kFarewellMs = 200;  // until a last message has left
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
 // Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
@@ -162,7 +160,6 @@ Courier::Courier(net::Loop& loop, Options options) : loop_(loop), options_(std::
     (void)!::read(options_.doorbell, &rung, sizeof rung);
     on_doorbell();
   });
-  timer_ns_ = monotonic_ns();
   timer_ = loop_.every(10, [this] { on_timer(); });
 }
 
@@ -228,8 +225,7 @@ void Courier::add(net::ConnectionPtr connection, const std::string& name) {
 // Called from within the link's own callbacks, too: the link goes a moment later.
 void Courier::lose(const std::string name, const Error& why, bool silent) {
   if (retired_) return;
-  const int64_t now = monotonic_ns();
-  if (now - timer_ns_ > kOwnPauseNs || now - own_pause_ns_ < kAfterOwnPauseNs) silent = true;
+  if (own_pause_.is_recent()) silent = true;
   if (const auto at = links_.find(name); at != links_.end()) {
     at->second->connection->close();
     loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
@@ -259,12 +255,9 @@ void Courier::count_silent(const std::string& name) {
   const Error error = Error::make(Fault::interrupted, "this host is cut off from {} of the job's {} hosts",
                                   silent_.size(), last_stage_->hosts.size())
                           .advise("the others go on if they can; else: estrain train --resume");
-  options_.tell({{"say", "error"},
-                 {"host", options_.own.host},
-                 {"fault", static_cast<int>(error.fault())},
-                 {"message", error.message()},
-                 {"advice", error.advice()},
-                 {"gives_up", true}});
+  Json words = words_of(error);
+  words["gives_up"] = true;
+  options_.tell(words);
 }
 
 std::set<std::string> Courier::connected() const {
@@ -273,12 +266,16 @@ std::set<std::string> Courier::connected() const {
   return names;
 }
 
+Json Courier::words_of(const Error& error) const {
+  return {{"say", "error"},
+          {"host", options_.own.host},
+          {"fault", static_cast<int>(error.fault())},
+          {"message", error.message()},
+          {"advice", error.advice()}};
+}
+
 void Courier::fail(const Error& error) {
-  const Json words = {{"say", "error"},
-                      {"host", options_.own.host},
-                      {"fault", static_cast<int>(error.fault())},
-                      {"message", error.message()},
-                      {"advice", error.advice()}};
+  const Json words = words_of(error);
   if (leads()) return options_.tell(words);
   if (Link* coordinator = link_to("")) send_message(*coordinator->connection, words);
 }
@@ -445,7 +442,7 @@ void Courier::abort_stage() {
   if (leads()) tell_abort(exchange_->plan().stage);
 }
 
-// Of a host whose coordinator is lost.
+// After the coordinator is lost.
 
 void Courier::leave_coordinator() {
   abort_stage();
@@ -518,11 +515,9 @@ void Courier::try_ask() {
 
 void Courier::on_timer() {
   const int64_t now = monotonic_ns();
-  if (now - timer_ns_ > kOwnPauseNs) {
-    own_pause_ns_ = now;
+  if (own_pause_.tick()) {  // nobody's silence during the pause counts
     for (auto& [name, link] : links_) link->heard_ns = now;
   }
-  timer_ns_ = now;
   // The launcher alone aborts; a stage that was not open yet never opens.
   if (leads() && memory_ && memory_->gate().aborted()) {
     if (opening_) {

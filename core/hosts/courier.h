@@ -14,6 +14,7 @@
 #include <string>
 
 #include "core/base/json.h"
+#include "core/hosts/own_pause.h"
 #include "core/hosts/step_exchange.h"
 #include "core/net/connection.h"
 
@@ -48,9 +49,9 @@ class Courier : private Outbox {
   // The other hosts that this one is connected to.
   std::set<std::string> connected() const;
 
-  // Of a host whose coordinator is lost.
+  // After the coordinator is lost.
   //
-  // The last stage that it opened; nothing: none.
+  // The last stage that was opened here; nothing: none.
   const std::optional<HostPlan>& last_stage() const { return last_stage_; }
   // Whether the run can go on from this host's memory: its state is whole, and the run's files have all records before
   // those that it still holds.
@@ -86,6 +87,7 @@ class Courier : private Outbox {
   int64_t recorded();
   void note_recorded(int64_t step);
   void fail(const Error& error);
+  Json words_of(const Error& error) const;
   Link* link_to(const std::string& name) const;
   std::optional<size_t> index_of(const std::string& name) const;
 
@@ -124,9 +126,8 @@ class Courier : private Outbox {
   bool aborted_ = false;
   bool has_trained_ = false;  // the memory holds a state of this run's, not of a builder's
   uint32_t asked_ = 0;        // the last request that was handed to the exchange
-  int64_t timer_ns_ = 0;
-  int64_t own_pause_ns_ = -10'000'000'000;  // when this process last found that it had stood still
-  std::unique_ptr<Link> farewell_;          // to the coordinator that was lost, until the last message has left
+  OwnPause own_pause_;
+  std::unique_ptr<Link> farewell_;  // to the coordinator that was lost, until the last message has left
   std::shared_ptr<net::Loop::Timer> farewell_end_;
   bool counted_begun_ = false;
   int ticks_ = 0;

@@ -25,8 +25,8 @@ struct HostPlan {
   bool any_processor = false;    // bits do not depend on it, or others are accepted
   std::vector<HostShare> hosts;
   size_t own = 0;  // which of the hosts this is
-  // What another host needs to go on as coordinator: the device of each worker as the coordinator calls it, and what
-  // the run was asked to accept.
+  // Another host needs these to continue as coordinator: the device of each worker as the coordinator calls it, and the
+  // options that the run was started with.
   std::vector<std::string> devices;
   bool allow_mixed = false, oversubscribe = false;
   double grace_seconds = 0;

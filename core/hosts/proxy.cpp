@@ -17,7 +17,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kCourierFirstMs = 500;
+constexpr int kCourierFirstMs = 500, kTickMs = 100;
 
 class Proxy {
  public:
@@ -43,7 +43,7 @@ class Proxy {
 
   // Where this host has stood still, the courier's word comes first: it may have to give the run up.
   void on_lost(const Error& why) {
-    if (!pause_->is_recent()) lose_host(why);
+    if (!pause_.is_recent()) lose_host(why);
     patience_ = loop_.once(kCourierFirstMs, [this, why] { lose_host(why); });
   }
 
@@ -51,7 +51,8 @@ class Proxy {
     link_ = std::make_unique<MessageLink>(
         std::move(connection), [this](const Json& said) { on_agent(said); },
         [this](const Error& why) { on_lost(why); });
-    pause_ = std::make_unique<OwnPause>(loop_);
+    pause_ = OwnPause();
+    ticks_ = loop_.every(kTickMs, [this] { pause_.tick(); });
     link_->send({{"do", "start"},
                  {"id", setup_.id},
                  {"spec", setup_.spec},
@@ -95,7 +96,8 @@ class Proxy {
   net::Loop loop_;
   std::unique_ptr<MessageLink> link_;
   std::shared_ptr<net::Loop::Watch> socket_;
-  std::unique_ptr<OwnPause> pause_;
+  OwnPause pause_;
+  std::shared_ptr<net::Loop::Timer> ticks_;
   std::shared_ptr<net::Loop::Timer> patience_;
 };
 

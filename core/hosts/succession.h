@@ -1,6 +1,6 @@
 #pragma once
-// Who leads a run over several hosts once its coordinator is lost. Pure: what a host sees goes in, what it does next
-// comes out; the sockets, the run directory's lock and the clock are the agent's (agent.cpp). PROTOCOL.md states the
+// Decides which host leads a run once its coordinator is lost. Pure: a host's observations go in, its next action comes
+// out; the sockets, the run directory's lock and the clock are the agent's (agent.cpp). PROTOCOL.md states the
 // rules and why there are never two; tests/hosts_in_virtual_time drives them through simulated networks.
 //
 // A host that has lost its coordinator is an orphan. Orphans tell each other what they are (Claim). The first one in
@@ -23,7 +23,7 @@ namespace estrain::hosts {
 // without it. Then it gives up; the others may go on. `hosts`: of the stage that was opened last, the own one counted.
 bool must_give_up(size_t hosts, size_t silent);
 
-// What an orphan tells the others.
+// An orphan tells the others this.
 struct Claim {
   uint64_t stage = 0;  // the last that it opened
   bool fit = false;    // it holds the whole state of its newest step, and the records that files may lack
@@ -32,7 +32,7 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 
-// What a host was when it lost the coordinator.
+// The state of a host when it lost the coordinator.
 struct Orphan {
   std::string name;
   std::vector<std::string> hosts;  // of the last stage that it opened, the coordinator first
@@ -51,7 +51,7 @@ struct Holdings {
 };
 bool is_fit(const Holdings& holdings);
 
-// What an agent does with a host that connects. `orphan`: it has lost its coordinator.
+// An agent's answer to a host that connects. `orphan`: the agent has lost its coordinator.
 enum class PeerAnswer {
   turn_away,  // a coordinator whose time is over, or a host that follows another one
   take,
@@ -67,8 +67,8 @@ enum class LeaseAnswer {
   over,  // somebody has led since, or the run has ended
 };
 
-// Of a lock that is free. `has_owner`: the last one did not end as it should. `known`: who led, and the last stage that
-// this host opened under it; `now`: what the run directory says.
+// Judges a lock that is free. `has_owner`: the last owner did not end as it should. `known`: the term in which this
+// host was led, and the last stage that it opened; `now`: those of the run directory.
 LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now);
 
 class Succession {

@@ -1,14 +1,14 @@
 #include "core/hosts/takeover.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "core/base/child_process.h"
+#include "core/base/replace_program.h"
 #include "core/checkpoint/directory.h"
+#include "core/launch/preflight/start.h"
 #include "core/place/device.h"
 
 namespace estrain::hosts {
@@ -67,24 +67,14 @@ std::string devices_left(const HostPlan& last, const std::string& own, const std
 void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last, const std::string& devices,
                         UniqueFd lock) {
   ::fcntl(lock.get(), F_SETFD, 0);
-  std::vector<std::string> words = {own_executable(),
-                                    "train",
-                                    "--resume",
-                                    "--run",
-                                    directory.path(),
-                                    "--devices",
-                                    devices,
-                                    "--lock",
-                                    std::to_string(lock.get()),
-                                    "--grace",
-                                    fmt::format("{}", last.grace_seconds)};
-  if (last.allow_mixed) words.push_back("--allow-mixed");
-  if (last.oversubscribe) words.push_back("--oversubscribe");
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execv(running_program, arguments.data());
-  throw system_error("cannot go on as the launcher", errno);
+  launch::StartRequest request;
+  request.run = directory.path();
+  request.devices = devices;
+  request.lock = lock.get();
+  request.grace_seconds = last.grace_seconds;
+  request.allow_mixed = last.allow_mixed;
+  request.oversubscribe = last.oversubscribe;
+  replace_program(running_program, launch::resume_command(request));
 }
 
 }  // namespace estrain::hosts

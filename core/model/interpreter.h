@@ -3,7 +3,7 @@
 // interpreter (core/python/interpreter.h); everything here is called on its main thread, without the interpreter's
 // lock.
 //
-// What the user's code raises is Fault::spec: the exception in one line, then Python's traceback.
+// An exception of the user's code is Fault::spec: the exception in one line, then Python's traceback.
 
 #include <torch/types.h>
 

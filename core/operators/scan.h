@@ -46,7 +46,7 @@ std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& 
 // Runs `work` on this thread and lists the operators used, uncovered ones first, then by name.
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work);
 
-// Of an operator with this name and overload: "aten::mul.Tensor".
+// The name with the overload: "aten::mul.Tensor".
 std::string full_name(const c10::OperatorName& name);
 
 // Whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.

@@ -9,13 +9,13 @@ namespace estrain::operators {
 
 struct Watch::Observed {
   struct Call {
-    std::string name;     // of one that is judged by its parts
-    bool judged = false;  // as a whole, or it is a part of one that is
+    std::optional<c10::OperatorName> name;  // if it is judged by its parts
+    bool judged = false;                    // as a whole, or it is a part of one that is
     bool has_parts = false;
   };
 
   ScanOptions options;
-  std::unordered_map<std::string, std::optional<Coverage>> verdicts;
+  std::unordered_map<c10::OperatorName, std::optional<Coverage>> verdicts;
   std::vector<Call> open;
   std::string uncovered;
   at::CallbackHandle handle{};
@@ -35,21 +35,24 @@ void Watch::Observed::begin(const at::RecordFunction& function) {
   if (!open.empty()) open.back().has_parts = true;
   const auto name = function.operator_name();
   if (!name || (!open.empty() && open.back().judged)) {
-    open.push_back({.name = "", .judged = !open.empty() && open.back().judged, .has_parts = true});
+    open.push_back({.name = {}, .judged = !open.empty() && open.back().judged, .has_parts = true});
     return;
   }
-  std::string full = full_name(*name);
-  auto found = verdicts.find(full);
-  if (found == verdicts.end()) found = verdicts.emplace(full, judge(*name, options)).first;
-  if (found->second == Coverage::uncovered && uncovered.empty()) uncovered = full;
-  open.push_back({.name = std::move(full), .judged = found->second.has_value()});
+  auto found = verdicts.find(*name);
+  if (found == verdicts.end()) found = verdicts.emplace(*name, judge(*name, options)).first;
+  if (found->second == Coverage::uncovered && uncovered.empty()) uncovered = full_name(*name);
+  if (found->second) {
+    open.push_back({.name = {}, .judged = true});
+  } else {
+    open.push_back({.name = name});
+  }
 }
 
 void Watch::Observed::end() {
   if (open.empty()) return;  // it began before the watch
   const Call call = std::move(open.back());
   open.pop_back();
-  if (!call.judged && !call.has_parts && uncovered.empty()) uncovered = call.name;
+  if (!call.judged && !call.has_parts && uncovered.empty()) uncovered = full_name(*call.name);
 }
 
 namespace {

@@ -9,7 +9,7 @@
 
 namespace estrain::operators {
 
-// Of this thread, from now on. One at a time.
+// Watches this thread while the object lives. Only one may exist at a time.
 class Watch {
  public:
   struct Observed;

@@ -20,7 +20,8 @@ enum Duty : int { build_module, take_names, run_forward, run_backward, seed, loa
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
 
-// What crosses between a call and its answer. One for the process, as the operators are; used on its main thread.
+// Holds the values that a call and its answer pass. There is one in the process, like the operators; the main thread
+// uses it.
 struct Crossing {
   Tensors given, returned;
   Names names;

@@ -38,8 +38,8 @@ struct JobSection {
   // Precision of the forward and backward pass. tf32: products and convolutions on GPUs; bf16: torch.autocast's choice
   // of operators. Weights, gradients, their sums and the optimizer are always fp32.
   Precision precision = Precision::fp32;
-  // Who chooses the algorithms of products and convolutions on GPUs: the run, by measuring once and for all; or
-  // LibTorch's heuristics, which give the bits of PyTorch on that GPU.
+  // The choice of algorithms for products and convolutions on GPUs: measured once by the run, or made by LibTorch's
+  // heuristics, which give the bits of PyTorch on that GPU.
   Algorithms algorithms = Algorithms::measured;
   // Whether GPUs replay an EST's forward and backward pass as a CUDA graph. Does not affect the bits.
   CudaGraphs cuda_graphs = CudaGraphs::off;
@@ -69,7 +69,8 @@ struct ModelSection {
 
   bool is_python() const { return name == "python"; }
   bool is_users() const { return name == "program" || is_python(); }
-  // Of "net.py:build", for python: the file, and the function's name; empty where `file` has no colon.
+  // The two parts of "net.py:build" for python: the file, and the function's name, which is empty if `file` has no
+  // colon.
   std::string code_file() const { return file.substr(0, file.rfind(':')); }
   std::string function() const { return file.find(':') == file.npos ? "" : file.substr(file.rfind(':') + 1); }
 
@@ -171,7 +172,7 @@ struct RecoverySection {
   bool operator==(const RecoverySection&) const = default;
 };
 
-// Who changes devices and shares while the job runs.
+// Whether the planner changes devices and shares while the job runs.
 enum class ElasticMode {
   manual,     // the user alone, by `estrain resize`
   automatic,  // the planner too: it weighs offers, moves ESTs away from slow workers, and falls back

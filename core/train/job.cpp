@@ -12,7 +12,6 @@
 #include "core/est/generator.h"
 #include "core/model/build.h"
 #include "core/model/exported.h"
-#include "core/model/python_model.h"
 #include "core/operators/random_stream.h"
 #include "core/train/batch_tensors.h"
 #include "core/train/operator_scan.h"
@@ -118,29 +117,30 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draw_weight
   optim::check_length(spec.schedule, Step(manifest_.total_steps), manifest_.batches_per_epoch);
 }
 
-std::shared_ptr<model::UsersModel> Job::build_python_model(const model::DataShape& shape, PythonSide python) {
+std::shared_ptr<model::PythonModel> Job::build_python_model(const model::DataShape& shape, PythonSide python) {
   if (python.interpreter == nullptr) throw Error(Fault::bug, "a module in Python, and no interpreter");
   if (!python.device->torch_device().is_cpu())
     throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
         .advise("use CPU devices, or export the module: model.name = \"program\"");
   // Portable random operators that the user's code calls take keys from the default generator, which it seeds.
   operators::begin_est_stream(operators::building_stream, 0);
-  auto model = model::build_python_model(spec_.model, spec_.train.label_smoothing, shape, *python.interpreter,
-                                         static_cast<uint64_t>(spec_.job.seed));
-  model->set_precision(spec_.job.precision);
-  model->want_metrics(metrics_of(spec_.train));
+  return model::build_python_model(spec_.model, spec_.train.label_smoothing, shape, *python.interpreter,
+                                   static_cast<uint64_t>(spec_.job.seed));
+}
+
+void Job::try_out(model::PythonModel& model, device::Device& device) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
   const data::Batch batch = first_batch(*this);
-  model->try_out(as_tensors(batch, *python.device), evaluates());
-  return model;
+  model.try_out(as_tensors(batch, device), evaluates());
 }
 
 void Job::build_model(bool draw_weights, PythonSide python) {
   const model::DataShape shape = model_shape(data_.train->shape());
   const double label_smoothing = spec_.train.label_smoothing;
   std::shared_ptr<model::UsersModel> users;
+  std::shared_ptr<model::PythonModel> module;
   if (spec_.model.is_python()) {
-    users = build_python_model(shape, python);
+    users = module = build_python_model(shape, python);
   } else if (spec_.model.is_users()) {
     users = model::build_program(program_files(spec_, data_.files), shape, draw_weights);
   } else {
@@ -151,6 +151,7 @@ void Job::build_model(bool draw_weights, PythonSide python) {
   if (users) model_ = users;
   model_->set_precision(spec_.job.precision);
   model_->want_metrics(metrics_of(spec_.train));
+  if (module) try_out(*module, *python.device);
   if (!users || !evaluates()) return;
   users->require_evaluation();
   users->require_outputs();

@@ -16,7 +16,7 @@
 #include "core/est/gradient_hooks.h"
 #include "core/model/interpreter.h"
 #include "core/model/model.h"
-#include "core/model/users_model.h"
+#include "core/model/python_model.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/plateau.h"
 #include "core/optim/schedule.h"
@@ -129,7 +129,8 @@ class Job {
     return reinterpret_cast<T*>(base + offset);
   }
   void build_model(bool draw_weights, PythonSide python);
-  std::shared_ptr<model::UsersModel> build_python_model(const model::DataShape& shape, PythonSide python);
+  std::shared_ptr<model::PythonModel> build_python_model(const model::DataShape& shape, PythonSide python);
+  void try_out(model::PythonModel& model, device::Device& device) const;
   void lay_out(const model::NamedTensors& named);
   void lay_out_optimizer(const std::vector<std::string>& names);
   void lay_out_ests(bool cuda_streams);

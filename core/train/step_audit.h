@@ -25,7 +25,7 @@ class StepAudit : private audit::Auditee {
   void take(const Gradients& gradients);  // of a replayed pass
   void end_pass(const torch::Tensor& loss);
 
-  // As audit::Audit's.
+  // Described at audit::Audit.
   bool holds();
   bool is_sound() { return audit_.is_sound(); }
 

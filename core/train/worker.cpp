@@ -55,7 +55,7 @@ data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const C
   return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
 }
 
-// What is to be known of the checkpoint that a run goes on from.
+// Facts about the checkpoint that a run continues from.
 struct Built {
   bool has_other_keys = false;  // its portable random operators took other keys than this program's
 };

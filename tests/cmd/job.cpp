@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <stdexcept>
 
 #include "core/launch/control/control_socket.h"
+#include "run_files.h"
 
 namespace estrain::testing {
 namespace {
@@ -33,6 +35,28 @@ std::string train_in_two(const ScratchFolder& folder, const std::string& spec, c
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   return run;
+}
+
+void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices) {
+  const Words for_long = {"--set", "train.steps=1000000", "--set", "train.eval_every=never"};
+  Job job(spec, folder / "moved", with({"--devices", "1"}, for_long));
+  job.reach(4);
+  for (const std::string& list : devices) {
+    const Ended resize = job.resize(list);
+    INFO(resize.shown());
+    REQUIRE(resize.code == 0);
+    job.reach(job.step() + 4);
+  }
+  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
+  job.reach(job.step() + 20);
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
+  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
+  INFO(resumed.shown());
+  REQUIRE(resumed.code == 0);
+  const Words whole = with({"--set", "train.eval_every=never"}, steps);
+  CHECK(difference(job.run(), train_on(folder, spec, "1", whole)).text == "");
 }
 
 Job::Job(std::string run, const Words& arguments, Command::Options options)

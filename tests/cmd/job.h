@@ -18,6 +18,10 @@ std::string train_on(const ScratchFolder& folder, const std::string& spec, const
 std::string train_in_two(const ScratchFolder& folder, const std::string& spec, const std::string& first,
                          const std::string& last);
 
+// Trains 4 ESTs on one worker, then on each of these device lists, kills a worker, stops the job and resumes it on two
+// workers. Its bits must be those of an undisturbed run on one. The spec's own number of steps does not matter.
+void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices);
+
 class Job {
  public:
   // `estrain train SPEC --run RUN …more`.

@@ -17,7 +17,8 @@ const Words portable = {"--set", "job.kernels=portable"};
 
 Words up_to(int64_t steps) { return {"--set", "train.steps=" + std::to_string(steps)}; }
 
-// As an estrain wrote it whose portable random operators took keys from the number of their call.
+// Changes the checkpoint to the older format, in which portable random operators took keys from the number of their
+// call.
 void make_older(const std::string& path) {
   const auto file = checkpoint::CheckpointFile::open(path);
   std::vector<uint64_t> memory((file.layout().bytes + 63) / 64 * 8 + 8);

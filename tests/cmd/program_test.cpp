@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <csignal>
 #include <filesystem>
 
 #include "core/checkpoint/checkpoint_file.h"
@@ -70,26 +69,8 @@ TEST_CASE("at D2 it gives the same bits on every kind of CPU") {
 
 TEST_CASE("it goes on over resizes, a killed worker, a stop and a resume") {
   const Files files;
-  const std::string spec = files.folder.write("long.toml", job_of(files.program, kManyVectors));
-  const Words for_long = {"--set", "train.steps=100000", "--set", "train.eval_every=never"};
-  Job job(spec, files.folder / "moved", with({"--devices", "1"}, for_long));
-  job.reach(4);
-  for (const std::string devices : {"cpu=1,cpu=3", "4"}) {
-    const Ended resize = job.resize(devices);
-    INFO(resize.shown());
-    REQUIRE(resize.code == 0);
-    job.reach(job.step() + 4);
-  }
-  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
-  job.reach(job.step() + 20);
-  REQUIRE(job.stop().code == 0);
-  CHECK(job.launcher().wait().code == 75);
-  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
-  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
-  INFO(resumed.shown());
-  REQUIRE(resumed.code == 0);
-  const Words whole = with({"--set", "train.eval_every=never"}, steps);
-  CHECK(difference(job.run(), train_on(files.folder, spec, "1", whole)).text == "");
+  check_disturbed_job(files.folder, files.folder.write("long.toml", job_of(files.program, kManyVectors)),
+                      {"cpu=1,cpu=3", "4"});
 }
 
 TEST_CASE("a program that changed is refused at a resume like changed data") {

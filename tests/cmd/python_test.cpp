@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -91,24 +90,7 @@ TEST_CASE("a module in Python trains as under DDP, without a trace of the placem
 
 TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doctest::skip(!is_here())) {
   Files files;
-  const std::string spec = files.spec(files.net);
-  const Words for_long = {"--set", "train.steps=1000000", "--set", "train.eval_every=never"};
-  Job job(spec, files.folder / "moved", with({"--devices", "1"}, for_long));
-  job.reach(4);
-  const Ended resize = job.resize("cpu=1,cpu=3");
-  INFO(resize.shown());
-  REQUIRE(resize.code == 0);
-  job.reach(job.step() + 4);
-  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
-  job.reach(job.step() + 20);
-  REQUIRE(job.stop().code == 0);
-  CHECK(job.launcher().wait().code == 75);
-  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
-  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
-  INFO(resumed.shown());
-  REQUIRE(resumed.code == 0);
-  const Words whole = with({"--set", "train.eval_every=never"}, steps);
-  CHECK(difference(job.run(), train_on(files.folder, spec, "1", whole)).text == "");
+  check_disturbed_job(files.folder, files.spec(files.net), {"cpu=1,cpu=3"});
 }
 
 TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *

@@ -1,4 +1,4 @@
-// What hosts do.
+// The actions of hosts.
 
 #include <fmt/format.h>
 

@@ -60,10 +60,18 @@ enum class Hit {
   count
 };
 
+struct Coverage {
+  std::array<int64_t, static_cast<size_t>(Hit::count)> hits{};
+
+  void add(const Coverage& other) {
+    for (size_t kind = 0; kind < hits.size(); ++kind) hits[kind] += other.hits[kind];
+  }
+};
+
 struct Outcome {
   int64_t events = 0;
   std::vector<Violation> violations;
-  std::array<int64_t, static_cast<size_t>(Hit::count)> hits{};
+  Coverage coverage;
 };
 
 class World {
@@ -96,7 +104,7 @@ class World {
     int64_t next_step = 0;
     std::vector<int> next_members;
     std::set<int> opened;
-    // What it holds.
+    // Its state and records.
     bool has_state = false, receives = false;
     int64_t committed = 0, whole = 0, records_from = 1, recorded = -1;
     // The coordinator's.
@@ -176,7 +184,7 @@ class World {
   void ambush();
   Host& host(int id) { return hosts_[static_cast<size_t>(id)]; }
   Host* pick(bool alive);
-  void hit(Hit what) { ++outcome_.hits[static_cast<size_t>(what)]; }
+  void hit(Hit what) { ++outcome_.coverage.hits[static_cast<size_t>(what)]; }
 
   Random random_;
   const Rules& rules_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/algorithms/pinning.h"
+#include "core/base/child_process.h"
 #include "core/base/files.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/est_streams.h"
@@ -248,6 +249,16 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
 }
 
 }  // namespace
+
+std::vector<std::string> resume_command(const StartRequest& request) {
+  std::vector<std::string> words = {own_executable(), "train",     "--resume",
+                                    "--run",          request.run, "--devices",
+                                    request.devices,  "--grace",   fmt::format("{}", request.grace_seconds)};
+  if (request.lock >= 0) words.insert(words.end(), {"--lock", std::to_string(request.lock)});
+  if (request.allow_mixed) words.emplace_back("--allow-mixed");
+  if (request.oversubscribe) words.emplace_back("--oversubscribe");
+  return words;
+}
 
 LaunchPlan plan_launch(const StartRequest& request) {
   if (request.accept_data && !request.resume)

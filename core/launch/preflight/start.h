@@ -22,6 +22,10 @@ struct StartRequest {
   double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 
+// The words of `train --resume` for this request, the program first: run, devices, grace, and what of lock, allow_mixed
+// and oversubscribe is set.
+std::vector<std::string> resume_command(const StartRequest& request);
+
 // What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
 // of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/child_process.h"
 #include "core/base/json_fields.h"
 #include "core/base/json_lines.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/control/run_status.h"
+#include "core/launch/preflight/start.h"
 #include "core/launch/run/go_back.h"
 
 namespace estrain::launch {
@@ -139,18 +139,13 @@ bool Audits::may_continue(Step from) const {
 }
 
 std::vector<std::string> Audits::arguments_of_new_launch() const {
-  std::vector<std::string> arguments = {own_executable(),
-                                        "train",
-                                        "--resume",
-                                        "--run",
-                                        run_.directory.path(),
-                                        "--devices",
-                                        place::list_of(way_->devices),
-                                        "--grace",
-                                        fmt::format("{}", run_.job.grace_seconds)};
-  if (run_.state.options.allow_mixed) arguments.emplace_back("--allow-mixed");
-  if (run_.state.options.oversubscribe) arguments.emplace_back("--oversubscribe");
-  return arguments;
+  StartRequest request;
+  request.run = run_.directory.path();
+  request.devices = place::list_of(way_->devices);
+  request.grace_seconds = run_.job.grace_seconds;
+  request.allow_mixed = run_.state.options.allow_mixed;
+  request.oversubscribe = run_.state.options.oversubscribe;
+  return resume_command(request);
 }
 
 }  // namespace estrain::launch

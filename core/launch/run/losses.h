@@ -25,7 +25,7 @@ class Losses {
   void lose(conduct::WorkerId id, faults::Evidence evidence);
   // Its records wait in the ring, the state in shared memory: another one takes up the pen.
   void lose_scribe(const ChildEnd& ended, bool hung);
-  // Of an error that is not a lost worker's: a process cannot be started, or the scribe says what is wrong. `worker` is
+  // Diagnoses an error that no lost worker caused: a process cannot be started, or the scribe reports one. `worker` is
   // null, or "scribe".
   conduct::Verdict diagnose(const Json& worker, const Error& error);
 

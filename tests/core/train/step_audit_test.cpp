@@ -62,7 +62,7 @@ class FaultyCpu : public device::CpuDevice {
   int64_t count_ = 0;
 };
 
-// What became of a worker.
+// How a worker ended.
 struct End {
   bool finished = false;
   char error[500] = "";
