@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/base/files.h"
+#include "in_time.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -355,7 +356,7 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   CHECK(difference(still, job.run()).text == "");
 }
 
-void check_loss_of_a_worker(const std::string& devices) {
+void lose_a_worker(const std::string& devices, Timed& timed) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words never = {"--set", "train.eval_every=\"never\""};
@@ -372,13 +373,17 @@ void check_loss_of_a_worker(const std::string& devices) {
   job.launcher().wait();
   const std::vector<Json> recovered = events(job.run(), "recovered");
   REQUIRE(recovered.size() == 1);
-  CHECK(recovered[0].at("committed_steps_redone") > 0);
+  timed.check(recovered[0].at("committed_steps_redone") > 0, "a worker stopped between two saves of its state");
   CHECK(events(job.run(), "faults").at(0).at("faults").size() == 1);  // no other worker was lost
   const int64_t last = metric_steps(job.run()).back();
   CHECK(metric_steps(job.run()) == first_steps(last));
   const std::string steps = "train.steps=" + std::to_string(last);
   const std::string whole = train_in_another_order(folder, spec, "cpu", with(kMixedD2, with(never, {"--set", steps})));
   CHECK(difference(whole, job.run()).text == "");
+}
+
+void check_loss_of_a_worker(const std::string& devices) {
+  in_time("a GPU's lost worker", [&](Timed& timed) { lose_a_worker(devices, timed); });
 }
 
 TEST_CASE("a GPU's worker is lost, with the steps that only its memory held: they are done again") {
