@@ -6,15 +6,15 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/json_text.h"
-#include "core/base/memory_use.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/memory_use.h"
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

@@ -8,9 +8,9 @@
 #include "cmd/commands.h"
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
-#include "core/comm/message_socket.h"
+#include "core/comm/messages/message_socket.h"
 #include "core/data/job_data.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

@@ -13,7 +13,7 @@
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 #include "core/data/job_data.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/run_directory.h"

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "core/audit/plan.h"
-#include "core/comm/audit_board.h"
+#include "core/comm/memory/audit_board.h"
 
 namespace estrain::audit {
 

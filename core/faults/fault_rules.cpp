@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "core/base/child_process.h"
-#include "core/spec/closest.h"
-#include "core/spec/findings.h"
+#include "core/base/process/child_process.h"
+#include "core/spec/keys/closest.h"
+#include "core/spec/parsing/findings.h"
 #include "core/toml/parse.h"
 
 namespace estrain::faults {

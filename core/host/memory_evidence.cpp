@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/files.h"
-#include "core/base/memory_use.h"
+#include "core/base/files/files.h"
+#include "core/base/process/memory_use.h"
 #include "core/host/control_groups.h"
 
 namespace estrain::host {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 
 namespace estrain::host {
 

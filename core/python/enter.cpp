@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/base/build_id.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
-#include "core/comm/message_socket.h"
+#include "core/base/json/json.h"
+#include "core/base/process/build_id.h"
+#include "core/comm/messages/message_socket.h"
 #include "core/data/job_data.h"
 #include "core/model/torch_error.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/probe.h"
 #include "core/train/worker.h"
 

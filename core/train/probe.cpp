@@ -8,14 +8,14 @@
 #include <optional>
 
 #include "core/base/clock.h"
-#include "core/base/memory_use.h"
+#include "core/base/process/memory_use.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
 #include "core/operators/random_stream.h"
 #include "core/train/initial_state.h"
-#include "core/train/operator_scan.h"
-#include "core/train/short_batch.h"
+#include "core/train/job/operator_scan.h"
+#include "core/train/job/short_batch.h"
 
 namespace estrain::train {
 namespace {

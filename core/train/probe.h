@@ -6,8 +6,8 @@
 #include <future>
 #include <string>
 
-#include "core/base/json.h"
-#include "core/data/dataset.h"
+#include "core/base/json/json.h"
+#include "core/data/formats/dataset.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::model {
@@ -26,7 +26,7 @@ struct ProbeSetup {
   // {"operators": [{"name", "coverage": "replaced" | "exact" | "not covered", "type", "calls", "layers": […]}…],
   //  "seconds": {"torch": s, "portable": s}: of a mini-batch's forward and backward pass, where measured; "portable"
   //  where the device has such kernels, and they the job's precision
-  //  "memory": {"peak", "files", "address_space"}: bytes of this process (core/base/memory_use.h)
+  //  "memory": {"peak", "files", "address_space"}: bytes of this process (core/base/process/memory_use.h)
   //  "size": {"state_bytes", "gradient_bytes", "batch_bytes", "tensors", "parameters", "digests", "evaluation_samples",
   //           "steps"}: of the job; the first three are of one copy of the state, one slot of gradients, one mini-batch
   //  "short_batch_error": {"message", "advice"}: where a step has mini-batches of one sample, which the model refuses

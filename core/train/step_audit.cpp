@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/checkpoint/est_streams.h"
-#include "core/data/loader.h"
+#include "core/checkpoint/state/est_streams.h"
+#include "core/data/reading/loader.h"
 #include "core/est/generator.h"
 #include "kernels/average.h"
 #include "kernels/digest.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/json_fields.h"
+#include "core/base/json/json_fields.h"
 
 namespace estrain::verify {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "core/spec/job_spec.h"
 #include "core/verify/stage.h"
 

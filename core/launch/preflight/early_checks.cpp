@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/memory_use.h"
-#include "core/comm/reduction_tree.h"
-#include "core/comm/step_record.h"
+#include "core/base/process/memory_use.h"
+#include "core/comm/records/step_record.h"
+#include "core/comm/sums/reduction_tree.h"
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
 

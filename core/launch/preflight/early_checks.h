@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/base/finding.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/launch/preflight/devices.h"
 #include "core/launch/preflight/machine.h"
 #include "core/spec/job_spec.h"

@@ -4,11 +4,11 @@
 
 #include <csignal>
 
-#include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/comm/message_socket.h"
+#include "core/base/process/child_process.h"
+#include "core/comm/messages/message_socket.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 namespace {

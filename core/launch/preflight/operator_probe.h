@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/launch/preflight/devices.h"
 #include "core/spec/job_spec.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "core/data/loader.h"
+#include "core/data/reading/loader.h"
 #include "data_files.h"
 
 namespace estrain::data {

@@ -13,7 +13,7 @@
 #include <limits>
 #include <set>
 
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
 #include "tests/core/train/worker_in_process.h"
 

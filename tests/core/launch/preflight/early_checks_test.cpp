@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/memory_use.h"
+#include "core/base/process/memory_use.h"
 #include "tests/error_of.h"
 
 namespace estrain::launch {
