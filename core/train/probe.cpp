@@ -42,19 +42,19 @@ Json as_json(const operators::OperatorUse& use) {
           {"layers", layers}};
 }
 
-double time_mini_batch(const Trial& trial, const data::Batch& batch) {
+double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
   const int64_t begin = monotonic_ns();
   trial.run(batch);
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
 }
 
-double time_portable(const Trial& trial, const data::Batch& batch) {
+double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
   const operators::PortableOperators kernels(trial.device);
   return time_mini_batch(trial, batch);
 }
 
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
-Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
+Json measure(const Trial& trial, const data::LoadedBatch& batch, bool has_portable) {
   double torch = time_mini_batch(trial, batch);
   double portable = has_portable ? time_portable(trial, batch) : 0;
   const int64_t begin = monotonic_ns();
@@ -116,7 +116,7 @@ void probe(ProbeSetup& setup) {
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
   if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
   if (refusal) setup.report["short_batch_error"] = as_json(*refusal);
-  const data::Batch batch = first_batch(job);
+  const data::LoadedBatch batch = first_batch(job);
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;
   if (has_portable) {

@@ -95,7 +95,7 @@ bool StepAudit::holds() {
 void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   pulse_.beat(comm::Activity::computing, monotonic_ns());
   data::Loader loader = loader_of(place_.job, step, rank);
-  const data::Batch batch = loader.next();
+  const data::LoadedBatch batch = loader.next();
   const device::FinishAtEnd finish(place_.device);
   est::Witness witness = witness_for(row);
   witness.begin();

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/algorithms/pinning.h"
-#include "core/audit/finding.h"
+#include "core/audit/audit_error.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/process/build_id.h"
@@ -172,7 +172,7 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
       const Stage::Left left =
           run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges, false, run->kinds});
       launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
-    } catch (const audit::Finding& finding) {
+    } catch (const audit::AuditError& finding) {
       launcher.send(comm::AuditFound{finding.vouched});
       throw;
     }

@@ -1,10 +1,10 @@
 #pragma once
-// Writes the elements of a checkpoint past the page cache, in large aligned pieces: one is filled while others are
+// Writes the elements of a checkpoint past the page cache, in large aligned buffers: one is filled while others are
 // being written.
 //
 // Why: on a training machine, half a gigabyte through the page cache costs kernel time, evicts cached training data,
 // and can stall for seconds if other programs write, too. Our own copy costs only the copying, and computes the digest
-// at the same time. On a file system without direct I/O, the same pieces go through the page cache.
+// at the same time. On a file system without direct I/O, the same buffers go through the page cache.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ class ElementWriter {
     void operator()(std::byte* memory) const;
   };
   using Memory = std::unique_ptr<std::byte[], FreeMemory>;
-  struct Piece {
+  struct WriteBuffer {
     Memory bytes;
     std::future<void> written;  // valid while it is being written
   };
@@ -46,10 +46,10 @@ class ElementWriter {
 
   UniqueFd direct_;
   int fd_;
-  std::vector<Piece> pieces_;  // used in turn
-  size_t current_ = 0;         // the one being filled
-  uint64_t start_ = 0;         // its offset in the file
-  uint64_t filled_ = 0;        // bytes in it
+  std::vector<WriteBuffer> buffers_;  // used in turn
+  size_t current_ = 0;                // the one being filled
+  uint64_t start_ = 0;                // its offset in the file
+  uint64_t filled_ = 0;               // bytes in it
 };
 
 }  // namespace estrain::checkpoint

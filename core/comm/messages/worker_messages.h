@@ -84,7 +84,7 @@ struct LeftStage {
   }
 };
 
-// An audit found something wrong (core/audit/finding.h). Failed follows.
+// An audit found something wrong (core/audit/audit_error.h). Failed follows.
 struct AuditFound {
   static constexpr std::string_view name = "audit_found";
   Step vouched;  // audits found everything correct up to this step

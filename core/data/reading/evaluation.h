@@ -25,9 +25,9 @@ class Evaluation {
   // `test` must outlive the object.
   Evaluation(const Dataset& test, const EvaluationOptions& options);
 
-  // The next batch of this share, by increasing batch number (Batch::number); nothing after the last one. Throws errors
-  // from reading it.
-  std::optional<Batch> next() { return reader_.next(); }
+  // The next batch of this share, by increasing batch number (LoadedBatch::number); nothing after the last one. Throws
+  // errors from reading it.
+  std::optional<LoadedBatch> next() { return reader_.next(); }
 
   // The number of batches of the whole test set.
   static int64_t batches(const Dataset& test, int64_t batch) { return (test.size() + batch - 1) / batch; }

@@ -53,8 +53,8 @@ Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cu
               {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
                options.memory}) {}
 
-Batch Loader::next() {
-  std::optional<Batch> batch = reader_.next();
+LoadedBatch Loader::next() {
+  std::optional<LoadedBatch> batch = reader_.next();
   if (!batch) throw Error(Fault::bug, "loader: asked for a mini-batch beyond the last step");
   return std::move(*batch);
 }

@@ -34,7 +34,7 @@ class Loader {
   Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start, const LoaderOptions& options);
 
   // Waits for the next mini-batch. Throws errors from reading it; Fault::bug beyond the last step.
-  Batch next();
+  LoadedBatch next();
   bool is_ready() { return reader_.is_ready(); }           // whether next() would not wait
   int64_t readers() const { return reader_.readers(); }    // current number of threads
   int64_t prefetch() const { return reader_.prefetch(); }  // current number of mini-batches ahead

@@ -69,7 +69,7 @@ void ReadAhead::start_readers(int64_t wanted) {
   const BlockedSignals blocked;
   for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
     try {
-      readers_.emplace_back([this, number] { read_pieces(number); });
+      readers_.emplace_back([this, number] { read_claims(number); });
     } catch (const std::system_error& error) {
       if (readers_.empty()) throw estrain::system_error("cannot start a reader thread", error.code().value());
       std::lock_guard lock(mutex_);
@@ -99,7 +99,7 @@ void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
   last_asked_ns_ = asked_ns;
 }
 
-std::optional<Batch> ReadAhead::next() {
+std::optional<LoadedBatch> ReadAhead::next() {
   const int64_t asked_ns = tuning_ ? monotonic_ns() : 0;
   std::unique_lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
@@ -117,7 +117,7 @@ std::optional<Batch> ReadAhead::next() {
   room_.notify_one();
   if (slot.failure) std::rethrow_exception(slot.failure);
   if (tuning_) tune(asked_ns, monotonic_ns());
-  return Batch(slot.request, shape_, std::move(slot.buffer));
+  return LoadedBatch(slot.request, shape_, std::move(slot.buffer));
 }
 
 bool ReadAhead::is_ready() {
@@ -126,15 +126,15 @@ bool ReadAhead::is_ready() {
          !slots_.front().failure;
 }
 
-void ReadAhead::read_pieces(int64_t number) {
-  while (const std::optional<Piece> piece = claim(number)) {
+void ReadAhead::read_claims(int64_t number) {
+  while (const std::optional<Claim> claimed = claim(number)) {
     std::exception_ptr failure;
     try {
-      fill(*piece);
+      fill(*claimed);
     } catch (...) {
       failure = std::current_exception();
     }
-    finish(*piece, failure);
+    finish(*claimed, failure);
   }
 }
 
@@ -169,7 +169,7 @@ void ReadAhead::open_slot(std::unique_lock<std::mutex>& lock) {
 }
 
 // Returns nothing for a reader that must end.
-std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
+std::optional<ReadAhead::Claim> ReadAhead::claim(int64_t number) {
   std::unique_lock lock(mutex_);
   const auto is_to_end = [&] { return stop_ || number >= wanted_; };
   while (true) {
@@ -180,41 +180,41 @@ std::optional<ReadAhead::Piece> ReadAhead::claim(int64_t number) {
   }
   Slot& slot = slots_.back();
   const int64_t share = (slot.request.size + wanted_ - 1) / wanted_;
-  const Piece piece{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
-  slot.claimed += piece.count;
+  const Claim claimed{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
+  slot.claimed += claimed.count;
   if (wanted_ > 1 && (has_unclaimed() || may_open())) room_.notify_one();
-  return piece;
+  return claimed;
 }
 
-void ReadAhead::fill_fields(const Piece& piece) const {
-  BatchBuffer& buffer = *piece.slot->buffer;
-  const int64_t* indices = buffer.indices() + piece.first;
+void ReadAhead::fill_fields(const Claim& claimed) const {
+  BatchBuffer& buffer = *claimed.slot->buffer;
+  const int64_t* indices = buffer.indices() + claimed.first;
   std::vector<std::byte*> out(shape_.parts.size());
-  for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
+  for (int64_t i = 0; i < claimed.count && !stop_.load(std::memory_order_relaxed); ++i) {
     for (size_t part = 0; part < out.size(); ++part)
-      out[part] = buffer.field(part) + static_cast<size_t>(piece.first + i) * shape_.parts[part].bytes();
-    dataset_.read_fields(indices[i], plan_->draw(piece.slot->request, indices[i]), out);
+      out[part] = buffer.field(part) + static_cast<size_t>(claimed.first + i) * shape_.parts[part].bytes();
+    dataset_.read_fields(indices[i], plan_->draw(claimed.slot->request, indices[i]), out);
   }
 }
 
-void ReadAhead::fill(const Piece& piece) const {
-  const Slot& slot = *piece.slot;
-  int64_t* indices = slot.buffer->indices() + piece.first;
-  std::byte* input = slot.buffer->input() + static_cast<size_t>(piece.first) * shape_.input_bytes();
-  int64_t* targets = slot.buffer->targets() + piece.first * shape_.targets();
-  plan_->indices(slot.request, piece.first, {indices, static_cast<size_t>(piece.count)});
-  if (shape_.kind == SampleShape::Kind::fields) return fill_fields(piece);
-  for (int64_t i = 0; i < piece.count && !stop_.load(std::memory_order_relaxed); ++i) {
-    dataset_.read(indices[i], plan_->draw(piece.slot->request, indices[i]), input, targets);
+void ReadAhead::fill(const Claim& claimed) const {
+  const Slot& slot = *claimed.slot;
+  int64_t* indices = slot.buffer->indices() + claimed.first;
+  std::byte* input = slot.buffer->input() + static_cast<size_t>(claimed.first) * shape_.input_bytes();
+  int64_t* targets = slot.buffer->targets() + claimed.first * shape_.targets();
+  plan_->indices(slot.request, claimed.first, {indices, static_cast<size_t>(claimed.count)});
+  if (shape_.kind == SampleShape::Kind::fields) return fill_fields(claimed);
+  for (int64_t i = 0; i < claimed.count && !stop_.load(std::memory_order_relaxed); ++i) {
+    dataset_.read(indices[i], plan_->draw(claimed.slot->request, indices[i]), input, targets);
     input += shape_.input_bytes();
     targets += shape_.targets();
   }
 }
 
-void ReadAhead::finish(const Piece& piece, const std::exception_ptr& failure) {
+void ReadAhead::finish(const Claim& claimed, const std::exception_ptr& failure) {
   std::lock_guard lock(mutex_);
-  Slot& slot = *piece.slot;
-  slot.finished += piece.count;
+  Slot& slot = *claimed.slot;
+  slot.finished += claimed.count;
   if (failure) {
     exhausted_ = true;
     if (!slot.failure) slot.failure = failure;

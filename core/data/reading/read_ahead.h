@@ -3,7 +3,7 @@
 // evaluation.
 //
 // Readers take samples strictly in the plan's order and divide each mini-batch among themselves. So the first batch is
-// ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per piece,
+// ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per claim,
 // not per sample.
 
 #include <atomic>
@@ -57,7 +57,7 @@ class ReadAhead {
 
   // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
   // place of its mini-batch, and at every later call. For one consumer thread.
-  std::optional<Batch> next();
+  std::optional<LoadedBatch> next();
   // Whether next() would return without waiting.
   bool is_ready();
 
@@ -73,22 +73,22 @@ class ReadAhead {
     int64_t finished = 0;  // samples that are read, or abandoned after a failure
     std::exception_ptr failure;
   };
-  struct Piece {  // samples [first, first + count) of a slot
+  struct Claim {  // samples [first, first + count) of a slot
     Slot* slot;
     int64_t first, count;
   };
 
   void start_readers(int64_t wanted);
-  void read_pieces(int64_t number);
-  std::optional<Piece> claim(int64_t number);
+  void read_claims(int64_t number);
+  std::optional<Claim> claim(int64_t number);
   void read_ahead(int64_t prefetch);
   void tune(int64_t asked_ns, int64_t got_ns);
   bool has_unclaimed() const;
   bool may_open() const;
   void open_slot(std::unique_lock<std::mutex>& lock);
-  void finish(const Piece& piece, const std::exception_ptr& failure);
-  void fill(const Piece& piece) const;
-  void fill_fields(const Piece& piece) const;
+  void finish(const Claim& claimed, const std::exception_ptr& failure);
+  void fill(const Claim& claimed) const;
+  void fill_fields(const Claim& claimed) const;
 
   const Dataset& dataset_;
   const SampleShape shape_;

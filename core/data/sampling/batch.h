@@ -1,9 +1,9 @@
 #pragma once
 // A mini-batch in memory, ready to be wrapped as tensors without a copy.
 //
-// Its buffers come from a pool and return to it when the Batch is destroyed (in any thread, even after the loader's
-// end), so only the first few batches touch new memory. Inputs and targets start at multiples of 64 bytes: alignment is
-// part of the bits.
+// Its buffers come from a pool and return to it when the LoadedBatch is destroyed (in any thread, even after the
+// loader's end), so only the first few batches touch new memory. Inputs and targets start at multiples of 64 bytes:
+// alignment is part of the bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -67,9 +67,9 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   std::vector<std::unique_ptr<BatchBuffer>> free_;
 };
 
-class Batch {
+class LoadedBatch {
  public:
-  Batch(const BatchRequest& request, const SampleShape& shape, BatchPool::Lease buffer)
+  LoadedBatch(const BatchRequest& request, const SampleShape& shape, BatchPool::Lease buffer)
       : request_(request), shape_(shape), buffer_(std::move(buffer)) {}
 
   VirtualRank rank() const { return request_.rank; }

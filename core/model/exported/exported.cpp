@@ -119,7 +119,7 @@ void check_release(const Program& program) {
       .advise(fmt::format("export it again with torch {}", release_of(TORCH_VERSION)));
 }
 
-void check_mode(const Program& program, const Plan& plan) {
+void check_mode(const Program& program, const ExecutionPlan& plan) {
   if (program.is_marked_training || plan.training_calls() > 0 || plan.evaluation_calls() == 0) return;
   throw Error::make(Fault::spec, "{}: exported in eval() mode: dropout and batch norm do not train", program.path)
       .advise("call module.train() before the export; examples/export can record that they are off on purpose");
@@ -186,7 +186,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
     }
   }
   for (const StoredTensor& parameter : program.parameters) check_parameter(program, parameter);
-  training_.plan = std::make_unique<Plan>(program, Plan::Use::training, stored);
+  training_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::training, stored);
   check_mode(program, *training_.plan);
   const std::set<int>& written = training_.plan->written();
   for (const StoredTensor& parameter : program.parameters) {
@@ -217,7 +217,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
 void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored) {
   if (files.evaluation.empty()) {
     try {
-      evaluation_.plan = std::make_unique<Plan>(*training_.program, Plan::Use::frozen, stored);
+      evaluation_.plan = std::make_unique<ExecutionPlan>(*training_.program, ExecutionPlan::Use::frozen, stored);
       evaluation_.sources = training_.sources;
       evaluation_.samples = training_.samples;
     } catch (const Error& error) {
@@ -245,7 +245,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
   take(program.buffers, trained.buffers);
   for (const StoredTensor& constant : program.constants)
     if (constant.alias_of.empty()) own.emplace(constant.value, loaded(constant, true));
-  evaluation_.plan = std::make_unique<Plan>(program, Plan::Use::evaluation, own);
+  evaluation_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::evaluation, own);
   for (const int value : evaluation_.plan->written()) {
     const auto changes = [&](const std::vector<StoredTensor>& list) {
       return std::ranges::find(list, value, &StoredTensor::value) != list.end();

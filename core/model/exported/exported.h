@@ -8,8 +8,8 @@
 // gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
 // int64, integers to bool (non-zero), float32 to float64.
 //
-// Evaluation, by the program that was exported for it or by the same one, frozen (Plan::Use::frozen). Losses and
-// metrics: users_model.h.
+// Evaluation, by the program that was exported for it or by the same one, frozen (ExecutionPlan::Use::frozen). Losses
+// and metrics: users_model.h.
 
 #include <cstddef>
 #include <memory>
@@ -20,7 +20,7 @@
 
 #include "core/base/error.h"
 #include "core/model/data_shape.h"
-#include "core/model/exported/plan.h"
+#include "core/model/exported/execution_plan.h"
 #include "core/model/users_model.h"
 #include "core/spec/job_spec.h"
 
@@ -45,7 +45,7 @@ class Exported : public UsersModel {
  private:
   struct Part {  // a program that is ready to run
     std::unique_ptr<program::Program> program;
-    std::unique_ptr<Plan> plan;
+    std::unique_ptr<ExecutionPlan> plan;
     std::vector<Source> sources;
     program::Range samples;  // allowed number in a mini-batch
   };

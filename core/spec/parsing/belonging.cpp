@@ -23,34 +23,34 @@ struct Named {
 
 // Complains about a member of the document if a condition of its key does not hold.
 void check_member(const std::vector<Condition>& conditions, const toml::Member& member, const Named& named,
-                  const JobSpec& spec, Findings& findings) {
+                  const JobSpec& spec, Mistakes& mistakes) {
   for (const Condition& condition : conditions) {
-    if (findings.about(condition.selector) || holds(condition, spec)) continue;
-    findings.add(member.at, named.key, named.part + why_not(condition, spec));
+    if (mistakes.about(condition.selector) || holds(condition, spec)) continue;
+    mistakes.add(member.at, named.key, named.part + why_not(condition, spec));
     return;
   }
 }
 
-void check_groups(const JobSpec& spec, const Document& document, Findings& findings) {
+void check_groups(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
   const toml::Member* groups = document.find("optimizer.groups");
   if (!groups || !groups->value.array()) return;
   for (const toml::Value& group : *groups->value.array()) {
     if (!group.table()) continue;
     for (const auto& key : group_keys()) {
       const toml::Member* member = toml::find(*group.table(), key.name);
-      if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, spec, findings);
+      if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, spec, mistakes);
     }
   }
 }
 
 }  // namespace
 
-void check_belonging(const JobSpec& spec, const Document& document, Findings& findings) {
+void check_belonging(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
   for (const auto& key : job_keys()) {
     const toml::Member* member = document.find(key.name);
-    if (member) check_member(key.conditions, *member, {key.name, ""}, spec, findings);
+    if (member) check_member(key.conditions, *member, {key.name, ""}, spec, mistakes);
   }
-  check_groups(spec, document, findings);
+  check_groups(spec, document, mistakes);
 }
 
 }  // namespace estrain::spec

@@ -4,12 +4,12 @@
 
 #include "core/spec/job_spec.h"
 #include "core/spec/parsing/document.h"
-#include "core/spec/parsing/findings.h"
+#include "core/spec/parsing/mistakes.h"
 
 namespace estrain::spec {
 
-// Adds to `findings`. Skips a check if one of its keys already has a finding.
-void check_belonging(const JobSpec& spec, const Document& document, Findings& findings);
-void check_combinations(const JobSpec& spec, const Document& document, Findings& findings);
+// Adds to `mistakes`. Skips a check if one of its keys already has a mistake.
+void check_belonging(const JobSpec& spec, const Document& document, Mistakes& mistakes);
+void check_combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes);
 
 }  // namespace estrain::spec

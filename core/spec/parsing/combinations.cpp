@@ -14,8 +14,8 @@ constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
 class Combinations {
  public:
-  Combinations(const JobSpec& spec, const Document& document, Findings& findings)
-      : spec_(spec), document_(document), findings_(findings) {}
+  Combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes)
+      : spec_(spec), document_(document), mistakes_(mistakes) {}
 
   void job();
   void model();
@@ -65,15 +65,15 @@ class Combinations {
 
   const JobSpec& spec_;
   const Document& document_;
-  Findings& findings_;
+  Mistakes& mistakes_;
 };
 
 void Combinations::require(bool fine, Keys keys, std::string what_is_wrong) {
-  const bool unsure = std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return findings_.about(key); });
+  const bool unsure = std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return mistakes_.about(key); });
   if (fine || unsure) return;
   const auto first = std::find_if(keys.begin(), keys.end(), [&](std::string_view key) { return given(key); });
   const std::string_view key = first == keys.end() ? *keys.begin() : *first;
-  findings_.add(document_.place_of(key), key, std::move(what_is_wrong));
+  mistakes_.add(document_.place_of(key), key, std::move(what_is_wrong));
 }
 
 void Combinations::job() {
@@ -287,8 +287,8 @@ void Combinations::logging() {
           fmt::format("the job ends after step {}", spec_.train.steps.value_or(0)));
 }
 
-void check_combinations(const JobSpec& spec, const Document& document, Findings& findings) {
-  Combinations combinations(spec, document, findings);
+void check_combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
+  Combinations combinations(spec, document, mistakes);
   combinations.job();
   combinations.model();
   combinations.files();

@@ -11,7 +11,7 @@
 #include "core/spec/keys/unknown_names.h"
 #include "core/spec/parsing/checks.h"
 #include "core/spec/parsing/document.h"
-#include "core/spec/parsing/findings.h"
+#include "core/spec/parsing/mistakes.h"
 #include "core/toml/parse.h"
 
 namespace estrain::spec {
@@ -38,41 +38,41 @@ void replace_length(toml::Value& root) {
 }
 
 void read_key(JobSpec& spec, const toml::Member& member, const Key<JobSpec>& key, const Document& document,
-              Findings& findings) {
+              Mistakes& mistakes) {
   const Complain complain = [&](const toml::Location& at, std::string text) {
-    findings.add(at, key.name, std::move(text));
+    mistakes.add(at, key.name, std::move(text));
   };
   const std::filesystem::path folder = std::filesystem::path(document.source).parent_path();
   key.read(spec, member.value, {key.rule, folder, complain});
 }
 
-void read_table(JobSpec& spec, const toml::Member& table, const Document& document, Findings& findings) {
+void read_table(JobSpec& spec, const toml::Member& table, const Document& document, Mistakes& mistakes) {
   for (const toml::Member& member : *table.value.table()) {
     const std::string name = table.key + "." + member.key;
     if (const Key<JobSpec>* key = find_key(name)) {
-      read_key(spec, member, *key, document, findings);
+      read_key(spec, member, *key, document, mistakes);
     } else {
-      findings.add(member.at, name, unknown_key(name));
+      mistakes.add(member.at, name, unknown_key(name));
     }
   }
 }
 
-void read_tables(JobSpec& spec, const Document& document, Findings& findings) {
+void read_tables(JobSpec& spec, const Document& document, Mistakes& mistakes) {
   for (const toml::Member& member : *document.root.table()) {
     if (is_table(member.key) && member.value.table()) {
-      read_table(spec, member, document, findings);
+      read_table(spec, member, document, mistakes);
     } else if (is_table(member.key)) {
-      findings.add(member.value.at, member.key, "expected a table, found " + member.value.describe());
+      mistakes.add(member.value.at, member.key, "expected a table, found " + member.value.describe());
     } else {
-      findings.add(member.at, member.key, member.value.table() ? unknown_table(member.key) : unknown_key(member.key));
+      mistakes.add(member.at, member.key, member.value.table() ? unknown_table(member.key) : unknown_key(member.key));
     }
   }
 }
 
-void find_missing(const Document& document, Findings& findings) {
+void find_missing(const Document& document, Mistakes& mistakes) {
   for (const auto& key : job_keys()) {
-    if (!key.required || document.find(key.name) || findings.about(key.name)) continue;
-    findings.add(document.place_of(key.name), key.name, fmt::format("missing; one of {}", key.rule.text()));
+    if (!key.required || document.find(key.name) || mistakes.about(key.name)) continue;
+    mistakes.add(document.place_of(key.name), key.name, fmt::format("missing; one of {}", key.rule.text()));
   }
 }
 
@@ -94,12 +94,12 @@ JobSpec parse_text(std::string_view toml, const std::string& source_name, const 
   replace_length(document.root);
 
   JobSpec spec;
-  Findings findings;
-  read_tables(spec, document, findings);
-  find_missing(document, findings);
-  check_belonging(spec, document, findings);
-  check_combinations(spec, document, findings);
-  findings.throw_if_any();
+  Mistakes mistakes;
+  read_tables(spec, document, mistakes);
+  find_missing(document, mistakes);
+  check_belonging(spec, document, mistakes);
+  check_combinations(spec, document, mistakes);
+  mistakes.throw_if_any();
   if (spec.job.determinism == Determinism::d2) spec.job.kernels = Kernels::portable;
   return spec;
 }

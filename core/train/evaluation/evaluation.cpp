@@ -71,7 +71,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();
   data::Evaluation evaluation(*place.job.data().test, options);
-  std::optional<data::Batch> batch;
+  std::optional<data::LoadedBatch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();
     pulse.beat(comm::Activity::evaluating, begun_ns);

@@ -9,7 +9,7 @@ namespace estrain::train {
 namespace {
 
 // For what is asked for after Device::await_uploads(). The tensors share `batch`.
-model::Batch upload(const std::shared_ptr<const data::Batch>& batch, device::Device& device) {
+model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::Device& device) {
   std::vector<int64_t> dims = batch->shape().dims();
   dims.insert(dims.begin(), batch->size());
   const bool tokens = batch->shape().kind == data::SampleShape::Kind::tokens;
@@ -34,20 +34,20 @@ model::Batch upload(const std::shared_ptr<const data::Batch>& batch, device::Dev
 
 }  // namespace
 
-model::Batch as_tensors(const data::Batch& batch, device::Device& device) {
-  const std::shared_ptr<const data::Batch> not_owned(std::shared_ptr<const data::Batch>(), &batch);
+model::Batch as_tensors(const data::LoadedBatch& batch, device::Device& device) {
+  const std::shared_ptr<const data::LoadedBatch> not_owned(std::shared_ptr<const data::LoadedBatch>(), &batch);
   model::Batch tensors = upload(not_owned, device);
   device.await_uploads();
   return tensors;
 }
 
 void BatchFeed::read() {
-  if (!ahead_ && !read_) read_ = std::make_shared<const data::Batch>(loader_.next());
+  if (!ahead_ && !read_) read_ = std::make_shared<const data::LoadedBatch>(loader_.next());
 }
 
 DeviceBatch BatchFeed::upload_next() {
   read();
-  const std::shared_ptr<const data::Batch> batch = std::move(read_);
+  const std::shared_ptr<const data::LoadedBatch> batch = std::move(read_);
   return {batch->rank(), upload(batch, device_)};
 }
 

@@ -13,7 +13,7 @@ namespace estrain::train {
 
 // For what is asked for from now on. The tensors may point into `batch`, which must outlive them and whatever graph was
 // built on them, and Device::finish().
-model::Batch as_tensors(const data::Batch& batch, device::Device& device);
+model::Batch as_tensors(const data::LoadedBatch& batch, device::Device& device);
 
 struct DeviceBatch {
   VirtualRank rank;
@@ -38,7 +38,7 @@ class BatchFeed {
 
   data::Loader& loader_;
   device::Device& device_;
-  std::shared_ptr<const data::Batch> read_;  // and not on its way
+  std::shared_ptr<const data::LoadedBatch> read_;  // and not on its way
   std::optional<DeviceBatch> ahead_;
 };
 

@@ -130,7 +130,7 @@ std::shared_ptr<model::PythonModel> Job::build_python_model(const model::DataSha
 
 void Job::try_out(model::PythonModel& model, device::Device& device) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  const data::Batch batch = first_batch(*this);
+  const data::LoadedBatch batch = first_batch(*this);
   model.try_out(as_tensors(batch, device), evaluates());
 }
 

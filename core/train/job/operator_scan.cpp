@@ -9,7 +9,7 @@
 
 namespace estrain::train {
 
-data::Batch first_batch(const Job& job) {
+data::LoadedBatch first_batch(const Job& job) {
   data::LoaderOptions options;
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
   options.prefetch = 1;
@@ -24,9 +24,9 @@ void Trial::run(const model::Batch& batch) const {
   device.finish();
 }
 
-void Trial::run(const data::Batch& batch) const { run(as_tensors(batch, device)); }
+void Trial::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, device)); }
 
-std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
+std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced) {
   const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());

@@ -20,15 +20,15 @@ struct Trial {
 
   // Forward and backward, and waits for the end.
   void run(const model::Batch& batch) const;
-  void run(const data::Batch& batch) const;
+  void run(const data::LoadedBatch& batch) const;
 };
 
 // The first mini-batch of virtual rank 0.
-data::Batch first_batch(const Job& job);
+data::LoadedBatch first_batch(const Job& job);
 
 // Of a step and, if the job has any, of an evaluation, on `batch`, without a trace: with the portable kernels in place
 // where they are registered: they replace `replaced`.
-std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::Batch& batch,
+std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 
 // Throws Fault::infeasible naming every operator that is not covered, with its layers.

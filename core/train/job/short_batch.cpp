@@ -9,7 +9,7 @@ namespace estrain::train {
 namespace {
 
 std::optional<std::string> why_refused(const Trial& trial) {
-  const data::Batch batch = first_batch(trial.job);
+  const data::LoadedBatch batch = first_batch(trial.job);
   const model::Batch tensors = as_tensors(batch, trial.device);
   const at::NoGradGuard no_graph;
   operators::begin_random_stream(0, operators::warming_stream, 0);

@@ -148,7 +148,7 @@ void ExchangedUpdate::finish_sums(size_t bucket) {
 }
 
 // The sum of the tree, where finish_sums() has left it.
-const float* ExchangedUpdate::gradient_of(const Piece& piece, size_t bucket) const {
+const float* ExchangedUpdate::gradient_of(const ParameterPiece& piece, size_t bucket) const {
   const size_t offset = job_.gradient_offset(piece.parameter) + piece.begin;
   if (clips_) return whole_.const_data_ptr<float>() + offset;
   return own_part(sources_[0], bucket) + (offset - own_share(bucket).begin);
@@ -199,7 +199,7 @@ SavedPart ExchangedUpdate::saved_part() const {
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     const FloatRange own = own_share(b);
     if (own.size() > 0) add(job_.parameters_at(base) + own.begin, own.size());
-    for (const Piece& piece : pieces_[b]) {
+    for (const ParameterPiece& piece : pieces_[b]) {
       for (size_t k = 0; k < job_.num_slots(piece.parameter); ++k)
         add(job_.slot(base, piece.parameter, k) + piece.begin, piece.size);
     }
@@ -221,7 +221,7 @@ int64_t ExchangedUpdate::pass() {
   for (size_t i = 0; i < job_.parameters().size(); ++i) optimizer_.count(i, reached(i));
   float* const parameters = job_.parameters_at(place_.resident->copy(step_.next()));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
-    for (const Piece& piece : pieces_[b])
+    for (const ParameterPiece& piece : pieces_[b])
       optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr);
     optimizer_.flush(factor);
     share_out(b, parameters);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/device/exchange.h"
+#include "core/train/carrier/parameter_piece.h"
 #include "core/train/resident/resident_carrier.h"
 #include "core/train/resident/shares.h"
 
@@ -25,7 +26,6 @@ class ExchangedUpdate : public ResidentCarrier {
   bool finish() override;
 
  private:
-  using Piece = ResidentOptimizer::Piece;
   // A partial sum that is passed on, of any worker.
   struct Source {
     uint32_t worker;
@@ -43,7 +43,7 @@ class ExchangedUpdate : public ResidentCarrier {
   float* own_part(const Source& source, size_t bucket) const;
   void send_sums(size_t bucket);
   void finish_sums(size_t bucket);
-  const float* gradient_of(const Piece& piece, size_t bucket) const;
+  const float* gradient_of(const ParameterPiece& piece, size_t bucket) const;
   const float* clip_factor();
   // Of an array that is laid out as the parameters: each worker's share of a bucket to all others.
   void share_out(size_t bucket, float* values);
@@ -55,13 +55,13 @@ class ExchangedUpdate : public ResidentCarrier {
   const uint32_t keeper_;  // of the buffers: EST 0's worker
   const comm::FinishPlan tree_;
   Shares shares_;
-  std::vector<Source> sources_;                  // in the order of tree_.sources
-  std::vector<at::Tensor> received_;             // what their values lie in, of the other workers
-  std::vector<size_t> received_at_;              // [bucket]: in them, its share begins
-  std::vector<std::vector<Piece>> pieces_;       // [bucket]: of this worker's share
-  std::vector<std::vector<size_t>> buckets_of_;  // [parameter]
-  std::vector<size_t> parameters_in_;            // [bucket]
-  at::Tensor whole_;                             // with clipping: all summed gradients
+  std::vector<Source> sources_;                      // in the order of tree_.sources
+  std::vector<at::Tensor> received_;                 // what their values lie in, of the other workers
+  std::vector<size_t> received_at_;                  // [bucket]: in them, its share begins
+  std::vector<std::vector<ParameterPiece>> pieces_;  // [bucket]: of this worker's share
+  std::vector<std::vector<size_t>> buckets_of_;      // [parameter]
+  std::vector<size_t> parameters_in_;                // [bucket]
+  at::Tensor whole_;                                 // with clipping: all summed gradients
   comm::WorkerPulse& pulse_;
   Meeting gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being asked for

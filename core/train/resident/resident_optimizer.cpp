@@ -32,12 +32,12 @@ void ResidentOptimizer::begin_step(Step step) {
   old_state_ = state_.copy(step);
   new_state_ = state_.copy(step.next());
   rates_ = learning_rates(job_, place_.memory, step, state_.host(step));
-  batches_.clear();
+  launches_.clear();
   pending_elements_ = 0;
   results_.zero_();
 }
 
-void ResidentOptimizer::update(const Piece& piece, const float* gradient) {
+void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradient) {
   if (piece.size == 0) return;
   if (gradient == nullptr) return keep(piece);
   const size_t i = piece.parameter;
@@ -49,24 +49,24 @@ void ResidentOptimizer::update(const Piece& piece, const float* gradient) {
     update.new_slots[k] = job_.slot(new_state_, i, k) + piece.begin;
   }
   update.digest = digest_of_parameter(i);
-  batch_of(i).pieces.push_back(update);
+  launch_of(i).pieces.push_back(update);
   pending_elements_ += piece.size;
 }
 
-ResidentOptimizer::Batch& ResidentOptimizer::batch_of(size_t parameter) {
+ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
   const size_t group = job_.optimizer().groups().group_of[parameter];
   const int64_t updates_before = *job_.updates(state_.host(step_), parameter);
-  for (Batch& batch : batches_) {
-    if (batch.group == group && batch.updates_before == updates_before) return batch;
+  for (Launch& launch : launches_) {
+    if (launch.group == group && launch.updates_before == updates_before) return launch;
   }
-  return batches_.emplace_back(Batch{group, updates_before, {}});
+  return launches_.emplace_back(Launch{group, updates_before, {}});
 }
 
 void ResidentOptimizer::flush(const float* factor) {
-  for (Batch& batch : batches_) {
-    job_.optimizer().update_on_device(batch.group, batch.updates_before, rates_[batch.group], batch.pieces, factor,
+  for (Launch& launch : launches_) {
+    job_.optimizer().update_on_device(launch.group, launch.updates_before, rates_[launch.group], launch.pieces, factor,
                                       *place_.device.queue());
-    batch.pieces.clear();
+    launch.pieces.clear();
   }
   pending_elements_ = 0;
 }
@@ -80,7 +80,7 @@ void ResidentOptimizer::count(size_t parameter, bool reached) {
   count_update(job_, state_.host(step_), state_.host(step_.next()), parameter, reached);
 }
 
-void ResidentOptimizer::keep(const Piece& piece) {
+void ResidentOptimizer::keep(const ParameterPiece& piece) {
   const kernels::DeviceQueue& queue = *place_.device.queue();
   const size_t i = piece.parameter;
   const auto copy = [&](float* to, const float* from, unsigned long long* sum) {

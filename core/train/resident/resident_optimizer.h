@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/train/carrier/parameter_piece.h"
 #include "core/train/workplace/resident_state.h"
 #include "core/train/workplace/workplace.h"
 #include "kernels/device_updates.h"
@@ -19,13 +20,9 @@ class ResidentOptimizer {
   // The step that follows `step`.
   void begin_step(Step step);
 
-  // Elements [begin, begin + size) of a parameter.
-  struct Piece {
-    size_t parameter, begin, size;
-  };
   // With the summed gradient of that piece, which is read after flush(). Gradient null: no EST reached the parameter,
   // which keeps its values and its state.
-  void update(const Piece& piece, const float* gradient);
+  void update(const ParameterPiece& piece, const float* gradient);
   // Whole parameters, counted.
   void update_all_of(size_t parameter, const float* gradient);
   // Elements that wait for flush().
@@ -47,7 +44,7 @@ class ResidentOptimizer {
 
  private:
   // Pieces of parameters that share a group and the number of updates before, and so a launch.
-  struct Batch {
+  struct Launch {
     size_t group;
     int64_t updates_before;
     std::vector<kernels::UpdatePiece> pieces;
@@ -57,9 +54,9 @@ class ResidentOptimizer {
   kernels::UpdateDigest* digest_of_parameter(size_t i) const;
   unsigned long long* digest_of_buffer(size_t i) const;
   float* norm() const;
-  Batch& batch_of(size_t parameter);
+  Launch& launch_of(size_t parameter);
   void record(const std::byte* results);
-  void keep(const Piece& piece);
+  void keep(const ParameterPiece& piece);
 
   Workplace& place_;
   Job& job_;
@@ -70,7 +67,7 @@ class ResidentOptimizer {
   std::byte* old_state_ = nullptr;
   std::byte* new_state_ = nullptr;
   std::vector<double> rates_;
-  std::vector<Batch> batches_;
+  std::vector<Launch> launches_;
   size_t pending_elements_ = 0;
 };
 

@@ -27,7 +27,7 @@ data::Loader loader_of_step(const Job& job, Step step) {
   return data::Loader(*job.data().train, job.sampler(), all, job.sampler().cursor_at(step), options);
 }
 
-Nonfinite ask(Workplace& place, const data::Batch& batch, Step step) {
+Nonfinite ask(Workplace& place, const data::LoadedBatch& batch, Step step) {
   Nonfinite found;
   found.rank = batch.rank().value;
   const device::FinishAtEnd finish(place.device);
@@ -54,7 +54,7 @@ Nonfinite find_est(Workplace& place, Step step, comm::WorkerPulse& pulse) {
   data::Loader loader = loader_of_step(place.job, step);
   for (int64_t left = place.job.spec().job.ests; left > 0 && !place.memory.gate().aborted(); --left) {
     pulse.beat(comm::Activity::computing, monotonic_ns());
-    const data::Batch batch = loader.next();
+    const data::LoadedBatch batch = loader.next();
     const Nonfinite found = ask(place, batch, step);
     if (found.where != Nonfinite::Where::nowhere) return found;
   }

@@ -85,7 +85,7 @@ kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, siz
 }
 
 template <typename GradientOf>
-void Updater::update(const Piece& piece, GradientOf&& gradient_of) {
+void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
   const size_t i = piece.parameter;
   const int64_t updates_before = *job_.updates(old_state_, i);
   const double lr = rates_[job_.optimizer().groups().group_of[i]];
@@ -176,7 +176,7 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
     factor_ = clip_factor(norm);
   }
   for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
-    const Piece& piece = pieces_[next];
+    const ParameterPiece& piece = pieces_[next];
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
       const float norm = memory_.norms()[piece.parameter];

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/comm/records/step_record.h"
+#include "core/train/carrier/parameter_piece.h"
 #include "core/train/job/job.h"
 #include "core/train/shared/gradient_store.h"
 
@@ -42,16 +43,13 @@ class Updater {
   void leave_out();
 
  private:
-  struct Piece {
-    size_t parameter, begin, size;
-  };
   void cut_pieces();
   void sum_whole(size_t parameter);
   float l2_norm(float* values, at::IntArrayRef sizes) const;
   float clip_factor(float norm) const;
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
-  void update(const Piece& piece, GradientOf&& gradient_of);
+  void update(const ParameterPiece& piece, GradientOf&& gradient_of);
   uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
 
@@ -60,7 +58,7 @@ class Updater {
   const GradientStore& gradients_;
   const bool clips_;
   const bool in_hooks_;
-  std::vector<Piece> pieces_;
+  std::vector<ParameterPiece> pieces_;
   std::vector<float> scratch_;
   // of the step under way
   std::byte* old_state_ = nullptr;

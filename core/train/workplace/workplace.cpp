@@ -53,7 +53,7 @@ void Workplace::require_covered() const {
           "use job.determinism = \"D1\" in a new run, or write it in operators that `estrain check` lists as covered");
 }
 
-torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step) {
+torch::Tensor forward(Workplace& place, const data::LoadedBatch& batch, Step step) {
   switch_in(place, batch.rank(), step);
   return place.job.model().loss(as_tensors(batch, place.device));
 }

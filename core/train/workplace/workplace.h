@@ -48,7 +48,7 @@ struct Workplace {
 // The loss of an EST's mini-batch in the step that follows `step`: the EST's random stream and the buffers of `step`
 // in, forward. Parameters are those that the model reads (BoundModel::read_parameters_of). Where the random stream
 // stands after the backward pass is the caller's to save.
-torch::Tensor forward(Workplace& place, const data::Batch& batch, Step step);
+torch::Tensor forward(Workplace& place, const data::LoadedBatch& batch, Step step);
 
 using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
 

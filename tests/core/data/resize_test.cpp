@@ -64,7 +64,7 @@ Cursor run_stage(const Dataset& data, const Sampler& sampler, const std::vector<
     at = start;
     for (int64_t step = first_step; step < first_step + steps; ++step, at = sampler.advance(at)) {
       for (VirtualRank rank = workers[w].begin; rank < workers[w].end; ++rank) {
-        const Batch batch = loader.next();
+        const LoadedBatch batch = loader.next();
         REQUIRE(batch.rank() == rank);
         REQUIRE(batch.cursor() == at);
         Consumed consumed{{batch.tokens(), batch.tokens() + batch.size()},

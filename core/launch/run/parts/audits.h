@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/audit/plan.h"
+#include "core/audit/roles.h"
 #include "core/faults/diagnosis.h"
 #include "core/launch/run/parts/run.h"
 

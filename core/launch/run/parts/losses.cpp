@@ -97,9 +97,9 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
   evidence.at_start = run_.job.phase == Phase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
   if (killed) {
-    const host::MemoryEvidence::Finding finding = memory_evidence_.since_start(pid);
-    evidence.job_wide_oom = finding.oom_kill;
-    evidence.oom_text = finding.text;
+    const host::MemoryEvidence::Observation observed = memory_evidence_.since_start(pid);
+    evidence.job_wide_oom = observed.oom_kill;
+    evidence.oom_text = observed.text;
   }
   faults::Diagnosis diagnosis = faults_.diagnose(evidence);
   const comm::WorkerPulse* pulse = pulse_of(run_.job, member, run_.memory.get());

@@ -59,7 +59,7 @@ std::string complaint(const Fill& fill, const std::vector<std::string>& names, F
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 template <typename T>
-std::vector<T> values(const Batch& batch, size_t field, size_t count) {
+std::vector<T> values(const LoadedBatch& batch, size_t field, size_t count) {
   std::vector<T> copied(count);
   std::memcpy(copied.data(), batch.field(field), count * sizeof(T));
   return copied;
@@ -74,7 +74,7 @@ TEST_CASE("the arrays that are asked for come in that order, each batch contiguo
       .dataset_size = 5, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1};
   const Sampler sampler(options);
   Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Cursor{}, {.readers = 2, .steps = 2});
-  const Batch first = loader.next(), last = loader.next();
+  const LoadedBatch first = loader.next(), last = loader.next();
   CHECK(values<int64_t>(first, 0, 3) == std::vector<int64_t>{5, 6, 7});
   CHECK(values<float>(first, 1, 6) == std::vector<float>{0, 1, 10, 11, 20, 21});
   CHECK(values<uint8_t>(first, 2, 3) == std::vector<uint8_t>{1, 0, 1});

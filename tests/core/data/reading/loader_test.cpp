@@ -67,7 +67,7 @@ class Numbers : public Dataset {
 
 EstRange range(int64_t begin, int64_t end) { return {VirtualRank(begin), VirtualRank(end)}; }
 
-void check_content(const Batch& batch, const Sampler& sampler, uint64_t seed) {
+void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t seed) {
   const auto expected = sampler.indices(batch.cursor(), batch.rank());
   REQUIRE(batch.size() == static_cast<int64_t>(expected.size()));
   CHECK(std::ranges::equal(batch.indices(), expected));
@@ -91,7 +91,7 @@ TEST_CASE("mini-batches come in need order with the right content, whatever the 
     int64_t number = 0;
     for (int64_t step = 0; step < 9; ++step, at = sampler.advance(at)) {
       for (int64_t rank = 1; rank < 4; ++rank) {
-        const Batch batch = loader.next();
+        const LoadedBatch batch = loader.next();
         CHECK(batch.rank() == VirtualRank(rank));
         CHECK(batch.cursor() == at);
         CHECK(batch.number() == number++);
@@ -109,7 +109,7 @@ TEST_CASE("nothing is read beyond prefetch or beyond the last step") {
     const Numbers data(64);
     Loader loader(data, sampler, range(0, 2), {}, {2, 3, 0, std::nullopt});
     data.wait_for_reads(12);
-    const Batch held = loader.next();
+    const LoadedBatch held = loader.next();
     data.wait_for_reads(16);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a reader that went too far would be noticed
     CHECK(data.reads() == 16);
@@ -260,7 +260,7 @@ TEST_CASE("batches start at 64 bytes, buffers are used again and outlive the loa
   const Numbers data(90);
   const Sampler sampler(90, 3, 5, true, false, 0);
   std::set<const float*> seen;
-  std::optional<Batch> last;
+  std::optional<LoadedBatch> last;
   {
     Loader loader(data, sampler, range(0, 3), {}, {2, 3, 0, 30});
     for (int i = 0; i < 90; ++i) {
@@ -287,7 +287,7 @@ TEST_CASE("memory that takes long to get keeps nobody from what has been read") 
     return nullptr;
   };
   Loader loader(data, sampler, range(0, 1), {}, options);
-  const Batch first = loader.next();  // with its buffer: the next batch uses another one
+  const LoadedBatch first = loader.next();  // with its buffer: the next batch uses another one
   check_content(first, sampler, 0);
   while (asked < 2) std::this_thread::yield();
   CHECK_FALSE(loader.is_ready());
@@ -334,7 +334,7 @@ TEST_CASE("evaluation reads the test set in order, shared out by stride, without
   std::vector<int64_t> numbers, samples;
   for (int64_t worker : {0, 1, 2}) {
     Evaluation evaluation(data, {5, worker, 3, 2, 2});
-    while (const std::optional<Batch> batch = evaluation.next()) {
+    while (const std::optional<LoadedBatch> batch = evaluation.next()) {
       numbers.push_back(batch->number());
       CHECK(batch->size() == (batch->number() == 4 ? 3 : 5));
       for (int64_t i = 0; i < batch->size(); ++i) {

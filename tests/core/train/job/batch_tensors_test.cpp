@@ -89,7 +89,7 @@ TEST_CASE("mini-batches that are copied ahead are those that the loader gives") 
   for (int64_t i = 0; i < all; ++i) {
     CAPTURE(i);
     const DeviceBatch batch = feed.next();
-    const data::Batch expected = plain.next();
+    const data::LoadedBatch expected = plain.next();
     CHECK(batch.rank == expected.rank());
     const auto count = static_cast<size_t>(kBatch);
     CHECK(batch.tensors.input.sizes() == at::IntArrayRef({kBatch, 1, 2, 2}));

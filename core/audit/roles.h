@@ -16,7 +16,7 @@
 
 namespace estrain::audit {
 
-struct Plan {
+struct Roles {
   VirtualRank rank;                 // the EST whose mini-batch is audited
   WorkerRank owner;                 // computes it as a part of the step
   WorkerRank auditor;               // computes it a second time
@@ -33,7 +33,7 @@ struct Party {
 };
 
 // `number`: how many audits there were before.
-Plan plan_audit(int64_t number, const Party& party);
+Roles roles_in(int64_t number, const Party& party);
 
 // Whether no worker has a partner: all audits are blind.
 bool is_blind(const Party& party);
@@ -43,6 +43,6 @@ enum class Verdict { owner, auditor, undecided };  // who is wrong
 // Digests of the mini-batch, if those of owner (rows[0]) and auditor (rows[1]) differ. rows[2] is the judge's. Without
 // a judge, rows[2] and rows[3] are the second results of owner and auditor: the one whose results differ is wrong,
 // unless both or neither repeat theirs.
-Verdict judge(const Plan& plan, const std::vector<std::vector<uint64_t>>& rows);
+Verdict judge(const Roles& plan, const std::vector<std::vector<uint64_t>>& rows);
 
 }  // namespace estrain::audit

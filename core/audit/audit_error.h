@@ -9,8 +9,8 @@
 
 namespace estrain::audit {
 
-struct Finding : Error {
-  Finding(Error error, Step last_good) : Error(std::move(error)), vouched(last_good) {}
+struct AuditError : Error {
+  AuditError(Error error, Step last_good) : Error(std::move(error)), vouched(last_good) {}
 
   Step vouched;  // the newest step for which audits found this worker, or the state, correct
 };

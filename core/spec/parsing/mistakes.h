@@ -9,24 +9,24 @@
 
 namespace estrain::spec {
 
-class Findings {
+class Mistakes {
  public:
   void add(toml::Location at, std::string_view key, std::string what_is_wrong);
 
-  // Whether `key` or its table has a finding: its value is then unreliable.
+  // Whether `key` or its table has a mistake: its value is then unreliable.
   bool about(std::string_view key) const;
 
-  // Throws one Fault::spec Error with a line "place: key: what is wrong" for each finding, in the order of the file;
-  // findings without a place come last.
+  // Throws one Fault::spec Error with a line "place: key: what is wrong" for each mistake, in the order of the file;
+  // mistakes without a place come last.
   void throw_if_any();
 
  private:
-  struct Finding {
+  struct Mistake {
     toml::Location at;
     std::string key;
     std::string text;
   };
-  std::vector<Finding> findings_;
+  std::vector<Mistake> mistakes_;
 };
 
 }  // namespace estrain::spec

@@ -1,4 +1,4 @@
-#include "core/audit/plan.h"
+#include "core/audit/roles.h"
 
 #include <algorithm>
 #include <iterator>
@@ -25,11 +25,11 @@ std::vector<size_t> partners_of(const Party& party, size_t owner) {
 
 }  // namespace
 
-Plan plan_audit(int64_t number, const Party& party) {
+Roles roles_in(int64_t number, const Party& party) {
   const auto n = static_cast<size_t>(number);
   const size_t workers = party.ranges.size(), owner = n % workers, round = n / workers;
   const EstRange& ests = party.ranges[owner];
-  Plan plan;
+  Roles plan;
   plan.owner = plan.auditor = worker(owner);
   plan.rank = VirtualRank(ests.begin.value + static_cast<int64_t>(round % static_cast<size_t>(ests.size())));
   std::vector<size_t> partners = partners_of(party, owner), of_other_kind;
@@ -50,7 +50,7 @@ bool is_blind(const Party& party) {
   return true;
 }
 
-Verdict judge(const Plan& plan, const std::vector<std::vector<uint64_t>>& rows) {
+Verdict judge(const Roles& plan, const std::vector<std::vector<uint64_t>>& rows) {
   if (plan.is_blind()) return rows[2] == rows[0] ? Verdict::auditor : Verdict::owner;
   const bool owner_stands = rows[2] == rows[0];
   const bool auditor_stands = plan.judge ? rows[2] == rows[1] : rows[3] == rows[1];

@@ -1,4 +1,4 @@
-#include "core/verify/stage.h"
+#include "core/verify/recorded_stage.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ std::string stage_text(const Json& line) {
   return "";
 }
 
-void add(const Json& line, std::vector<Stage>& stages) {
+void add(const Json& line, std::vector<RecordedStage>& stages) {
   const std::string text = stage_text(line);
   const auto step = whole_in(line, "step");
   if (text.empty() || !step) return;
@@ -35,8 +35,8 @@ void add(const Json& line, std::vector<Stage>& stages) {
 
 }  // namespace
 
-std::vector<Stage> stages_from_events(std::string_view events) {
-  std::vector<Stage> stages;
+std::vector<RecordedStage> stages_from_events(std::string_view events) {
+  std::vector<RecordedStage> stages;
   for (size_t end; (end = events.find('\n')) != events.npos; events.remove_prefix(end + 1)) {
     if (events.substr(0, end).find("\"stage\"") == events.npos) continue;
     add(parse_json_if_sound(events.substr(0, end)), stages);
@@ -44,17 +44,17 @@ std::vector<Stage> stages_from_events(std::string_view events) {
   return stages;
 }
 
-std::vector<Stage> stages_from_list(std::string_view json) {
-  std::vector<Stage> stages;
+std::vector<RecordedStage> stages_from_list(std::string_view json) {
+  std::vector<RecordedStage> stages;
   const Json list = parse_json_if_sound(json);
   if (list.is_array())
     for (const Json& line : list) add(line, stages);
   return stages;
 }
 
-const Stage* stage_of(const std::vector<Stage>& stages, Step step) {
-  const Stage* found = nullptr;
-  for (const Stage& stage : stages)
+const RecordedStage* stage_of(const std::vector<RecordedStage>& stages, Step step) {
+  const RecordedStage* found = nullptr;
+  for (const RecordedStage& stage : stages)
     if (stage.from < step || found == nullptr) found = &stage;
   return found;
 }

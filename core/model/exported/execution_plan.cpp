@@ -1,4 +1,4 @@
-#include "core/model/exported/plan.h"
+#include "core/model/exported/execution_plan.h"
 
 #include <c10/core/GradMode.h>
 
@@ -53,7 +53,7 @@ Error unfit(const Call& call, const std::string& what) {
 
 }  // namespace
 
-Plan::Plan(const program::Program& program, Use use, const StoredValues& stored)
+ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored)
     : program_(program),
       use_(use),
       values_(static_cast<size_t>(program.values)),
@@ -76,7 +76,7 @@ Plan::Plan(const program::Program& program, Use use, const StoredValues& stored)
   find_last_uses();
 }
 
-void Plan::add(const Call& call) {
+void ExecutionPlan::add(const Call& call) {
   Step step;
   step.results = call.results;
   step.modes = call.modes;
@@ -100,7 +100,7 @@ void Plan::add(const Call& call) {
   steps_.push_back(std::move(step));
 }
 
-void Plan::add_operator(const Call& call, Step& step) {
+void ExecutionPlan::add_operator(const Call& call, Step& step) {
   if (!call.name.starts_with("aten::"))
     throw unfit(call, "an operator from a library other than PyTorch's ATen")
         .advise("write it with PyTorch's own operators, whose gradients are supported");
@@ -129,7 +129,7 @@ void Plan::add_operator(const Call& call, Step& step) {
 }
 
 // Counts the calls that compute as in training, and as in evaluation.
-void Plan::note_mode(Step& step) {
+void ExecutionPlan::note_mode(Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const Switch* found = switch_of(schema.name());
   if (found == nullptr) return;
@@ -141,7 +141,7 @@ void Plan::note_mode(Step& step) {
 }
 
 // False: evaluation omits this call.
-bool Plan::freeze(const Call& call, Step& step) {
+bool ExecutionPlan::freeze(const Call& call, Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const auto set = [&](std::string_view argument, c10::IValue value) {
     const auto index = schema.argumentIndexWithName(argument);
@@ -173,7 +173,7 @@ bool Plan::freeze(const Call& call, Step& step) {
 }
 
 // Writing to a view writes to its base.
-void Plan::note_writes(const Call& call, const Step& step) {
+void ExecutionPlan::note_writes(const Call& call, const Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
   const auto note = [&](const Operand& operand, const c10::Argument& formal, bool writes) {
@@ -195,7 +195,7 @@ void Plan::note_writes(const Call& call, const Step& step) {
     for (const int value : result.values) roots_[static_cast<size_t>(value)].insert(shown.begin(), shown.end());
 }
 
-void Plan::find_last_uses() {
+void ExecutionPlan::find_last_uses() {
   std::vector<bool> used(stays_);
   for (const int output : program_.outputs) used[static_cast<size_t>(output)] = true;
   for (const auto& [to, from] : mutations_) used[static_cast<size_t>(from)] = true;
@@ -214,7 +214,7 @@ void Plan::find_last_uses() {
   }
 }
 
-void Plan::take_results(const Step& step) {
+void ExecutionPlan::take_results(const Step& step) {
   for (size_t i = 0; i < step.results.size(); ++i) {
     const Call::Result& result = step.results[i];
     if (!result.is_list) {
@@ -229,14 +229,14 @@ void Plan::take_results(const Step& step) {
 }
 
 // The check that Python's batch_norm does before it calls LibTorch.
-void Plan::require_values_per_channel(const Step& step) const {
+void ExecutionPlan::require_values_per_channel(const Step& step) const {
   const at::Tensor& input = stack_.front().toTensor();
   if (!stack_.at(step.training_at).toBool() || input.dim() < 2 || input.numel() != input.size(1)) return;
   throw Error::make(Fault::spec, "batch normalisation at {} needs more than one value per channel when training",
                     step.place);
 }
 
-void Plan::make(Step& step) {
+void ExecutionPlan::make(Step& step) {
   stack_.clear();
   for (const Operand& operand : step.operands) stack_.push_back(evaluate(operand, values_));
   if (step.training_at > 0) require_values_per_channel(step);
@@ -250,7 +250,7 @@ void Plan::make(Step& step) {
   for (const int value : step.last) values_[static_cast<size_t>(value)] = {};
 }
 
-std::vector<torch::Tensor> Plan::run(const std::vector<torch::Tensor>& inputs) {
+std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& inputs) {
   const auto let_go = [this] {
     for (size_t i = 0; i < values_.size(); ++i)
       if (!stays_[i]) values_[i] = {};

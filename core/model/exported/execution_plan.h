@@ -23,7 +23,7 @@ namespace estrain::model {
 // Values that exist before a run: parameters, buffers and constants, by number.
 using StoredValues = std::map<int, torch::Tensor>;
 
-class Plan {
+class ExecutionPlan {
  public:
   enum class Use {
     training,    // unchanged
@@ -34,7 +34,7 @@ class Plan {
 
   // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument that this LibTorch lacks;
   // Fault::spec, with the user's line, if it cannot be frozen; Fault::corrupt.
-  Plan(const program::Program& program, Use use, const StoredValues& stored);
+  ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored);
 
   // The program's outputs for its inputs, in its order. Throws c10::Error as LibTorch does, with the user's line and
   // module before its message.

@@ -1,6 +1,6 @@
 // Which worker audits which one, and which one is wrong.
 
-#include "core/audit/plan.h"
+#include "core/audit/roles.h"
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ TEST_CASE("audits go round over all ESTs, all owners and all auditors; owner, au
   std::set<int64_t> ranks;
   std::set<std::pair<int64_t, int64_t>> pairs;
   for (int64_t number = 0; number < 12; ++number) {
-    const Plan plan = plan_audit(number, workers);
+    const Roles plan = roles_in(number, workers);
     CHECK(workers.ranges[static_cast<size_t>(plan.owner.value)].contains(plan.rank));
     CHECK(plan.owner != plan.auditor);
     REQUIRE(plan.judge);
@@ -39,10 +39,10 @@ TEST_CASE("audits go round over all ESTs, all owners and all auditors; owner, au
 TEST_CASE("the auditor is of another kind where all kinds give the same bits, and of the same kind below D2") {
   for (int64_t number = 0; number < 8; ++number) {
     const Party at_d2 = party_of({"cpu:avx2", "cpu:avx2", "cpu:sse", "cuda"}, 1, true);
-    const Plan plan = plan_audit(number, at_d2);
+    const Roles plan = roles_in(number, at_d2);
     CHECK(at_d2.kinds[static_cast<size_t>(plan.owner.value)] != at_d2.kinds[static_cast<size_t>(plan.auditor.value)]);
     const Party at_d1 = party_of({"cpu:avx2", "cpu:avx2", "cuda", "cuda"}, 1, false);
-    const Plan same = plan_audit(number, at_d1);
+    const Roles same = roles_in(number, at_d1);
     CHECK(same.owner.value / 2 == same.auditor.value / 2);
     CHECK(!same.is_blind());
     CHECK(!same.judge);
@@ -50,10 +50,10 @@ TEST_CASE("the auditor is of another kind where all kinds give the same bits, an
 }
 
 TEST_CASE("a worker without a partner audits itself, and is blind") {
-  CHECK(plan_audit(3, party_of({"cpu"}, 4, false)).is_blind());
-  CHECK(plan_audit(3, party_of({"cpu"}, 4, false)).rank == VirtualRank(3));
-  CHECK(plan_audit(0, party_of({"cpu:avx2", "cpu:sse"}, 1, false)).is_blind());
-  CHECK(!plan_audit(0, party_of({"cpu:avx2", "cpu:sse"}, 1, true)).is_blind());
+  CHECK(roles_in(3, party_of({"cpu"}, 4, false)).is_blind());
+  CHECK(roles_in(3, party_of({"cpu"}, 4, false)).rank == VirtualRank(3));
+  CHECK(roles_in(0, party_of({"cpu:avx2", "cpu:sse"}, 1, false)).is_blind());
+  CHECK(!roles_in(0, party_of({"cpu:avx2", "cpu:sse"}, 1, true)).is_blind());
 }
 
 TEST_CASE("a party is blind only if nobody in it has a partner") {
@@ -64,14 +64,14 @@ TEST_CASE("a party is blind only if nobody in it has a partner") {
 }
 
 TEST_CASE("of three, the one that stands alone is wrong") {
-  const Plan three = plan_audit(0, party_of({"cpu", "cpu", "cpu"}, 1, false));
+  const Roles three = roles_in(0, party_of({"cpu", "cpu", "cpu"}, 1, false));
   CHECK(judge(three, {{1}, {2}, {2}, {}}) == Verdict::owner);
   CHECK(judge(three, {{1}, {2}, {1}, {}}) == Verdict::auditor);
   CHECK(judge(three, {{1}, {2}, {3}, {}}) == Verdict::undecided);
 }
 
 TEST_CASE("of two, the one that does not repeat its result is wrong; if both do, or neither does, it is undecided") {
-  const Plan two = plan_audit(0, party_of({"cpu", "cpu"}, 1, false));
+  const Roles two = roles_in(0, party_of({"cpu", "cpu"}, 1, false));
   CHECK(judge(two, {{1}, {2}, {2}, {2}}) == Verdict::owner);
   CHECK(judge(two, {{1}, {2}, {3}, {2}}) == Verdict::owner);
   CHECK(judge(two, {{1}, {2}, {1}, {1}}) == Verdict::auditor);
@@ -80,7 +80,7 @@ TEST_CASE("of two, the one that does not repeat its result is wrong; if both do,
 }
 
 TEST_CASE("one that audits itself is wrong whichever of its results is") {
-  const Plan one = plan_audit(0, party_of({"cpu"}, 1, false));
+  const Roles one = roles_in(0, party_of({"cpu"}, 1, false));
   CHECK(judge(one, {{1}, {2}, {2}, {}}) == Verdict::owner);
   CHECK(judge(one, {{1}, {2}, {1}, {}}) == Verdict::auditor);
 }
