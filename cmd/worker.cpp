@@ -45,10 +45,7 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 // For core/python/enter.cpp.
 Json job_of(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
   const launch::RunDirectory run(arguments.run);
-  Json refusal = comm::fields_of(comm::Failed(Error(Fault::mismatch, "")));
-  refusal["is"] = comm::Failed::name;
   return {{"runs", "worker"},
-          {"refusal", std::move(refusal)},
           {"options", comm::fields_of(setup.options)},
           {"memory", arguments.memory},
           {"doorbell", arguments.doorbell},
