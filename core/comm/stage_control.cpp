@@ -5,53 +5,50 @@
 #include "core/base/clock.h"
 
 namespace estrain::comm {
-namespace {
 
 // Another host may have committed the step: its record, complete already, is published if it is not yet. Where the ring
 // has no room for it, the step is done again.
-void publish_agreed(const JobMemory& memory) {
-  const Step whole = memory.commit().whole();
-  if (whole != memory.commit().committed().next() || memory.hosts().agreed() != whole) return;
-  const RecordHead& pending = *memory.ring().pending().head;
+void StageControl::publish_agreed() {
+  const Step whole = memory_.commit().whole();
+  if (whole != memory_.commit().committed().next() || memory_.hosts().agreed() != whole) return;
+  const RecordHead& pending = *memory_.ring().pending().head;
   if (pending.kind != RecordKind::step || pending.step != whole ||
-      memory.ring().waiting() + 1 >= memory.ring().capacity())
+      memory_.ring().waiting() + 1 >= memory_.ring().capacity())
     return;
-  memory.ring().publish();
+  memory_.ring().publish();
 }
 
-}  // namespace
-
-void open_stage(const JobMemory& memory) {
-  memory.gate().open();
-  memory.save_request().clear();
-  memory.meetings().open();
-  memory.hosts().open();
-  memory.audits().open();
+void StageControl::open() {
+  memory_.gate().open();
+  memory_.save_request().clear();
+  memory_.meetings().open();
+  memory_.hosts().open();
+  memory_.audits().open();
   const int64_t now = monotonic_ns();
-  memory.clock().note_progress(now);
-  for (WorkerRank worker; worker.value < memory.ests(); ++worker) {
-    memory.pulse(worker).beat(Activity::idle, now);
-    memory.pulse(worker).computing_ns.store(0);
-    memory.pulse(worker).mini_batches.store(0);
+  memory_.clock().note_progress(now);
+  for (WorkerRank worker; worker.value < memory_.ests(); ++worker) {
+    memory_.pulse(worker).beat(Activity::idle, now);
+    memory_.pulse(worker).computing_ns.store(0);
+    memory_.pulse(worker).mini_batches.store(0);
   }
 }
 
-void abort_stage(const JobMemory& memory) {
-  memory.gate().abort();
-  memory.meetings().wake_all();
-  memory.hosts().wake_all();
-  memory.hold().wake_all();
+void StageControl::abort() {
+  memory_.gate().abort();
+  memory_.meetings().wake_all();
+  memory_.hosts().wake_all();
+  memory_.hold().wake_all();
 }
 
-int64_t repair(const JobMemory& memory) {
-  publish_agreed(memory);
+int64_t StageControl::repair() {
+  publish_agreed();
   std::optional<Step> newest_step;
-  if (const auto newest = memory.ring().newest()) {
+  if (const auto newest = memory_.ring().newest()) {
     if (newest->head->kind == RecordKind::step) newest_step = newest->head->step;
-    if (newest->head->kind == RecordKind::evaluation) memory.commit().note_evaluated(newest->head->step);
+    if (newest->head->kind == RecordKind::evaluation) memory_.commit().note_evaluated(newest->head->step);
   }
-  const int64_t lost = memory.commit().repair(newest_step);
-  memory.ring().clear_pending();
+  const int64_t lost = memory_.commit().repair(newest_step);
+  memory_.ring().clear_pending();
   return lost;
 }
 

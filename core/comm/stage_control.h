@@ -8,15 +8,25 @@
 
 namespace estrain::comm {
 
-// While no worker is in its loop: clears what steers a stage.
-void open_stage(const JobMemory& memory);
+class StageControl {
+ public:
+  explicit StageControl(const JobMemory& memory) : memory_(memory) {}
 
-// Makes all workers leave their loop after the mini-batch at hand.
-void abort_stage(const JobMemory& memory);
+  // While no worker is in its loop: clears what steers a stage.
+  void open();
 
-// After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
-// written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
-// done again: 0 unless their state lay in a GPU's memory.
-int64_t repair(const JobMemory& memory);
+  // Makes all workers leave their loop after the mini-batch at hand.
+  void abort();
+
+  // After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
+  // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
+  // done again: 0 unless their state lay in a GPU's memory.
+  int64_t repair();
+
+ private:
+  void publish_agreed();
+
+  const JobMemory& memory_;
+};
 
 }  // namespace estrain::comm

@@ -336,7 +336,7 @@ class Scribe {
         return true;
       case comm::Received::closed:
         wait_for_dead_workers();
-        comm::repair(memory_);
+        comm::StageControl(memory_).repair();
         save_what_is_left();
         return false;
       case comm::Received::message:
@@ -353,7 +353,7 @@ class Scribe {
 
   // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): after this time none of them writes.
   void wait_for_dead_workers() {
-    comm::abort_stage(memory_);
+    comm::StageControl(memory_).abort();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 

@@ -9,7 +9,7 @@
 // 1. One request at a time: whoever asks waits for the answer.
 // 2. `agreed` is stored before the answer, so a step that another host may have committed is committed here too,
 // whoever
-//    dies in between (comm::repair()).
+//    dies in between (StageControl::repair()).
 // All accesses are sequentially consistent.
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class HostMeeting {
   void answer(const HostRequest& request);
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void open();
   void wake_all();
 

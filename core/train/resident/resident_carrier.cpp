@@ -55,7 +55,7 @@ void ResidentCarrier::commit_for_all() {
   comm::JobMemory& memory = place_.memory;
   if (!commit_.is_finite()) {
     memory.commit().look_closely_until(Step(step_.value + kStepsInSharedMemory));
-    comm::repair(memory);
+    comm::StageControl(memory).repair();
     return;
   }
   commit_.complete(step_);

@@ -141,7 +141,7 @@ void Crew::dismiss_all() {
 }
 
 void Crew::kill_all() {
-  if (run_.memory) comm::abort_stage(*run_.memory);
+  if (run_.memory) comm::StageControl(*run_.memory).abort();
   for (auto& [id, worker] : run_.state.workers) {
     if (worker.process.running()) worker.process.signal(SIGKILL);
   }

@@ -61,14 +61,14 @@ void Stages::open(const conduct::OpenStage& open) {
 
 conduct::StageClosed Stages::close(const conduct::CloseStage& close) {
   conduct::StageClosed closed;
-  if (close.repair) closed.steps_redone = comm::repair(*run_.memory);
+  if (close.repair) closed.steps_redone = comm::StageControl(*run_.memory).repair();
   closed.held = !close.hold || run_.memory->hold().try_hold(Step(run_.trained()));
   return closed;
 }
 
 // Hands the ranges to the workers; they start at once.
 void Stages::start() {
-  comm::open_stage(*run_.memory);
+  comm::StageControl(*run_.memory).open();
   sentry_.measure_on(devices_of(devices_in_force(run_.job)), *run_.memory, true);
   run_.adviser.begin_stage(run_.job, Step(run_.trained()));
   comm::RunStage order;

@@ -26,7 +26,7 @@ struct Built {
     plan.ring_records = 4;
     memory.lay_out(plan);
     memory.set_ready();
-    open_stage(memory);
+    StageControl(memory).open();
   }
 
   // Step 1 as it stands when a worker asks whether it is whole everywhere.
@@ -61,10 +61,10 @@ TEST_CASE("nobody waits for a courier in a stage that is aborted, and the next s
   HostMeeting meeting = built.memory.hosts();
   auto asked = std::async(std::launch::async, [&] { return meeting.ask(HostAsk::commit, Step(0), built.bell.get()); });
   CHECK(asked.wait_for(50ms) == std::future_status::timeout);
-  abort_stage(built.memory);
+  StageControl(built.memory).abort();
   CHECK(!asked.get());
   CHECK(!meeting.ask(HostAsk::commit, Step(0), built.bell.get()));
-  open_stage(built.memory);
+  StageControl(built.memory).open();
   CHECK(meeting.open_request().what == HostAsk::nothing);
 }
 
@@ -72,20 +72,20 @@ TEST_CASE("a step that all hosts have whole is committed though its worker died 
   Built built;
   built.write_step();
   built.memory.hosts().agree(Step(1), false);
-  abort_stage(built.memory);
-  CHECK(repair(built.memory) == 0);
+  StageControl(built.memory).abort();
+  CHECK(StageControl(built.memory).repair() == 0);
   CHECK(built.memory.commit().committed() == Step(1));
   REQUIRE(built.memory.ring().published() == 1);
   CHECK(built.memory.ring().newest()->head->loss == 0.5);
-  repair(built.memory);  // once is enough
+  StageControl(built.memory).repair();  // once is enough
   CHECK(built.memory.ring().published() == 1);
 }
 
 TEST_CASE("a step that is whole here, and maybe not elsewhere, leaves no trace") {
   Built built;
   built.write_step();
-  abort_stage(built.memory);
-  repair(built.memory);
+  StageControl(built.memory).abort();
+  StageControl(built.memory).repair();
   CHECK(built.memory.commit().committed() == Step(0));
   CHECK(built.memory.ring().published() == 0);
   CHECK(built.memory.ring().pending().head->loss == 0);

@@ -48,7 +48,7 @@ TEST_CASE("a record of zeros is one of a step whose numbers are all finite; the 
   CHECK(memory.ring().pending().head->left_out.where == Nonfinite::Where::nowhere);
   CHECK(memory.ring().at(0).head->left_out.where == Nonfinite::Where::gradient);
   mark_suspect(*memory.ring().pending().head, Nonfinite::Where::norm);
-  repair(memory);  // the step is done again
+  StageControl(memory).repair();  // the step is done again
   CHECK(memory.ring().pending().head->suspect == Nonfinite::Where::nowhere);
 }
 

@@ -347,7 +347,7 @@ TEST_CASE("a host that is left alone commits the step that it had told the other
     if (told) hosts[0].ask(comm::HostAsk::commit, 0);
     hosts.deliver();
     hosts[0].exchange->keep_whole_step();
-    comm::repair(memory);
+    comm::StageControl(memory).repair();
     CHECK(memory.commit().committed() == Step(told ? 1 : 0));
   }
 }
