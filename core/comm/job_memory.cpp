@@ -1,11 +1,5 @@
 #include "core/comm/job_memory.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "core/base/clock.h"
@@ -41,43 +35,19 @@ class Regions {
 }  // namespace
 
 UniqueFd JobMemory::create() {
-  UniqueFd fd(::memfd_create("estrain", MFD_CLOEXEC));
-  if (!fd) throw system_error("cannot create shared memory", errno);
-  if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes)) != 0)
-    throw system_error("cannot size shared memory", errno);
+  UniqueFd fd = SharedMapping::create(kHeaderBytes);
   const JobMemory fresh(fd.get(), kVersion);
   return fd;
 }
 
-JobMemory::JobMemory(int fd, uint64_t version) : fd_(fd) {
-  map(kHeaderBytes);
-  words().version = version;
-}
+JobMemory::JobMemory(int fd, uint64_t version) : memory_(fd, kHeaderBytes) { words().version = version; }
 
-JobMemory::JobMemory(int fd) : fd_(fd) {
-  map(kHeaderBytes);
+JobMemory::JobMemory(int fd) : memory_(fd, kHeaderBytes) {
   if (words().version != kVersion) {
-    ::munmap(base_, mapped_);
     throw Error(Fault::mismatch, "the job's shared memory is of another version of this program")
         .advise("the program was replaced while the job ran: stop the job, and go on with `estrain train --resume`");
   }
-  if (words().ready.load() == 1) map(words().total_bytes);
-}
-
-JobMemory::~JobMemory() {
-  if (base_ != nullptr) ::munmap(base_, mapped_);
-}
-
-void JobMemory::map(uint64_t bytes) {
-  if (base_ != nullptr) ::munmap(base_, mapped_);
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
-  if (address == MAP_FAILED) {
-    base_ = nullptr;
-    throw system_error(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
-  }
-  base_ = static_cast<std::byte*>(address);
-  mapped_ = bytes;
-  ::madvise(base_, mapped_, MADV_HUGEPAGE);  // a wish: fewer page faults and misses where the system grants it
+  if (is_ready()) memory_.map(words().total_bytes);
 }
 
 void JobMemory::lay_out(const MemoryPlan& plan) {
@@ -108,12 +78,8 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.evaluated.store(-1);
   h.audit_step.store(-1);
   h.audit_damage.store(-1);
-  if (::ftruncate(fd_, static_cast<off_t>(regions.end())) != 0) {
-    throw system_error(fmt::format("cannot size shared memory to {} bytes", regions.end()), errno)
-        .advise("lower the number of ESTs or raise the file size limit (ulimit -f)");
-  }
-  map(regions.end());
-  std::memcpy(base_ + words().manifest, plan.manifest.data(), plan.manifest.size());
+  memory_.resize(regions.end());
+  std::memcpy(memory_.at<char>(words().manifest), plan.manifest.data(), plan.manifest.size());
 }
 
 void JobMemory::set_ready() {
@@ -128,82 +94,37 @@ bool JobMemory::wait_ready(int milliseconds) {
     if (left <= 0) return false;
     futex_wait(words().ready, 0, static_cast<int>(left));
   }
-  if (mapped_ != words().total_bytes) map(words().total_bytes);
+  if (memory_.bytes() != words().total_bytes) memory_.map(words().total_bytes);
   return true;
 }
 
-void JobMemory::open_stage() {
-  gate().open();
-  save_request().clear();
-  meetings().open();
-  hosts().open();
-  audits().open();
-  const int64_t now = monotonic_ns();
-  clock().note_progress(now);
-  for (WorkerRank worker; worker.value < ests(); ++worker) {
-    pulse(worker).beat(Activity::idle, now);
-    pulse(worker).computing_ns.store(0);
-    pulse(worker).mini_batches.store(0);
-  }
+std::string_view JobMemory::manifest() const {
+  return {memory_.at<const char>(words().manifest), words().manifest_bytes};
 }
-
-void JobMemory::abort_stage() {
-  gate().abort();
-  meetings().wake_all();
-  hosts().wake_all();
-  hold().wake_all();
-}
-
-// Another host may have committed the step: its record, complete already, is published if it is not yet. Where the ring
-// has no room for it, the step is done again.
-void JobMemory::publish_agreed() {
-  const Step whole(words().whole.load());
-  if (whole != commit().committed().next() || words().agreed.load() != whole.value) return;
-  const RecordHead& pending = *ring().pending().head;
-  if (pending.kind != RecordKind::step || pending.step != whole || ring().waiting() + 1 >= ring().capacity()) return;
-  ring().publish();
-}
-
-int64_t JobMemory::repair() {
-  publish_agreed();
-  std::optional<Step> newest_step;
-  if (const auto newest = ring().newest()) {
-    if (newest->head->kind == RecordKind::step) newest_step = newest->head->step;
-    if (newest->head->kind == RecordKind::evaluation) commit().note_evaluated(newest->head->step);
-  }
-  const int64_t lost = commit().repair(newest_step);
-  ring().clear_pending();
-  return lost;
-}
-
-std::string_view JobMemory::manifest() const { return {at<const char>(words().manifest), words().manifest_bytes}; }
 
 std::byte* JobMemory::state_of(Step step) const {
-  return at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
+  return memory_.at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
 }
 
 GradientSlot JobMemory::gradient_slot(int64_t slot) const {
   const auto number = static_cast<uint64_t>(slot);
-  return {at<float>(words().gradients + number * words().gradient_bytes),
-          at<uint8_t>(words().presence + number * static_cast<uint64_t>(words().parameters))};
+  return {memory_.at<float>(words().gradients + number * words().gradient_bytes),
+          memory_.at<uint8_t>(words().presence + number * static_cast<uint64_t>(words().parameters))};
 }
 
-WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return at<WorkerPulse>(words().pulses)[worker.value]; }
+WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<WorkerPulse>(words().pulses)[worker.value]; }
 
-float* JobMemory::norms() const { return at<float>(words().norms); }
+float* JobMemory::norms() const { return memory_.at<float>(words().norms); }
 
 EvaluationResults JobMemory::evaluation() const {
-  auto* losses = at<float>(words().evaluation);
+  auto* losses = memory_.at<float>(words().evaluation);
   return {words().evaluation_samples, losses, reinterpret_cast<int32_t*>(losses + words().evaluation_samples)};
 }
 
 void JobMemory::release_gradient_slots(int64_t first) {
   const uint64_t offset = words().gradients + static_cast<uint64_t>(first) * words().gradient_bytes;
   const uint64_t end = words().gradients + static_cast<uint64_t>(ests()) * words().gradient_bytes;
-  if (offset < end) {
-    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                static_cast<off_t>(end - offset));
-  }
+  memory_.release(offset, end);
 }
 
 }  // namespace estrain::comm

@@ -26,6 +26,7 @@
 #include "core/comm/memory/pulse.h"
 #include "core/comm/memory/record_ring.h"
 #include "core/comm/memory/save_request.h"
+#include "core/comm/memory/shared_mapping.h"
 #include "core/comm/memory/stage_gate.h"
 #include "core/comm/memory/state_hold.h"
 #include "core/comm/memory/work_clock.h"
@@ -65,9 +66,6 @@ class JobMemory {
   // Maps what stands behind `fd`: the header alone while it is not ready, else everything. Throws Fault::mismatch where
   // another version of this program made it.
   explicit JobMemory(int fd);
-  ~JobMemory();
-  JobMemory(const JobMemory&) = delete;
-  JobMemory& operator=(const JobMemory&) = delete;
 
   // The builder's: sizes the memory and maps it. State copies read as zero. Call set_ready() when the initial state is
   // in.
@@ -76,15 +74,6 @@ class JobMemory {
   bool is_ready() const { return words().ready.load() != 0; }
   // Waits until the builder is ready, and maps everything. False after `milliseconds`.
   bool wait_ready(int milliseconds);
-
-  // The launcher's, while no worker is in its loop: clears what steers a stage.
-  void open_stage();
-  // Makes all workers leave their loop after the mini-batch at hand.
-  void abort_stage();
-  // After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
-  // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
-  // done again: 0 unless their state lay in a GPU's memory.
-  int64_t repair();
 
   // The protocols by which processes share it.
   CommitWord commit() const { return CommitWord(words()); }
@@ -95,7 +84,7 @@ class JobMemory {
   WorkClock clock() const { return WorkClock(words()); }
   MeetingPlaces meetings() const { return MeetingPlaces(words()); }
   HostMeeting hosts() const { return HostMeeting(words()); }
-  AuditBoard audits() const { return {words(), at<uint64_t>(words().audit)}; }
+  AuditBoard audits() const { return {words(), memory_.at<uint64_t>(words().audit)}; }
   BuildWords builds() const { return BuildWords(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;
 
@@ -113,17 +102,9 @@ class JobMemory {
  private:
   friend struct MemoryWords;  // of tests
   JobMemory(int fd, uint64_t version);
-  void publish_agreed();
-  void map(uint64_t bytes);
-  MemoryHeader& words() const { return *reinterpret_cast<MemoryHeader*>(base_); }
-  template <typename T>
-  T* at(uint64_t offset) const {
-    return reinterpret_cast<T*>(base_ + offset);
-  }
+  MemoryHeader& words() const { return *memory_.at<MemoryHeader>(0); }
 
-  int fd_;
-  std::byte* base_ = nullptr;
-  uint64_t mapped_ = 0;
+  SharedMapping memory_;
 };
 
 }  // namespace estrain::comm

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/comm/records/step_record.h"
+#include "core/comm/stage_control.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/succession.h"
 #include "kernels/digest.h"
@@ -358,7 +359,7 @@ void Courier::follow(HostPlan plan, const Json& said) {
   require_same_facts(said.value("facts", Json::object()), facts_of(memory()), plan.any_processor);
   exchange_.reset();
   aborted_ = false;
-  memory().repair();
+  comm::StageControl(memory()).repair();
   opening_.emplace();
   opening_->plan = std::move(plan);
   const HostPlan& now = opening_->plan;
@@ -423,7 +424,7 @@ void Courier::tell_plan() {
 
 void Courier::open() {
   const HostPlan plan = std::exchange(opening_, std::nullopt)->plan;
-  if (!leads()) memory().open_stage();
+  if (!leads()) comm::StageControl(memory()).open();
   has_trained_ = true;
   last_stage_ = plan;
   silent_.clear();
@@ -438,7 +439,7 @@ void Courier::open() {
 void Courier::abort_stage() {
   if (aborted_ || !exchange_) return;
   aborted_ = true;
-  memory().abort_stage();
+  comm::StageControl(memory()).abort();
   if (leads()) tell_abort(exchange_->plan().stage);
 }
 
@@ -456,7 +457,7 @@ void Courier::leave_coordinator() {
 
 int64_t Courier::put_in_order() {
   if (exchange_) exchange_->keep_whole_step();
-  memory().repair();
+  comm::StageControl(memory()).repair();
   return memory().commit().committed().value;
 }
 

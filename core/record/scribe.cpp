@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/checkpoint/state/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/comm/stage_control.h"
 #include "core/record/best_evaluation.h"
 #include "core/record/logs/fingerprints.h"
 #include "core/record/logs/metrics.h"
@@ -335,7 +336,7 @@ class Scribe {
         return true;
       case comm::Received::closed:
         wait_for_dead_workers();
-        memory_.repair();
+        comm::StageControl(memory_).repair();
         save_what_is_left();
         return false;
       case comm::Received::message:
@@ -352,7 +353,7 @@ class Scribe {
 
   // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): after this time none of them writes.
   void wait_for_dead_workers() {
-    memory_.abort_stage();
+    comm::StageControl(memory_).abort();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 

@@ -9,7 +9,7 @@
 // 1. One request at a time: whoever asks waits for the answer.
 // 2. `agreed` is stored before the answer, so a step that another host may have committed is committed here too,
 // whoever
-//    dies in between (JobMemory::repair()).
+//    dies in between (StageControl::repair()).
 // All accesses are sequentially consistent.
 
 #include <cstdint>
@@ -45,11 +45,12 @@ class HostMeeting {
   HostRequest open_request() const;  // HostAsk::nothing: there is none
   uint32_t answered() const { return words_.host_answered.load(); }
   void agree(Step step, bool pause);
+  Step agreed() const { return Step(words_.agreed.load()); }
   void forget_agreement() { words_.agreed.store(0); }
   void answer(const HostRequest& request);
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void open();
   void wake_all();
 

@@ -36,7 +36,7 @@ class MeetingPlaces {
   bool wait_exchange_id(ExchangeId* id);
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void open();
   void wake_all();
   std::array<BarrierWords*, 6> all();

@@ -42,7 +42,7 @@ class AuditBoard {
   int64_t damaged() const { return words_.audit_damage.load(); }  // -1: none
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void open() { words_.audit_damage.store(-1); }
 
   MemoryHeader& words_;

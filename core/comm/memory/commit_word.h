@@ -35,6 +35,7 @@ class CommitWord {
 
   // A carrier in shared memory: the copy of `step` stands, before its record is published; then the rest.
   void note_whole(Step step, double lr);
+  Step whole() const { return Step(words_.whole.load()); }
   void commit(Step step);
   // Carriers in GPUs' memory: the record of `step` is out; and later, its state is in shared memory.
   void note_trained(Step step) { words_.trained.store(step.value); }

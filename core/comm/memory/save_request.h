@@ -27,7 +27,7 @@ class SaveRequest {
   bool add_part(uint32_t of_parts) { return words_.saved_parts.fetch_add(1) + 1 == of_parts; }
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void clear() { words_.save_step.store(-1); }
 
   MemoryHeader& words_;

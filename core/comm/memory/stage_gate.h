@@ -43,7 +43,7 @@ class StageGate {
   const std::atomic<uint32_t>& abort_word() const { return words_.abort; }
 
  private:
-  friend class JobMemory;  // opens and aborts the stage, for all words at once
+  friend class StageControl;  // opens and aborts the stage, for all words at once
   void open();
   void abort() { words_.abort.store(1); }
 

@@ -31,7 +31,7 @@ class StateHold {
   void release();
 
  private:
-  friend class JobMemory;
+  friend class StageControl;
   void wake_all();  // when the stage is given up
   template <typename Ready>
   bool wait(Ready&& ready);

@@ -52,7 +52,7 @@ class StepExchange {
   void received(size_t host, const net::FrameHead& head);
 
   // The stage is over, and this host will not hear from all others whether its step is whole everywhere: where it has
-  // said so of its own, some may have committed it, and so it must (JobMemory::repair() does).
+  // said so of its own, some may have committed it, and so it must (StageControl::repair() does).
   void keep_whole_step();
 
   // How many other hosts have begun the stage: sent something of it.

@@ -1,5 +1,6 @@
 // The actions of core/conduct carried out: each by the part whose it is.
 
+#include "core/comm/stage_control.h"
 #include "core/launch/run/launcher.h"
 
 namespace estrain::launch {
@@ -31,7 +32,7 @@ struct Launcher::Hands {
     launcher.speeds_.load_profiles();
   }
   void operator()(const conduct::PauseStage&) const { run.memory->gate().ask_pause(); }
-  void operator()(const conduct::AbortStage&) const { run.memory->abort_stage(); }
+  void operator()(const conduct::AbortStage&) const { comm::StageControl(*run.memory).abort(); }
   void operator()(const conduct::CloseStage& close) const { launcher.decide(launcher.stages_.close(close)); }
   void operator()(const conduct::OpenStage& open) const { launcher.stages_.open(open); }
   void operator()(const conduct::SaveState& save) const { launcher.scribe_.save(save.step); }
@@ -41,7 +42,7 @@ struct Launcher::Hands {
     run.adviser.past().plan_reason = plan.reason;
   }
   void operator()(const conduct::HandOver&) const { launcher.hand_over(); }
-  void operator()(const conduct::RepairState&) const { run.memory->repair(); }
+  void operator()(const conduct::RepairState&) const { comm::StageControl(*run.memory).repair(); }
 
   // Requests.
   void operator()(const conduct::TakeUp& taken) const {

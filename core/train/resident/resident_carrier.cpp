@@ -1,5 +1,6 @@
 #include "core/train/resident/resident_carrier.h"
 
+#include "core/comm/stage_control.h"
 #include "core/train/evaluation/learning_rates.h"
 
 namespace estrain::train {
@@ -54,7 +55,7 @@ void ResidentCarrier::commit_for_all() {
   comm::JobMemory& memory = place_.memory;
   if (!commit_.is_finite()) {
     memory.commit().look_closely_until(Step(step_.value + kStepsInSharedMemory));
-    memory.repair();
+    comm::StageControl(memory).repair();
     return;
   }
   commit_.complete(step_);

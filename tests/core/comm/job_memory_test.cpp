@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/comm/meetings/barrier.h"
+#include "core/comm/stage_control.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
@@ -178,7 +179,7 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   built.memory.pulse(WorkerRank(2)).beat(Activity::meeting, 77);
   built.memory.pulse(WorkerRank(2)).computing_ns.store(77);
   built.memory.pulse(WorkerRank(2)).mini_batches.store(77);
-  built.memory.open_stage();
+  StageControl(built.memory).open();
   CHECK(h.pause_request.load() == 0);
   CHECK(h.stage_end.load() == -1);
   CHECK(h.abort.load() == 0);
@@ -220,10 +221,10 @@ TEST_CASE("whoever came to a meeting of an aborted stage does not count in the n
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
     const auto arrive = [&] { return barrier.meet([&] { return ++met > 0; }); };
-    built.memory.abort_stage();  // so that the first to arrive does not wait
+    StageControl(built.memory).abort();  // so that the first to arrive does not wait
     CHECK_FALSE(arrive());
-    built.memory.open_stage();
-    built.memory.abort_stage();
+    StageControl(built.memory).open();
+    StageControl(built.memory).abort();
     CHECK_FALSE(arrive());
     CHECK(met == 0);
     CHECK(arrive());
@@ -263,20 +264,20 @@ TEST_CASE("repair commits a step whose record is out where its copy is whole, an
   JobMemory& memory = built.memory;
   words_of(memory).committed.store(4);
   cut_off(memory, 5, 0);  // in GPUs' memory
-  CHECK(memory.repair() == 1);
+  CHECK(StageControl(memory).repair() == 1);
   CHECK(words_of(memory).committed.load() == 4);
   CHECK(words_of(memory).trained.load() == 4);
-  CHECK(memory.repair() ==
+  CHECK(StageControl(memory).repair() ==
         0);  // done again in shared memory, cut off before the copy was whole: the record is the old one
   CHECK(words_of(memory).committed.load() == 4);
   cut_off(memory, 5, 5);
-  CHECK(memory.repair() == 0);
+  CHECK(StageControl(memory).repair() == 0);
   CHECK(words_of(memory).committed.load() == 5);
   words_of(memory).whole.store(6);  // whole, but its record is not out
-  CHECK(memory.repair() == 0);
+  CHECK(StageControl(memory).repair() == 0);
   CHECK(words_of(memory).committed.load() == 5);
   cut_off(memory, 6, 0);  // and the word is forgotten: another stage's record does not make it count
-  CHECK(memory.repair() == 1);
+  CHECK(StageControl(memory).repair() == 1);
   CHECK(words_of(memory).committed.load() == 5);
 }
 
@@ -294,12 +295,12 @@ TEST_CASE("repair takes an evaluation whose record is out as made, and one whose
   words_of(memory).trained.store(4);
   words_of(memory).evaluated.store(2);
   write_evaluation(memory, 4);
-  memory.repair();  // the worker was lost before it published the record
+  StageControl(memory).repair();  // the worker was lost before it published the record
   CHECK(words_of(memory).evaluated.load() == 2);
   CHECK(memory.ring().pending().head->step == Step(0));
   write_evaluation(memory, 4);
   REQUIRE(memory.ring().publish());
-  memory.repair();  // and here behind it
+  StageControl(memory).repair();  // and here behind it
   CHECK(words_of(memory).evaluated.load() == 4);
   CHECK(words_of(memory).committed.load() == 4);
   CHECK(words_of(memory).published.load() == 1);
@@ -316,10 +317,10 @@ TEST_CASE("workers wait for the id by which they find each other, unless the sta
   built.memory.meetings().set_exchange_id(id);
   CHECK(waits.get());
   CHECK(found == id);
-  built.memory.open_stage();  // that of another stage does not count
+  StageControl(built.memory).open();  // that of another stage does not count
   auto aborted = std::async(std::launch::async, [&] { return built.memory.meetings().wait_exchange_id(&found); });
   CHECK(!done(aborted));
-  built.memory.abort_stage();
+  StageControl(built.memory).abort();
   CHECK(!aborted.get());
 }
 

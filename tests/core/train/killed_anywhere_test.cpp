@@ -16,6 +16,7 @@
 #include <span>
 #include <tuple>
 
+#include "core/comm/stage_control.h"
 #include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
 #include "tests/core/comm/memory_words.h"
@@ -151,7 +152,7 @@ Undisturbed undisturbed(const spec::JobSpec& spec) {
   Undisturbed run;
   for (int64_t step = 0; step <= kRunSteps; ++step) {
     run.states.push_back(committed_state(worker));
-    worker.memory().open_stage();
+    comm::StageControl(worker.memory()).open();
     worker.memory().gate().ask_pause();  // a stage of one step
     Stage(worker.place(), kAlone).run();
   }
@@ -182,7 +183,7 @@ void check_whole(WorkerInProcess& worker, const Undisturbed& expected) {
 }
 
 void check_goes_on(WorkerInProcess& worker, const Undisturbed& expected) {
-  worker.memory().open_stage();
+  comm::StageControl(worker.memory()).open();
   CHECK(Stage(worker.place(), kAlone).run() == Stage::Left::finished);
   CHECK((records_of(worker.memory()) == expected.records));
   CHECK((committed_state(worker) == expected.states.back()));
@@ -201,7 +202,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
   WorkerInProcess worker(spec, fd.get(), plan_of(spec));
   comm::MemoryHeader& header = words_of(worker.memory());
   static_assert(sizeof(comm::MemoryHeader) <= 4096);
-  worker.memory().open_stage();
+  comm::StageControl(worker.memory()).open();
   StoreWatch watch(&header, 4096, {reinterpret_cast<const std::byte*>(&header), header.total_bytes});
   Stage(worker.place(), kAlone).run();
   watch.stop();
@@ -213,7 +214,7 @@ void kill_everywhere(const spec::JobSpec& spec) {
     const UniqueFd copy = memory_with(watch.after(store));
     WorkerInProcess next(spec, copy.get());
     const bool is_new = seen.insert(how_far(words_of(next.memory()))).second;
-    next.memory().repair();
+    comm::StageControl(next.memory()).repair();
     check_whole(next, expected);
     if (is_new) check_goes_on(next, expected);
   }

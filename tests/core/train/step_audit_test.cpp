@@ -13,6 +13,7 @@
 #include <limits>
 #include <set>
 
+#include "core/comm/stage_control.h"
 #include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
 #include "tests/core/train/worker_in_process.h"
@@ -98,14 +99,14 @@ void work(const spec::JobSpec& spec, int memory, const StageOrder& order, const 
     end.finished = Stage(worker.place(), order).run() == Stage::Left::finished;
   } catch (const Error& error) {
     std::strncpy(end.error, error.what(), sizeof end.error - 1);
-    worker.memory().abort_stage();  // as the launcher does
+    comm::StageControl(worker.memory()).abort();  // as the launcher does
   }
 }
 
 Outcome train(const spec::JobSpec& spec, int64_t workers, const Plant& plant) {
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess builder(spec, fd.get(), WorkerInProcess::plan_of(spec));
-  builder.memory().open_stage();
+  comm::StageControl(builder.memory()).open();
   const size_t bytes = static_cast<size_t>(workers) * sizeof(End);
   auto* ends = static_cast<End*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   REQUIRE(ends != MAP_FAILED);
@@ -241,12 +242,12 @@ TEST_CASE("one worker is found if it contradicts itself, and not if it is always
 
 // A stage of one step by one worker; what it throws.
 std::string train_a_step(WorkerInProcess& worker) {
-  worker.memory().open_stage();
+  comm::StageControl(worker.memory()).open();
   worker.memory().gate().ask_pause();
   try {
     Stage(worker.place(), order_of(1, 0)).run();
   } catch (const Error& error) {
-    worker.memory().repair();
+    comm::StageControl(worker.memory()).repair();
     return error.what();
   }
   return "";

@@ -5,6 +5,7 @@
 
 #include "core/base/files/files.h"
 #include "core/base/process/memory_use.h"
+#include "core/comm/stage_control.h"
 #include "core/launch/preflight/machine.h"
 
 namespace estrain::launch {
@@ -140,7 +141,7 @@ void Crew::dismiss_all() {
 }
 
 void Crew::kill_all() {
-  if (run_.memory) run_.memory->abort_stage();
+  if (run_.memory) comm::StageControl(*run_.memory).abort();
   for (auto& [id, worker] : run_.state.workers) {
     if (worker.process.running()) worker.process.signal(SIGKILL);
   }

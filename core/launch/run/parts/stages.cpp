@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/clock.h"
+#include "core/comm/stage_control.h"
 #include "core/comm/sums/reduction_tree.h"
 #include "core/launch/preflight/devices.h"
 #include "core/spec/enum_names.h"
@@ -60,14 +61,14 @@ void Stages::open(const conduct::OpenStage& open) {
 
 conduct::StageClosed Stages::close(const conduct::CloseStage& close) {
   conduct::StageClosed closed;
-  if (close.repair) closed.steps_redone = run_.memory->repair();
+  if (close.repair) closed.steps_redone = comm::StageControl(*run_.memory).repair();
   closed.held = !close.hold || run_.memory->hold().try_hold(Step(run_.trained()));
   return closed;
 }
 
 // Hands the ranges to the workers; they start at once.
 void Stages::start() {
-  run_.memory->open_stage();
+  comm::StageControl(*run_.memory).open();
   sentry_.measure_on(devices_of(devices_in_force(run_.job)), *run_.memory, true);
   run_.adviser.begin_stage(run_.job, Step(run_.trained()));
   comm::RunStage order;

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "core/comm/job_memory.h"
+#include "core/comm/stage_control.h"
 
 namespace estrain::comm {
 namespace {
@@ -25,7 +26,7 @@ struct Built {
     plan.ring_records = 4;
     memory.lay_out(plan);
     memory.set_ready();
-    memory.open_stage();
+    StageControl(memory).open();
   }
 
   // Step 1 as it stands when a worker asks whether it is whole everywhere.
@@ -60,10 +61,10 @@ TEST_CASE("nobody waits for a courier in a stage that is aborted, and the next s
   HostMeeting meeting = built.memory.hosts();
   auto asked = std::async(std::launch::async, [&] { return meeting.ask(HostAsk::commit, Step(0), built.bell.get()); });
   CHECK(asked.wait_for(50ms) == std::future_status::timeout);
-  built.memory.abort_stage();
+  StageControl(built.memory).abort();
   CHECK(!asked.get());
   CHECK(!meeting.ask(HostAsk::commit, Step(0), built.bell.get()));
-  built.memory.open_stage();
+  StageControl(built.memory).open();
   CHECK(meeting.open_request().what == HostAsk::nothing);
 }
 
@@ -71,20 +72,20 @@ TEST_CASE("a step that all hosts have whole is committed though its worker died 
   Built built;
   built.write_step();
   built.memory.hosts().agree(Step(1), false);
-  built.memory.abort_stage();
-  CHECK(built.memory.repair() == 0);
+  StageControl(built.memory).abort();
+  CHECK(StageControl(built.memory).repair() == 0);
   CHECK(built.memory.commit().committed() == Step(1));
   REQUIRE(built.memory.ring().published() == 1);
   CHECK(built.memory.ring().newest()->head->loss == 0.5);
-  built.memory.repair();  // once is enough
+  StageControl(built.memory).repair();  // once is enough
   CHECK(built.memory.ring().published() == 1);
 }
 
 TEST_CASE("a step that is whole here, and maybe not elsewhere, leaves no trace") {
   Built built;
   built.write_step();
-  built.memory.abort_stage();
-  built.memory.repair();
+  StageControl(built.memory).abort();
+  StageControl(built.memory).repair();
   CHECK(built.memory.commit().committed() == Step(0));
   CHECK(built.memory.ring().published() == 0);
   CHECK(built.memory.ring().pending().head->loss == 0);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/comm/job_memory.h"
+#include "core/comm/stage_control.h"
 
 namespace estrain::comm {
 namespace {
@@ -47,7 +48,7 @@ TEST_CASE("a record of zeros is one of a step whose numbers are all finite; the 
   CHECK(memory.ring().pending().head->left_out.where == Nonfinite::Where::nowhere);
   CHECK(memory.ring().at(0).head->left_out.where == Nonfinite::Where::gradient);
   mark_suspect(*memory.ring().pending().head, Nonfinite::Where::norm);
-  memory.repair();  // the step is done again
+  StageControl(memory).repair();  // the step is done again
   CHECK(memory.ring().pending().head->suspect == Nonfinite::Where::nowhere);
 }
 

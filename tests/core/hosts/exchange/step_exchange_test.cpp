@@ -11,6 +11,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/comm/stage_control.h"
 #include "core/comm/sums/tree_cut.h"
 
 namespace estrain::hosts {
@@ -346,7 +347,7 @@ TEST_CASE("a host that is left alone commits the step that it had told the other
     if (told) hosts[0].ask(comm::HostAsk::commit, 0);
     hosts.deliver();
     hosts[0].exchange->keep_whole_step();
-    memory.repair();
+    comm::StageControl(memory).repair();
     CHECK(memory.commit().committed() == Step(told ? 1 : 0));
   }
 }
