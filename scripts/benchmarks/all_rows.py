@@ -30,6 +30,23 @@ MODULES = (
     accuracy,
 )
 
+# What `scripts/bench --quick` measures: about one group of each kind, in at most five minutes.
+QUICK = (
+    "throughput/1w/lenet-b32-1est/*",
+    "throughput/2w/gpt-d64-l2-t64-b8-2est/*",
+    "d2/1t/mlp-512-512-b64",
+    "d2/1t/lenet-b32",
+    "switching/gpt/16-est",
+    "memory/16-est/over-1-est",
+    "first-batch/*",
+    "start/lenet",
+    "resize/gpt/*",
+    "recovery/gpt/*",
+    "checkpoint/write/*",
+    "checkpoint/read/*",
+    "plan/lenet/*",
+)
+
 
 def all_groups():
     return [group for module in MODULES for group in module.groups()]

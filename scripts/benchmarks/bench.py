@@ -11,7 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
-from all_rows import all_groups
+from all_rows import QUICK, all_groups
 from results import Results, head_of, page, write_file, write_json
 from table import as_text, heading
 
@@ -80,7 +80,8 @@ def parse_arguments(words=None):
     parser.add_argument("--markdown", metavar="FILE", help=markdown)
     found = "measure nothing: make the page of --markdown from what --json wrote"
     parser.add_argument("--from", dest="found", metavar="FILE", help=found)
-    parser.add_argument("--quick", action="store_true", help="few, short rounds: whether it works, not what it gives")
+    quick = "few, short rounds; without --only, of a few rows of each kind alone: at most five minutes"
+    parser.add_argument("--quick", action="store_true", help=quick)
     listing = "print the names of the rows, how each is measured, and how long that takes"
     parser.add_argument("--list", action="store_true", help=listing)
     parser.add_argument("--build", default="build", help="build folder (default: build)")
@@ -88,6 +89,10 @@ def parse_arguments(words=None):
     if arguments.found and not arguments.markdown:
         parser.error("--from FILE says what the page is made of; --markdown FILE says where it goes")
     return arguments
+
+
+def patterns_of(arguments):
+    return arguments.only or (list(QUICK) if arguments.quick else None)
 
 
 def keep(results, arguments):
@@ -155,7 +160,7 @@ def main():
     if arguments.found:
         write_file(arguments.markdown, page(json.loads(Path(arguments.found).read_text())))
         return 0
-    selection = Selection(all_groups(), arguments.only)
+    selection = Selection(all_groups(), patterns_of(arguments))
     if not selection.wanted():
         print(f"bench: no row matches {' or '.join(arguments.only)}; scripts/bench --list names them", file=sys.stderr)
         return 2

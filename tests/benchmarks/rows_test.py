@@ -177,6 +177,17 @@ class Rows(unittest.TestCase):
             for figure in group.figures:
                 self.assertIsInstance(figure.target, (int, float), figure.name)
 
+    def test_a_quick_run_has_some_rows_of_most_kinds_and_takes_five_minutes(self):
+        quick = program.Bench(self.folder, True, None)
+        arguments = program.parse_arguments(["--quick"])
+        selection = program.Selection(all_rows.all_groups(), program.patterns_of(arguments))
+        for pattern in all_rows.QUICK:
+            self.assertTrue(any(selection.matches(name, pattern) for name in selection.names), pattern)
+        self.assertLess(program.seconds_of(quick, selection.wanted()), 300)
+        self.assertGreater(len({group.measure.__code__ for group in selection.wanted()}), 9)
+        self.assertEqual(program.patterns_of(program.parse_arguments(["--quick", "--only", "x"])), ["x"])
+        self.assertIsNone(program.patterns_of(program.parse_arguments([])))
+
     def test_one_row_of_each_kind_is_measured(self):
         self.patch(checkpoint_io, MEGABYTES=1)
         self.patch(memory, SAMPLES=2)
