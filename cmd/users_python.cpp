@@ -1,18 +1,16 @@
 #include "cmd/users_python.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
 
 #include "cmd/worker_library.h"
 #include "core/base/error.h"
-#include "core/base/files/unique_fd.h"
+#include "core/base/files/memory_file.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/replace_program.h"
@@ -55,29 +53,20 @@ std::string python_of(const spec::ModelSection& model) {
 
 // Asks for a number that only Python knows. Takes 10 ms.
 void require_python(const std::string& program) {
-  UniqueFd answer(::memfd_create("estrain-answer", MFD_CLOEXEC));
-  if (!answer) throw system_error("cannot create a file in memory", errno);
+  const UniqueFd answer = memory_file("estrain-answer", "");
   ChildOptions options;
   options.arguments = {program, "-S", "-c", "print(6**13)"};
   options.output_descriptor = answer.get();
   ChildProcess::start(options).wait();
-  std::array<char, 64> text{};
-  const ssize_t got = ::pread(answer.get(), text.data(), text.size() - 1, 0);
-  if (got > 0 && std::string(text.data()) == "13060694016\n") return;
+  if (read_memory_file(answer.get()) == "13060694016\n") return;
   throw Error::make(Fault::spec, "model.python: {} is no Python", program).advise(kAdvice);
 }
 
-// A file in memory that the next program finds open.
+// The number of a file in memory that the next program finds open.
 int passed_file(const char* name, const std::string& text) {
-  const int fd = ::memfd_create(name, 0);
-  if (fd < 0) throw system_error("cannot create a file in memory", errno);
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t written = ::write(fd, text.data() + at, text.size() - at);
-    if (written < 0) throw system_error("cannot write to a file in memory", errno);
-    at += static_cast<size_t>(written);
-  }
-  ::lseek(fd, 0, SEEK_SET);
-  return fd;
+  UniqueFd fd = memory_file(name, text);
+  ::fcntl(fd.get(), F_SETFD, 0);
+  return fd.release();
 }
 
 // In the form of base/process/build_id.h.

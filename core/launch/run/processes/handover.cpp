@@ -1,12 +1,10 @@
 #include "core/launch/run/processes/handover.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "core/base/clock.h"
+#include "core/base/files/memory_file.h"
 #include "core/launch/control/control_request.h"
 
 namespace estrain::launch {
@@ -240,24 +238,23 @@ Json to_json(const Handover& handover) {
 
 void reexec(const Handover& handover) {
   const Json json = to_json(handover);
-  const std::string text = to_bytes(json);
-  const int note = ::memfd_create("estrain-handover", 0);
-  if (note < 0 || ::pwrite(note, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return;
+  UniqueFd note;
+  try {
+    note = memory_file("estrain-handover", to_bytes(json));
+  } catch (const Error&) {
+    return;
+  }
+  set_inherited({note.get()}, true);
   set_inherited(descriptors_of(json), true);
-  std::string program = own_executable(), verb = "train", option = "--handover", fd = std::to_string(note);
+  std::string program = own_executable(), verb = "train", option = "--handover", fd = std::to_string(note.get());
   char* arguments[] = {program.data(), verb.data(), option.data(), fd.data(), nullptr};
   ::execv(running_program, arguments);
   set_inherited(descriptors_of(json), false);
-  ::close(note);
 }
 
 Handover take_handover(int fd) {
   const UniqueFd note(fd);
-  const off_t size = ::lseek(fd, 0, SEEK_END);
-  std::string text(static_cast<size_t>(size < 0 ? 0 : size), '\0');
-  if (::pread(fd, text.data(), text.size(), 0) != size)
-    throw system_error("cannot read the launcher's handover", errno);
-  const Json json = from_bytes(text);
+  const Json json = from_bytes(with_context("the launcher's handover", [&] { return read_memory_file(fd); }));
   set_inherited(descriptors_of(json), false);
   Handover handover;
   handover.run = json.at("run");
