@@ -6,7 +6,6 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/clock.h"
-#include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/control/run_status.h"
@@ -23,17 +22,16 @@ struct AuditArguments {
   bool json = false;
 };
 
-int64_t passed(const Json& status) { return whole_in(object_in(status, "audit"), "passed").value_or(0); }
+int64_t passed(const launch::RunStatus& status) { return status.audit ? status.audit->passed.value_or(0) : 0; }
 
 // The status after one more audit has passed. If that does not happen, the events of the run tell why.
-Json await_audit(const AuditArguments& arguments, int64_t before) {
+launch::AuditStatus await_audit(const AuditArguments& arguments, int64_t before) {
   const int64_t deadline = monotonic_ns() + nanoseconds(arguments.within);
   for (;;) {
-    const Json status = launch::run_status(arguments.run);
-    if (passed(status) > before) return status;
-    if (!status.contains("workers")) {
-      throw Error::make(Fault::peer, "the run ended before an audit passed: it is {}",
-                        text_in(status, "state").value_or(""))
+    const launch::RunStatus status = launch::run_status(arguments.run);
+    if (passed(status) > before) return *status.audit;
+    if (!status.workers) {
+      throw Error::make(Fault::peer, "the run ended before an audit passed: it is {}", status.state)
           .advise("see events.jsonl of the run");
     }
     if (monotonic_ns() > deadline) {
@@ -47,15 +45,15 @@ Json await_audit(const AuditArguments& arguments, int64_t before) {
 int audit(const AuditArguments& arguments) {
   const int64_t before = passed(launch::run_status(arguments.run));
   launch::ask_launcher(arguments.run, conduct::AuditRequest{}, kPatienceMs);
-  const Json audit = await_audit(arguments, before).at("audit");
+  const launch::AuditStatus audit = await_audit(arguments, before);
   if (arguments.json) {
-    fmt::print("{}\n", json_text(audit));
+    fmt::print("{}\n", json_text(comm::fields_of(audit)));
     return 0;
   }
-  const bool blind = audit.value("blind", false);
+  const bool blind = audit.blind.value_or(false);
   fmt::print(
       "step {}: a mini-batch computed a second time has the same bits{}; the state in memory is as it was written\n",
-      whole_in(audit, "newest_step").value_or(0),
+      audit.newest_step.value_or(0),
       blind ? " (some device has no other one of its kind beside it: if it is always wrong, audits cannot find it)"
             : "");
   return 0;

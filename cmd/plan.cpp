@@ -67,11 +67,10 @@ void decide_determinism(spec::JobSpec& spec, const Device& device) {
 // What the run has in use, with the ESTs of each; empty where no launcher is at work.
 Assignment assignment_of_run(const std::string& run) {
   Assignment devices;
-  for (const Json& worker : launch::run_status(run).value("workers", Json::array())) {
-    const Json& ests = worker.at("ests");
-    devices.push_back(
-        {place::devices_from({worker.at("device")}).front(), ests.at(1).get<int64_t>() - ests.at(0).get<int64_t>()});
-  }
+  const launch::RunStatus status = launch::run_status(run);
+  if (!status.workers) return devices;
+  for (const launch::WorkerStatus& worker : *status.workers)
+    devices.push_back({place::devices_from({worker.device}).front(), worker.ests.size()});
   return devices;
 }
 

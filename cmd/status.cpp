@@ -19,21 +19,35 @@ struct StatusArguments {
 };
 
 // A run whose status is unavailable does not hide the others.
-Json status_or_error(const std::string& run) {
+struct ToldRun {
+  launch::RunStatus status;
+  Json json;
+};
+
+ToldRun told_of(const std::string& run) {
   try {
-    return launch::run_status(run);
+    const launch::RunStatus status = launch::run_status(run);
+    return {status, launch::status_as_json(status)};
   } catch (const Error& error) {
+    launch::RunStatus status;
+    status.run = run;
+    status.state = "not told";
     Json answer = launch::error_answer(error);
-    answer.update({{"run", run}, {"state", "not told"}});
-    return answer;
+    answer.update({{"run", status.run}, {"state", status.state}});
+    return {status, answer};
   }
 }
 
 int status_of_all(bool as_json) {
-  std::vector<Json> all;
-  for (const std::string& run : launch::find_runs("runs")) all.push_back(status_or_error(run));
+  std::vector<launch::RunStatus> all;
+  std::vector<Json> jsons;
+  for (const std::string& run : launch::find_runs("runs")) {
+    ToldRun told = told_of(run);
+    all.push_back(std::move(told.status));
+    jsons.push_back(std::move(told.json));
+  }
   if (as_json) {
-    fmt::print("{}\n", json_text(all));
+    fmt::print("{}\n", json_text(jsons));
   } else if (all.empty()) {
     fmt::print("no runs in ./runs; give a run directory\n");
   } else {
@@ -51,8 +65,8 @@ int watch(const StatusArguments& arguments) {
 int status(const StatusArguments& arguments) {
   if (arguments.watch) return watch(arguments);
   if (arguments.run.empty()) return status_of_all(arguments.json);
-  const Json one = launch::run_status(arguments.run);
-  fmt::print("{}", arguments.json ? json_text(one) + "\n" : launch::format_status(one));
+  const launch::RunStatus one = launch::run_status(arguments.run);
+  fmt::print("{}", arguments.json ? json_text(launch::status_as_json(one)) + "\n" : launch::format_status(one));
   return 0;
 }
 

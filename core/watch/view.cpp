@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
-#include "core/base/json/json_fields.h"
 #include "core/launch/control/progress.h"
 #include "core/watch/sparkline.h"
 
@@ -73,9 +74,12 @@ class Line {
   std::string text_;
 };
 
-std::string number_or_dash(const Json& status, std::string_view key, const char* format) {
-  const auto value = number_in(status, key);
-  return value ? fmt::format(fmt::runtime(format), *value) : "-";
+std::string number_or_dash(const std::optional<double>& value, const char* format) {
+  return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+std::string number_or_dash(const std::optional<launch::OrNull<double>>& field, const char* format) {
+  return number_or_dash(field ? field->value : std::nullopt, format);
 }
 
 class Lines {
@@ -97,22 +101,20 @@ class Lines {
 
  private:
   void put(const Line& line) { lines_.push_back(line.text()); }
-  std::string text(std::string_view key) const { return text_in(status_, key).value_or(""); }
 
   void head() {
-    const std::string state = text("state");
+    const std::string& state = status_.state;
     Line line(look_);
-    line.quote(text("name"), Style::strong)
-        .quote(fmt::format(" ({}, {} ESTs): ", text("model"), whole_in(status_, "ests").value_or(0)));
+    line.quote(status_.name, Style::strong).quote(fmt::format(" ({}, {} ESTs): ", status_.model, status_.ests));
     line.quote(state, state == "training" || state == "finished"   ? Style::good
                       : state == "failed" || state == "recovering" ? Style::bad
                                                                    : Style::strong);
-    line.quote("  " + text("run"), Style::dim);
+    line.quote("  " + status_.run, Style::dim);
     put(line);
   }
 
   void progress() {
-    const auto step = whole_in(status_, "step"), total = whole_in(status_, "total_steps");
+    const std::optional<int64_t>&step = status_.step, &total = status_.total_steps;
     Line line(look_);
     line.add(fmt::format("step {}", step ? fmt::format("{}", *step) : "-"));
     if (step && total && *total > 0) {
@@ -122,14 +124,14 @@ class Lines {
           .add(bar(static_cast<size_t>(share * static_cast<double>(columns)), columns, look_.blocks), Style::bar)
           .add(fmt::format("  {:.1f} %", 100 * share));
     }
-    if (const auto left = number_in(status_, "seconds_left"))
+    if (const auto& left = status_.seconds_left)
       line.add(fmt::format("  {} left", launch::format_duration(std::clamp(*left, 0.0, 1e12))));
     put(line);
   }
 
   void loss() {
     Line line(look_);
-    line.add(fmt::format("loss {}  ", number_or_dash(status_, "loss", "{:.4g}")));
+    line.add(fmt::format("loss {}  ", number_or_dash(status_.loss, "{:.4g}")));
     if (!view_.losses.empty() && line.room() > 12) {
       const std::string words = fmt::format("  steps {} to {}", view_.losses.front().first, view_.losses.back().last);
       const size_t columns = line.room() > words.size() + 12 ? line.room() - words.size() : line.room();
@@ -152,27 +154,28 @@ class Lines {
 
   void speed() {
     Line line(look_);
-    const auto step_seconds = number_in(object_in(status_, "plan"), "measured_step_seconds");
-    if (step_seconds && *step_seconds > 0) line.add(fmt::format("{:.3g} ms a step  ", 1000 * *step_seconds));
-    if (status_.contains("samples_per_second"))
-      line.add(fmt::format("{} samples/s  ", number_or_dash(status_, "samples_per_second", "{:.1f}")));
-    line.add(fmt::format("lr {}  ", number_or_dash(status_, "lr", "{:.3g}")));
-    line.add(fmt::format("test accuracy {}  ", number_or_dash(status_, "test_accuracy", "{:.4f}")));
-    if (const auto saved = whole_in(status_, "last_checkpoint_step")) line.add(fmt::format("checkpoint {}", *saved));
+    const double step_seconds = status_.plan ? status_.plan->measured_step_seconds : 0;
+    if (step_seconds > 0) line.add(fmt::format("{:.3g} ms a step  ", 1000 * step_seconds));
+    if (status_.samples_per_second)
+      line.add(fmt::format("{} samples/s  ", number_or_dash(status_.samples_per_second, "{:.1f}")));
+    line.add(fmt::format("lr {}  ", number_or_dash(status_.lr, "{:.3g}")));
+    line.add(fmt::format("test accuracy {}  ", number_or_dash(status_.test_accuracy, "{:.4f}")));
+    if (const auto& saved = status_.last_checkpoint_step; saved && saved->value)
+      line.add(fmt::format("checkpoint {}", *saved->value));
     put(line);
   }
 
   void trouble() {
-    for (const std::string& words : {view_.trouble, text("waits_for_room"), text("error")})
+    for (const std::string& words : {view_.trouble, status_.waits_for_room.value_or(""), status_.error.value_or("")})
       if (!words.empty()) put(Line(look_).quote(words, Style::bad));
   }
 
   void workers(size_t room) {
-    const Json& all = list_in(status_, "workers");
-    if (all.empty() || room < 3) return;
+    if (!status_.workers || status_.workers->empty() || room < 3) return;
+    const std::vector<launch::WorkerStatus>& all = *status_.workers;
     lines_.emplace_back();
     size_t shown = 0;
-    for (const Json& worker : all) {
+    for (const launch::WorkerStatus& worker : all) {
       if (shown + 2 >= room && shown + 1 < all.size()) {
         put(Line(look_).add(fmt::format("and {} more workers", all.size() - shown), Style::dim));
         return;
@@ -182,11 +185,9 @@ class Lines {
     }
   }
 
-  void put_worker(const Json& worker) {
-    const Json& range = list_in(worker, "ests");
-    const int64_t begin = range.size() == 2 ? as_whole(range[0]).value_or(0) : 0;
-    const int64_t end = range.size() == 2 ? as_whole(range[1]).value_or(begin) : begin;
-    const int64_t ests = std::max<int64_t>(1, whole_in(status_, "ests").value_or(1));
+  void put_worker(const launch::WorkerStatus& worker) {
+    const int64_t begin = worker.ests.begin.value, end = worker.ests.end.value;
+    const int64_t ests = std::max<int64_t>(1, status_.ests);
     const size_t widest = std::clamp<size_t>(look_.columns / 3, 4, 32);
     const size_t cells = static_cast<size_t>(std::min<int64_t>(ests, static_cast<int64_t>(widest)));
     const auto cell_of = [&](int64_t est) {
@@ -194,17 +195,16 @@ class Lines {
     };
     const size_t from = cell_of(begin), to = end > begin ? std::max(from + 1, cell_of(end)) : from;
     Line line(look_);
-    line.quote(text_in(worker, "device").value_or("?")).pad_to(std::min<size_t>(12, look_.columns / 4));
+    line.quote(worker.device).pad_to(std::min<size_t>(12, look_.columns / 4));
     line.add(bar(0, std::min(from, cells), look_.blocks), Style::dim)
         .add(bar(to - from, to - from, look_.blocks), Style::bar)
         .add(bar(0, cells - std::min(to, cells), look_.blocks), Style::dim);
     line.add(end <= begin       ? "  no ESTs"
              : end == begin + 1 ? fmt::format("  EST {}", begin)
                                 : fmt::format("  ESTs {} to {}", begin, end - 1));
-    if (const auto seconds = number_in(worker, "seconds_per_mini_batch"))
+    if (const auto& seconds = worker.seconds_per_mini_batch)
       line.add(fmt::format("  {:.3g} ms a mini-batch", 1000 * *seconds));
-    if (const auto factor = number_in(object_in(worker, "slow"), "factor"))
-      line.add(fmt::format("  slow: {:.1f} times the usual", *factor), Style::bad);
+    if (worker.slow) line.add(fmt::format("  slow: {:.1f} times the usual", worker.slow->factor), Style::bad);
     put(line);
   }
 
@@ -225,7 +225,7 @@ class Lines {
   }
 
   const View& view_;
-  const Json& status_;
+  const launch::RunStatus& status_;
   const Look& look_;
   std::vector<std::string> lines_;
 };

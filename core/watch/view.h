@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json/json.h"
+#include "core/launch/control/status.h"
 #include "core/report/charts/series.h"
 #include "core/report/charts/timeline.h"
 
 namespace estrain::watch {
 
 struct View {
-  Json status;                       // from launch::run_status
+  launch::RunStatus status;
   std::vector<report::Span> losses;  // of all steps, oldest first
   std::vector<report::Mark> events;  // the last ones, oldest first
   std::string trouble;               // why `status` is outdated; empty if it is current

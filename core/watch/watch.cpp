@@ -7,7 +7,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/json/json_fields.h"
 #include "core/launch/control/run_status.h"
 #include "core/watch/records.h"
 #include "core/watch/terminal.h"
@@ -18,8 +17,8 @@ namespace {
 constexpr size_t kSpans = 240;
 constexpr int64_t kLongestWaitNs = 3600 * INT64_C(1'000'000'000);
 
-bool has_ended(const Json& status) {
-  const std::string state = text_in(status, "state").value_or("");
+bool has_ended(const launch::RunStatus& status) {
+  const std::string& state = status.state;
   return state == "finished" || state == "stopped" || state == "failed" || state == "not running";
 }
 

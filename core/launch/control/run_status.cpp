@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "core/base/files/long_files.h"
@@ -27,27 +28,33 @@ bool is_sound_step(const Json& line) {
   return whole_in(line, "step") && whole_in(line, "epoch") && is_number("loss") && is_number("lr");
 }
 
+OrNull<double> finite_in(const Json& line, const char* key) { return {number_in(line, key)}; }
+
 // The last step, and the last evaluation, which may lie far back. Damaged lines are passed over.
-void add_last_metrics(const std::string& path, Json& status) {
+void add_last_metrics(const std::string& path, RunStatus& status) {
   BackwardLineReader lines(path);
-  for (std::string_view text; (!status.contains("step") || !status.contains("test_accuracy")) && lines.next(&text);) {
+  for (std::string_view text; (!status.step || !status.test_accuracy) && lines.next(&text);) {
     const bool is_evaluation = text.find("\"eval\"") != text.npos;
-    if (status.contains(is_evaluation ? "test_accuracy" : "step")) continue;
+    if (is_evaluation ? status.test_accuracy.has_value() : status.step.has_value()) continue;
     const Json line = parse_json_if_sound(text);
-    if (const auto accuracy = number_in(object_in(line, "eval"), "accuracy")) status["test_accuracy"] = *accuracy;
-    if (is_sound_step(line))
-      for (const char* key : {"step", "epoch", "loss", "lr"}) status[key] = line.at(key);
+    if (const auto accuracy = number_in(object_in(line, "eval"), "accuracy")) status.test_accuracy = accuracy;
+    if (!is_sound_step(line)) continue;
+    status.step = whole_in(line, "step");
+    status.epoch = whole_in(line, "epoch");
+    status.loss = finite_in(line, "loss");
+    status.lr = finite_in(line, "lr");
   }
 }
 
-void add_owner_elsewhere(const RunDirectory& directory, Json& status) {
+void add_owner_elsewhere(const RunDirectory& directory, RunStatus& status) {
   const std::optional<DistantOwner> owner = directory.owner_elsewhere();
   if (!owner) return;
-  status["state"] = "elsewhere";
-  status["host"] = owner->host;
-  status["pid"] = owner->pid;
-  status["slurm_job"] = owner->slurm_job.empty() ? Json() : Json(owner->slurm_job);
-  status["seconds_since_sign_of_life"] = owner->silent_seconds;
+  status.state = "elsewhere";
+  status.host = owner->host;
+  status.pid = owner->pid;
+  status.slurm_job.emplace();
+  if (!owner->slurm_job.empty()) status.slurm_job->value = owner->slurm_job;
+  status.seconds_since_sign_of_life = owner->silent_seconds;
 }
 
 // As job.toml has it; where that is gone or damaged, as the newest checkpoint has it.
@@ -64,105 +71,94 @@ spec::JobSpec recorded_spec(const RunDirectory& directory) {
 }
 
 // Of a run that has no launcher here.
-Json recorded_status(const RunDirectory& directory) {
+RunStatus recorded_status(const RunDirectory& directory) {
   const spec::JobSpec spec = recorded_spec(directory);
-  Json status = {{"ok", true},
-                 {"name", spec.job.name},
-                 {"model", spec.model.name},
-                 {"run", directory.path()},
-                 {"state", "not running"},
-                 {"ests", spec.job.ests}};
+  RunStatus status;
+  status.name = spec.job.name;
+  status.model = spec.model.name;
+  status.run = directory.path();
+  status.state = "not running";
+  status.ests = spec.job.ests;
   for_each_object(directory.events(), [&](const Json& event) {
     const std::string name = text_in(event, "event").value_or("");
-    if (name == "start") status["state"] = "not running";
-    if (name == "finished" || name == "stopped" || name == "failed") status["state"] = name;
-    if (name == "failed") status["error"] = text_in(event, "error").value_or("");
+    if (name == "start") status.state = "not running";
+    if (name == "finished" || name == "stopped" || name == "failed") status.state = name;
+    if (name == "failed") status.error = text_in(event, "error").value_or("");
   });
-  if (const Json wrong = find_wrong_devices(directory); !wrong.empty()) status["audit"] = {{"wrong_devices", wrong}};
+  if (std::vector<WrongDevice> wrong = find_wrong_devices(directory); !wrong.empty())
+    status.audit.emplace().wrong_devices = std::move(wrong);
   add_owner_elsewhere(directory, status);
   const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
-  if (!saved.empty()) status["last_checkpoint_step"] = saved.back().value;
+  if (!saved.empty()) status.last_checkpoint_step.emplace().value = saved.back().value;
   add_last_metrics(directory.path() + "/metrics.jsonl", status);
   return status;
 }
 
-std::string text_or_dash(const Json& status, const char* key, const char* format) {
-  if (!status.contains(key) || status.at(key).is_null()) return "-";
-  const Json& value = status.at(key);
-  if (value.is_number_float()) return fmt::format(fmt::runtime(format), value.get<double>());
-  if (value.is_number()) return std::to_string(value.get<int64_t>());
-  return as_text(value).value_or("-");
+std::string or_dash(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "-"; }
+
+std::string or_dash(const std::optional<double>& value, const char* format) {
+  return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-std::string text_of_audits(const Json& audit) {
-  const int64_t passed = whole_in(audit, "passed").value_or(0);
-  if (whole_in(audit, "every").value_or(0) == 0 && passed == 0) return "";
+// Where it is there and not null.
+template <typename T>
+std::optional<T> value_of(const std::optional<OrNull<T>>& field) {
+  return field ? field->value : std::nullopt;
+}
+
+std::string text_of_owner(const RunStatus& status) {
+  if (!status.host) return "";
+  const std::optional<std::string> slurm_job = value_of(status.slurm_job);
+  return fmt::format("  at work on       {}, process {}{}; last sign of life {} ago\n", *status.host,
+                     status.pid.value_or(0), slurm_job ? ", Slurm job " + *slurm_job : "",
+                     format_duration(status.seconds_since_sign_of_life.value_or(0)));
+}
+
+std::string text_of_audits(const RunStatus& status) {
+  if (!status.audit) return "";
+  const AuditStatus& audit = *status.audit;
+  const int64_t passed = audit.passed.value_or(0);
+  if (audit.every.value_or(0) == 0 && passed == 0) return "";
   return fmt::format("  audits           {} passed, the newest at step {}; {:.3g} % more work\n", passed,
-                     whole_in(audit, "newest_step").value_or(0), 100 * number_in(audit, "share").value_or(0));
+                     audit.newest_step.value_or(0), 100 * audit.share.value_or(0));
 }
 
-std::string text_of_wrong_devices(const Json& status) {
+std::string text_of_wrong_devices(const RunStatus& status) {
   std::string text;
-  for (const Json& device : object_in(status, "audit").value("wrong_devices", Json::array())) {
+  if (!status.audit) return text;
+  for (const WrongDevice& wrong : status.audit->wrong_devices) {
     text += fmt::format("  wrong results    {}, worker {}, found by the audit of step {}: have it checked\n",
-                        text_in(device, "device").value_or(""), whole_in(device, "worker").value_or(0),
-                        whole_in(device, "step").value_or(0));
+                        wrong.device.value_or(""), wrong.worker.value_or(0), wrong.step.value_or(0));
   }
   return text;
 }
 
-std::string text_of_status(const Json& status) {
-  std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""),
-                                 status.value("ests", INT64_C(0)), status.value("state", ""));
-  text += fmt::format("  run directory    {}\n", status.value("run", ""));
-  if (status.contains("host")) {
-    text +=
-        fmt::format("  at work on       {}, process {}{}; last sign of life {} ago\n",
-                    text_or_dash(status, "host", "{}"), status.at("pid").get<int64_t>(),
-                    status.at("slurm_job").is_null() ? "" : ", Slurm job " + text_or_dash(status, "slurm_job", "{}"),
-                    format_duration(status.at("seconds_since_sign_of_life")));
+std::string text_of_plan(const RunStatus& status) {
+  if (!status.plan || !status.plan->estimated_step_seconds) return "";
+  return fmt::format("  plan             {:.3g} ms a step expected, {:.3g} measured: {}\n",
+                     1000 * *status.plan->estimated_step_seconds, 1000 * status.plan->measured_step_seconds,
+                     status.plan->reason.value_or(""));
+}
+
+std::string text_of_worker(const WorkerStatus& worker) {
+  const std::string ests = fmt::format("{} to {}", worker.ests.begin.value, worker.ests.end.value - 1);
+  const std::string speed =
+      worker.seconds_per_mini_batch ? fmt::format("{:.3g}", 1000 * *worker.seconds_per_mini_batch) : "-";
+  std::string text = fmt::format("  {:<7} {:<8} {:<11} {:<11} {}", worker.id, worker.pid, worker.device, ests, speed);
+  if (worker.slow) {
+    text += fmt::format(", slow: {:.1f} times the usual since step {}", worker.slow->factor, worker.slow->since_step);
   }
-  text += fmt::format("  step             {}{}\n", text_or_dash(status, "step", "{}"),
-                      status.contains("total_steps") ? " of " + text_or_dash(status, "total_steps", "{}") : "");
-  text += fmt::format("  loss             {}\n", text_or_dash(status, "loss", "{:.4f}"));
-  text += fmt::format("  test accuracy    {}\n", text_or_dash(status, "test_accuracy", "{:.4f}"));
-  text += fmt::format("  last checkpoint  {}\n", text_or_dash(status, "last_checkpoint_step", "{}"));
-  if (status.contains("error")) text += fmt::format("  error            {}\n", text_or_dash(status, "error", "{}"));
-  if (status.contains("waits_for_room"))
-    text += fmt::format("  waits for room   {}\n", text_or_dash(status, "waits_for_room", "{}"));
-  text += text_of_wrong_devices(status);
-  if (!status.contains("workers")) return text;
-  text += fmt::format("  samples/s        {}\n", text_or_dash(status, "samples_per_second", "{:.1f}"));
-  if (status.contains("seconds_left"))
-    text += fmt::format("  time left        {}\n", format_duration(status.at("seconds_left")));
-  if (const Json plan = status.value("plan", Json::object()); plan.contains("estimated_step_seconds")) {
-    text += fmt::format("  plan             {:.3g} ms a step expected, {:.3g} measured: {}\n",
-                        1000 * plan.at("estimated_step_seconds").get<double>(),
-                        1000 * plan.at("measured_step_seconds").get<double>(), plan.value("reason", ""));
-  }
-  text += text_of_audits(object_in(status, "audit"));
-  text += "  worker  pid      device      ESTs        ms a mini-batch\n";
-  for (const Json& worker : status.at("workers")) {
-    const std::string ests =
-        fmt::format("{} to {}", worker.at("ests").at(0).get<int64_t>(), worker.at("ests").at(1).get<int64_t>() - 1);
-    const std::string speed = worker.contains("seconds_per_mini_batch")
-                                  ? fmt::format("{:.3g}", 1000 * worker.at("seconds_per_mini_batch").get<double>())
-                                  : "-";
-    text += fmt::format("  {:<7} {:<8} {:<11} {:<11} {}", worker.at("id").get<int64_t>(),
-                        worker.at("pid").get<int64_t>(), worker.at("device").get<std::string>(), ests, speed);
-    if (worker.contains("slow")) {
-      text += fmt::format(", slow: {:.1f} times the usual since step {}", worker.at("slow").at("factor").get<double>(),
-                          worker.at("slow").at("since_step").get<int64_t>());
-    }
-    text += '\n';
-  }
-  const auto held = status.value("held", std::vector<std::string>());
-  if (held.size() > status.at("workers").size())
-    text += fmt::format("  held, some of it idle: {}\n", fmt::join(held, ","));
-  for (const Json& decision : status.value("decisions", Json::array())) {
-    text += fmt::format("  step {}: {}: {}\n", decision.at("step").get<int64_t>(),
-                        decision.at("what").get<std::string>(), decision.at("reason").get<std::string>());
-  }
+  return text + '\n';
+}
+
+std::string text_of_workers(const RunStatus& status) {
+  std::string text = "  worker  pid      device      ESTs        ms a mini-batch\n";
+  for (const WorkerStatus& worker : *status.workers) text += text_of_worker(worker);
+  if (status.held && status.held->size() > status.workers->size())
+    text += fmt::format("  held, some of it idle: {}\n", fmt::join(*status.held, ","));
+  if (!status.decisions) return text;
+  for (const DecisionStatus& decision : *status.decisions)
+    text += fmt::format("  step {}: {}: {}\n", decision.step, decision.what, decision.reason);
   return text;
 }
 
@@ -176,24 +172,41 @@ bool may_be_run(const std::string& path) {
 
 }  // namespace
 
-Json run_status(const std::string& run) {
+RunStatus run_status(const std::string& run) {
   const RunDirectory directory(run);
   if (!directory.has_run())
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
   if (!launcher_answers(run)) return recorded_status(directory);
-  return ask_launcher(run, conduct::StatusRequest{}, kPatienceMs);
+  return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
 }
 
-Json wrong_device(const Json& fault) {
-  Json device = Json::object();
-  for (const char* key : {"device", "worker", "step", "vouched_step"})
-    if (fault.contains(key)) device[key] = fault.at(key);
-  return device;
+Json status_as_json(const RunStatus& status) { return comm::fields_of(status); }
+
+RunStatus status_from_json(const Json& json) {
+  RunStatus status;
+  try {
+    comm::from_field(json, status);
+  } catch (const Error& error) {
+    throw Error::make(Fault::peer, "the launcher's answer makes no sense: {}", error.message());
+  }
+  const auto keep_null = [&json](const char* key, auto& field) {
+    if (json.contains(key) && json.at(key).is_null()) field.emplace();
+  };
+  keep_null("slurm_job", status.slurm_job);
+  keep_null("loss", status.loss);
+  keep_null("lr", status.lr);
+  keep_null("last_checkpoint_step", status.last_checkpoint_step);
+  return status;
 }
 
-Json find_wrong_devices(const RunDirectory& run) {
-  Json devices = Json::array();
+WrongDevice wrong_device(const Json& fault) {
+  return {text_in(fault, "device"), whole_in(fault, "worker"), whole_in(fault, "step"),
+          whole_in(fault, "vouched_step")};
+}
+
+std::vector<WrongDevice> find_wrong_devices(const RunDirectory& run) {
+  std::vector<WrongDevice> devices;
   for_each_object(run.events(), [&](const Json& event) {
     if (text_in(event, "event") == "fault" && text_in(event, "cause") == "wrong_results")
       devices.push_back(wrong_device(event));
@@ -211,22 +224,31 @@ std::vector<std::string> find_runs(const std::string& folder) {
   return runs;
 }
 
-std::string format_status(const Json& status) {
-  try {
-    return text_of_status(status);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::peer, "the launcher's answer makes no sense: {}", error.what());
-  }
+std::string format_status(const RunStatus& status) {
+  std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.name, status.model, status.ests, status.state);
+  text += fmt::format("  run directory    {}\n", status.run);
+  text += text_of_owner(status);
+  text += fmt::format("  step             {}{}\n", or_dash(status.step),
+                      status.total_steps ? " of " + or_dash(status.total_steps) : "");
+  text += fmt::format("  loss             {}\n", or_dash(value_of(status.loss), "{:.4f}"));
+  text += fmt::format("  test accuracy    {}\n", or_dash(status.test_accuracy, "{:.4f}"));
+  text += fmt::format("  last checkpoint  {}\n", or_dash(value_of(status.last_checkpoint_step)));
+  if (status.error) text += fmt::format("  error            {}\n", *status.error);
+  if (status.waits_for_room) text += fmt::format("  waits for room   {}\n", *status.waits_for_room);
+  text += text_of_wrong_devices(status);
+  if (!status.workers) return text;
+  text += fmt::format("  samples/s        {}\n", or_dash(status.samples_per_second, "{:.1f}"));
+  if (status.seconds_left) text += fmt::format("  time left        {}\n", format_duration(*status.seconds_left));
+  return text + text_of_plan(status) + text_of_audits(status) + text_of_workers(status);
 }
 
-std::string format_status_table(const std::vector<Json>& runs) {
+std::string format_status_table(const std::vector<RunStatus>& runs) {
   std::string text = fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", "run", "state", "step", "loss",
                                  "samples/s", "devices");
-  for (const Json& status : runs) {
-    text += fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", text_in(status, "run").value_or(""),
-                        text_in(status, "state").value_or(""), text_or_dash(status, "step", "{}"),
-                        text_or_dash(status, "loss", "{:.4f}"), text_or_dash(status, "samples_per_second", "{:.1f}"),
-                        text_or_dash(status, "devices", "{}"));
+  for (const RunStatus& status : runs) {
+    text += fmt::format("{:<28} {:<12} {:>10} {:>10} {:>12} {:<12}\n", status.run, status.state, or_dash(status.step),
+                        or_dash(value_of(status.loss), "{:.4f}"), or_dash(status.samples_per_second, "{:.1f}"),
+                        status.devices.value_or("-"));
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/launch/control/run_status.h"
 #include "core/launch/preflight/devices.h"
 
 namespace estrain::launch {
@@ -13,7 +14,7 @@ struct Requests::Servant {
   const int64_t arrived_ns;
 
   void operator()(const conduct::StatusRequest&) const {
-    requests.run_.control->reply(client, requests.report_.status());
+    requests.run_.control->reply(client, status_as_json(requests.report_.status()));
   }
   void operator()(const conduct::AuditRequest&) const { requests.audits_.ask(client); }
   void operator()(const conduct::StopRequest&) const {

@@ -34,65 +34,73 @@ Progress StatusReport::progress() const {
   return now;
 }
 
-Json StatusReport::status() const {
+RunStatus StatusReport::status() const {
   static constexpr std::string_view names[] = {"starting", "training", "warming", "pausing", "recovering", "ending"};
-  Json json = {{"ok", true},
-               {"name", run_.spec.job.name},
-               {"model", run_.spec.model.name},
-               {"run", run_.directory.path()},
-               {"pid", ::getpid()},
-               {"state", names[static_cast<int>(run_.job.phase)]},
-               {"ests", run_.spec.job.ests},
-               {"stage", run_.job.stage},
-               {"running_seconds", seconds(monotonic_ns() - run_.state.started_ns)}};
+  RunStatus status;
+  status.name = run_.spec.job.name;
+  status.model = run_.spec.model.name;
+  status.run = run_.directory.path();
+  status.pid = ::getpid();
+  status.state = names[static_cast<int>(run_.job.phase)];
+  status.ests = run_.spec.job.ests;
+  status.stage = run_.job.stage;
+  status.running_seconds = seconds(monotonic_ns() - run_.state.started_ns);
   if (run_.memory) {
-    const Progress now = progress();
-    json.update({{"step", now.step},
-                 {"total_steps", now.total_steps},
-                 {"epoch", now.epoch},
-                 {"loss", now.loss},
-                 {"lr", now.lr},
-                 {"samples_per_second", now.samples_per_second},
-                 {"devices", now.devices}});
-    if (now.accuracy) json["test_accuracy"] = *now.accuracy;
-    if (now.seconds_left) json["seconds_left"] = *now.seconds_left;
+    add_progress(status);
+    add_elastic(status);
+    status.audit = audits_.status();
   }
-  if (run_.memory) json.update(elastic());
-  if (run_.memory) json["audit"] = audits_.status();
-  if (const std::string why = scribe_.no_room(); !why.empty()) json["waits_for_room"] = why;
-  json["last_checkpoint_step"] = run_.job.scribe.last_saved_step < 0 ? Json() : Json(run_.job.scribe.last_saved_step);
-  json["workers"] = workers();
-  return json;
+  if (const std::string why = scribe_.no_room(); !why.empty()) status.waits_for_room = why;
+  const int64_t saved = run_.job.scribe.last_saved_step;
+  status.last_checkpoint_step.emplace();
+  if (saved >= 0) status.last_checkpoint_step->value = saved;
+  status.workers = workers();
+  return status;
 }
 
-Json StatusReport::workers() const {
-  Json all = Json::array();
+void StatusReport::add_progress(RunStatus& status) const {
+  const Progress now = progress();
+  status.step = now.step;
+  status.total_steps = now.total_steps;
+  status.epoch = now.epoch;
+  status.loss = {now.loss};
+  status.lr = {now.lr};
+  status.samples_per_second = now.samples_per_second;
+  status.devices = now.devices;
+  status.test_accuracy = now.accuracy;
+  status.seconds_left = now.seconds_left;
+}
+
+std::vector<WorkerStatus> StatusReport::workers() const {
+  std::vector<WorkerStatus> all;
   for (const Member& worker : run_.job.workers) {
     const auto process = run_.state.workers.find(worker.id);
-    all.push_back({{"id", worker.id.value},
-                   {"pid", process == run_.state.workers.end() ? -1 : process->second.process.pid()},
-                   {"device", worker.device.text()},
-                   {"ests", {worker.ests.begin.value, worker.ests.end.value}},
-                   {"log", run_.directory.worker_log(worker.id.value)}});
+    WorkerStatus& one = all.emplace_back();
+    one.id = worker.id.value;
+    if (process != run_.state.workers.end()) one.pid = process->second.process.pid();
+    one.device = worker.device.text();
+    one.ests = worker.ests;
+    one.log = run_.directory.worker_log(worker.id.value);
     if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id)) {
-      all.back()["seconds_per_mini_batch"] = speed->seconds;
-      if (speed->slow) all.back()["slow"] = {{"factor", speed->factor}, {"since_step", speed->since_step}};
+      one.seconds_per_mini_batch = speed->seconds;
+      if (speed->slow) one.slow = {speed->factor, speed->since_step};
     }
   }
   return all;
 }
 
 // The devices held, the plan in force against what is measured, and why things are as they are.
-Json StatusReport::elastic() const {
-  Json plan = {{"measured_step_seconds", run_.adviser.meter().recent().step_seconds()}};
+void StatusReport::add_elastic(RunStatus& status) const {
+  status.held = texts_of(run_.job.held);
+  PlanStatus& plan = status.plan.emplace();
+  plan.measured_step_seconds = run_.adviser.meter().recent().step_seconds();
   if (run_.adviser.past().estimated_step_seconds > 0) {
-    plan["estimated_step_seconds"] = run_.adviser.past().estimated_step_seconds;
-    plan["reason"] = run_.adviser.past().plan_reason;
+    plan.estimated_step_seconds = run_.adviser.past().estimated_step_seconds;
+    plan.reason = run_.adviser.past().plan_reason;
   }
-  Json decisions = Json::array();
+  status.decisions.emplace();
   for (const Decision& decision : run_.adviser.past().decisions())
-    decisions.push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
-  return {{"held", texts_of(run_.job.held)}, {"plan", plan}, {"decisions", decisions}};
+    status.decisions->push_back({decision.step, decision.what, decision.reason});
 }
 
 }  // namespace estrain::launch

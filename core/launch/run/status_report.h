@@ -1,6 +1,7 @@
 #pragma once
 // What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
 
+#include "core/launch/control/status.h"
 #include "core/launch/run/parts/audits.h"
 #include "core/launch/run/parts/scribe_desk.h"
 #include "core/launch/run/parts/stages.h"
@@ -13,11 +14,12 @@ class StatusReport {
       : run_(run), stages_(stages), scribe_(scribe), audits_(audits) {}
 
   Progress progress() const;
-  Json status() const;
+  RunStatus status() const;
 
  private:
-  Json elastic() const;
-  Json workers() const;
+  void add_progress(RunStatus& status) const;
+  void add_elastic(RunStatus& status) const;
+  std::vector<WorkerStatus> workers() const;
 
   Run& run_;
   const Stages& stages_;

@@ -2,19 +2,21 @@
 
 #include <doctest/doctest.h>
 
+#include "core/launch/control/run_status.h"
 #include "core/watch/sparkline.h"
 
 namespace estrain::watch {
 namespace {
 
+launch::RunStatus status_of(std::string_view json) { return launch::status_from_json(parse_json(json, "test")); }
+
 View training_view() {
   View view;
-  view.status = parse_json(R"({"name":"long","model":"mlp","run":"runs/long","state":"training","ests":6,"step":300,
+  view.status = status_of(R"({"name":"long","model":"mlp","run":"runs/long","state":"training","ests":6,"step":300,
     "total_steps":1200,"loss":0.5,"lr":0.01,"samples_per_second":1000,"test_accuracy":0.75,"seconds_left":90,
     "last_checkpoint_step":250,"plan":{"measured_step_seconds":0.0125},
     "workers":[{"id":0,"pid":1,"device":"cpu","ests":[0,4],"seconds_per_mini_batch":0.003},
-               {"id":1,"pid":2,"device":"cuda:0","ests":[4,6],"slow":{"factor":1.7,"since_step":200}}]})",
-                           "test");
+               {"id":1,"pid":2,"device":"cuda:0","ests":[4,6],"slow":{"factor":1.7,"since_step":200}}]})");
   report::Series losses;
   for (int64_t step = 1; step <= 300; ++step) losses.add(step, 1 / static_cast<double>(step));
   view.losses = losses.in_spans(100);
@@ -68,7 +70,7 @@ TEST_CASE("colours are there if they are wanted") {
 
 TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
   View view = training_view();
-  Json& workers = view.status["workers"];
+  std::vector<launch::WorkerStatus>& workers = *view.status.workers;
   while (workers.size() < 100) workers.push_back(workers[0]);
   view.events.resize(20, view.events[0]);
   for (const size_t columns : {1, 2, 7, 20, 39, 80, 300}) {
@@ -86,17 +88,17 @@ TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
 
 TEST_CASE("more workers than there is room for are counted") {
   View view = training_view();
-  Json& workers = view.status["workers"];
+  std::vector<launch::WorkerStatus>& workers = *view.status.workers;
   while (workers.size() < 50) workers.push_back(workers[0]);
   CHECK(joined(lines_of(view, {80, 24, false, false})).find("more workers") != std::string::npos);
 }
 
 TEST_CASE("names and messages do not command the terminal") {
   View view = training_view();
-  view.status["name"] =
+  view.status.name =
       "a\033]0;owned\a\033[2Jb\xC2\x9B"
       "31m";
-  view.status["workers"][0]["device"] = "\033[41mcpu";
+  view.status.workers->front().device = "\033[41mcpu";
   view.events[0].words = "x\r\n\033[1;1Hy";
   view.trouble = "\033c";
   const std::string text = joined(lines_of(view, {100, 24, false, false}));
@@ -109,7 +111,8 @@ TEST_CASE("names and messages do not command the terminal") {
 
 TEST_CASE("one EST is not called several") {
   View view = training_view();
-  view.status["workers"] = parse_json(R"([{"device":"cpu","ests":[3,4]},{"device":"cpu","ests":[4,4]}])", "test");
+  view.status.workers =
+      status_of(R"({"workers":[{"device":"cpu","ests":[3,4]},{"device":"cpu","ests":[4,4]}]})").workers;
   const std::string text = joined(lines_of(view, {80, 24, false, false}));
   CHECK(text.find("  EST 3\n") != std::string::npos);
   CHECK(text.find("  no ESTs\n") != std::string::npos);
@@ -117,9 +120,9 @@ TEST_CASE("one EST is not called several") {
 
 TEST_CASE("a run without a launcher, and one that says nothing") {
   View view;
-  view.status = parse_json(R"({"name":"long","model":"mlp","run":"r","state":"finished","ests":6,"step":12})", "test");
+  view.status = status_of(R"({"name":"long","model":"mlp","run":"r","state":"finished","ests":6,"step":12})");
   CHECK(lines_of(view, {80, 24, false, false})[1] == "step 12");
-  view.status = parse_json(R"({"workers":[{},{"ests":[9,-1]},{"ests":"x"},7],"ests":-5,"step":"x"})", "test");
+  view.status = status_of(R"({"workers":[{},{"ests":[9,-1]}],"ests":-5,"loss":null})");
   CHECK(lines_of(view, {80, 24, false, false}).size() > 4);
 }
 

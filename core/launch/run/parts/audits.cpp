@@ -58,14 +58,14 @@ void Audits::note_price() const {
   run_.printer.note(line);
 }
 
-Json Audits::status() {
+AuditStatus Audits::status() {
   const comm::AuditBoard board = run_.memory->audits();
-  return {{"every", run_.spec.audit.every},
-          {"passed", board.passed()},
-          {"newest_step", board.newest().value},
-          {"share", share()},
-          {"blind", is_blind(run_)},
-          {"wrong_devices", wrong_devices()}};
+  return {.every = run_.spec.audit.every,
+          .passed = board.passed(),
+          .newest_step = board.newest().value,
+          .share = share(),
+          .blind = is_blind(run_),
+          .wrong_devices = wrong_devices()};
 }
 
 void Audits::ask(ClientId client) const {
@@ -75,7 +75,7 @@ void Audits::ask(ClientId client) const {
   run_.control->reply(client, {{"ok", true}, {"step", run_.trained()}});
 }
 
-Json& Audits::wrong_devices() {
+std::vector<WrongDevice>& Audits::wrong_devices() {
   if (!wrong_devices_) wrong_devices_ = find_wrong_devices(run_.directory);
   return *wrong_devices_;
 }
@@ -102,13 +102,12 @@ void Audits::note_damaged_state(Step step) {
 
 void Audits::report_end() {
   if (found_.empty() && !wrong_devices_) return;
-  for (const Json& device : wrong_devices()) {
-    run_.printer.note(
-        fmt::format("audits found wrong results of {} (worker {}) at step {}: have it checked; no audit vouches for "
-                    "what it computed "
-                    "after step {}",
-                    text_in(device, "device").value_or(""), whole_in(device, "worker").value_or(0),
-                    whole_in(device, "step").value_or(0), whole_in(device, "vouched_step").value_or(0)));
+  for (const WrongDevice& wrong : wrong_devices()) {
+    run_.printer.note(fmt::format(
+        "audits found wrong results of {} (worker {}) at step {}: have it checked; no audit vouches for "
+        "what it computed "
+        "after step {}",
+        wrong.device.value_or(""), wrong.worker.value_or(0), wrong.step.value_or(0), wrong.vouched_step.value_or(0)));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/audit/roles.h"
 #include "core/faults/diagnosis.h"
+#include "core/launch/control/status.h"
 #include "core/launch/run/parts/run.h"
 
 namespace estrain::launch {
@@ -18,7 +19,7 @@ class Audits {
 
   // Prints the price, if the job asks for audits.
   void note_price() const;
-  Json status();
+  AuditStatus status();
   // Throws Fault::usage if the job does not train.
   void ask(ClientId client) const;
 
@@ -43,14 +44,14 @@ class Audits {
   };
 
   double share() const;
-  Json& wrong_devices();
+  std::vector<WrongDevice>& wrong_devices();
   bool may_continue(Step from) const;
   std::vector<std::string> arguments_of_new_launch() const;
 
   Run& run_;
   std::map<conduct::WorkerId, Step> found_;
   std::optional<Way> way_;
-  std::optional<Json> wrong_devices_;  // as in status(); empty: not read yet
+  std::optional<std::vector<WrongDevice>> wrong_devices_;  // as in status(); empty: not read yet
 };
 
 }  // namespace estrain::launch

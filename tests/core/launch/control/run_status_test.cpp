@@ -37,7 +37,7 @@ struct EndedRun {
     RunDirectory(folder.path()).write_spec(spec::parse_text(kSpec, "job.toml"));
     replace_bytes(folder / "metrics.jsonl", metrics);
   }
-  Json status() const { return run_status(folder.path()); }
+  Json status() const { return status_as_json(run_status(folder.path())); }
 };
 
 TEST_CASE("a run that ended shows its last step and its last evaluation, whatever stands behind them") {
@@ -70,8 +70,9 @@ TEST_CASE("a run whose launcher is at work on another host") {
   CHECK(status.at("pid") == 7);
   CHECK(status.at("slurm_job") == "42");
   CHECK(status.at("step") == 2);
-  CHECK(format_status(status).find(
-            "  at work on       far-away, process 7, Slurm job 42; last sign of life 0 s ago\n") != std::string::npos);
+  CHECK(format_status(status_from_json(status))
+            .find("  at work on       far-away, process 7, Slurm job 42; last sign of life 0 s ago\n") !=
+        std::string::npos);
   const Error refused = error_of([&] { ask_launcher(run.folder.path(), conduct::StopRequest{}, 1000); });
   CHECK(refused.fault() == Fault::usage);
   CHECK(refused.message().ends_with(": the job is at work on another host (process 7 on far-away)"));
@@ -120,13 +121,39 @@ TEST_CASE("lines of any type are passed over, for the one before them") {
   CHECK(status.at("test_accuracy") == 0.25);
   CHECK(status.at("state") == "failed");
   CHECK(status.at("error") == "");
-  CHECK(format_status(status).find("step             6") != std::string::npos);
+  CHECK(format_status(status_from_json(status)).find("step             6") != std::string::npos);
 }
 
-TEST_CASE("an answer of any type is an error that says so, and no hindrance to the table of all") {
-  const Json answer = {{"name", 5}, {"state", "training"}, {"run", "runs/a"}, {"workers", "none"}};
-  CHECK(error_of([&] { format_status(answer); }).message().starts_with("the launcher's answer makes no sense: "));
-  CHECK(format_status_table({answer, {{"run", 5}, {"state", {}}, {"step", {}}}}).find("runs/a") != std::string::npos);
+TEST_CASE("an answer of any type is an error that says so") {
+  for (const char* answer : {R"({"name":5})", R"({"name":"a","workers":"none"})", R"({"workers":[7]})", "[]"}) {
+    const Error error = error_of([&] { status_from_json(parse_json(answer, "test")); });
+    CHECK(error.fault() == Fault::peer);
+    CHECK(error.message().starts_with("the launcher's answer makes no sense: "));
+  }
+}
+
+TEST_CASE("a status is the same as JSON and back, what is null and what is left out included") {
+  RunStatus status;
+  status.name = "job";
+  status.state = "training";
+  status.step = 7;
+  status.loss.emplace();
+  status.lr = {0.25};
+  status.last_checkpoint_step.emplace();
+  AuditStatus& audit = status.audit.emplace();
+  audit.every = 10;
+  audit.wrong_devices = {{"cpu", 1, 5, std::nullopt}};
+  WorkerStatus& worker = status.workers.emplace().emplace_back();
+  worker.ests = {VirtualRank(2), VirtualRank(4)};
+  worker.slow = {1.5, 3};
+  const Json json = status_as_json(status);
+  CHECK(json.at("loss").is_null());
+  CHECK(json.at("lr") == 0.25);
+  CHECK(json.at("last_checkpoint_step").is_null());
+  CHECK_FALSE(json.contains("test_accuracy"));
+  CHECK_FALSE(json.contains("held"));
+  CHECK(json.at("workers").at(0).at("ests") == Json::array({2, 4}));
+  CHECK(status_as_json(status_from_json(json)) == json);
 }
 
 }  // namespace
