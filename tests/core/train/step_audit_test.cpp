@@ -21,18 +21,18 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kSteps = 6, kEsts = 6;
+constexpr int64_t kAuditedSteps = 6, kAuditedEsts = 6;
 constexpr size_t kHiddenWeight = 5 * 7;  // elements; no other tensor of the model has as many
 
 const std::string kNeverEvaluated = "eval_every = \"never\"\n";
 
 // `more`: the rest of [train], and further sections.
-spec::JobSpec job_spec(int64_t every, const std::string& more = kNeverEvaluated) {
+spec::JobSpec audited_job(int64_t every, const std::string& more = kNeverEvaluated) {
   return spec::parse_text(fmt::format("[job]\nests = {}\n[model]\nname = \"mlp\"\nhidden = [5]\ndropout = 0.2\n"
                                       "[data]\nformat = \"synthetic\"\nshape = [7]\nsamples = 96\nbatch = 2\n"
                                       "[optimizer]\nname = \"adam\"\n[audit]\nevery = {}\n"
                                       "[train]\nsteps = {}\n{}",
-                                      kEsts, every, kSteps, more),
+                                      kAuditedEsts, every, kAuditedSteps, more),
                           "test");
 }
 
@@ -87,7 +87,7 @@ struct Outcome {
 StageOrder order_of(int64_t workers, int64_t worker) {
   StageOrder order{WorkerRank(worker), {}};
   for (int64_t i = 0; i < workers; ++i)
-    order.ranges.push_back({VirtualRank(i * kEsts / workers), VirtualRank((i + 1) * kEsts / workers)});
+    order.ranges.push_back({VirtualRank(i * kAuditedEsts / workers), VirtualRank((i + 1) * kAuditedEsts / workers)});
   return order;
 }
 
@@ -139,14 +139,14 @@ Outcome train(const spec::JobSpec& spec, int64_t workers, const Plant& plant) {
   return outcome;
 }
 
-Outcome train(int64_t every, int64_t workers, const Plant& plant) { return train(job_spec(every), workers, plant); }
+Outcome train(int64_t every, int64_t workers, const Plant& plant) { return train(audited_job(every), workers, plant); }
 
 // Whether an audit of every step compares that mini-batch of that worker with another one's.
 bool is_compared(int64_t workers, int64_t worker, int64_t number) {
   const audit::Party party{order_of(workers, 0).ranges, std::vector<std::string>(static_cast<size_t>(workers), "cpu"),
                            false};
   int64_t count = 0;
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kAuditedSteps; ++step) {
     const audit::Roles plan = audit::roles_in(step, party);
     const EstRange own = party.ranges[static_cast<size_t>(worker)];
     for (VirtualRank rank = own.begin; rank < own.end; rank = VirtualRank(rank.value + 1)) {
@@ -163,12 +163,12 @@ TEST_SUITE_BEGIN("processes");
 TEST_CASE("audits of every step give no alarm without a fault, and leave no trace") {
   const Outcome without = train(0, 3, {});
   CHECK(without.passed == 0);
-  REQUIRE(without.digests.size() == kSteps);
+  REQUIRE(without.digests.size() == kAuditedSteps);
   for (const int64_t workers : {1, 2, 3, 6}) {
     CAPTURE(workers);
     const Outcome audited = train(1, workers, {});
-    CHECK(audited.passed == kSteps);
-    CHECK(audited.committed == kSteps);
+    CHECK(audited.passed == kAuditedSteps);
+    CHECK(audited.committed == kAuditedSteps);
     CHECK((audited.digests == without.digests));
     for (const End& worker : audited.workers) CHECK(worker.finished);
   }
@@ -177,11 +177,11 @@ TEST_CASE("audits of every step give no alarm without a fault, and leave no trac
 
 TEST_CASE("averages of the weights, evaluations with metrics and steps without an update give no alarm") {
   const std::string metrics = "eval_every = 2\ntop_k = [2]\nper_class = true\n[ema]\ndecay = 0.9\n";
-  CHECK(train(job_spec(1, metrics), 2, {}).passed == kSteps);
+  CHECK(train(audited_job(1, metrics), 2, {}).passed == kAuditedSteps);
   // A rate with which all losses become NaN.
-  spec::JobSpec diverging = job_spec(1, kNeverEvaluated + "nonfinite = \"skip\"\n");
+  spec::JobSpec diverging = audited_job(1, kNeverEvaluated + "nonfinite = \"skip\"\n");
   diverging.optimizer.lr = 1e38;
-  CHECK(train(diverging, 2, {}).passed == kSteps);
+  CHECK(train(diverging, 2, {}).passed == kAuditedSteps);
 }
 
 TEST_CASE("a worker that is always wrong is found and named at the first audit in which it takes part") {
@@ -203,13 +203,13 @@ TEST_CASE("single wrong mini-batches are found exactly if an audit compares them
   int planted = 0, found = 0;
   const int64_t workers = 3, last = std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? workers : 1;
   for (int64_t worker = 0; worker < last; ++worker) {
-    for (int64_t number = 0; number < kSteps * kEsts / workers + 1; ++number) {
+    for (int64_t number = 0; number < kAuditedSteps * kAuditedEsts / workers + 1; ++number) {
       CAPTURE(worker);
       CAPTURE(number);
       const Outcome outcome = train(1, workers, {worker, number, number + 1});
       const bool expected = is_compared(workers, worker, number);
       CHECK(outcome.blamed() == (expected ? worker : -1));
-      CHECK((outcome.committed == kSteps) == !expected);
+      CHECK((outcome.committed == kAuditedSteps) == !expected);
       ++planted;
       found += expected ? 1 : 0;
     }
@@ -237,7 +237,7 @@ TEST_CASE("one worker is found if it contradicts itself, and not if it is always
   CHECK(std::strstr(once.workers[0].error, "a second result of this device itself") != nullptr);
   const Outcome always = train(1, 1, {0});
   CHECK(always.blamed() == -1);
-  CHECK(always.committed == kSteps);
+  CHECK(always.committed == kAuditedSteps);
 }
 
 // A stage of one step by one worker; what it throws.
@@ -254,7 +254,7 @@ std::string train_a_step(WorkerInProcess& worker) {
 }
 
 TEST_CASE("a bit that changes in the committed state is found by the audit of the next step, which names the tensor") {
-  const spec::JobSpec spec = job_spec(2);
+  const spec::JobSpec spec = audited_job(2);
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), WorkerInProcess::plan_of(spec));
   Job& job = worker.job();
@@ -286,7 +286,7 @@ TEST_CASE("a bit that changes in the committed state is found by the audit of th
 }
 
 TEST_CASE("a requested audit is of the step after the current one, whatever audit.every says") {
-  const spec::JobSpec spec = job_spec(0);
+  const spec::JobSpec spec = audited_job(0);
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), WorkerInProcess::plan_of(spec));
   worker.memory().audits().ask();
