@@ -144,7 +144,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
   const std::vector<Wrong> all = {
       {"pass", "raise ValueError('no network today')", 1, "raised ValueError: no network today"},
       {"pass", "return 3", 2, "build returned a int, not a torch.nn.Module"},
-      {"pass", "return Net().double()", 1, "parameter fc.weight is double, but must be float32"},
+      {"pass", "return Net().double()", 1, "parameter fc.weight is float64, but must be float32"},
       {"with torch.no_grad(): self.fc.weight.mul_(0.5)", net, 2, "forward wrote fc.weight"},
       {"return 'loss'", net, 2, "forward returned a str where a tensor"},
       {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},
