@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/hosts/courier.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/host_file.h"
-#include "core/hosts/message_link.h"
 #include "core/hosts/orphan.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
@@ -24,9 +24,9 @@
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"
 #include "core/launch/preflight/start.h"
-#include "core/launch/run/processes.h"
+#include "core/launch/run/processes/processes.h"
 #include "core/place/device.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::hosts {
 namespace {
@@ -71,6 +71,7 @@ class Agent {
                    .refused = [this](const std::string& address, const Error& why) { on_stranger(address, why); }}) {
     begin_anew(0);
     block_signals();
+    look_ = loop_.every(kBetweenLooksMs, [this] { look_for_coordinator(); });
     write_host_file(setup.run, setup.name, listener_.address().text());
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/comm/step_record.h"
-#include "core/hosts/message_link.h"
+#include "core/comm/records/step_record.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/succession.h"
 #include "kernels/digest.h"
 

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json.h"
 
 namespace estrain::hosts {
 namespace {

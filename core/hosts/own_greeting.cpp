@@ -1,6 +1,6 @@
 #include "core/hosts/own_greeting.h"
 
-#include "core/base/build_id.h"
+#include "core/base/process/build_id.h"
 
 namespace estrain::hosts {
 

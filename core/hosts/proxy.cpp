@@ -6,9 +6,9 @@
 #include <csignal>
 #include <memory>
 
-#include "core/comm/worker_messages.h"
+#include "core/comm/messages/worker_messages.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/host_file.h"
-#include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
 #include "core/hosts/own_pause.h"
 #include "core/hosts/setup.h"

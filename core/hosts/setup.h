@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/comm/message_socket.h"
+#include "core/comm/messages/message_socket.h"
 
 namespace estrain::hosts {
 
