@@ -15,6 +15,8 @@
 #include "core/base/files.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/host_file.h"
+#include "core/hosts/interface.h"
+#include "core/hosts/look_answer.h"
 #include "core/hosts/message_link.h"
 #include "core/hosts/orphan.h"
 #include "core/hosts/own_greeting.h"
@@ -89,7 +91,7 @@ class Agent {
   }
 
   static net::Address address_of(const AgentSetup& setup) {
-    std::string text = setup.address;
+    std::string text = setup.interface.empty() ? setup.address : address_of_interface(setup.interface);
     if (text.empty()) {
       char name[256] = {};
       ::gethostname(name, sizeof name - 1);
@@ -97,10 +99,10 @@ class Agent {
     }
     const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
     net::Address address = net::parse_address(has_port ? text : text + ":0");
-    if (setup.address.empty() && address.host.starts_with("127."))
+    if (setup.address.empty() && setup.interface.empty() && address.host.starts_with("127."))
       throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", text,
                         address.host)
-          .advise("name the address of an interface that they reach: --address 10.0.0.2");
+          .advise("name the interface, or the address, that they reach: --interface eth0, --address 10.0.0.2");
     return address;
   }
 
@@ -153,6 +155,7 @@ class Agent {
 
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
+    if (peer.purpose == "look") return on_look(std::move(connection));
     const PeerAnswer answer = judge_peer(term_, orphan_.has_value(), peer.term, peer.host.empty());
     if (answer == PeerAnswer::turn_away) return connection->close();
     if (answer == PeerAnswer::begin_anew) {
@@ -167,6 +170,12 @@ class Agent {
     at->proxy = std::make_unique<MessageLink>(
         std::move(connection), [this, at](const Json& said) { on_proxy(at, said); },
         [this, at](const Error&) { close(at); });
+  }
+
+  void on_look(net::ConnectionPtr connection) {
+    looks_.emplace_back();
+    const auto at = std::prev(looks_.end());
+    at->emplace(loop_, std::move(connection), [this, at] { loop_.post([this, at] { looks_.erase(at); }); });
   }
 
   void on_proxy(At at, const Json& said) {
@@ -296,7 +305,7 @@ class Agent {
         "takeover",
         {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
     remove_host_file(setup_.run, setup_.name);
-    become_coordinator(directory_, alone, devices, std::move(*lease.lock));
+    become_coordinator(directory_, alone, devices, setup_.name, std::move(*lease.lock));
   }
 
   void on_opened(uint64_t stage) {
@@ -320,6 +329,7 @@ class Agent {
   net::Loop loop_;
   UniqueFd memory_, doorbell_, library_, spec_, signals_;
   Sessions sessions_;
+  std::list<std::optional<LookAnswer>> looks_;
   uint64_t opened_ = 0, never_opened_ = 0;
   int64_t term_ = 0;
   bool sees_locks_ = false;

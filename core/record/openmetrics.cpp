@@ -13,7 +13,7 @@
 #include "core/base/json_text.h"
 #include "core/base/long_files.h"
 #include "core/base/own_file.h"
-#include "core/record/wall_time.h"
+#include "core/base/wall_time.h"
 
 namespace estrain::record {
 namespace {

@@ -18,7 +18,7 @@
 #include "core/base/own_file.h"
 #include "core/record/metrics_reader.h"
 #include "core/record/tensorboard_event.h"
-#include "core/record/wall_time.h"
+#include "core/base/wall_time.h"
 
 namespace estrain::record {
 namespace {
