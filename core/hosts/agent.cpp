@@ -73,6 +73,7 @@ class Agent {
                    .refused = [this](const std::string& address, const Error& why) { on_stranger(address, why); }}) {
     begin_anew(0);
     block_signals();
+    look_ = loop_.every(kBetweenLooksMs, [this] { look_for_coordinator(); });
     write_host_file(setup.run, setup.name, listener_.address().text());
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);
