@@ -25,11 +25,13 @@ void add_agent(CLI::App& app, Action& chosen) {
   verb->add_option("--run", setup->run, "Run directory, on a file system that both hosts see")
       ->required()
       ->check(not_empty());
-  verb->add_option("--name", setup->name,
-                   "What device lists call this host: nodeB in nodeB/cpu (default: its name in Slurm, or else the host's own)");
-  CLI::Option* address = verb->add_option("--address", setup->address,
-                   "Address to listen on and to be reached at, with a port or without (default: what the host's own "
-                   "name leads to)");
+  verb->add_option(
+      "--name", setup->name,
+      "What device lists call this host: nodeB in nodeB/cpu (default: its name in Slurm, or else the host's own)");
+  CLI::Option* address = verb->add_option(
+      "--address", setup->address,
+      "Address to listen on and to be reached at, with a port or without (default: what the host's own "
+      "name leads to)");
   verb->add_option("--interface", setup->interface, "Network interface whose address to listen on")->excludes(address);
   verb->add_option("--key-file", setup->key, "The run's network key (default: network.key in the run directory)");
   verb->add_option("--patience", setup->patience_seconds,

@@ -61,8 +61,8 @@ Error no_agents(const std::string& run, const Json& missing, double seconds) {
     reasons.push_back(fmt::format("{}: {}", row.value("host", ""), row.value("error", "")));
   return Error::make(Fault::peer, "no agent answers within {} s on {} of the hosts: {}", seconds, missing.size(),
                      fmt::join(reasons, "; "))
-      .advise(fmt::format("start one there: estrain agent --run {} --name {}; or wait longer: --wait-hosts SECONDS", run,
-                          missing.front().value("host", "")));
+      .advise(fmt::format("start one there: estrain agent --run {} --name {}; or wait longer: --wait-hosts SECONDS",
+                          run, missing.front().value("host", "")));
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ void add_resize(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<ResizeArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
   CLI::Option* devices = verb->add_option(
-          "--devices", arguments->devices,
-          "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices");
+      "--devices", arguments->devices,
+      "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices");
   verb->add_option("--add", arguments->more, "A list of devices beside those that the job has")
       ->excludes(devices)
       ->check(not_empty());

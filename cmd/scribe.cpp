@@ -20,11 +20,11 @@ struct ScribeArguments {
 // The scribe holds the run directory's lock.
 void tell_of_killed_launcher(const std::string& run, Step saved) {
   launch::RunVerdict verdict{.exit_code = exit_code(Fault::interrupted),
-                          .outcome = "killed",
-                          .cause = "the launcher ended without a word",
-                          .advice = "go on with `estrain train --resume --run " + run + "`",
-                          .step = saved.value,
-                          .saved_step = saved.value};
+                             .outcome = "killed",
+                             .cause = "the launcher ended without a word",
+                             .advice = "go on with `estrain train --resume --run " + run + "`",
+                             .step = saved.value,
+                             .saved_step = saved.value};
   launch::write_verdict(run, verdict);
 }
 

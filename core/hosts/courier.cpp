@@ -347,7 +347,8 @@ void Courier::on_message(const std::string& from, const Json& said) {
       return try_open();
     }
     if (say == "host_lost" || say == "error") return options_.tell(said);
-    if (say == "pace") return options_.tell({{"say", say}, {"host", from}, {"exchange_seconds", said.value("exchange_seconds", 0.0)}});
+    if (say == "pace")
+      return options_.tell({{"say", say}, {"host", from}, {"exchange_seconds", said.value("exchange_seconds", 0.0)}});
     return;
   }
   if (say == "orphan") {

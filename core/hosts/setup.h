@@ -16,7 +16,7 @@ struct AgentSetup {
   std::string run, name;
   std::string address;    // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to
   std::string interface;  // "eth0"
-  std::string key;      // file; empty: the run directory's
+  std::string key;        // file; empty: the run directory's
   // From the loss of the coordinator on: for one that goes on, be it this host.
   double patience_seconds = 90;
   int exit_code = 0;
@@ -36,10 +36,10 @@ struct CourierSetup {
 struct LookSetup {
   std::string run, key;  // as an agent's
   std::vector<std::string> names;
-  double seconds = 0;      // until everybody has answered
-  bool measure = false;    // how many bytes arrive in a second
-  std::string spec;        // TOML; not empty: whose data files are compared
-  Json rows;               // the answer
+  double seconds = 0;    // until everybody has answered
+  bool measure = false;  // how many bytes arrive in a second
+  std::string spec;      // TOML; not empty: whose data files are compared
+  Json rows;             // the answer
 };
 
 // Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.

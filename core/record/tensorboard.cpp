@@ -16,9 +16,9 @@
 #include "core/base/files.h"
 #include "core/base/input_file.h"
 #include "core/base/own_file.h"
+#include "core/base/wall_time.h"
 #include "core/record/metrics_reader.h"
 #include "core/record/tensorboard_event.h"
-#include "core/base/wall_time.h"
 
 namespace estrain::record {
 namespace {

@@ -32,7 +32,13 @@ for ((i = 0; i < 300; ++i)); do
   sleep 0.1
 done
 
-"$estrain" resize "$run" --add "$name/cpu*$workers" || {
+# On the launcher's host, as a step of its job: that is where it can be asked.
+owner() { grep -o "\"$1\": *\"\?[^,\"}]*" "$run/lock" | sed 's/.*: *"\?//'; }
+ask=()
+if [[ $(owner host) != "$(hostname)" && -n $(owner slurm_job) ]]; then
+  ask=(srun --overlap --jobid="$(owner slurm_job)" --nodelist="$(owner host)" --nodes=1 --ntasks=1)
+fi
+"${ask[@]}" "$estrain" resize "$run" --add "$name/cpu*$workers" || {
   kill "$agent"
   exit 1
 }

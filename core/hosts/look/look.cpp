@@ -11,6 +11,7 @@
 #include "core/hosts/link_meter.h"
 #include "core/hosts/message_link.h"
 #include "core/hosts/own_greeting.h"
+#include "core/net/connection.h"
 
 namespace estrain::hosts {
 namespace {
@@ -147,7 +148,8 @@ Json look_at_agents(const LookSetup& setup) {
     looks.push_back(std::make_unique<Look>(loop, setup, key, name, stop_if_all_done));
   std::shared_ptr<net::Loop::Timer> answers;
   const auto end = loop.once(static_cast<int>(setup.seconds * 1000), [&] {
-    const bool hears = std::ranges::any_of(looks, [](const auto& look) { return !look->is_over() && look->is_connected(); });
+    const bool hears =
+        std::ranges::any_of(looks, [](const auto& look) { return !look->is_over() && look->is_connected(); });
     if (!hears) return loop.stop();
     answers = loop.once(kPatienceWithAnswersMs, [&loop] { loop.stop(); });
   });

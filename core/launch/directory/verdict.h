@@ -1,6 +1,6 @@
 #pragma once
-// How the last launch of a run ended: verdict.json in the run directory, for scripts of sites whose batch systems rewrite
-// exit codes. There is none while a launch is at work, nor where all of it was killed together.
+// How the last launch of a run ended: verdict.json in the run directory, for scripts of sites whose batch systems
+// rewrite exit codes. There is none while a launch is at work, nor where all of it was killed together.
 //
 //   {"exit_code": 75, "outcome": "stopped", "cause": "SIGTERM", "advice": "go on with …", "step": 120,
 //    "saved_step": 120, "host": "nodeA", "pid": 4711, "time": "2031-05-04T12:30:01.123Z"}

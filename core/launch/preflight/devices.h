@@ -36,8 +36,8 @@ struct HostOffer {
   std::string name;
   int64_t cores = 1;
 };
-// "auto" over several hosts, the launcher's own first: of each as many CPU workers as its cores give every thread a core
-// of its own, at least one; no more than there are ESTs, taken from the hosts in turn.
+// "auto" over several hosts, the launcher's own first: of each as many CPU workers as its cores give every thread a
+// core of its own, at least one; no more than there are ESTs, taken from the hosts in turn.
 Assignment choose_over_hosts(const std::vector<HostOffer>& hosts, const spec::JobSection& job);
 
 constexpr std::string_view automatic_devices = "auto";

@@ -125,8 +125,7 @@ int Ending::report_stop() {
     throw Error(error);
   }
   answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
-  run_.printer.note(
-      fmt::format("stopped at step {}; {}", step, resume_advice()));
+  run_.printer.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
   return exit_code(Fault::interrupted);
 }
 

@@ -20,7 +20,9 @@ Json Hosts::plan() const {
   for (size_t i = 0; i < run_.job.workers.size(); ++i) {
     const conduct::Member& worker = run_.job.workers[i];
     if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
-      hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host}, {"address", ""}, {"workers", Json::array()}});
+      hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host},
+                       {"address", ""},
+                       {"workers", Json::array()}});
     hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
     devices.push_back(worker.device.text());
   }

@@ -85,8 +85,8 @@ Json StatusReport::workers() const {
   return all;
 }
 
-// A row for each host of a job over several; the launcher's own has no link. `step_seconds`: how long its slowest worker
-// computes for a step.
+// A row for each host of a job over several; the launcher's own has no link. `step_seconds`: how long its slowest
+// worker computes for a step.
 Json StatusReport::hosts() const {
   const std::string& own = run_.state.options.own_host;
   Json rows = Json::array();
