@@ -6,8 +6,8 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/clock.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/control/run_status.h"
 

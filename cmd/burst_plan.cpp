@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "core/base/error.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/plan/burst.h"
-#include "core/simulate/layer_table.h"
+#include "core/simulate/tables/layer_table.h"
 
 namespace estrain::cmd {
 namespace {

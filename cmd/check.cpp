@@ -4,17 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "cmd/check_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/json_text.h"
-#include "core/base/memory_use.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/memory_use.h"
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {
@@ -23,7 +24,8 @@ using launch::CheckedJob;
 using launch::Machine;
 
 struct CheckArguments {
-  std::string spec, devices, run;
+  std::string spec, devices, run, hosts;
+  double wait_seconds = 5;
   std::vector<std::string> overrides;
   bool json = false;
 };
@@ -52,6 +54,8 @@ class Check {
       check_data();
       try_mini_batch();
       check_rules();
+      if (!arguments_.hosts.empty())
+        add(check_agents(run_directory(), arguments_.hosts, arguments_.wait_seconds, job_.spec));
     }
     check_machine();
   }
@@ -69,14 +73,17 @@ class Check {
   int print() const {
     const int code = launch::exit_code(findings_);
     if (arguments_.json) {
-      Json all = report_;
+      Json all = report_ ? comm::fields_of(*report_) : Json::object();
+      if (!report_) all["operators"] = Json::array();
+      all["verdict"] = verdict_.empty() ? Json() : Json(verdict_);
+      all["reason"] = reason_;
       if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;
     }
-    if (!report_.at("operators").empty()) {
-      fmt::print("{}\ndeterminism: {}\n\n", launch::format_operators(report_), level_and_reason());
+    if (report_ && !report_->operators.empty()) {
+      fmt::print("{}\ndeterminism: {}\n\n", launch::format_operators(*report_), level_and_reason());
     }
     const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
     const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
@@ -162,8 +169,8 @@ class Check {
       return;
     }
     try {
-      report_.update(launch::probe_operators(*job, job_.devices.front().device, true));
-      job_.size = launch::job_size(report_);
+      report_ = launch::probe_operators(*job, job_.devices.front().device, true);
+      job_.size = launch::job_size(*report_);
       note_mini_batch();
       note_short_batches();
       note_determinism();
@@ -174,33 +181,29 @@ class Check {
   }
 
   void note_mini_batch() {
-    const Json& seconds = report_.at("seconds");
-    const std::string portable = seconds.contains("portable") ? fmt::format(", {:.2f} ms with the portable ones",
-                                                                            1e3 * seconds.at("portable").get<double>())
-                                                              : "";
+    const comm::ProbedSeconds& seconds = report_->seconds.value();
+    const std::string portable =
+        seconds.portable ? fmt::format(", {:.2f} ms with the portable ones", 1e3 * *seconds.portable) : "";
     findings_.push_back(Finding::fine(
         "mini-batch",
         fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels{}; "
                     "{} of memory at its peak, {} of it for this process alone",
-                    job_.spec.data.batch, scan_.fine() ? "" : " (made up)",
-                    report_.at("size").at("parameters").get<int64_t>(), job_.devices.front().device.text(),
-                    1e3 * seconds.at("torch").get<double>(), portable,
-                    format_bytes(report_.at("memory").at("peak").get<uint64_t>()), format_bytes(job_.size->worker))));
+                    job_.spec.data.batch, scan_.fine() ? "" : " (made up)", report_->size.parameters,
+                    job_.devices.front().device.text(), 1e3 * seconds.torch, portable,
+                    format_bytes(report_->memory.peak), format_bytes(job_.size->worker))));
   }
 
   void note_short_batches() {
-    if (!report_.contains("short_batch_error")) return;
-    const Json& error = report_.at("short_batch_error");
-    findings_.push_back(Finding::user_error("last batch", error.at("message").get<std::string>(),
-                                            error.at("advice").get<std::string>()));
+    if (const auto& error = report_->short_batch_error)
+      findings_.push_back(Finding::user_error("last batch", error->message, error->advice));
   }
 
   void note_determinism() {
-    const launch::Verdict verdict = launch::choose_determinism(job_.spec, report_);
+    const launch::Verdict verdict = launch::choose_determinism(job_.spec, *report_);
     const bool d2 = verdict.determinism == spec::Determinism::d2;
-    report_["verdict"] = d2 ? "D2" : "D1";
-    report_["reason"] = verdict.reason;
-    if (job_.spec.job.determinism == spec::Determinism::d2 && !launch::uncovered_operators(report_).empty()) {
+    verdict_ = d2 ? "D2" : "D1";
+    reason_ = verdict.reason;
+    if (job_.spec.job.determinism == spec::Determinism::d2 && !launch::uncovered_operators(*report_).empty()) {
       findings_.push_back(Finding::user_error("determinism", "D2 is impossible: " + verdict.reason,
                                               "use job.determinism = \"D1\", or \"auto\""));
     } else {
@@ -211,21 +214,18 @@ class Check {
   // The level that the spec sets, and the one that "auto" would choose.
   std::string level_and_reason() const {
     const std::string level(spec::to_string(job_.spec.job.determinism));
-    const auto verdict = report_.at("verdict").get<std::string>(), reason = report_.at("reason").get<std::string>();
     if (job_.spec.job.determinism == spec::Determinism::automatic)
-      return fmt::format("{}, by \"auto\": {}", verdict, reason);
-    return fmt::format("{}, by the spec; \"auto\" would be {}: {}", level, verdict, reason);
+      return fmt::format("{}, by \"auto\": {}", verdict_, reason_);
+    return fmt::format("{}, by the spec; \"auto\" would be {}: {}", level, verdict_, reason_);
   }
 
   void note_first_weights() {
     if (job_.spec.model.init.empty()) return;
-    if (!report_.contains("init_error")) {
+    if (const auto& error = report_->init_error) {
+      findings_.push_back(Finding::user_error("model.init", error->message, error->advice));
+    } else {
       findings_.push_back(Finding::fine("model.init", job_.spec.model.init + ": fits the model"));
-      return;
     }
-    const Json& error = report_.at("init_error");
-    findings_.push_back(Finding::user_error("model.init", error.at("message").get<std::string>(),
-                                            error.at("advice").get<std::string>()));
   }
 
   void check_rules() {
@@ -260,8 +260,8 @@ class Check {
   bool has_program_ = true;  // a readable program, or the job has none
   Machine machine_;
   data::DataScan scan_;
-  // The JSON output: the probe's report, and the level that "auto" would choose.
-  Json report_ = {{"operators", Json::array()}, {"verdict", nullptr}, {"reason", ""}};
+  std::optional<comm::ProbeReport> report_;  // nothing: no mini-batch could be tried
+  std::string verdict_, reason_;             // the level that "auto" would choose, and why
 };
 
 int check(const CheckArguments& arguments) {
@@ -279,6 +279,12 @@ void add_check(CLI::App& app, Action& chosen) {
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
   verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")
       ->check(not_empty());
+  verb->add_option("--hosts", arguments->hosts,
+                   "Also the agents of these hosts, as for train: whether they answer, with this program and key; the "
+                   "way to them, their clocks, their data files")
+      ->check(not_empty());
+  verb->add_option("--wait-hosts", arguments->wait_seconds, "With --hosts: seconds to wait for answers (default 5)")
+      ->check(seconds_from(0));
   verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()

@@ -6,10 +6,10 @@
 #include "cmd/commands.h"
 #include "cmd/hosts_library.h"
 #include "cmd/worker_library.h"
-#include "core/comm/worker_messages.h"
+#include "core/comm/messages/worker_messages.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/passed_spec.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

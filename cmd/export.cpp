@@ -7,9 +7,9 @@
 
 #include "cmd/commands.h"
 #include "cmd/export_program.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/checkpoint/directory.h"
-#include "core/checkpoint/export_model.h"
+#include "core/checkpoint/models/export_model.h"
 
 namespace estrain::cmd {
 namespace {

@@ -1,9 +1,9 @@
 #include "cmd/export_program.h"
 
 #include "core/base/error.h"
-#include "core/data/file_bytes.h"
+#include "core/data/files/file_bytes.h"
 #include "core/program/write_program.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/export_model.h"
+#include "core/checkpoint/models/export_model.h"
 
 namespace estrain::cmd {
 

@@ -5,8 +5,8 @@
 
 #include "cmd/commands.h"
 #include "cmd/describe.h"
-#include "core/base/files.h"
-#include "core/base/json_text.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_text.h"
 #include "core/words/completion.h"
 #include "core/words/man_page.h"
 #include "core/words/reference.h"

@@ -7,9 +7,9 @@
 
 #include "cmd/commands.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/data/recognise.h"
-#include "core/spec/closest.h"
+#include "core/spec/keys/closest.h"
 #include "core/spec/starter.h"
 
 namespace estrain::cmd {

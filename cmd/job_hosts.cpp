@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "cmd/hosts_library.h"
-#include "core/base/child_process.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
 #include "core/hosts/setup.h"
 #include "core/place/device.h"
 
@@ -87,9 +87,9 @@ std::vector<std::string> named_hosts(const std::string& list) {
   return names;
 }
 
-Json look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds, bool measure,
-                   const std::string& spec) {
-  if (names.empty()) return Json::array();
+HostsSeen look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds, bool measure,
+                        const std::string& spec) {
+  if (names.empty()) return {Json::array(), Json::array()};
   hosts::LookSetup setup;
   setup.run = run;
   setup.names = names;
@@ -97,7 +97,7 @@ Json look_at_hosts(const std::string& run, const std::vector<std::string>& names
   setup.measure = measure;
   setup.spec = spec;
   reinterpret_cast<void (*)(hosts::LookSetup*)>(hosts_library_function("estrain_look_at_agents"))(&setup);
-  return setup.rows;
+  return {setup.rows, setup.own_data};
 }
 
 void wait_for_hosts(const std::string& list, double seconds, launch::StartRequest& request) {
@@ -108,7 +108,7 @@ void wait_for_hosts(const std::string& list, double seconds, launch::StartReques
   const std::string run = launch::run_directory_of(request);
   fmt::print(stderr, "waits for the agents of {}, at most {} s\n", fmt::join(names, ", "), seconds);
   Json missing = Json::array();
-  for (const Json& row : look_at_hosts(run, names, seconds)) {
+  for (const Json& row : look_at_hosts(run, names, seconds).rows) {
     if (row.contains("error")) {
       missing.push_back(row);
     } else {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/launch/preflight/start.h"
 
 namespace estrain::cmd {
@@ -16,9 +16,12 @@ std::string own_host_name();
 // name is none or stands twice, or where there is no allocation.
 std::vector<std::string> named_hosts(const std::string& list);
 
-// What look_at_agents (core/hosts/look/look.h) finds.
-Json look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds, bool measure = false,
-                   const std::string& spec = "");
+// What look_at_agents (core/hosts/look.h) finds: a row for each name, and where there is a spec, the data files here.
+struct HostsSeen {
+  Json rows, own_data;
+};
+HostsSeen look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds,
+                        bool measure = false, const std::string& spec = "");
 
 // Fills in own_host and hosts of the request once the agents of all hosts but this one answer. Throws Fault::peer
 // naming those that do not after `seconds`, and why.

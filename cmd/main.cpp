@@ -14,10 +14,10 @@
 #include "core/base/error.h"
 #include "core/base/exit_codes.h"
 #include "core/base/fault_words.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/base/unknown_word.h"
 #include "core/launch/control/control_socket.h"
-#include "core/spec/closest.h"
+#include "core/spec/keys/closest.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/preflight/devices.h"
 

@@ -8,9 +8,9 @@
 #include "cmd/burst_plan.h"
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/child_process.h"
-#include "core/base/json_text.h"
-#include "core/base/memory_use.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/memory_use.h"
 #include "core/host/allocation.h"
 #include "core/launch/control/run_status.h"
 #include "core/launch/directory/run_directory.h"
@@ -18,11 +18,11 @@
 #include "core/launch/preflight/operator_probe.h"
 #include "core/launch/profiling/profiling.h"
 #include "core/place/assignment.h"
-#include "core/plan/proposals.h"
+#include "core/plan/changes/proposals.h"
 #include "core/profile/alternatives.h"
 #include "core/profile/profile_store.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cmd/pool.h"
 #include "cmd/validators.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/preflight/devices.h"
 #include "core/serve/pool_client.h"
 

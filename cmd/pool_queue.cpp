@@ -2,7 +2,7 @@
 #include <string>
 
 #include "cmd/pool.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/serve/daemon.h"
 #include "core/serve/overview.h"
 #include "core/serve/pool_client.h"

@@ -8,10 +8,10 @@
 
 #include "cmd/pool.h"
 #include "cmd/validators.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/serve/pool_client.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

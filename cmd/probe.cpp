@@ -8,51 +8,38 @@
 #include "cmd/commands.h"
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
-#include "core/comm/message_socket.h"
+#include "core/comm/messages/probe_messages.h"
 #include "core/data/job_data.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {
 
-using Probe = void (*)(train::ProbeSetup*);
+using Probe = void (*)(train::ProbeSetup*, comm::ProbeReport*);
 
-void answer(comm::MessageSocket& asker) {
-  Json request;
-  if (asker.receive(&request, -1) != comm::MessageSocket::Received::message) return;
+comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::ProbesOwnChannel& asker) {
   train::ProbeSetup setup;
-  setup.spec = spec::parse_text(request.at("spec").get<std::string>(), "the job's spec");
-  setup.measures = request.at("measures");
-  setup.device = request.at("device");
+  setup.spec = spec::parse_text(request.spec, "the job's spec");
+  setup.measures = request.measures;
+  setup.device = request.device;
   if (setup.spec.model.is_python()) {
-    const Json refusal = {{"say", "error"}, {"fault", static_cast<int>(Fault::mismatch)}};
-    become_users_python(setup.spec,
-                        {{"runs", "probe"},
-                         {"refusal", refusal},
-                         {"socket", asker.descriptor()},
-                         {"measures", setup.measures},
-                         {"device", setup.device}},
-                        -1);
+    become_users_python(
+        setup.spec,
+        {{"runs", "probe"}, {"socket", asker.descriptor()}, {"measures", setup.measures}, {"device", setup.device}},
+        -1);
   }
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
-  reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup);
-  setup.report["say"] = "report";
-  asker.send(setup.report);
+  comm::ProbeReport report;
+  reinterpret_cast<Probe>(worker_library_function("estrain_probe"))(&setup, &report);
+  return report;
 }
 
 int probe(int socket) {
-  comm::MessageSocket asker{UniqueFd(socket)};
-  try {
-    answer(asker);
-  } catch (const Error& error) {
-    asker.send({{"say", "error"},
-                {"fault", static_cast<int>(error.fault())},
-                {"message", error.message()},
-                {"advice", error.advice()}});
-  } catch (const std::exception& error) {
-    asker.send({{"say", "error"}, {"fault", static_cast<int>(Fault::bug)}, {"message", error.what()}});
-  }
+  comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(socket))};
+  comm::ProbeRequest request;
+  if (asker.receive(&request, -1) == comm::Received::message)
+    comm::answer_with(asker, [&] { return report_of(std::get<comm::TryMiniBatch>(request), asker); });
   leave(0);
 }
 

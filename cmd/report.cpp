@@ -6,7 +6,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/report/page.h"
 
 namespace estrain::cmd {

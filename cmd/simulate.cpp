@@ -6,13 +6,13 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/files.h"
-#include "core/base/json_text.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_text.h"
 #include "core/pool/policy.h"
-#include "core/simulate/measured_charge.h"
 #include "core/simulate/report.h"
 #include "core/simulate/simulation.h"
 #include "core/simulate/world.h"
+#include "core/simulate/worlds/measured_charge.h"
 
 namespace estrain::cmd {
 namespace {

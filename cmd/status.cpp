@@ -4,7 +4,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/control/run_status.h"
 #include "core/watch/watch.h"

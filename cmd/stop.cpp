@@ -2,7 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
 
 namespace estrain::cmd {

@@ -5,12 +5,12 @@
 #include "cmd/commands.h"
 #include "cmd/job_hosts.h"
 #include "cmd/validators.h"
-#include "core/base/replace_program.h"
+#include "core/base/process/replace_program.h"
 #include "core/launch/preflight/start.h"
-#include "core/launch/run/go_back.h"
-#include "core/launch/run/handover.h"
 #include "core/launch/run/launcher.h"
-#include "core/spec/parse.h"
+#include "core/launch/run/parts/go_back.h"
+#include "core/launch/run/processes/handover.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

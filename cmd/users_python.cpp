@@ -11,13 +11,15 @@
 #include <sstream>
 
 #include "cmd/worker_library.h"
-#include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/json_text.h"
-#include "core/base/replace_program.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/replace_program.h"
+#include "core/comm/messages/codec.h"
+#include "core/comm/messages/failed.h"
 #include "core/launch/directory/worker_library.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {
@@ -78,7 +80,7 @@ int passed_file(const char* name, const std::string& text) {
   return fd;
 }
 
-// In the form of base/build_id.h.
+// In the form of base/process/build_id.h.
 uint64_t build_of_libtorch() {
   const std::string digits = ESTRAIN_LIBTORCH_BUILD;
   std::array<unsigned char, sizeof(uint64_t)> bytes{};
@@ -95,6 +97,7 @@ void become_users_python(const spec::JobSpec& spec, Json job, int library) {
   const std::string python = python_of(spec.model);
   require_python(python);
   job["spec"] = spec::to_toml(spec);
+  job["refusal"] = comm::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();

@@ -3,7 +3,7 @@
 // the process that the launcher started and watches. That Python runs core/python/host.py, which loads the worker's
 // library.
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::cmd {

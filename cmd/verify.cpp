@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/base/json_text.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/run/replay.h"
 #include "core/verify/compare.h"
 #include "core/verify/replay.h"

@@ -13,7 +13,7 @@
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 #include "core/data/job_data.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/run_directory.h"
@@ -45,10 +45,7 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 // For core/python/enter.cpp.
 Json job_of(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
   const launch::RunDirectory run(arguments.run);
-  Json refusal = comm::fields_of(comm::Failed(Error(Fault::mismatch, "")));
-  refusal["is"] = comm::Failed::name;
   return {{"runs", "worker"},
-          {"refusal", std::move(refusal)},
           {"options", comm::fields_of(setup.options)},
           {"memory", arguments.memory},
           {"doorbell", arguments.doorbell},

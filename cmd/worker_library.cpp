@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "core/base/child_process.h"
 #include "core/base/error.h"
+#include "core/base/process/child_process.h"
 #include "core/launch/directory/worker_library.h"
 
 namespace estrain::cmd {

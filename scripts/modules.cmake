@@ -7,13 +7,26 @@ set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
 set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized -Wno-uninitialized)
 
-# estrain_module(FOLDER [TORCH] [CUDA] [PER_ISA subfolder] [DEPENDS folder...] [LIBRARIES target...])
-# One folder = one static library of all its .cpp files, which links (and may include) only its DEPENDS.
+# estrain_module(FOLDER [TORCH] [CUDA] [PER_ISA subfolder] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
+# One folder = one static library of all .cpp files in it and its ROOMS, which links (and may include) only its DEPENDS.
+# ROOMS are in the order of their includes, which scripts/layers checks; `.` is the folder itself.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
 # CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cuda.cmake).
 # PER_ISA: every source of that subfolder is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
 define_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH BRIEF_DOCS "target that owns the LibTorch header" FULL_DOCS "")
+
+# The .cpp files of a folder below BASE and of its rooms: of the program's sources or of their tests.
+function(estrain_glob_rooms BASE FOLDER OUT)
+  get_property(rooms GLOBAL PROPERTY ESTRAIN_ROOMS_OF_${FOLDER})
+  set(all)
+  foreach(room . ${rooms})
+    cmake_path(SET pattern NORMALIZE ${BASE}/${FOLDER}/${room}/*.cpp)
+    file(GLOB sources CONFIGURE_DEPENDS ${pattern})
+    list(APPEND all ${sources})
+  endforeach()
+  set(${OUT} ${all} PARENT_SCOPE)
+endfunction()
 
 function(estrain_target_name FOLDER OUT)
   string(REPLACE "/" "_" name ${FOLDER})
@@ -41,12 +54,14 @@ function(estrain_use_torch TARGET)
 endfunction()
 
 function(estrain_module FOLDER)
-  cmake_parse_arguments(M "TORCH;CUDA" "PER_ISA" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(M "TORCH;CUDA" "PER_ISA" "ROOMS;DEPENDS;LIBRARIES" ${ARGN})
   if(M_TORCH AND NOT ESTRAIN_TORCH)
     return()
   endif()
   estrain_target_name(${FOLDER} name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/*.cpp)
+  list(REMOVE_ITEM M_ROOMS .)
+  set_property(GLOBAL PROPERTY ESTRAIN_ROOMS_OF_${FOLDER} ${M_ROOMS})
+  estrain_glob_rooms(${PROJECT_SOURCE_DIR} ${FOLDER} sources)
   set(links ${M_LIBRARIES})
   foreach(dependency ${M_DEPENDS})
     estrain_target_name(${dependency} dependency_name)
@@ -104,8 +119,4 @@ function(estrain_shared_library NAME ROOT)
   else()
     target_link_libraries(${NAME} PRIVATE -Wl,--whole-archive ${root} -Wl,--no-whole-archive)
   endif()
-  foreach(more ${ARGN})
-    estrain_target_name(${more} name)
-    target_link_libraries(${NAME} PRIVATE -Wl,--whole-archive ${name} -Wl,--no-whole-archive)
-  endforeach()
 endfunction()

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/disk.h"
+#include "core/base/files/disk.h"
 #include "tests/scratch_folder.h"
 
 class PowerCutDisk final : public estrain::Disk {

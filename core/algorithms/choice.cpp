@@ -1,6 +1,6 @@
 #include "core/algorithms/choice.h"
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 
 namespace estrain::algorithms {
 

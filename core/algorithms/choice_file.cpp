@@ -11,9 +11,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/file_lock.h"
-#include "core/base/files.h"
-#include "core/base/own_file.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
 
 namespace estrain::algorithms {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/algorithms/choice.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 
 namespace estrain::algorithms {
 

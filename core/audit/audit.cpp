@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/audit/finding.h"
+#include "core/audit/audit_error.h"
 
 namespace estrain::audit {
 namespace {
@@ -24,7 +24,7 @@ bool Audit::is_due(Step step) const {
 void Audit::begin_step(Step step) {
   step_ = step;
   plan_.reset();
-  if (is_due(step)) plan_ = plan_audit(board_.passed(), order_.party);
+  if (is_due(step)) plan_ = roles_in(board_.passed(), order_.party);
 }
 
 uint64_t* Audit::row_of(VirtualRank rank) {
@@ -88,28 +88,29 @@ void Audit::throw_if_wrong(Verdict verdict) {
   const std::string against = plan_->is_blind() ? "a second result of this device itself"
                               : plan_->judge    ? "the result of two others"
                                                 : "the result of another one, which repeats it";
-  throw Finding(Error::make(Fault::device,
-                            "wrong results in the audit of step {}: {} of virtual rank {} differs from {}; no audit "
-                            "vouches for what this device computed after step {}",
-                            step_.next(), difference(), plan_->rank, against, vouched_),
-                vouched_);
+  throw AuditError(Error::make(Fault::device,
+                               "wrong results in the audit of step {}: {} of virtual rank {} differs from {}; no audit "
+                               "vouches for what this device computed after step {}",
+                               step_.next(), difference(), plan_->rank, against, vouched_),
+                   vouched_);
 }
 
 void Audit::throw_undecided() const {
   const auto words = [this](WorkerRank worker) {
     return fmt::format("worker {} ({})", worker, order_.party.kinds[static_cast<size_t>(worker.value)]);
   };
-  throw Finding(Error::make(Fault::device,
-                            "the audit of step {} cannot tell which device is wrong: {} and {} get different bits for "
-                            "{} of virtual rank {}, and further runs do not settle it",
-                            step_.next(), words(plan_->owner), words(plan_->auditor), difference(), plan_->rank),
-                vouched_);
+  throw AuditError(
+      Error::make(Fault::device,
+                  "the audit of step {} cannot tell which device is wrong: {} and {} get different bits for "
+                  "{} of virtual rank {}, and further runs do not settle it",
+                  step_.next(), words(plan_->owner), words(plan_->auditor), difference(), plan_->rank),
+      vouched_);
 }
 
 // A checkpoint of the damaged state itself may have been copied from it.
 void Audit::throw_damaged() const {
   const Step before(std::max<int64_t>(step_.value - 1, 0));
-  throw Finding(
+  throw AuditError(
       Error::make(Fault::corrupt, "the audit of step {} found the state damaged in memory: {} is not what was written",
                   step_.next(), auditee_.name_of_state(static_cast<size_t>(board_.damaged()))),
       std::min(board_.newest(), before));

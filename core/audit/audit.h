@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "core/audit/plan.h"
-#include "core/comm/audit_board.h"
+#include "core/audit/roles.h"
+#include "core/comm/memory/audit_board.h"
 
 namespace estrain::audit {
 
@@ -62,10 +62,10 @@ class Audit {
   // The row for the results of that EST's mini-batch, if this step's audit needs them; else null.
   uint64_t* row_of(VirtualRank rank);
   // Call it after this worker's own mini-batches. False: the stage was aborted, or another worker is wrong. Throws
-  // Finding (Fault::device) if this worker is wrong, or nobody can tell who is.
+  // AuditError (Fault::device) if this worker is wrong, or nobody can tell who is.
   bool holds();
   // Call it after the update, before the commit. False: the stage was aborted, or the committed state has changed. One
-  // worker throws Finding (Fault::corrupt) in that case.
+  // worker throws AuditError (Fault::corrupt) in that case.
   bool is_sound();
 
  private:
@@ -84,8 +84,8 @@ class Audit {
   comm::AuditBoard board_;
   const Order order_;
   Step& vouched_;
-  Step step_;                 // the current step begins from its state
-  std::optional<Plan> plan_;  // nothing: the step is not audited
+  Step step_;                  // the current step begins from its state
+  std::optional<Roles> plan_;  // nothing: the step is not audited
 };
 
 }  // namespace estrain::audit

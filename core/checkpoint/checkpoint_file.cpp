@@ -6,12 +6,12 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/base/input_file.h"
-#include "core/checkpoint/array_match.h"
-#include "core/checkpoint/byte_io.h"
-#include "core/checkpoint/element_reader.h"
-#include "core/checkpoint/structure.h"
-#include "core/h5/image.h"
+#include "core/base/files/input_file.h"
+#include "core/checkpoint/bytes/byte_io.h"
+#include "core/checkpoint/bytes/element_reader.h"
+#include "core/checkpoint/state/array_match.h"
+#include "core/checkpoint/state/structure.h"
+#include "core/h5/image/image.h"
 
 namespace estrain::checkpoint {
 namespace {

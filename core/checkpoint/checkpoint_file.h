@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/disk.h"
-#include "core/base/unique_fd.h"
-#include "core/checkpoint/checkpoint_meta.h"
-#include "core/checkpoint/seal.h"
-#include "core/checkpoint/state_layout.h"
+#include "core/base/files/disk.h"
+#include "core/base/files/unique_fd.h"
+#include "core/checkpoint/bytes/seal.h"
+#include "core/checkpoint/state/checkpoint_meta.h"
+#include "core/checkpoint/state/state_layout.h"
 
 namespace estrain::checkpoint {
 

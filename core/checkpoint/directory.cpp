@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/base/own_file.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
 
 namespace estrain::checkpoint {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/checkpoint/byte_io.h"
+#include "core/base/files/files.h"
+#include "core/checkpoint/bytes/byte_io.h"
+#include "core/checkpoint/bytes/element_reader.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/element_reader.h"
-#include "core/checkpoint/structure.h"
+#include "core/checkpoint/state/structure.h"
 #include "core/h5/file.h"
 
 namespace estrain::checkpoint {

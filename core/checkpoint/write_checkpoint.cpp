@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/own_file.h"
-#include "core/checkpoint/byte_io.h"
+#include "core/base/files/own_file.h"
+#include "core/checkpoint/bytes/byte_io.h"
+#include "core/checkpoint/bytes/element_writer.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/element_writer.h"
-#include "core/checkpoint/structure.h"
-#include "core/h5/image.h"
+#include "core/checkpoint/state/structure.h"
+#include "core/h5/image/image.h"
 
 namespace estrain::checkpoint {
 namespace {

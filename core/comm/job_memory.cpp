@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/comm/futex.h"
+#include "core/comm/memory/futex.h"
 
 namespace estrain::comm {
 namespace {

@@ -16,19 +16,19 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/files/unique_fd.h"
 #include "core/base/ids.h"
-#include "core/base/unique_fd.h"
-#include "core/comm/audit_board.h"
-#include "core/comm/build_words.h"
-#include "core/comm/commit_word.h"
-#include "core/comm/host_meeting.h"
-#include "core/comm/meeting_places.h"
-#include "core/comm/pulse.h"
-#include "core/comm/record_ring.h"
-#include "core/comm/save_request.h"
-#include "core/comm/stage_gate.h"
-#include "core/comm/state_hold.h"
-#include "core/comm/work_clock.h"
+#include "core/comm/meetings/host_meeting.h"
+#include "core/comm/meetings/meeting_places.h"
+#include "core/comm/memory/audit_board.h"
+#include "core/comm/memory/build_words.h"
+#include "core/comm/memory/commit_word.h"
+#include "core/comm/memory/pulse.h"
+#include "core/comm/memory/record_ring.h"
+#include "core/comm/memory/save_request.h"
+#include "core/comm/memory/stage_gate.h"
+#include "core/comm/memory/state_hold.h"
+#include "core/comm/memory/work_clock.h"
 
 namespace estrain::comm {
 

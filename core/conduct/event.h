@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
-#include "core/conduct/change.h"
-#include "core/conduct/fault.h"
+#include "core/base/json/json.h"
+#include "core/conduct/state/change.h"
+#include "core/conduct/state/fault.h"
 
 namespace estrain::conduct {
 

@@ -8,7 +8,7 @@
 
 #include "core/conduct/action.h"
 #include "core/conduct/event.h"
-#include "core/conduct/state.h"
+#include "core/conduct/state/state.h"
 
 namespace estrain::conduct {
 

@@ -26,10 +26,10 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/cuda/copy_to_host.h"
+#include "core/cuda/copies/copy_to_host.h"
+#include "core/cuda/copies/mirror.h"
 #include "core/cuda/determinism.h"
 #include "core/cuda/graph_capture.h"
-#include "core/cuda/mirror.h"
 #include "core/cuda/nccl_exchange.h"
 #include "core/device/cpu.h"
 

@@ -7,10 +7,10 @@
 
 #include <c10/cuda/CUDAStream.h>
 
+#include "core/cuda/copies/uploads.h"
 #include "core/cuda/deterministic_operators.h"
 #include "core/cuda/kernel_queue.h"
-#include "core/cuda/pinned_operators.h"
-#include "core/cuda/uploads.h"
+#include "core/cuda/pinned/pinned_operators.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/data/hdf5_arrays.h"
+#include "core/data/file_names.h"
+#include "core/data/formats/hdf5_arrays.h"
 #include "core/program/program.h"
 
 namespace estrain::data {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/data/data_files.h"
-#include "core/data/dataset.h"
+#include "core/data/files/data_files.h"
+#include "core/data/formats/dataset.h"
 
 namespace estrain::data {
 

@@ -1,18 +1,19 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/data/cifar.h"
-#include "core/data/dataset.h"
-#include "core/data/hdf5_arrays.h"
-#include "core/data/hdf5_images.h"
-#include "core/data/idx.h"
-#include "core/data/image_dataset.h"
-#include "core/data/image_folder.h"
-#include "core/data/synthetic.h"
-#include "core/data/text.h"
-#include "core/data/token_windows.h"
-#include "core/data/voc.h"
-#include "core/data/webdataset.h"
+#include "core/data/file_names.h"
+#include "core/data/formats/cifar.h"
+#include "core/data/formats/dataset.h"
+#include "core/data/formats/hdf5_arrays.h"
+#include "core/data/formats/hdf5_images.h"
+#include "core/data/formats/idx.h"
+#include "core/data/formats/image_dataset.h"
+#include "core/data/formats/synthetic.h"
+#include "core/data/formats/text.h"
+#include "core/data/formats/token_windows.h"
+#include "core/data/photos/image_folder.h"
+#include "core/data/photos/voc.h"
+#include "core/data/photos/webdataset.h"
 
 namespace estrain::data {
 namespace {

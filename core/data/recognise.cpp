@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 
 namespace estrain::data {
 namespace {

@@ -8,16 +8,17 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/data/data_files.h"
-#include "core/data/dataset.h"
-#include "core/data/file_bytes.h"
-#include "core/data/hdf5_arrays.h"
-#include "core/data/image_transform.h"
+#include "core/data/file_names.h"
+#include "core/data/files/data_files.h"
+#include "core/data/files/file_bytes.h"
+#include "core/data/formats/dataset.h"
+#include "core/data/formats/hdf5_arrays.h"
+#include "core/data/formats/synthetic.h"
+#include "core/data/formats/text.h"
+#include "core/data/formats/token_windows.h"
+#include "core/data/pixels/image_transform.h"
 #include "core/data/scanned_files.h"
 #include "core/data/scanned_photos.h"
-#include "core/data/synthetic.h"
-#include "core/data/text.h"
-#include "core/data/token_windows.h"
 
 namespace estrain::data {
 namespace {

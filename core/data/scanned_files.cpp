@@ -6,9 +6,9 @@
 #include <span>
 
 #include "core/base/error.h"
-#include "core/data/cifar.h"
-#include "core/data/file_bytes.h"
-#include "core/data/idx.h"
+#include "core/data/files/file_bytes.h"
+#include "core/data/formats/cifar.h"
+#include "core/data/formats/idx.h"
 #include "core/h5/file.h"
 
 namespace estrain::data {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/finding.h"
-#include "core/data/image_source.h"
+#include "core/data/pixels/image_source.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::data {

@@ -10,9 +10,10 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/data/image_folder.h"
-#include "core/data/voc.h"
-#include "core/data/webdataset.h"
+#include "core/data/file_names.h"
+#include "core/data/photos/image_folder.h"
+#include "core/data/photos/voc.h"
+#include "core/data/photos/webdataset.h"
 
 namespace estrain::data {
 namespace {

@@ -20,7 +20,7 @@
 #include <string>
 
 #include "core/algorithms/pinning.h"
-#include "core/base/host_memory.h"
+#include "core/base/process/host_memory.h"
 #include "core/device/captured_passes.h"
 #include "core/device/exchange.h"
 #include "core/device/library_kernels.h"

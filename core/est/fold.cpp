@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/comm/reduction_tree.h"
+#include "core/comm/sums/reduction_tree.h"
 #include "kernels/device_updates.h"
 #include "kernels/sum.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/comm/partial_sum.h"
+#include "core/comm/sums/partial_sum.h"
 #include "kernels/device_queue.h"
 
 namespace estrain::est {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/input_file.h"
+#include "core/base/files/input_file.h"
 #include "core/faults/fault_rules.h"
 #include "core/host/memory_evidence.h"
 

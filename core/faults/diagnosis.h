@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/base/process/child_process.h"
 #include "core/faults/fault_cause.h"
 
 namespace estrain::faults {

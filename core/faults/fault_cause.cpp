@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::faults {
 namespace {

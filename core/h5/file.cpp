@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <hdf5.h>
 
-#include "core/base/input_file.h"
+#include "core/base/files/input_file.h"
 #include "core/h5/failure.h"
 
 namespace estrain::h5 {

@@ -9,10 +9,10 @@
 #include <ctime>
 #include <system_error>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::host {
 namespace {

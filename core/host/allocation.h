@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/host/machine_limits.h"
 
 namespace estrain::host {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/host/control_groups.h"
 
 namespace estrain::host {

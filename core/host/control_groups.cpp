@@ -4,7 +4,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 
 namespace estrain::host {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::host {
 namespace {

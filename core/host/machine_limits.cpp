@@ -6,8 +6,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/base/cpu_affinity.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/base/process/cpu_affinity.h"
 #include "core/host/control_groups.h"
 
 namespace estrain::host {

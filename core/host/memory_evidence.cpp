@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/files.h"
-#include "core/base/memory_use.h"
+#include "core/base/files/files.h"
+#include "core/base/process/memory_use.h"
 #include "core/host/control_groups.h"
 
 namespace estrain::host {
@@ -114,24 +114,24 @@ void MemoryEvidence::read_kernel_log() {
   }
 }
 
-MemoryEvidence::Finding MemoryEvidence::since_start(pid_t dead) {
-  Finding finding;
+MemoryEvidence::Observation MemoryEvidence::since_start(pid_t dead) {
+  Observation observed;
   const auto counted = kills();
-  if (counted) finding.text = fmt::format("{}: oom_kill {}", counter_.name, *counted);
+  if (counted) observed.text = fmt::format("{}: oom_kill {}", counter_.name, *counted);
   if (counted && explained_ && *counted > *explained_) {
-    finding.oom_kill = true;
-    finding.text += fmt::format(" (was {})", *explained_);
+    observed.oom_kill = true;
+    observed.text += fmt::format(" (was {})", *explained_);
     ++*explained_;
   }
-  finding.text += amounts();
-  if (finding.text.starts_with(", ")) finding.text.erase(0, 2);
+  observed.text += amounts();
+  if (observed.text.starts_with(", ")) observed.text.erase(0, 2);
   read_kernel_log();
   const auto named = victims_.lower_bound({dead, ""});
   if (named != victims_.end() && named->first == dead) {
-    finding.oom_kill = true;
-    finding.text = "kernel: " + named->second + (finding.text.empty() ? "" : "; ") + finding.text;
+    observed.oom_kill = true;
+    observed.text = "kernel: " + named->second + (observed.text.empty() ? "" : "; ") + observed.text;
   }
-  return finding;
+  return observed;
 }
 
 }  // namespace estrain::host

@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 
 namespace estrain::host {
 
 class MemoryEvidence {
  public:
-  struct Finding {
+  struct Observation {
     bool oom_kill = false;
     // Used and allowed memory, with or without a kill, on one line:
     // "memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, memory.peak 2.1 GB"
@@ -37,7 +37,7 @@ class MemoryEvidence {
 
   // Whether a kill since the start explains the death of process `dead`. Ask once for each process that ended by
   // SIGKILL and that we did not kill: each counted kill explains only one death.
-  Finding since_start(pid_t dead);
+  Observation since_start(pid_t dead);
 
  private:
   // A file with a line "oom_kill N".

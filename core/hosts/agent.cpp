@@ -12,23 +12,23 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
+#include "core/hosts/agents/look_answer.h"
+#include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/courier.h"
-#include "core/hosts/host_file.h"
-#include "core/hosts/interface.h"
-#include "core/hosts/look_answer.h"
-#include "core/hosts/message_link.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/orphan.h"
-#include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
 #include "core/hosts/takeover.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"
 #include "core/launch/preflight/start.h"
-#include "core/launch/run/processes.h"
+#include "core/launch/run/processes/processes.h"
 #include "core/place/device.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::hosts {
 namespace {

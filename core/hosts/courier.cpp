@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/comm/step_record.h"
-#include "core/hosts/link_meter.h"
-#include "core/hosts/message_link.h"
+#include "core/comm/records/step_record.h"
+#include "core/hosts/agents/link_meter.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/succession.h"
 #include "kernels/digest.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kFarewellMs = 200;  // until a last message has left
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
-constexpr uint64_t kBulkFrames = 4;  // of a measurement
+constexpr uint64_t kMeasuredFrames = 4;  // of a measurement
 constexpr int kTicksBetweenPaces = 100;
 // Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
@@ -98,7 +98,7 @@ class Courier::Link : public net::FrameSink {
 
   // The coordinator's: how far the host is.
   void measure() {
-    meter_.emplace(*connection, kBulkFrames);
+    meter_.emplace(*connection, kMeasuredFrames);
     meter_->begin();
   }
 

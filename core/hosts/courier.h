@@ -13,9 +13,9 @@
 #include <set>
 #include <string>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/hosts/exchange/step_exchange.h"
 #include "core/hosts/own_pause.h"
-#include "core/hosts/step_exchange.h"
 #include "core/net/connection.h"
 
 namespace estrain::hosts {

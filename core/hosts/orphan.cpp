@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/hosts/host_file.h"
+#include "core/hosts/agents/host_file.h"
 #include "core/hosts/takeover.h"
 
 namespace estrain::hosts {

@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
-#include "core/base/json.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/succession.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/directory/term.h"
-#include "core/launch/run/processes.h"
+#include "core/launch/run/processes/processes.h"
 
 namespace estrain::hosts {
 

@@ -6,10 +6,10 @@
 #include <csignal>
 #include <memory>
 
-#include "core/comm/worker_messages.h"
-#include "core/hosts/host_file.h"
-#include "core/hosts/message_link.h"
-#include "core/hosts/own_greeting.h"
+#include "core/comm/messages/worker_messages.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/exchange/message_link.h"
 #include "core/hosts/own_pause.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
-#include "core/comm/message_socket.h"
+#include "core/base/json/json.h"
+#include "core/comm/messages/message_socket.h"
 
 namespace estrain::hosts {
 
@@ -32,7 +32,7 @@ struct CourierSetup {
   comm::MessageSocket launcher;
 };
 
-// A look at the run's agents (look/look.h).
+// A look at the run's agents (look.h).
 struct LookSetup {
   std::string run, key;  // as an agent's
   std::vector<std::string> names;
@@ -40,6 +40,7 @@ struct LookSetup {
   bool measure = false;  // how many bytes arrive in a second
   std::string spec;      // TOML; not empty: whose data files are compared
   Json rows;             // the answer
+  Json own_data;         // with a spec: of this host
 };
 
 // Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.

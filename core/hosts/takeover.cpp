@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/child_process.h"
-#include "core/base/replace_program.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/replace_program.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/preflight/start.h"
 #include "core/place/device.h"

@@ -7,12 +7,12 @@
 #include <set>
 #include <string>
 
-#include "core/base/unique_fd.h"
-#include "core/hosts/host_plan.h"
+#include "core/base/files/unique_fd.h"
+#include "core/hosts/exchange/host_plan.h"
 #include "core/hosts/succession.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/directory/term.h"
-#include "core/launch/run/processes.h"
+#include "core/launch/run/processes/processes.h"
 
 namespace estrain::hosts {
 

@@ -1,7 +1,7 @@
 #include "core/net/greeting.h"
 
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 
 namespace estrain::net {
 

@@ -14,7 +14,7 @@ inline constexpr uint32_t most_greeting_bytes = 4096;
 struct Greeting {
   int64_t protocol = protocol_version;
   std::string version;  // of estrain
-  uint64_t build = 0;   // core/base/build_id.h: hosts of a job run one build, for its bits
+  uint64_t build = 0;   // core/base/process/build_id.h: hosts of a job run one build, for its bits
   std::string host;     // the name by which device lists call it
   std::string purpose;  // what the connection is for: the words are those of its users
   std::string run;      // which run it is about

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "core/base/error.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 
 namespace estrain::net {
 namespace {

@@ -2,11 +2,11 @@
 // Counts the partial sums that a range of ESTs leaves for the exchange: the smallest number of nodes of the reduction
 // tree that cover it exactly.
 //
-// comm/reduction_tree.h defines the tree: a node over [lo, hi) is cut at lo + m, with m the largest power of two below
-// hi - lo. Padded to the next power of two it is the perfect binary tree, without the nodes that begin after the last
-// EST. So every node begins at a multiple of its padded size, and the count equals the number of aligned powers of two
-// that cover the range: ones in binary numbers. A range that is one node passes on one sum. 12 ESTs cut in the middle
-// pass on 4 sums in all; cut at 8, only 2.
+// comm/sums/reduction_tree.h defines the tree: a node over [lo, hi) is cut at lo + m, with m the largest power of two
+// below hi - lo. Padded to the next power of two it is the perfect binary tree, without the nodes that begin after the
+// last EST. So every node begins at a multiple of its padded size, and the count equals the number of aligned powers of
+// two that cover the range: ones in binary numbers. A range that is one node passes on one sum. 12 ESTs cut in the
+// middle pass on 4 sums in all; cut at 8, only 2.
 
 #include <bit>
 #include <cstdint>

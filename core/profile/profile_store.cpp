@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/base/file_lock.h"
-#include "core/base/files.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
 
 namespace estrain::profile {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/profile/capability.h"
 #include "core/profile/stage_speed.h"
 #include "core/profile/work.h"

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/keys.h"
+#include "core/spec/keys/keys.h"
 
 namespace estrain::profile {
 namespace {

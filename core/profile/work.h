@@ -37,8 +37,8 @@ struct Work {
 // Throws Fault::bug if job.determinism is still "auto", since the level decides the kernels.
 Work describe_work(const spec::JobSpec& spec, std::string_view kind, const Host& host);
 
-// With one worker and no clipping, the update runs within the mini-batch of the last EST (core/train/updater.h), so a
-// single worker's time per mini-batch includes a share of it.
+// With one worker and no clipping, the update runs within the mini-batch of the last EST (core/train/shared/updater.h),
+// so a single worker's time per mini-batch includes a share of it.
 bool updates_within_mini_batch(const spec::JobSpec& spec, int64_t workers);
 
 }  // namespace estrain::profile

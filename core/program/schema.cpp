@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "core/base/json_fields.h"
+#include "core/base/json/json_fields.h"
 
 namespace estrain::program {
 namespace {

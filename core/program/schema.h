@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/program/program.h"
 
 namespace estrain::program {

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/base/build_id.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
-#include "core/comm/message_socket.h"
+#include "core/base/json/json.h"
+#include "core/base/process/build_id.h"
+#include "core/comm/messages/probe_messages.h"
 #include "core/data/job_data.h"
 #include "core/model/torch_error.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/probe.h"
 #include "core/train/worker.h"
 
@@ -62,14 +62,8 @@ int work(HostInterpreter& interpreter, const Json& job) {
 }
 
 int probe(HostInterpreter& interpreter, const Json& job) {
-  comm::MessageSocket asker{UniqueFd(job.at("socket").get<int>())};
-  const auto refuse = [&](const Error& error) {
-    asker.send({{"say", "error"},
-                {"fault", static_cast<int>(error.fault())},
-                {"message", error.message()},
-                {"advice", error.advice()}});
-  };
-  try {
+  comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(job.at("socket").get<int>()))};
+  comm::answer_with(asker, [&] {
     require_same_libtorch(job.at("libtorch"));
     train::ProbeSetup setup;
     setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
@@ -78,14 +72,10 @@ int probe(HostInterpreter& interpreter, const Json& job) {
     setup.device = job.at("device");
     setup.libraries = job.at("libraries");
     setup.interpreter = &interpreter;
-    estrain_probe(&setup);
-    setup.report["say"] = "report";
-    asker.send(setup.report);
-  } catch (const Error& error) {
-    refuse(error);
-  } catch (const std::exception& error) {
-    refuse(Error(Fault::bug, error.what()));
-  }
+    comm::ProbeReport report;
+    estrain_probe(&setup, &report);
+    return report;
+  });
   return 0;
 }
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/model/interpreter.h"
+#include "core/model/python/interpreter.h"
 
 namespace estrain::python {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "core/record/step_record.h"
+#include "core/record/logs/step_record.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::record {

@@ -5,10 +5,10 @@
 
 #include "core/algorithms/choice_file.h"
 #include "core/base/clock.h"
-#include "core/base/files.h"
-#include "core/checkpoint/recorded_digests.h"
+#include "core/base/files/files.h"
+#include "core/checkpoint/state/recorded_digests.h"
 #include "core/record/scribe_log.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::record {
 namespace {

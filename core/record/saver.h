@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/checkpoint/directory.h"
-#include "core/checkpoint/manifest.h"
+#include "core/checkpoint/state/manifest.h"
 #include "core/record/scribe_messages.h"
 #include "core/record/stage_history.h"
 #include "core/spec/job_spec.h"

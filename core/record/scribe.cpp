@@ -16,15 +16,15 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/checkpoint/manifest.h"
+#include "core/checkpoint/state/manifest.h"
 #include "core/comm/job_memory.h"
 #include "core/record/best_evaluation.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
-#include "core/record/openmetrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
+#include "core/record/logs/openmetrics.h"
 #include "core/record/saver.h"
 #include "core/record/scribe_log.h"
-#include "core/record/tensorboard.h"
+#include "core/record/tensorboard/tensorboard.h"
 
 namespace estrain::record {
 namespace {

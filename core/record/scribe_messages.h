@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/comm/channel.h"
-#include "core/comm/failed.h"
+#include "core/comm/messages/channel.h"
+#include "core/comm/messages/failed.h"
 
 namespace estrain::record {
 
-// The state of `step`, which is held (comm/state_hold.h), is to be a checkpoint.
+// The state of `step`, which is held (comm/memory/state_hold.h), is to be a checkpoint.
 struct SaveState {
   static constexpr std::string_view name = "save";
   Step step;

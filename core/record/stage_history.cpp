@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/json_fields.h"
-#include "core/base/long_files.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_fields.h"
 
 namespace estrain::record {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 
 namespace estrain::record {
 

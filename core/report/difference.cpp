@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/base/error.h"
-#include "core/record/metrics_reader.h"
+#include "core/record/logs/metrics_reader.h"
 #include "core/verify/compare.h"
 #include "core/verify/report.h"
 

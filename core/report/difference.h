@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/report/series.h"
+#include "core/report/charts/series.h"
 
 namespace estrain::report {
 

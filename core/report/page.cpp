@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "core/base/html_text.h"
-#include "core/report/chart.h"
-#include "core/report/labels.h"
+#include "core/report/charts/chart.h"
+#include "core/report/charts/labels.h"
+#include "core/report/charts/timeline_view.h"
 #include "core/report/page_style.h"
-#include "core/report/timeline_view.h"
 
 namespace estrain::report {
 namespace {

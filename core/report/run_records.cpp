@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/input_file.h"
-#include "core/base/long_files.h"
-#include "core/record/metrics_reader.h"
-#include "core/spec/parse.h"
+#include "core/base/files/input_file.h"
+#include "core/base/files/long_files.h"
+#include "core/record/logs/metrics_reader.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::report {
 namespace {

@@ -10,9 +10,9 @@
 #include <span>
 
 #include "core/base/clock.h"
-#include "core/base/file_lock.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_text.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"

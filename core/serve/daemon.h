@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/launch/control/control_socket.h"
 #include "core/serve/ledger.h"

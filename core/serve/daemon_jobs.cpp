@@ -5,9 +5,9 @@
 #include <csignal>
 #include <filesystem>
 
-#include "core/base/files.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_lines.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/serve/daemon.h"
 #include "core/serve/run_end.h"

@@ -6,12 +6,12 @@
 //   {"do": "remove", "devices": LIST, "within": seconds}  {"do": "take", "devices": LIST, "within": seconds}
 //   -> {"ok": true, …} | {"ok": false, "fault": …, "error": …, "advice": …}
 
-#include "core/base/files.h"
-#include "core/base/json_fields.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_fields.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
 #include "core/serve/daemon.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::serve {
 namespace {

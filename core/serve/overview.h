@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/serve/ledger.h"
 #include "core/serve/pool_directory.h"
 
@@ -20,8 +20,8 @@ std::string format_jobs(const dispatch::State& state, double now);
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
-// The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/pool_world.h): on
-// numbers of devices that were not measured, as reckoned from the nearest.
+// The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/worlds/pool_world.h):
+// on numbers of devices that were not measured, as reckoned from the nearest.
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history);
 
 std::string format_history(const std::vector<Line>& lines);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 
 namespace estrain::serve {
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/file_lock.h"
-#include "core/base/files.h"
-#include "core/base/own_file.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
 
 namespace estrain::serve {
 

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "core/dispatch/state.h"
 
 namespace estrain::serve {

@@ -1,8 +1,8 @@
 #include "core/serve/run_end.h"
 
-#include "core/base/json_fields.h"
-#include "core/base/json_lines.h"
-#include "core/base/long_files.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
 #include "core/faults/diagnosis.h"
 #include "core/launch/directory/run_directory.h"
 

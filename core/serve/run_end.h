@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 #include "core/dispatch/dispatcher.h"
 
 namespace estrain::serve {

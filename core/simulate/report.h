@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/simulate/simulation.h"
 
 namespace estrain::simulate {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/checkpoint/est_streams.h"
-#include "core/checkpoint/model_file.h"
+#include "core/checkpoint/models/model_file.h"
+#include "core/checkpoint/state/est_streams.h"
 #include "core/est/generator.h"
-#include "core/train/early_stop.h"
+#include "core/train/evaluation/early_stop.h"
 
 namespace estrain::train {
 

@@ -2,7 +2,7 @@
 // The state that a run starts from, written into one copy of the shared state.
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/train/job.h"
+#include "core/train/job/job.h"
 
 namespace estrain::train {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
-#include "core/train/carrier.h"
-#include "core/train/exchanged_update.h"
-#include "core/train/resident_update.h"
-#include "core/train/shared_carrier.h"
+#include "core/train/carrier/carrier.h"
+#include "core/train/resident/exchanged_update.h"
+#include "core/train/resident/resident_update.h"
+#include "core/train/shared/shared_carrier.h"
 
 namespace estrain::train {
 namespace {

@@ -8,14 +8,13 @@
 #include <optional>
 
 #include "core/base/clock.h"
-#include "core/base/memory_use.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
 #include "core/operators/random_stream.h"
 #include "core/train/initial_state.h"
-#include "core/train/operator_scan.h"
-#include "core/train/short_batch.h"
+#include "core/train/job/operator_scan.h"
+#include "core/train/job/short_batch.h"
 
 namespace estrain::train {
 namespace {
@@ -28,33 +27,29 @@ constexpr double kSecondsOfSlowRound = 6;
 // A program may have thousands of layers: what is told of them fits a message.
 constexpr size_t kMostLayers = 24;
 
-Json as_json(const operators::OperatorUse& use) {
+comm::ProbedOperator as_report(const operators::OperatorUse& use) {
   std::vector<std::string> layers = use.layers;
   if (layers.size() > kMostLayers) {
     const std::string others = fmt::format("and {} more", layers.size() - kMostLayers);
     layers.resize(kMostLayers);
     layers.push_back(others);
   }
-  return {{"name", use.name},
-          {"coverage", operators::to_string(use.coverage)},
-          {"type", use.type},
-          {"calls", use.calls},
-          {"layers", layers}};
+  return {use.name, operators::to_string(use.coverage), use.type, use.calls, std::move(layers)};
 }
 
-double time_mini_batch(const Trial& trial, const data::Batch& batch) {
+double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
   const int64_t begin = monotonic_ns();
   trial.run(batch);
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
 }
 
-double time_portable(const Trial& trial, const data::Batch& batch) {
+double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
   const operators::PortableOperators kernels(trial.device);
   return time_mini_batch(trial, batch);
 }
 
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
-Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
+comm::ProbedSeconds measure(const Trial& trial, const data::LoadedBatch& batch, bool has_portable) {
   double torch = time_mini_batch(trial, batch);
   double portable = has_portable ? time_portable(trial, batch) : 0;
   const int64_t begin = monotonic_ns();
@@ -64,32 +59,25 @@ Json measure(const Trial& trial, const data::Batch& batch, bool has_portable) {
     if (has_portable) portable = std::min(portable, time_portable(trial, batch));
     if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
   }
-  Json seconds = {{"torch", torch}};
-  if (has_portable) seconds["portable"] = portable;
-  return seconds;
+  return {torch, has_portable ? std::optional(portable) : std::nullopt};
 }
 
-Json memory_as_json() {
-  const MemoryUse use = own_memory_use();
-  return {{"peak", use.peak}, {"files", use.files}, {"address_space", use.address_space}};
-}
-
-Json size_of(const Job& job) {
+comm::ProbedSize size_of(const Job& job) {
   const comm::MemoryPlan plan = job.memory_plan();
-  return {{"state_bytes", plan.state_bytes},
-          {"gradient_bytes", plan.gradient_bytes},
-          {"batch_bytes", job.data().train->shape().bytes() * static_cast<size_t>(job.sampler().batch())},
-          {"tensors", job.layout().tensors.size()},
-          {"parameters", job.manifest().parameter_count},
-          {"digests", plan.digests},
-          {"evaluation_samples", plan.evaluation_samples},
-          {"steps", job.manifest().total_steps}};
+  return {.state_bytes = plan.state_bytes,
+          .gradient_bytes = plan.gradient_bytes,
+          .batch_bytes = job.data().train->shape().bytes() * static_cast<size_t>(job.sampler().batch()),
+          .tensors = std::ssize(job.layout().tensors),
+          .parameters = job.manifest().parameter_count,
+          .digests = plan.digests,
+          .evaluation_samples = plan.evaluation_samples,
+          .steps = job.manifest().total_steps};
 }
 
-Json as_json(const Error& error) { return {{"message", error.message()}, {"advice", error.advice()}}; }
+comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
 
 // Takes the initial weights as the run's first worker will. Their file does not keep the rest from being looked at.
-void try_first_state(Job& job, Json& report) {
+void try_first_state(Job& job, comm::ProbeReport& report) {
   constexpr std::align_val_t alignment{64};
   const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
       static_cast<std::byte*>(::operator new(job.layout().bytes, alignment)),
@@ -97,13 +85,13 @@ void try_first_state(Job& job, Json& report) {
   try {
     write_first_state(job, state.get());
   } catch (const Error& error) {
-    report["init_error"] = as_json(error);
+    report.init_error = as_report(error);
   }
 }
 
 }  // namespace
 
-void probe(ProbeSetup& setup) {
+comm::ProbeReport probe(ProbeSetup& setup) {
   // LibTorch asks once what devices there are.
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
@@ -113,10 +101,11 @@ void probe(ProbeSetup& setup) {
   est::GradientHooks hooks(job.parameters(), *device, job.backward());
   const Trial trial{job, hooks, *device};
   job.model().train();
+  comm::ProbeReport report;
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
   if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
-  if (refusal) setup.report["short_batch_error"] = as_json(*refusal);
-  const data::Batch batch = first_batch(job);
+  if (refusal) report.short_batch_error = as_report(*refusal);
+  const data::LoadedBatch batch = first_batch(job);
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;
   if (has_portable) {
@@ -125,17 +114,18 @@ void probe(ProbeSetup& setup) {
   } else {
     uses = scan_operators(trial, batch, {});
   }
-  for (const operators::OperatorUse& use : uses) setup.report["operators"].push_back(as_json(use));
-  if (setup.measures) setup.report["seconds"] = measure(trial, batch, has_portable);
-  setup.report["memory"] = memory_as_json();
-  setup.report["size"] = size_of(job);
-  if (setup.spec.model.init.empty()) return;
+  for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
+  if (setup.measures) report.seconds = measure(trial, batch, has_portable);
+  report.memory = own_memory_use();
+  report.size = size_of(job);
+  if (setup.spec.model.init.empty()) return report;
   if (!device->torch_device().is_cpu()) job.model().to(torch::kCPU);
-  try_first_state(job, setup.report);
+  try_first_state(job, report);
+  return report;
 }
 
 }  // namespace estrain::train
 
-void estrain_probe(estrain::train::ProbeSetup* setup) {
-  estrain::model::translating_torch_errors([&] { estrain::train::probe(*setup); });
+void estrain_probe(estrain::train::ProbeSetup* setup, estrain::comm::ProbeReport* report) {
+  estrain::model::translating_torch_errors([&] { *report = estrain::train::probe(*setup); });
 }

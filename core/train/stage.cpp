@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/cpu_affinity.h"
+#include "core/base/process/cpu_affinity.h"
 #include "core/spec/defaults.h"
-#include "core/train/early_stop.h"
-#include "core/train/evaluation.h"
-#include "core/train/learning_rates.h"
-#include "core/train/operator_scan.h"
-#include "core/train/step_commit.h"
+#include "core/train/carrier/step_commit.h"
+#include "core/train/evaluation/early_stop.h"
+#include "core/train/evaluation/evaluation.h"
+#include "core/train/evaluation/learning_rates.h"
+#include "core/train/job/operator_scan.h"
 
 namespace estrain::train {
 namespace {

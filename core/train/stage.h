@@ -12,12 +12,12 @@
 #include <memory>
 #include <optional>
 
-#include "core/data/loader.h"
-#include "core/train/carrier.h"
-#include "core/train/meeting.h"
-#include "core/train/stage_order.h"
+#include "core/data/reading/loader.h"
+#include "core/train/carrier/carrier.h"
+#include "core/train/carrier/meeting.h"
+#include "core/train/job/stage_order.h"
 #include "core/train/step_audit.h"
-#include "core/train/workplace.h"
+#include "core/train/workplace/workplace.h"
 
 namespace estrain::train {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/checkpoint/est_streams.h"
-#include "core/data/loader.h"
+#include "core/checkpoint/state/est_streams.h"
+#include "core/data/reading/loader.h"
 #include "core/est/generator.h"
 #include "kernels/average.h"
 #include "kernels/digest.h"
@@ -95,7 +95,7 @@ bool StepAudit::holds() {
 void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   pulse_.beat(comm::Activity::computing, monotonic_ns());
   data::Loader loader = loader_of(place_.job, step, rank);
-  const data::Batch batch = loader.next();
+  const data::LoadedBatch batch = loader.next();
   const device::FinishAtEnd finish(place_.device);
   est::Witness witness = witness_for(row);
   witness.begin();

@@ -7,8 +7,8 @@
 
 #include "core/audit/audit.h"
 #include "core/est/witness.h"
-#include "core/train/meeting.h"
-#include "core/train/workplace.h"
+#include "core/train/carrier/meeting.h"
+#include "core/train/workplace/workplace.h"
 
 namespace estrain::train {
 

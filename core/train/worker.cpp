@@ -6,19 +6,19 @@
 #include <optional>
 
 #include "core/algorithms/pinning.h"
-#include "core/audit/finding.h"
-#include "core/base/build_id.h"
+#include "core/audit/audit_error.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/process/build_id.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/data/identity.h"
+#include "core/data/files/identity.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
 #include "core/operators/random_stream.h"
 #include "core/train/initial_state.h"
-#include "core/train/operator_scan.h"
-#include "core/train/short_batch.h"
+#include "core/train/job/operator_scan.h"
+#include "core/train/job/short_batch.h"
 #include "core/train/stage.h"
 
 namespace estrain::train {
@@ -172,7 +172,7 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
       const Stage::Left left =
           run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges, false, run->kinds});
       launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
-    } catch (const audit::Finding& finding) {
+    } catch (const audit::AuditError& finding) {
       launcher.send(comm::AuditFound{finding.vouched});
       throw;
     }

@@ -1,6 +1,6 @@
 #pragma once
 // A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
-// stages (comm/worker_messages.h).
+// stages (comm/messages/worker_messages.h).
 //
 // A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
 
@@ -9,9 +9,9 @@
 #include <future>
 #include <string>
 
-#include "core/comm/worker_messages.h"
-#include "core/comm/worker_options.h"
-#include "core/data/dataset.h"
+#include "core/comm/messages/worker_messages.h"
+#include "core/comm/messages/worker_options.h"
+#include "core/data/formats/dataset.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::model {

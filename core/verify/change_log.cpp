@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/base/json_fields.h"
+#include "core/base/json/json_fields.h"
 
 namespace estrain::verify {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "core/checkpoint/recorded_digests.h"
+#include "core/checkpoint/state/recorded_digests.h"
 
 namespace estrain::verify {
 namespace {

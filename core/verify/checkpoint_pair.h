@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/record/fingerprints.h"
+#include "core/record/logs/fingerprints.h"
 #include "core/verify/comparison.h"
 
 namespace estrain::verify {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/verify/change_log.h"
 #include "core/verify/checkpoint_pair.h"
 #include "core/verify/step_search.h"

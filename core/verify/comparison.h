@@ -49,7 +49,7 @@ struct SideSummary {
   std::string short_file;  // a sentence naming the record file that ends before the other; empty if neither does
   std::vector<UnreadableCheckpoint> unreadable;
   std::vector<Step> recorded;  // its checkpoints that equal the record of their step
-  std::vector<Stage> stages;
+  std::vector<RecordedStage> stages;
   std::vector<std::string> changes;  // changes of its job from its change log, a sentence each
   std::string processor;  // from its checkpoints: at the step of the difference, or the last one; empty if unknown
 };

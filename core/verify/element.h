@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/checkpoint/state_layout.h"
+#include "core/checkpoint/state/state_layout.h"
 
 namespace estrain::verify {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/verify/comparison.h"
 
 namespace estrain::verify {

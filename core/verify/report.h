@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/verify/comparison.h"
 
 namespace estrain::verify {

@@ -50,7 +50,7 @@ Json side_json(const SideSummary& side) {
 }
 
 Json stage_json(const SideSummary& side, Step step) {
-  const Stage* stage = stage_of(side.stages, step);
+  const RecordedStage* stage = stage_of(side.stages, step);
   if (stage == nullptr) return nullptr;
   return {{"from", stage->from.value}, {"devices", stage->text}};
 }

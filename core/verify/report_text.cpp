@@ -112,7 +112,7 @@ std::string where_it_shows(const Difference& difference) {
 }
 
 void add_stage(const char* name, const SideSummary& side, Step step, std::string& text) {
-  const Stage* stage = stage_of(side.stages, step);
+  const RecordedStage* stage = stage_of(side.stages, step);
   text += stage == nullptr ? fmt::format("  {} ran on: not known\n", name)
                            : fmt::format("  {} ran on: {}, since step {}\n", name, stage->text, stage->from);
 }

@@ -3,10 +3,10 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/base/long_files.h"
+#include "core/base/files/files.h"
+#include "core/base/files/long_files.h"
 #include "core/checkpoint/directory.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::verify {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "core/spec/job_spec.h"
-#include "core/verify/stage.h"
+#include "core/verify/recorded_stage.h"
 
 namespace estrain::verify {
 
@@ -26,7 +26,7 @@ struct Subject {
   bool is_run = false;
   std::optional<spec::JobSpec> spec;  // none if its text is no longer readable
   std::string changes;                // text of the change log
-  std::vector<Stage> stages;
+  std::vector<RecordedStage> stages;
   record::Metrics metrics;                                  // empty for a checkpoint
   std::unique_ptr<record::FingerprintReader> fingerprints;  // may be absent
   // Paths of the readable ones. None is kept open: a run may have more checkpoints than a process may have open files.

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/long_files.h"
-#include "core/record/metrics_line.h"
+#include "core/base/files/long_files.h"
+#include "core/record/logs/metrics_line.h"
 
 namespace estrain::watch {
 namespace {

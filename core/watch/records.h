@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/report/series.h"
-#include "core/report/timeline.h"
+#include "core/report/charts/series.h"
+#include "core/report/charts/timeline.h"
 
 namespace estrain::watch {
 

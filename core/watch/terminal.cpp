@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <csignal>
 
-#include "core/base/child_process.h"
 #include "core/base/error.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::watch {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "core/watch/view.h"
 
 namespace estrain::watch {

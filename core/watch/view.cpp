@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/json_fields.h"
+#include "core/base/json/json_fields.h"
 #include "core/launch/control/progress.h"
 #include "core/watch/sparkline.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
-#include "core/report/series.h"
-#include "core/report/timeline.h"
+#include "core/base/json/json.h"
+#include "core/report/charts/series.h"
+#include "core/report/charts/timeline.h"
 
 namespace estrain::watch {
 

@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/json_fields.h"
+#include "core/base/json/json_fields.h"
 #include "core/launch/control/run_status.h"
 #include "core/watch/records.h"
 #include "core/watch/terminal.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/base/unknown_word.h"
-#include "core/spec/closest.h"
-#include "core/spec/keys.h"
+#include "core/spec/keys/closest.h"
+#include "core/spec/keys/keys.h"
 #include "core/words/topic.h"
 
 namespace estrain::words {

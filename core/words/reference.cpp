@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/words/topic.h"
 
 namespace estrain::words {

@@ -9,8 +9,8 @@
 #include "core/base/unknown_word.h"
 #include "core/faults/diagnosis.h"
 #include "core/record/event_names.h"
-#include "core/spec/closest.h"
-#include "core/spec/keys.h"
+#include "core/spec/keys/closest.h"
+#include "core/spec/keys/keys.h"
 #include "core/words/wrap.h"
 
 namespace estrain::words {

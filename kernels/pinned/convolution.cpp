@@ -253,9 +253,9 @@ Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convol
   return sorted;
 }
 
-class Plan : public ConvolutionPlan {
+class CudnnPlan : public ConvolutionPlan {
  public:
-  Plan(cudnnHandle_t handle, Composed plan)
+  CudnnPlan(cudnnHandle_t handle, Composed plan)
       : handle_(handle),
         plan_(std::move(plan)),
         workspace_(plan_.whole.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)) {}
@@ -371,7 +371,7 @@ Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, c
   if (!made.finalizes()) return {nullptr, "cuDNN does not run it for this shape on this device"};
   for (CudnnDescriptor& part : graph->parts) parts.push_back(std::move(part));
   for (CudnnDescriptor* part : {&graph->whole, &*engine, &configuration}) parts.push_back(std::move(*part));
-  auto plan = std::make_unique<Plan>(handle_->handle(), Composed{std::move(parts), std::move(made)});
+  auto plan = std::make_unique<CudnnPlan>(handle_->handle(), Composed{std::move(parts), std::move(made)});
   if (plan->workspace() > convolution.most_workspace()) return {nullptr, "it wants too large a workspace"};
   return {std::move(plan), ""};
 }

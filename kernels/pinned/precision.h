@@ -14,7 +14,6 @@ enum class Math {
 
 // Algorithms that need more workspace are excluded; convolutions of large operands may use more.
 constexpr size_t kMostWorkspace = size_t{256} << 20;  // bytes
-constexpr size_t kWorkspaceAlignment = 256;
 
 constexpr size_t bytes_of(Element element) { return element == Element::f32 ? 4 : 2; }
 const char* name_of(Element element);  // "f32", "bf16"

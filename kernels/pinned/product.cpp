@@ -215,9 +215,9 @@ std::optional<std::string> wrong_arithmetic(const Product& product, const Produc
   return std::nullopt;
 }
 
-class Plan : public ProductPlan {
+class CublasLtPlan : public ProductPlan {
  public:
-  Plan(cublasLtHandle_t handle, const Product& product)
+  CublasLtPlan(cublasLtHandle_t handle, const Product& product)
       : handle_(handle), problem_(product), has_bias_(product.addend == Product::Addend::bias) {}
 
   // Why the algorithm cannot be used; nothing if it can.
@@ -315,7 +315,7 @@ Products::Built Products::build(const Product& product, const std::string& text)
   const auto algorithm = ProductAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuBLASLt's"};
   try {
-    auto plan = std::make_unique<Plan>(handle_->lt, product);
+    auto plan = std::make_unique<CublasLtPlan>(handle_->lt, product);
     if (auto reason = plan->take(product, *algorithm)) return {nullptr, *reason};
     return {std::move(plan), ""};
   } catch (const Failure& failure) {

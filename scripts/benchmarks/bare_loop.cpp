@@ -15,8 +15,8 @@
 #include <iostream>
 
 #include "core/base/clock.h"
-#include "core/base/json.h"
-#include "core/model/build.h"
+#include "core/base/json/json.h"
+#include "core/model/zoo/build.h"
 
 namespace estrain::model {
 namespace {

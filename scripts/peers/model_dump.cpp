@@ -14,8 +14,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "core/base/json.h"
-#include "core/model/build.h"
+#include "core/base/json/json.h"
+#include "core/model/zoo/build.h"
 #include "core/spec/enum_names.h"
 
 namespace estrain::model {

@@ -14,8 +14,8 @@
 #include "core/optim/plateau.h"
 #include "core/optim/schedule.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/keys.h"
-#include "core/spec/parse.h"
+#include "core/spec/keys/keys.h"
+#include "core/spec/parsing/parse.h"
 #include "kernels/digest.h"
 
 using namespace estrain;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "job.h"
 #include "job_specs.h"

@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "core/algorithms/choice_file.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/comm/step_record.h"
+#include "core/comm/records/step_record.h"
 #include "file_limit.h"
 #include "job.h"
 #include "job_specs.h"

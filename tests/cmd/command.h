@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/child_process.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::testing {
 

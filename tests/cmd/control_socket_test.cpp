@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "core/base/clock.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "in_time.h"
 #include "job.h"
 #include "job_specs.h"

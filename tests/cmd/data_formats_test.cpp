@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "job.h"
 #include "run_files.h"
 #include "tests/written_images.h"

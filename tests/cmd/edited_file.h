@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 
 namespace estrain::testing {
 

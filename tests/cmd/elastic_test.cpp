@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "in_time.h"
 #include "job.h"
 #include "job_specs.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/metrics.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "run_files.h"

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "file_limit.h"
 #include "job.h"
 #include "job_specs.h"

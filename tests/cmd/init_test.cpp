@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

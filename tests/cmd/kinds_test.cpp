@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "job_specs.h"

@@ -7,8 +7,8 @@
 
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/h5/file.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

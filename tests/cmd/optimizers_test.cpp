@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <set>
 
-#include "core/base/files.h"
-#include "core/record/metrics.h"
+#include "core/base/files/files.h"
+#include "core/record/logs/metrics.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "job_specs.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

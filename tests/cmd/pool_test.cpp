@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "command.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/sqlite/database.h"
 #include "file_limit.h"
 #include "in_time.h"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

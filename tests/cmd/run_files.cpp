@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <numeric>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/checkpoint/directory.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 
 namespace estrain::testing {
 namespace {

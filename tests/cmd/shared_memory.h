@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/comm/job_memory.h"
 
 namespace estrain::testing {

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "command.h"
-#include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::testing {

@@ -15,7 +15,7 @@
 #include <map>
 #include <thread>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "in_time.h"
 #include "job.h"
 #include "job_specs.h"

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"

@@ -11,10 +11,10 @@
 #include <functional>
 #include <map>
 
-#include "core/base/file_lock.h"
-#include "core/base/files.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"

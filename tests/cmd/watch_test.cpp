@@ -12,7 +12,7 @@
 #include <csignal>
 
 #include "core/base/clock.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "job.h"
 #include "job_specs.h"
 #include "setting.h"

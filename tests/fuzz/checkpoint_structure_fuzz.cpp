@@ -4,9 +4,9 @@
 // Also: an accepted checkpoint is refused after a change of any single byte.
 #include <fuzzer/FuzzedDataProvider.h>
 
-#include "core/checkpoint/state_layout.h"
-#include "core/checkpoint/structure.h"
-#include "core/h5/image.h"
+#include "core/checkpoint/state/state_layout.h"
+#include "core/checkpoint/state/structure.h"
+#include "core/h5/image/image.h"
 #include "kernels/digest.h"
 #include "tests/fuzz/checkpoint_input.h"
 

@@ -2,7 +2,7 @@
 // skipped. The kept history is a list, is read as stages, and does not depend on how often it was read.
 #include "core/record/stage_history.h"
 #include "core/verify/change_log.h"
-#include "core/verify/stage.h"
+#include "core/verify/recorded_stage.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

@@ -1,6 +1,6 @@
 // One JPEG or PNG file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the rest
 // is the file.
-#include "core/data/photos.h"
+#include "core/data/photos/photos.h"
 #include "tests/fuzz/read_samples.h"
 
 namespace estrain::fuzz {

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/export_model.h"
+#include "core/checkpoint/models/export_model.h"
 #include "core/h5/file.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/core/record/sample_records.h"
 #include "tests/program_file.h"

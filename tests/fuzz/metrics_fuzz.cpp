@@ -2,9 +2,9 @@
 // a readable file.
 #include <bit>
 
-#include "core/base/files.h"
-#include "core/record/metrics.h"
-#include "core/record/metrics_line.h"
+#include "core/base/files/files.h"
+#include "core/record/logs/metrics.h"
+#include "core/record/logs/metrics_line.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

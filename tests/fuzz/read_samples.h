@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/data/dataset.h"
+#include "core/data/formats/dataset.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

@@ -2,7 +2,7 @@
 // element.
 #include <set>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/report/page.h"
 #include "tests/fuzz/fuzz_input.h"
 

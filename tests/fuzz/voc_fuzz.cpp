@@ -2,8 +2,8 @@
 // their picture, and in what is seen of it.
 #include <filesystem>
 
-#include "core/base/files.h"
-#include "core/data/voc.h"
+#include "core/base/files/files.h"
+#include "core/data/photos/voc.h"
 #include "tests/fuzz/read_samples.h"
 #include "tests/written_images.h"
 

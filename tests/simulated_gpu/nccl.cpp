@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "tests/simulated_gpu/machine.h"
 
 namespace {

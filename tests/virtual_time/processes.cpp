@@ -25,7 +25,7 @@ void World::open_stage() {
       break_law(Law::stage_apart, fmt::format("worker {} is still in the loop of stage {}", id, stage_.number));
   }
   if (!mended_) break_law(Law::stage_apart, "the stage before was aborted and is not mended");
-  stage_ = Stage{.number = stage_.number + 1, .open = true, .begun_ns = 0, .stopped_ns = stage_.stopped_ns};
+  stage_ = SimulatedStage{.number = stage_.number + 1, .open = true, .begun_ns = 0, .stopped_ns = stage_.stopped_ns};
   int64_t next = 0;
   for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
     const conduct::Member& member = job_.workers[rank];

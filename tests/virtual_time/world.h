@@ -86,7 +86,7 @@ class World {
     place::Device device;
     bool alive = true, in_loop = false, begun = false, hung = false, lingers = false;
   };
-  struct Stage {
+  struct SimulatedStage {
     int64_t number = 0;
     bool open = false, aborted = false, pausing = false, stalled = false;
     int64_t begun = 0, begun_ns = 0, stopped_ns = 0;
@@ -171,7 +171,7 @@ class World {
 
   std::map<WorkerId, Process> processes_;
   WorkerId newest_{-1};
-  Stage stage_;
+  SimulatedStage stage_;
   FakeScribe scribe_;
   bool attached_ = false, mended_ = true, waits_for_hold_ = false;
   int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;

@@ -10,8 +10,8 @@
 #include <cerrno>
 
 #include "core/base/clock.h"
-#include "core/base/json_text.h"
-#include "core/comm/codec.h"
+#include "core/base/json/json_text.h"
+#include "core/comm/messages/codec.h"
 #include "core/launch/control/control_request.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/directory/run_directory.h"

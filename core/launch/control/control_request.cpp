@@ -1,7 +1,7 @@
 #include "core/launch/control/control_request.h"
 
-#include "core/base/json_fields.h"
-#include "core/comm/codec.h"
+#include "core/base/json/json_fields.h"
+#include "core/comm/messages/codec.h"
 
 namespace estrain::launch {
 namespace {

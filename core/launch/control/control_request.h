@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "core/base/json.h"
-#include "core/conduct/request.h"
+#include "core/base/json/json.h"
+#include "core/conduct/state/request.h"
 
 namespace estrain::launch {
 

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
-#include "core/base/json_text.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/control/control_request.h"
 
 namespace estrain::launch {

@@ -2,7 +2,7 @@
 // The control socket of a running job: RUN/control.sock, a Unix stream socket. A client sends one JSON object on a line
 // and gets one JSON object on a line back; then the server hangs up.
 //
-//   {"do": "status"} | {"do": "resize", "devices": "cpu,cpu"} | …    (core/conduct/request.h)
+//   {"do": "status"} | {"do": "resize", "devices": "cpu,cpu"} | …    (core/conduct/state/request.h)
 //   -> {"ok": true, …} | {"ok": false, "fault": "usage", "error": "…", "advice": "…"}
 //
 // Only the user that the launcher runs as, and root, get in: the socket has mode 0600, and whoever connects is checked
@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
-#include "core/base/unique_fd.h"
-#include "core/conduct/request.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
+#include "core/conduct/state/request.h"
 
 namespace estrain::launch {
 

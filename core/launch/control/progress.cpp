@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::launch {
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/json_fields.h"
-#include "core/base/json_lines.h"
-#include "core/base/long_files.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/control/progress.h"
 #include "core/launch/directory/run_directory.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/launch/directory/run_directory.h"
 
 namespace estrain::launch {

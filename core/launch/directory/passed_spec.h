@@ -3,7 +3,7 @@
 // file without a name, sealed. All of them train, save and record by the same spec, whatever becomes of job.toml while
 // the job runs.
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {

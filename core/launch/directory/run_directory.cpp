@@ -9,13 +9,13 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/base/file_lock.h"
-#include "core/base/files.h"
-#include "core/base/json_text.h"
-#include "core/base/own_file.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
+#include "core/base/json/json_text.h"
 #include "core/checkpoint/directory.h"
 #include "core/record/scribe.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "core/base/json.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
 #include "core/launch/directory/run_owner.h"
 #include "core/spec/job_spec.h"
 

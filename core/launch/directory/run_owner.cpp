@@ -11,11 +11,11 @@
 #include <ctime>
 #include <thread>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
-#include "core/base/json.h"
-#include "core/base/json_text.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
+#include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::launch {
 namespace {

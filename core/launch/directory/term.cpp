@@ -6,9 +6,9 @@
 #include <cerrno>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/base/json.h"
-#include "core/base/own_file.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
+#include "core/base/json/json.h"
 
 namespace estrain::launch {
 namespace {

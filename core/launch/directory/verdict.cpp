@@ -4,9 +4,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/fault_words.h"
-#include "core/base/files.h"
-#include "core/base/json.h"
-#include "core/base/json_text.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json.h"
+#include "core/base/json/json_text.h"
 #include "core/launch/directory/run_owner.h"
 
 namespace estrain::launch {

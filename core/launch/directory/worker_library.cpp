@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "core/base/child_process.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::launch {
 

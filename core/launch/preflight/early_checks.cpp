@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/memory_use.h"
-#include "core/comm/reduction_tree.h"
-#include "core/comm/step_record.h"
+#include "core/base/process/memory_use.h"
+#include "core/comm/records/step_record.h"
+#include "core/comm/sums/reduction_tree.h"
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
 
@@ -117,21 +117,19 @@ Finding check_mixture(const spec::JobSpec& spec, const Assignment& devices) {
 
 }  // namespace
 
-JobSize job_size(const Json& report) {
-  const Json &size = report.at("size"), &memory = report.at("memory");
-  JobSize job;
-  job.state = size.at("state_bytes");
-  job.gradients = size.at("gradient_bytes");
-  job.batch = size.at("batch_bytes");
-  job.tensors = size.at("tensors");
-  job.digests = size.at("digests");
-  job.evaluation_samples = size.at("evaluation_samples");
-  job.steps = size.at("steps");
-  job.files = memory.at("files");
-  const uint64_t peak = memory.at("peak");
-  job.worker = peak - std::min(peak, job.files);
-  job.address_space = memory.at("address_space");
-  return job;
+JobSize job_size(const comm::ProbeReport& report) {
+  const comm::ProbedSize& size = report.size;
+  const MemoryUse& memory = report.memory;
+  return {.state = size.state_bytes,
+          .gradients = size.gradient_bytes,
+          .batch = size.batch_bytes,
+          .worker = memory.peak - std::min(memory.peak, memory.files),
+          .files = memory.files,
+          .address_space = memory.address_space,
+          .tensors = size.tensors,
+          .digests = size.digests,
+          .evaluation_samples = size.evaluation_samples,
+          .steps = size.steps};
 }
 
 MemoryNeeds memory_needs(const CheckedJob& job) {

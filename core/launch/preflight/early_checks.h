@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "core/base/finding.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/comm/messages/probe_messages.h"
 #include "core/launch/preflight/devices.h"
 #include "core/launch/preflight/machine.h"
 #include "core/spec/job_spec.h"
@@ -36,8 +37,7 @@ struct JobSize {
   int64_t evaluation_samples = 0;
   int64_t steps = 0;  // of the whole job
 };
-// From the report of a probe (core/train/probe.h).
-JobSize job_size(const Json& report);
+JobSize job_size(const comm::ProbeReport& report);
 
 struct CheckedJob {
   spec::JobSpec spec;

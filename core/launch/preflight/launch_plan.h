@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "core/launch/preflight/run_options.h"
 #include "core/place/assignment.h"
 #include "core/spec/job_spec.h"

@@ -16,9 +16,9 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/base/child_process.h"
-#include "core/base/files.h"
-#include "core/base/memory_use.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/memory_use.h"
 #include "core/host/allocation.h"
 #include "core/launch/directory/run_directory.h"
 

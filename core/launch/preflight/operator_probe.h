@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/comm/messages/probe_messages.h"
 #include "core/launch/preflight/devices.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {
 
-// What the probe reports, as core/train/probe.h lists it. Throws what went wrong in it, with the fault it had there.
-Json probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
+// What the probe reports. Throws what went wrong in it, with the fault it had there.
+comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
 
 // Operators of a report that no portable kernel covers, as "aten::name on Double (layer, layer)".
-std::vector<std::string> uncovered_operators(const Json& report);
+std::vector<std::string> uncovered_operators(const comm::ProbeReport& report);
 
 // D2 where every operator is covered and a mini-batch takes at most this many times LibTorch's.
 inline constexpr double most_cost_of_d2 = 1.05;
@@ -26,9 +26,9 @@ struct Verdict {
   std::string reason;
 };
 // `report` is of that job, and has been measured.
-Verdict choose_determinism(const spec::JobSpec& spec, const Json& report);
+Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report);
 
 // The table of `estrain check`.
-std::string format_operators(const Json& report);
+std::string format_operators(const comm::ProbeReport& report);
 
 }  // namespace estrain::launch

@@ -1,7 +1,8 @@
 #include "core/launch/preflight/resumed_data.h"
 
 #include "core/base/clock.h"
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/data/file_names.h"
 
 namespace estrain::launch {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 // Whether a run that is resumed finds the data that it was trained on, asked before anything is written. The workers
-// ask again, of what they open themselves (core/data/identity.h).
+// ask again, of what they open themselves (core/data/files/identity.h).
 
 #include <string>
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/data/identity.h"
+#include "core/data/files/identity.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::launch {

@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "core/algorithms/pinning.h"
-#include "core/base/child_process.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
 #include "core/checkpoint/directory.h"
-#include "core/checkpoint/est_streams.h"
+#include "core/checkpoint/state/est_streams.h"
 #include "core/data/job_data.h"
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
@@ -19,12 +19,12 @@
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
 #include "core/launch/preflight/resumed_data.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/keys.h"
-#include "core/spec/parse.h"
+#include "core/spec/keys/keys.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 namespace {

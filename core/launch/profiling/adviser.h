@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/conduct/state.h"
+#include "core/conduct/state/state.h"
 #include "core/launch/profiling/change_history.h"
 #include "core/launch/profiling/speed_meter.h"
 #include "core/launch/profiling/speed_planner.h"
 #include "core/launch/profiling/speed_watch.h"
-#include "core/plan/change.h"
-#include "core/plan/fall_back.h"
+#include "core/plan/changes/change.h"
+#include "core/plan/changes/fall_back.h"
 
 namespace estrain::launch {
 

@@ -11,11 +11,11 @@
 #include <set>
 #include <thread>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
-#include "core/base/files.h"
-#include "core/base/json_lines.h"
-#include "core/base/long_files.h"
+#include "core/base/files/files.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_lines.h"
+#include "core/base/process/child_process.h"
 #include "core/host/gpus.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/directory/worker_library.h"
@@ -24,8 +24,8 @@
 #include "core/launch/preflight/operator_probe.h"
 #include "core/launch/profiling/speed_meter.h"
 #include "core/plan/partial_sums.h"
-#include "core/record/metrics.h"
-#include "core/spec/parse.h"
+#include "core/record/logs/metrics.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 namespace {

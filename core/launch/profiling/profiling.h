@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/profile/plan_inputs.h"
 #include "core/profile/profiles.h"
 

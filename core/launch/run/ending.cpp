@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/launch/run/go_back.h"
+#include "core/launch/run/parts/go_back.h"
 
 namespace estrain::launch {
 

@@ -2,12 +2,12 @@
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
 #include "core/launch/directory/verdict.h"
-#include "core/launch/run/audits.h"
-#include "core/launch/run/hosts.h"
-#include "core/launch/run/losses.h"
-#include "core/launch/run/scribe_desk.h"
+#include "core/launch/run/parts/audits.h"
+#include "core/launch/run/parts/hosts.h"
+#include "core/launch/run/parts/losses.h"
+#include "core/launch/run/parts/scribe_desk.h"
+#include "core/launch/run/parts/supervision.h"
 #include "core/launch/run/status_report.h"
-#include "core/launch/run/supervision.h"
 
 namespace estrain::launch {
 

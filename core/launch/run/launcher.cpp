@@ -10,8 +10,8 @@
 #include <iterator>
 #include <utility>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain::launch {
 

@@ -12,16 +12,16 @@
 
 #include "core/base/clock.h"
 #include "core/conduct/decide.h"
-#include "core/launch/run/audits.h"
-#include "core/launch/run/crew.h"
 #include "core/launch/run/ending.h"
-#include "core/launch/run/hosts.h"
+#include "core/launch/run/parts/audits.h"
+#include "core/launch/run/parts/crew.h"
+#include "core/launch/run/parts/hosts.h"
+#include "core/launch/run/parts/scribe_desk.h"
+#include "core/launch/run/parts/speeds.h"
+#include "core/launch/run/parts/stages.h"
+#include "core/launch/run/parts/supervision.h"
 #include "core/launch/run/requests.h"
-#include "core/launch/run/scribe_desk.h"
-#include "core/launch/run/speeds.h"
-#include "core/launch/run/stages.h"
 #include "core/launch/run/status_report.h"
-#include "core/launch/run/supervision.h"
 
 namespace estrain::launch {
 

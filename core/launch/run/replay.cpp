@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/base/child_process.h"
-#include "core/base/files.h"
-#include "core/base/json_fields.h"
-#include "core/base/json_lines.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
+#include "core/base/process/child_process.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/directory/run_directory.h"
 

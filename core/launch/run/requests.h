@@ -2,9 +2,9 @@
 // What users ask of the running job: each request is refused at once, answered, or goes to decide().
 
 #include "core/conduct/action.h"
-#include "core/launch/run/audits.h"
-#include "core/launch/run/crew.h"
-#include "core/launch/run/speeds.h"
+#include "core/launch/run/parts/audits.h"
+#include "core/launch/run/parts/crew.h"
+#include "core/launch/run/parts/speeds.h"
 #include "core/launch/run/status_report.h"
 
 namespace estrain::launch {

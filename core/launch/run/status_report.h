@@ -1,9 +1,9 @@
 #pragma once
 // What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
 
-#include "core/launch/run/audits.h"
-#include "core/launch/run/scribe_desk.h"
-#include "core/launch/run/stages.h"
+#include "core/launch/run/parts/audits.h"
+#include "core/launch/run/parts/scribe_desk.h"
+#include "core/launch/run/parts/stages.h"
 
 namespace estrain::launch {
 

@@ -6,7 +6,7 @@
 #include <torch/nn/module.h>
 
 #include "core/base/error.h"
-#include "core/model/initializer.h"
+#include "core/model/layers/initializer.h"
 
 namespace estrain::model {
 

@@ -4,7 +4,7 @@
 #include <ATen/ops/embedding.h>
 #include <torch/nn/module.h>
 
-#include "core/model/initializer.h"
+#include "core/model/layers/initializer.h"
 
 namespace estrain::model {
 

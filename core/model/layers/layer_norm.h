@@ -4,7 +4,7 @@
 #include <ATen/ops/layer_norm.h>
 #include <torch/nn/module.h>
 
-#include "core/model/initializer.h"
+#include "core/model/layers/initializer.h"
 
 namespace estrain::model {
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/linear.h>
 #include <torch/nn/module.h>
 
-#include "core/model/initializer.h"
+#include "core/model/layers/initializer.h"
 
 namespace estrain::model {
 

@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/core/algorithms/fake_algorithms.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"

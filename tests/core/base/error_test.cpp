@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "tests/error_of.h"
 
 namespace estrain {

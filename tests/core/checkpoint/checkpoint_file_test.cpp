@@ -7,9 +7,9 @@
 #include <cstring>
 #include <thread>
 
-#include "core/checkpoint/structure.h"
+#include "core/checkpoint/state/structure.h"
 #include "core/h5/file.h"
-#include "core/h5/image.h"
+#include "core/h5/image/image.h"
 #include "kernels/digest.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/error_of.h"

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/model_file.h"
+#include "core/checkpoint/models/model_file.h"
 #include "tests/core/checkpoint/sample_state.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "core/checkpoint/checkpoint_meta.h"
-#include "core/checkpoint/state_layout.h"
+#include "core/checkpoint/state/checkpoint_meta.h"
+#include "core/checkpoint/state/state_layout.h"
 
 namespace estrain::checkpoint {
 

@@ -7,7 +7,7 @@
 #include <future>
 #include <thread>
 
-#include "core/comm/barrier.h"
+#include "core/comm/meetings/barrier.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {

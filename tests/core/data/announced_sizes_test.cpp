@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/data/dataset.h"
+#include "core/data/formats/dataset.h"
 #include "core/data/scan.h"
 #include "core/h5/file.h"
 #include "data_files.h"

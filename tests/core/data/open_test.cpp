@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/data/dataset.h"
-#include "core/data/synthetic.h"
+#include "core/data/formats/dataset.h"
+#include "core/data/formats/synthetic.h"
 #include "core/h5/file.h"
 #include "data_files.h"
 #include "golden.h"

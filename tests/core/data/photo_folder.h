@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/dataset.h"
+#include "core/data/formats/dataset.h"
 #include "data_files.h"
 #include "tests/written_images.h"
 

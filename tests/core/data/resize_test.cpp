@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "core/data/loader.h"
+#include "core/data/reading/loader.h"
 #include "data_files.h"
 
 namespace estrain::data {
@@ -64,7 +64,7 @@ Cursor run_stage(const Dataset& data, const Sampler& sampler, const std::vector<
     at = start;
     for (int64_t step = first_step; step < first_step + steps; ++step, at = sampler.advance(at)) {
       for (VirtualRank rank = workers[w].begin; rank < workers[w].end; ++rank) {
-        const Batch batch = loader.next();
+        const LoadedBatch batch = loader.next();
         REQUIRE(batch.rank() == rank);
         REQUIRE(batch.cursor() == at);
         Consumed consumed{{batch.tokens(), batch.tokens() + batch.size()},

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/faults/fault_rules.h"
 #include "tests/core/faults/fault_samples.h"
 #include "tests/error_of.h"

@@ -326,7 +326,7 @@ std::vector<SampleLine> sample_log_lines() {
       {"syntax_error", "IndentationError: unexpected indent"},
       {"torch_exception", "terminate called after throwing an instance of 'c10::Error'"},
       {"torch_exception", "false INTERNAL ASSERT FAILED at \"../aten/src/ATen/MapAllocator.cpp\":323"},
-      {"engine_bug", "estrain: core/comm/barrier.cpp:31: void arrive(): Assertion `count > 0' failed."},
+      {"engine_bug", "estrain: core/comm/meetings/barrier.cpp:31: void arrive(): Assertion `count > 0' failed."},
       {"illegal_instruction", "run.sh: line 3: 4711 Illegal instruction     (core dumped) estrain worker"},
       {"traceback_from_crash", "  what():  queue closed"},
       {"traceback_from_crash", "terminate called without an active exception"},

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

@@ -5,8 +5,8 @@
 
 #include <chrono>
 
-#include "core/base/child_process.h"
 #include "core/base/clock.h"
+#include "core/base/process/child_process.h"
 #include "tests/cmd/setting.h"
 #include "tests/scratch_folder.h"
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/model/build.h"
+#include "core/model/zoo/build.h"
 
 namespace estrain::model {
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/unique_fd.h"
+#include "core/base/files/unique_fd.h"
 
 namespace estrain::net {
 namespace {

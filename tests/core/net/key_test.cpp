@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::net {

@@ -7,9 +7,9 @@
 #include <limits>
 #include <string>
 
-#include "core/plan/fleet.h"
+#include "core/plan/changes/proposals.h"
 #include "core/plan/plan.h"
-#include "core/plan/proposals.h"
+#include "core/plan/search/fleet.h"
 
 // The time that planning takes. The figures are printed; the limits are several times what an optimised build needs on
 // a quiet machine.

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "core/plan/exact_split.h"
-#include "core/plan/greedy_split.h"
 #include "core/plan/partial_sums.h"
+#include "core/plan/search/exact_split.h"
+#include "core/plan/search/greedy_split.h"
 #include "tests/core/plan/dice.h"
 
 namespace estrain::plan {

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "core/pool/deadline_plan.h"
-#include "core/pool/policies.h"
+#include "core/pool/policies/deadline_plan.h"
+#include "core/pool/policies/policies.h"
 #include "tests/core/pool/stub_job.h"
 
 namespace estrain::pool {

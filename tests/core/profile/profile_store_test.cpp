@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "sample_work.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"

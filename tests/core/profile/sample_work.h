@@ -6,7 +6,7 @@
 
 #include "core/profile/stage_speed.h"
 #include "core/profile/work.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::profile {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/record/step_record.h"
+#include "core/record/logs/step_record.h"
 
 namespace estrain::record {
 

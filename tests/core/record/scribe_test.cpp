@@ -13,11 +13,11 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/checkpoint/directory.h"
-#include "core/checkpoint/manifest.h"
+#include "core/checkpoint/state/manifest.h"
 #include "core/comm/job_memory.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/metrics.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::record {

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/files.h"
-#include "core/base/json_fields.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_fields.h"
 #include "tests/bytes_read.h"
 #include "tests/scratch_folder.h"
 

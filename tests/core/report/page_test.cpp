@@ -7,8 +7,8 @@
 
 #include <fstream>
 
-#include "core/base/files.h"
-#include "core/record/metrics.h"
+#include "core/base/files/files.h"
+#include "core/record/logs/metrics.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

@@ -1,5 +1,5 @@
-#include "core/spec/closest.h"
-#include "core/spec/keys.h"
+#include "core/spec/keys/closest.h"
+#include "core/spec/keys/keys.h"
 #include "tests/core/spec/spec_text.h"
 
 namespace estrain::spec {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "core/spec/closest.h"
+#include "core/spec/keys/closest.h"
 
 namespace estrain::spec {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/keys.h"
+#include "core/spec/keys/keys.h"
 #include "tests/core/spec/spec_text.h"
 
 namespace estrain::spec {

@@ -154,7 +154,7 @@ TEST_CASE("values out of range") {
   CHECK(parse_with("[job]\nseed = 4611686018427387904\nests = 65536").job.ests == 65536);
 }
 
-TEST_CASE("all findings are reported, in the order of the file, what has no place in it last") {
+TEST_CASE("all mistakes are reported, in the order of the file, what has no place in it last") {
   CHECK(complaint("[data]\nbatch = 0\nbtach = 1\n[model]\nname = \"mlpp\"\n", {"job.ests=0", "job.sed=1"}) ==
         "job.toml:2:9: data.batch: must be in [1, 1000000000], found 0\n"
         "job.toml:3:1: data.btach: unknown key; did you mean \"data.batch\"?\n"

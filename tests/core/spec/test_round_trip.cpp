@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/core/spec/random_spec.h"
 #include "tests/core/spec/spec_text.h"
 

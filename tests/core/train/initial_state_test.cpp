@@ -6,9 +6,9 @@
 #include <memory>
 #include <new>
 
-#include "core/checkpoint/est_streams.h"
+#include "core/checkpoint/state/est_streams.h"
 #include "core/est/generator.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::train {

@@ -16,7 +16,7 @@
 #include <span>
 #include <tuple>
 
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
 #include "tests/core/comm/memory_words.h"
 #include "tests/core/train/worker_in_process.h"

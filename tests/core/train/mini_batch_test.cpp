@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "core/data/loader.h"
+#include "core/data/reading/loader.h"
 #include "core/device/cpu_device.h"
 #include "core/est/generator.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/initial_state.h"
-#include "core/train/workplace.h"
+#include "core/train/workplace/workplace.h"
 
 namespace estrain::train {
 namespace {

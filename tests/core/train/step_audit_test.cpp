@@ -13,7 +13,7 @@
 #include <limits>
 #include <set>
 
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
 #include "tests/core/train/worker_in_process.h"
 
@@ -146,7 +146,7 @@ bool is_compared(int64_t workers, int64_t worker, int64_t number) {
                            false};
   int64_t count = 0;
   for (int64_t step = 0; step < kSteps; ++step) {
-    const audit::Plan plan = audit::plan_audit(step, party);
+    const audit::Roles plan = audit::roles_in(step, party);
     const EstRange own = party.ranges[static_cast<size_t>(worker)];
     for (VirtualRank rank = own.begin; rank < own.end; rank = VirtualRank(rank.value + 1)) {
       if (count++ == number) return plan.owner.value == worker && plan.rank == rank;

@@ -8,8 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "core/spec/parse.h"
-#include "core/train/shared_carrier.h"
+#include "core/spec/parsing/parse.h"
+#include "core/train/shared/shared_carrier.h"
 #include "tests/core/train/worker_in_process.h"
 
 namespace estrain::train {

@@ -9,7 +9,7 @@
 #include "core/device/cpu_device.h"
 #include "core/est/gradient_hooks.h"
 #include "core/train/initial_state.h"
-#include "core/train/workplace.h"
+#include "core/train/workplace/workplace.h"
 
 namespace estrain::train {
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
 #include "core/checkpoint/directory.h"
-#include "core/record/fingerprints.h"
-#include "core/record/metrics.h"
+#include "core/record/logs/fingerprints.h"
+#include "core/record/logs/metrics.h"
 #include "kernels/digest.h"
 #include "kernels/optimizer.h"
 

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/files.h"
-#include "core/record/metrics.h"
+#include "core/base/files/files.h"
+#include "core/record/logs/metrics.h"
 #include "tests/core/record/sample_records.h"
 #include "tests/scratch_folder.h"
 

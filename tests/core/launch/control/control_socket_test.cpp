@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "core/launch/control/control_request.h"
 #include "core/launch/directory/run_owner.h"
 #include "tests/error_of.h"

@@ -7,7 +7,7 @@
 
 #include "core/launch/control/control_socket.h"
 #include "core/launch/directory/run_directory.h"
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "tests/bytes_read.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "core/spec/parse.h"
+#include "core/spec/parsing/parse.h"
 #include "tests/error_of.h"
 
 namespace estrain::launch {

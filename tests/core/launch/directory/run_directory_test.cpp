@@ -9,7 +9,7 @@
 #include <future>
 
 #include "core/base/clock.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

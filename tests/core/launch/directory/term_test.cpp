@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::launch {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/memory_use.h"
+#include "core/base/process/memory_use.h"
 #include "tests/error_of.h"
 
 namespace estrain::launch {
@@ -371,16 +371,16 @@ TEST_CASE("devices: every fault of the list, by its word") {
 }
 
 TEST_CASE("a job's size comes from the probe's report") {
-  const Json report = {{"memory", {{"peak", 1000}, {"files", 300}, {"address_space", 5000}}},
-                       {"size",
-                        {{"state_bytes", 1},
-                         {"gradient_bytes", 2},
-                         {"batch_bytes", 3},
-                         {"tensors", 4},
-                         {"parameters", 5},
-                         {"digests", 6},
-                         {"evaluation_samples", 7},
-                         {"steps", 8}}}};
+  comm::ProbeReport report;
+  report.memory = {.peak = 1000, .files = 300, .address_space = 5000};
+  report.size = {.state_bytes = 1,
+                 .gradient_bytes = 2,
+                 .batch_bytes = 3,
+                 .tensors = 4,
+                 .parameters = 5,
+                 .digests = 6,
+                 .evaluation_samples = 7,
+                 .steps = 8};
   const JobSize size = job_size(report);
   CHECK(size.worker == 700);
   CHECK(size.files == 300);

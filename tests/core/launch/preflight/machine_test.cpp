@@ -10,7 +10,7 @@
 #include <ctime>
 #include <functional>
 
-#include "core/base/files.h"
+#include "core/base/files/files.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::launch {

@@ -7,15 +7,22 @@
 namespace estrain::launch {
 namespace {
 
-Json report(double torch, double portable, Json operators = Json::array()) {
-  return {{"operators", std::move(operators)}, {"seconds", {{"torch", torch}, {"portable", portable}}}};
+using comm::ProbedOperator;
+using comm::ProbeReport;
+
+ProbeReport report(double torch, std::optional<double> portable, std::vector<ProbedOperator> operators = {}) {
+  ProbeReport made;
+  made.operators = std::move(operators);
+  made.seconds = {.torch = torch, .portable = portable};
+  return made;
 }
 
-Json use(const char* name, const char* coverage, const char* type = "", Json layers = Json::array()) {
-  return {{"name", name}, {"coverage", coverage}, {"type", type}, {"calls", 3}, {"layers", std::move(layers)}};
+ProbedOperator use(const char* name, const char* coverage, const char* type = "",
+                   std::vector<std::string> layers = {}) {
+  return {name, coverage, type, 3, std::move(layers)};
 }
 
-Verdict choose(const Json& measured, spec::Precision precision = spec::Precision::fp32) {
+Verdict choose(const ProbeReport& measured, spec::Precision precision = spec::Precision::fp32) {
   spec::JobSpec job;
   job.job.precision = precision;
   return choose_determinism(job, measured);
@@ -35,8 +42,8 @@ TEST_CASE("auto takes D2 where all is covered and it costs nothing, and says why
 }
 
 TEST_CASE("auto takes D1 where an operator is not covered, however cheap, and names it") {
-  const Json operators = {use("aten::cumsum", "not covered", "", {"stem", "head"}),
-                          use("aten::mm", "not covered", "Double"), use("aten::relu", "exact")};
+  const std::vector<ProbedOperator> operators = {use("aten::cumsum", "not covered", "", {"stem", "head"}),
+                                                 use("aten::mm", "not covered", "Double"), use("aten::relu", "exact")};
   const Verdict verdict = choose(report(0.010, 0.001, operators));
   CHECK(verdict.determinism == spec::Determinism::d1);
   CHECK(verdict.reason == "no portable kernel for aten::cumsum (stem, head); aten::mm on Double");
@@ -44,8 +51,7 @@ TEST_CASE("auto takes D1 where an operator is not covered, however cheap, and na
 
 TEST_CASE("auto takes D1 where the portable kernels lack the job's precision, and names it") {
   for (const auto& [precision, name] : {std::pair{spec::Precision::bf16, "bf16"}, {spec::Precision::tf32, "tf32"}}) {
-    const Json not_portable = {{"operators", Json::array()}, {"seconds", {{"torch", 0.010}}}};
-    const Verdict verdict = choose(not_portable, precision);
+    const Verdict verdict = choose(report(0.010, std::nullopt), precision);
     CHECK(verdict.determinism == spec::Determinism::d1);
     CHECK(verdict.kernels == spec::Kernels::torch);
     CHECK(verdict.reason ==

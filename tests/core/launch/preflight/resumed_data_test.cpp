@@ -4,7 +4,8 @@
 
 #include <filesystem>
 
-#include "core/base/json.h"
+#include "core/base/json/json.h"
+#include "core/data/file_names.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

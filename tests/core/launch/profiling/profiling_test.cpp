@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/comm/reduction_tree.h"
+#include "core/comm/sums/reduction_tree.h"
 
 namespace estrain::launch {
 namespace {

@@ -8,9 +8,9 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 
 // A stage after step 100 on two workers with 6 and 2 ESTs.
-class Stage {
+class MeteredStage {
  public:
-  Stage() { meter.begin(100); }
+  MeteredStage() { meter.begin(100); }
   // One step: milliseconds per mini-batch of both, and of the exchange.
   bool step(int64_t first, int64_t second, int64_t exchange) {
     workers_[0].computing_ns += 6 * first * kMs;
@@ -30,7 +30,7 @@ class Stage {
 };
 
 TEST_CASE("step, mini-batch and exchange times of a stage, without its cold first steps") {
-  Stage stage;
+  MeteredStage stage;
   CHECK(stage.meter.stage().step_seconds() == 0);
   stage.step(500, 500, 0);
   stage.step(500, 500, 0);
@@ -47,7 +47,7 @@ TEST_CASE("step, mini-batch and exchange times of a stage, without its cold firs
 }
 
 TEST_CASE("what is recent forgets") {
-  Stage stage;
+  MeteredStage stage;
   for (int i = 0; i < 200; ++i) stage.step(10, 30, 5);
   for (int i = 0; i < 30; ++i) stage.step(10, 90, 5);
   CHECK(stage.meter.recent().workers[1].seconds_per_mini_batch() == doctest::Approx(0.090));
@@ -55,7 +55,7 @@ TEST_CASE("what is recent forgets") {
 }
 
 TEST_CASE("windows hold at least five steps and a quarter of a second") {
-  Stage slow, fast;
+  MeteredStage slow, fast;
   int slow_windows = 0, fast_windows = 0;
   for (int i = 0; i < 52; ++i) slow_windows += slow.step(100, 100, 0);
   for (int i = 0; i < 503; ++i) fast_windows += fast.step(1, 1, 0);
@@ -64,7 +64,7 @@ TEST_CASE("windows hold at least five steps and a quarter of a second") {
 }
 
 TEST_CASE("time in which an evaluation ran does not count") {
-  Stage stage;
+  MeteredStage stage;
   for (int i = 0; i < 50; ++i) stage.step(10, 10, 0);
   stage.pause(30'000);
   stage.evaluated = 150;
@@ -75,7 +75,7 @@ TEST_CASE("time in which an evaluation ran does not count") {
 }
 
 TEST_CASE("an interruption does not count") {
-  Stage stage;
+  MeteredStage stage;
   for (int i = 0; i < 50; ++i) stage.step(10, 10, 0);
   const int64_t counted = stage.meter.stage().steps;
   for (int i = 0; i < 50; ++i) {
@@ -89,7 +89,7 @@ TEST_CASE("an interruption does not count") {
 }
 
 TEST_CASE("another stage begins from nothing") {
-  Stage stage;
+  MeteredStage stage;
   for (int i = 0; i < 50; ++i) stage.step(10, 10, 0);
   stage.meter.begin(150);
   CHECK(stage.meter.stage().steps == 0);

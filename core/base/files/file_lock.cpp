@@ -1,0 +1,18 @@
+#include "core/base/files/file_lock.h"
+
+#include <sys/file.h>
+
+#include <cerrno>
+
+#include "core/base/error.h"
+
+namespace estrain {
+
+bool take_lock(int fd, const std::string& path) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  throw system_error("cannot lock " + path, errno)
+      .advise("the file system must support locks (flock): mount it with locks, or use a folder elsewhere");
+}
+
+}  // namespace estrain

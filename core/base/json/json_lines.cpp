@@ -1,0 +1,15 @@
+#include "core/base/json/json_lines.h"
+
+#include "core/base/files/long_files.h"
+
+namespace estrain {
+
+void for_each_object(const std::string& path, const std::function<void(const Json&)>& visit) {
+  LineReader lines(path);
+  for (std::string_view line; lines.next(&line);) {
+    const Json object = parse_json_if_sound(line);
+    if (object.is_object()) visit(object);
+  }
+}
+
+}  // namespace estrain

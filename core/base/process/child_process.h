@@ -1,0 +1,76 @@
+#pragma once
+// A child process started by fork and exec, watched through a pidfd.
+//
+// Start children from the main thread only: PR_SET_PDEATHSIG is tied to the thread that forked, and a child forked from
+// another thread would die when the parent re-execs.
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/files/unique_fd.h"
+
+namespace estrain {
+
+struct ChildOptions {
+  std::vector<std::string> arguments;  // [0] is the program
+  // Executes the file of the running program, even if the file at its path was replaced; [0] is only the name.
+  bool same_program = false;
+  // Added to the parent's environment; replaces existing values; an empty value removes the variable.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<int> inherited;        // descriptors that stay open under their own numbers
+  std::string output;                // file that stdout and stderr are appended to (own_file.h); empty: shared
+  int output_descriptor = -1;        // if `output` is empty: an open file for both
+  bool dies_with_parent = true;      // SIGKILL when the parent thread ends
+  std::vector<int> ignored_signals;  // ignored from the child's first instruction on
+};
+
+// How a child ended.
+struct ChildEnd {
+  bool signaled = false;
+  int code = 0;                   // exit status, or the signal's number
+  int64_t peak_memory_bytes = 0;  // largest resident set
+
+  std::string text() const;  // "exit status 1", "SIGKILL (signal 9)"
+};
+
+class ChildProcess {
+ public:
+  ChildProcess() = default;
+  ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)) {}
+  ChildProcess& operator=(ChildProcess&& other) noexcept {
+    pid_ = std::exchange(other.pid_, -1);
+    pidfd_ = std::move(other.pidfd_);
+    return *this;
+  }
+  // Throws Fault::io if fork or exec fails (including an exec error in the child).
+  static ChildProcess start(const ChildOptions& options);
+  // Watches an existing child of this process, for example after a re-exec.
+  static ChildProcess adopt(pid_t pid);
+
+  pid_t pid() const { return pid_; }
+  int descriptor() const { return pidfd_.get(); }  // readable once the child has ended
+  bool running() const { return pid_ > 0; }
+
+  void signal(int number) const;
+  // Blocks until the child has ended, and reaps it; `running()` is then false.
+  ChildEnd wait();
+  // Like wait, for at most `milliseconds`; false: still running.
+  bool wait_for(int milliseconds, ChildEnd* end = nullptr);
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+};
+
+std::string signal_name(int number);  // "SIGKILL"
+std::string own_executable();         // absolute path of the running program
+// For exec only: the file of the running program, even if the file at its path was replaced.
+inline constexpr const char* running_program = "/proc/self/exe";
+std::map<std::string, std::string, std::less<>> own_environment();
+
+}  // namespace estrain

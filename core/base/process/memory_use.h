@@ -1,0 +1,33 @@
+#pragma once
+// Memory use from /proc, and byte counts for people.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace estrain {
+
+// Bytes from a line "Key:   123 kB" in the text of /proc/meminfo or /proc/PID/status; nothing if it is missing.
+std::optional<uint64_t> proc_bytes(std::string_view text, std::string_view key);
+
+// Memory use of this process since its exec, in bytes; 0 if /proc does not show it.
+struct MemoryUse {
+  uint64_t peak = 0;           // largest resident set
+  uint64_t files = 0;          // resident pages of files (libraries, mapped data) now: shared with other processes
+  uint64_t address_space = 0;  // largest
+
+  // As a part of messages (core/comm/messages/codec.h).
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("peak", self.peak);
+    visit("files", self.files);
+    visit("address_space", self.address_space);
+  }
+};
+MemoryUse own_memory_use();
+
+// "512 B", "1.5 GiB": at most three digits before the decimal point, one after it.
+std::string format_bytes(uint64_t bytes);
+
+}  // namespace estrain

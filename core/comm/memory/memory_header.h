@@ -1,0 +1,97 @@
+#pragma once
+// The first page of a job's shared memory: where everything lies, and the words that processes steer each other by.
+//
+// Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
+// touches them: each group has an object that says what its words mean, in which order they are written, and why a
+// process may die between any two of those stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h,
+// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h, audit_board.h).
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace estrain::comm {
+
+// A meeting of all workers (barrier.h).
+struct BarrierWords {
+  std::atomic<uint32_t> arrived;
+  std::atomic<uint32_t> generation;
+};
+
+struct MemoryHeader {
+  uint64_t version;  // of this layout
+  // layout: offsets from the start of the mapping
+  uint64_t total_bytes;
+  uint64_t manifest, manifest_bytes;
+  uint64_t state, state_bytes;
+  uint64_t gradients, gradient_bytes;
+  uint64_t presence, norms, pulses;
+  uint64_t ring, record_bytes, ring_records;
+  uint64_t evaluation;
+  uint64_t audit, audit_words;
+  int64_t ests, parameters, digests, evaluation_samples;
+  alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
+  // Build ids (core/base/process/build_id.h) of what the first worker runs, which all others must run; 0: nobody does
+  // yet.
+  std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
+  std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have them
+
+  // commit_word.h
+  alignas(64) std::atomic<int64_t> committed;
+  std::atomic<int64_t> trained;
+  std::atomic<int64_t> whole;
+  std::atomic<int64_t> shared_until;
+  // save_request.h
+  std::atomic<int64_t> save_step;
+  std::atomic<uint32_t> save_waits;
+  std::atomic<uint32_t> saved_parts;
+  // commit_word.h
+  std::atomic<double> lr[2];
+  std::atomic<int64_t> evaluated;
+  // work_clock.h
+  std::atomic<int64_t> progress_ns;
+  std::atomic<int64_t> longest_step_ns;
+  std::atomic<int64_t> longest_evaluation_ns;
+  std::atomic<int64_t> scribe_beat_ns;
+  // stage_gate.h
+  alignas(64) std::atomic<uint32_t> pause_request;
+  std::atomic<int64_t> stage_end;
+  std::atomic<int64_t> stopped_ns;
+  std::atomic<uint32_t> abort;
+  std::atomic<uint32_t> stage_started;
+  std::atomic<int64_t> stage_started_ns;
+  // meeting_places.h
+  alignas(64) BarrierWords gathered;
+  alignas(64) BarrierWords summed;
+  alignas(64) BarrierWords finished;
+  alignas(64) BarrierWords evaluated_by_all;
+  alignas(64) BarrierWords saved;
+  alignas(64) BarrierWords audited;
+  // host_meeting.h
+  alignas(64) std::atomic<uint32_t> host_asked;
+  std::atomic<uint32_t> host_answered;
+  std::atomic<uint32_t> host_ask;
+  std::atomic<int64_t> host_step;
+  std::atomic<uint32_t> pause_agreed;
+  std::atomic<int64_t> agreed;
+  // meeting_places.h
+  alignas(64) std::atomic<uint32_t> exchange_ready;
+  std::array<std::byte, 128> exchange_id;
+  alignas(64) std::atomic<uint32_t> next_sum;
+  alignas(64) std::atomic<uint32_t> next_update;
+  // audit_board.h
+  alignas(64) std::atomic<int64_t> audits;
+  std::atomic<int64_t> audited_step;
+  std::atomic<int64_t> audit_step;
+  std::atomic<uint32_t> audit_request;
+  std::atomic<int64_t> audit_damage;
+  // state_hold.h
+  alignas(64) std::atomic<int64_t> held_step;
+  std::atomic<uint32_t> releases;
+  // record_ring.h
+  alignas(64) std::atomic<uint32_t> published;
+  alignas(64) std::atomic<uint32_t> drained;
+};
+
+}  // namespace estrain::comm

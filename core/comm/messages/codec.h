@@ -1,0 +1,170 @@
+#pragma once
+// One codec for messages, used by both ends. A message is a struct that names itself and lists its fields:
+//
+//   struct Saved {
+//     static constexpr std::string_view name = "saved";
+//     Step step;
+//     double seconds = 0;
+//     template <typename Self, typename Visit>
+//     static void fields(Self& self, Visit&& visit) {
+//       visit("step", self.step);
+//       visit("seconds", self.seconds);
+//     }
+//   };
+//
+// As JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
+// struct with fields, a list of those, or a std::optional, which is left out where it is empty. Fields that a message
+// lacks keep their defaults; keys that are unknown are passed over.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/json/json.h"
+
+namespace estrain::comm {
+
+template <typename T>
+concept HasFields = requires(T& value) {
+  T::fields(value, [](std::string_view, auto&) {});
+};
+
+// Throws Fault::usage. `what` says why the message cannot be read: "not a text".
+[[noreturn]] void refuse_message(std::string_view what);
+
+template <HasFields Struct>
+Json fields_of(const Struct& value);
+template <HasFields Struct>
+void read_fields(const Json& json, Struct& value);
+
+inline Json to_field(bool value) { return value; }
+inline Json to_field(int64_t value) { return value; }
+inline Json to_field(uint64_t value) { return value; }
+inline Json to_field(int value) { return value; }
+inline Json to_field(double value) { return value; }
+inline Json to_field(const std::string& value) { return value; }
+inline Json to_field(const Json& value) { return value; }
+inline Json to_field(const EstRange& range) { return Json::array({range.begin.value, range.end.value}); }
+template <typename Tag>
+Json to_field(Id<Tag> id) {
+  return id.value;
+}
+template <HasFields Struct>
+Json to_field(const Struct& value) {
+  return fields_of(value);
+}
+template <typename T>
+Json to_field(const std::vector<T>& list) {
+  Json json = Json::array();
+  for (const T& value : list) json.push_back(to_field(value));
+  return json;
+}
+
+template <typename T>
+requires std::is_arithmetic_v<T>
+void from_field(const Json& json, T& value) {
+  const bool fits = std::is_same_v<T, bool>       ? json.is_boolean()
+                    : std::is_floating_point_v<T> ? json.is_number()
+                                                  : json.is_number_integer();
+  if (!fits) refuse_message("not a number or bool that fits");
+  value = json.get<T>();
+}
+inline void from_field(const Json& json, std::string& value) {
+  if (!json.is_string()) refuse_message("not a text");
+  value = json.get<std::string>();
+}
+inline void from_field(const Json& json, Json& value) { value = json; }
+template <typename Tag>
+void from_field(const Json& json, Id<Tag>& id) {
+  from_field(json, id.value);
+}
+inline void from_field(const Json& json, EstRange& range) {
+  if (!json.is_array() || json.size() != 2) refuse_message("not a range of ESTs");
+  from_field(json[0], range.begin);
+  from_field(json[1], range.end);
+}
+template <HasFields Struct>
+void from_field(const Json& json, Struct& value) {
+  if (!json.is_object()) refuse_message("not an object");
+  read_fields(json, value);
+}
+template <typename T>
+void from_field(const Json& json, std::vector<T>& list) {
+  if (!json.is_array()) refuse_message("not a list");
+  list.clear();
+  for (const Json& value : json) from_field(value, list.emplace_back());
+}
+
+template <HasFields Struct>
+Json fields_of(const Struct& value) {
+  Json json = Json::object();
+  const auto put = [&json]<typename T>(std::string_view key, const T& field) {
+    if constexpr (requires { field.has_value(); }) {
+      if (field) json[std::string(key)] = to_field(*field);
+    } else {
+      json[std::string(key)] = to_field(field);
+    }
+  };
+  Struct::fields(value, put);
+  return json;
+}
+
+template <HasFields Struct>
+void read_fields(const Json& json, Struct& value) {
+  Struct::fields(value, [&json]<typename T>(std::string_view key, T& field) {
+    const auto at = json.find(std::string(key));
+    if (at == json.end()) return;
+    if constexpr (requires { field.emplace(); }) {
+      if (!at->is_null()) from_field(*at, field.emplace());
+    } else {
+      from_field(*at, field);
+    }
+  });
+}
+
+// `key`: what names the message in JSON.
+template <typename... Messages>
+Json encode(const std::variant<Messages...>& message, std::string_view key = "is") {
+  return std::visit(
+      [key]<typename Message>(const Message& one) {
+        Json json = {{std::string(key), Message::name}};
+        json.update(fields_of(one));
+        return json;
+      },
+      message);
+}
+
+// Reads the message whose name the JSON gives; `Variant` lists the possible ones. Throws Fault::usage.
+template <typename Variant>
+Variant decode(const Json& json, std::string_view key = "is");
+
+namespace codec {
+
+template <typename... Messages>
+std::variant<Messages...> decode(const Json& json, std::string_view name, std::variant<Messages...>*) {
+  std::optional<std::variant<Messages...>> found;
+  const auto attempt = [&]<typename Message>(Message message) {
+    if (found || Message::name != name) return;
+    read_fields(json, message);
+    found = std::move(message);
+  };
+  (attempt(Messages{}), ...);
+  if (!found) refuse_message("nobody knows \"" + std::string(name) + "\"");
+  return *std::move(found);
+}
+
+}  // namespace codec
+
+template <typename Variant>
+Variant decode(const Json& json, std::string_view key) {
+  std::string name;
+  if (const auto at = json.find(std::string(key)); json.is_object() && at != json.end()) from_field(*at, name);
+  return codec::decode(json, name, static_cast<Variant*>(nullptr));
+}
+
+}  // namespace estrain::comm

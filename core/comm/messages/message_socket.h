@@ -1,0 +1,58 @@
+#pragma once
+// JSON messages between the launcher and its own processes over a socket pair that keeps message boundaries
+// (SOCK_SEQPACKET). One message is at most 128 KiB.
+//
+// Sending never blocks, whatever the other side does: it may be stopped (SIGSTOP, a debugger) for as long as it likes.
+// The kernel holds the first 200 KB or so (some 250 short messages); what goes beyond is kept here, in order, and sent
+// on by later calls of send, receive or flush. At most 256 KiB are kept; a message beyond that is dropped. A process
+// that ends takes with it what it has kept, and so does one that hands the descriptor on.
+//
+// Any number of threads may send at once; one receives.
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
+
+namespace estrain::comm {
+
+class MessageSocket {
+ public:
+  MessageSocket() = default;
+  explicit MessageSocket(UniqueFd fd) : fd_(std::move(fd)), outbox_(std::make_unique<Outbox>()) {}
+  static std::pair<MessageSocket, MessageSocket> pair();
+
+  int descriptor() const { return fd_.get(); }
+  explicit operator bool() const { return static_cast<bool>(fd_); }
+  void close() { fd_.reset(); }
+
+  // Sent or kept to be sent. False: it will not arrive, for the other side is gone or has not taken anything for so
+  // long that there is no room. Never raises SIGPIPE.
+  bool send(const Json& message);
+  // Sends what was kept, as far as the other side takes it. False: something is still kept.
+  bool flush();
+  size_t bytes_kept() const;
+
+  // Waits for at most `milliseconds` (-1: no limit, 0: only what is there).
+  enum class Received { message, nothing, closed };
+  Received receive(Json* message, int milliseconds);
+
+ private:
+  struct Outbox {
+    std::mutex mutex;
+    std::deque<std::string> kept;
+    size_t bytes = 0;
+  };
+  enum class Sent { yes, full, never };
+  Sent send_at_once(const std::string& text) const;
+  bool flush_locked();
+
+  UniqueFd fd_;
+  std::unique_ptr<Outbox> outbox_;
+};
+
+}  // namespace estrain::comm

@@ -1,0 +1,31 @@
+#pragma once
+// What a worker is told when it is started, beside descriptors and the spec: `estrain worker --options JSON`. The
+// checkpoint is an argument of its own: a path may have bytes that JSON cannot hold.
+
+#include <string>
+
+#include "core/comm/messages/codec.h"
+
+namespace estrain::comm {
+
+struct WorkerOptions {
+  std::string device = "cpu";  // "cpu:avx2", "cuda:0"
+  bool builds = false;         // lays out the shared memory and fills in the state
+  std::string checkpoint;      // the builder starts from it; empty: from the job's seed
+  bool accepts_data = false;   // the builder: data files that are others than the checkpoint's
+  bool less_memory = false;    // one reader thread, one mini-batch ahead, whatever the spec says
+  bool allow_mixed = false;    // a GPU may be of another model than the one that the state was laid out on
+  bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("device", self.device);
+    visit("builds", self.builds);
+    visit("accepts_data", self.accepts_data);
+    visit("less_memory", self.less_memory);
+    visit("allow_mixed", self.allow_mixed);
+    visit("cuda_streams", self.cuda_streams);
+  }
+};
+
+}  // namespace estrain::comm

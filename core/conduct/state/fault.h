@@ -1,0 +1,47 @@
+#pragma once
+// Faults as decisions see them: what the fault table said (core/faults/diagnosis.h), who is lost, and what a run has
+// been through.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/ids.h"
+#include "core/conduct/state/member.h"
+
+namespace estrain::conduct {
+
+// The part of a diagnosis that something is decided by, and the words for it.
+struct Verdict {
+  std::string cause;           // "cpu_out_of_memory"
+  std::string fault_class;     // "user", "infrastructure", "engine"
+  std::string description;     // the cause in words
+  bool retry = false;          // whether starting the process anew can help
+  double backoff_seconds = 0;  // before the first attempt (back_off.h)
+  bool other_device = false;   // the device itself is suspect: go on without it
+  bool less_memory = false;    // retry with fewer loader threads and less prefetch
+};
+
+// A worker that is gone, and what is known of it. Times are monotonic.
+struct Loss {
+  WorkerId worker;
+  Device device;
+  EstRange ests;
+  std::string cause;
+  std::string what;          // in words: "killed by SIGKILL"
+  Step step;                 // trained when it was noticed
+  int64_t steps_redone = 0;  // of those: their state was lost with a GPU's memory
+  int64_t last_beat_ns = 0;  // its last sign of life; 0: none yet
+  int64_t noticed_ns = 0;
+};
+
+// A fault that the run survived, for the report at its end.
+struct SurvivedFault {
+  WorkerId worker;  // kNobody: the scribe
+  Step step;
+  std::string cause, fault_class;
+  std::optional<double> seconds_lost = std::nullopt;  // known when the run has recovered
+  int64_t steps_redone = 0;
+};
+
+}  // namespace estrain::conduct

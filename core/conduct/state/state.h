@@ -1,0 +1,109 @@
+#pragma once
+// All that decisions about a running job rest on. A value: copied, compared with what should be, handed over to the
+// launcher's next self. decide.h alone changes it.
+//
+//   starting --> training <--> warming --> pausing --> training
+//       |            |             |           |
+//       |            +---- recovering ---------+    a worker is lost: the others stand still, warm, until it is
+//       replaced |                        |
+//       +------------------------+------ over: finished, stopped or failed
+//
+// After `over` comes the closing: the last state is saved, the workers are dismissed, the scribe is told to finish.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/conduct/state/change.h"
+#include "core/conduct/state/fault.h"
+#include "core/conduct/state/member.h"
+
+namespace estrain::conduct {
+
+enum class Phase { starting, training, warming, pausing, recovering, over };
+enum class Ending { none, finished, stopped };
+enum class Closing { none, saving, finishing_files, closed };
+
+// The process that writes the run's files.
+struct Scribe {
+  bool here = true;
+  bool told_to_finish = false;
+  bool asked_to_save = false;    // for the last state
+  bool brought_back = false;     // for the last state, which is tried once
+  bool returning = false;        // it is being brought back
+  int64_t start_at_ns = 0;       // when it is started again. 0: it need not be, or the run ends by that
+  int64_t last_saved_step = -1;  // -1: no checkpoint of this run's yet
+  int64_t unsaved_step = -1;     // whose state could not be saved, the last such
+  std::string last_save_error;
+};
+
+struct State {
+  // The job.
+  int64_t ests = 1;
+  int64_t retries = 0;  // faults in a row at one step that are survived
+
+  Phase phase = Phase::starting;
+  Ending ending = Ending::none;
+  Closing closing = Closing::none;
+  int64_t stage = 0;
+
+  // Its processes.
+  std::vector<Member> workers;  // of the stage, in rank order; before the first one, the places for it
+  std::vector<Member> leaving;  // told to leave or killed, and not ended yet
+  int64_t workers_started = 0;
+  Scribe scribe;
+  Devices held;  // all devices that the job may use, the idle ones included
+
+  // The change under way.
+  std::optional<PendingChange> pending;
+  std::optional<ResizeUnderWay> resize;
+  std::vector<WaitingRequest> waiting;
+  int64_t stood_still_ns = 0;       // since when the workers have been leaving an aborted stage
+  int64_t start_missing_at_ns = 0;  // when lost workers are replaced: back-off. 0: no one to replace
+
+  // Faults.
+  std::optional<Loss> recovery;  // from which the first step has not been seen yet
+  Step fault_step{-1};           // of the last fault
+  int64_t faults_at_step = 0;    // there, in a row
+  int64_t stalled_at = -1;       // the last step after which all waited for each other
+  bool less_memory = false;      // workers from here on read ahead less
+  std::vector<SurvivedFault> faults;
+  std::optional<Error> failure;  // the run ends by it
+  WorkerId failed = kNobody;     // whose failure it is, if a worker's
+
+  // The stop.
+  std::string stop_reason;
+  bool stop_at_once = false;
+  std::vector<ClientId> stop_clients;
+  int64_t stop_deadline_ns = 0;  // when a stop no longer waits for the step under way. 0: none
+  double grace_seconds = 0;      // from a signal to the checkpoint; the step under way is given up after that
+};
+
+// The world at the moment of a decision: the time, and words of shared memory.
+struct Moment {
+  int64_t ns = 0;          // monotonic
+  bool attached = false;   // the shared memory stands: the job has begun to train
+  Step trained;            // the newest step that is trained; the one to go on from while nothing is attached
+  int64_t stopped_ns = 0;  // when the last step before a pause was committed
+  int64_t stage_started = 0, stage_started_ns = 0;  // workers that have begun the stage, and when the last of them did
+  double step_seconds = 0;                          // mean of late; 0: not known
+  std::string no_room;  // why the scribe cannot write; empty: it can, or nothing waits to be written
+};
+
+Assignment devices_in_force(const State& state);             // each with its number of ESTs
+std::vector<const Member*> all_members(const State& state);  // of all three lists, without empty places
+const Member* find_member(const State& state, WorkerId id);  // null: it is in no list
+bool is_leaving(const State& state, WorkerId id);
+bool all_left(const State& state);
+
+// The job trains and nothing else is under way.
+bool is_settled(const State& state);
+// Why no change can begin now; nothing: one can.
+std::optional<Error> why_not_now(const State& state, const Moment& now);
+
+// The part of the state that the launcher keeps over a re-exec. The rest begins anew.
+State after_handover(const State& state);
+
+}  // namespace estrain::conduct

@@ -1,0 +1,56 @@
+#include "core/data/files/data_files.h"
+
+#include <future>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+namespace {
+
+FileTree list(const FileName& name) {
+  static constexpr std::string_view images[] = {".jpg", ".jpeg", ".png"}, shards[] = {".tar"};
+  static constexpr std::string_view voc[] = {".jpg", ".jpeg", ".png", ".xml", ".txt"};
+  if (name.kind == FileKind::images) return FileTree::list(name.path, images);
+  if (name.kind == FileKind::voc) return FileTree::list(name.path, voc);
+  return FileTree::list(name.path, shards);
+}
+
+DataFile open_one(const FileName& name) {
+  switch (name.kind) {
+    case FileKind::content:
+      return {name.what, name.path, FileBytes::open(name.path)};
+    case FileKind::as_it_is:
+      return {name.what, name.path, FileBytes::map(name.path)};
+    case FileKind::images:
+    case FileKind::shards:
+    case FileKind::voc:
+      break;
+  }
+  return {name.what, name.path, {}, std::make_shared<const FileTree>(list(name))};
+}
+
+}  // namespace
+
+std::vector<DataFile> open_files(const std::vector<FileName>& names) {
+  std::vector<std::future<DataFile>> opened;
+  for (const FileName& name : names) {
+    const bool aside = name.path.ends_with(".gz") && &name != &names.front();
+    opened.push_back(std::async(aside ? std::launch::async : std::launch::deferred, open_one, name));
+  }
+  std::vector<DataFile> files;
+  for (std::future<DataFile>& file : opened) files.push_back(file.get());
+  return files;
+}
+
+std::optional<FileStamp> stamp_of(const FileName& name) {
+  if (name.kind == FileKind::content || name.kind == FileKind::as_it_is) return FileStamp::of(name.path);
+  try {
+    return list(name).stamp();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,60 @@
+#pragma once
+// Many files that form one part of a job's data: the images in a folder's subfolders, the shards of an archive. They
+// are listed once, when the data are opened, in an order determined by the names alone.
+//
+//   order   the root's own files; then its folders by name, each with all that is below it: folder by folder, sorted by
+//           their paths, the files of one by their names. Bytes are compared. It is the order of torchvision's
+//           ImageFolder.
+//
+// Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/data/files/file_stamp.h"
+
+namespace estrain::data {
+
+class FileTree {
+ public:
+  // Lists the files below `path` whose name ends in one of `endings` (lower case, with "."), ignoring case; or the file
+  // `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular file.
+  static FileTree list(const std::string& path, std::span<const std::string_view> endings);
+
+  const std::string& root() const { return root_; }
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }  // files
+  // Relative to the root; empty for the root itself.
+  std::string_view name(int64_t index) const;
+  std::string path(int64_t index) const;
+  uint64_t bytes(int64_t index) const { return bytes_[static_cast<size_t>(index)]; }
+  uint64_t total_bytes() const { return total_bytes_; }
+  // Names of the root's subfolders, in order, including those without files.
+  const std::vector<std::string>& folders() const { return folders_; }
+  // The number of files skipped because of their names, and the first of them.
+  int64_t others() const { return others_; }
+  const std::string& first_other() const { return first_other_; }
+
+  // Device and inode are the root's, the size is that of all files. Instead of the two times it has digests over those
+  // of every file and folder, which change when any of them does.
+  const FileStamp& stamp() const { return stamp_; }
+
+ private:
+  class Walk;
+
+  void append(std::string_view name, uint64_t bytes);
+
+  std::string root_;
+  std::string names_;            // consecutive
+  std::vector<uint64_t> ends_;   // of each name
+  std::vector<uint64_t> bytes_;  // of each file
+  uint64_t total_bytes_ = 0;
+  std::vector<std::string> folders_;
+  int64_t others_ = 0;
+  std::string first_other_;
+  FileStamp stamp_;
+};
+
+}  // namespace estrain::data

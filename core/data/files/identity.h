@@ -1,0 +1,78 @@
+#pragma once
+// Identifies the files of a job's data when the run begins, so that a worker that starts later trains on the same bytes
+// or not at all.
+//
+// Only the decompressed content counts: a copy on another host, another path, a touched or
+// recompressed file is the same data. For a file up to `most_bytes_digested`, every byte is digested;
+// for a larger one the first and the last 64 KiB and 62 blocks of that size in between, at places that
+// depend only on the size. Many files in one place (FileKind::images, shards) count as one file with
+// the size of all of them, in the order of their list; their names below that place and their sizes
+// are part of it.
+//
+// The identity is compared whenever a worker starts (at a start, a resume, a resize, after a loss), and by a resume
+// before it writes anything. Each process checks the files that it has mapped itself. A file whose stamp (file_stamp.h)
+// still equals that of the identity is not read again. Not noticed: changes under running workers, until the next
+// worker starts; and in a larger file of unchanged size, a difference outside the blocks.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/data/files/data_files.h"
+#include "core/data/files/file_stamp.h"
+
+namespace estrain::data {
+
+// One core digests this much in well under a second.
+constexpr uint64_t most_bytes_digested = uint64_t{1} << 30;
+
+struct FileIdentity {
+  std::string what;  // FileName::what, the key for matching files
+  std::string path;
+  FileStamp stamp;
+  uint64_t size = 0;              // of the content
+  uint64_t sampled = 0;           // digest of kernels/digest.h, with zeros for the words outside the blocks
+  std::optional<uint64_t> whole;  // digest of all bytes, for up to most_bytes_digested
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+struct DataIdentity {
+  std::vector<FileIdentity> files;  // empty: synthetic data, or unknown
+
+  bool operator==(const DataIdentity&) const = default;
+
+  std::string to_json() const;  // empty if there are no files
+  // Throws Fault::corrupt.
+  static DataIdentity from_json(std::string_view text);
+};
+
+// One changed file. An absent identity means that the file is missing on that side.
+struct DataChange {
+  std::optional<FileIdentity> was, is;
+
+  std::string in_words() const;  // "/data/a.txt: 2000 bytes, were 1000"
+};
+
+DataIdentity identify(const std::vector<DataFile>& files);
+
+// The current files, and their differences from `known`.
+struct Recognition {
+  DataIdentity now;
+  std::vector<DataChange> changes;
+};
+Recognition recognize(const DataIdentity& known, const std::vector<DataFile>& files);
+
+// Whether all stamps equal those of `known`: then nothing needs to be read.
+bool is_untouched(const DataIdentity& known, const std::vector<FileName>& names);
+
+// Fault::mismatch naming every changed file and its difference. The fault table recognises it by its first words.
+Error changed_data(const std::vector<DataChange>& changes);
+
+// The identity of the current files. Throws changed_data() if they differ from `known`.
+DataIdentity require_same(const DataIdentity& known, const std::vector<DataFile>& files);
+
+}  // namespace estrain::data

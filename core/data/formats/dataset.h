@@ -1,0 +1,59 @@
+#pragma once
+// A set of samples for training or evaluation.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/data/files/data_files.h"
+#include "core/data/sampling/augmentation.h"
+#include "core/data/sampling/sample_shape.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::data {
+
+// Thread-safe: any number of readers may call read() concurrently.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual int64_t size() const = 0;
+  virtual SampleShape shape() const = 0;
+  // Targets are in [0, classes()). For text: the vocabulary of 256 bytes.
+  virtual int64_t classes() const = 0;
+
+  // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
+  // index < size(). A sample depends only on (index, draw): the same bits on every machine.
+  virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
+  // In the place of read() where the shape is one of several arrays: writes the sample's part of each to `out`, which
+  // has a place for every one.
+  virtual void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const;
+};
+
+struct DataPair {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
+                                  // test files
+  std::vector<DataFile> files{};  // the files of both, for identity.h
+};
+
+// Opens the data of `section` and checks everything that does not need reading every image: files exist and are
+// complete, there is one label per image, every label is in range, transforms fit the images, training and test samples
+// have the same shape. The cost is mainly decompression. Uses no global state, so it can run in a separate thread while
+// other libraries load.
+//
+//   text_context  tokens of a sample, for text
+//   seed          of the job: makes synthetic data
+//   classes       the number of classes the model has, where the spec says so; default: what the data has
+//   arrays        names of the arrays that the model takes, for an hdf5 file that is none of images and labels
+//
+// Throws Fault::io (missing file), Fault::corrupt (truncated, wrong format, a label out of range), Fault::spec (keys
+// that do not fit the data), Fault::mismatch (training and test data differ in shape).
+DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed,
+              std::optional<int64_t> classes = std::nullopt, const std::vector<std::string>& arrays = {});
+
+}  // namespace estrain::data

@@ -1,0 +1,203 @@
+#include "core/data/formats/hdf5_arrays.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/h5/file.h"
+
+namespace estrain::data {
+namespace {
+
+using Field = SampleShape::Field;
+
+constexpr const char* kArrayAdvice =
+    "each input of the program needs a dataset of its name at the file's root, the samples along its first dimension";
+
+struct ArrayType {
+  program::Type type;
+  h5::Type read_as;
+};
+
+std::optional<ArrayType> array_type(h5::Type stored) {
+  switch (stored) {
+    case h5::Type::f32:
+      return ArrayType{program::Type::f32, stored};
+    case h5::Type::f64:
+      return ArrayType{program::Type::f64, stored};
+    case h5::Type::i8:
+      return ArrayType{program::Type::i8, stored};
+    case h5::Type::i16:
+      return ArrayType{program::Type::i16, stored};
+    case h5::Type::i32:
+      return ArrayType{program::Type::i32, stored};
+    case h5::Type::i64:
+      return ArrayType{program::Type::i64, stored};
+    case h5::Type::u8:
+      return ArrayType{program::Type::u8, stored};
+    case h5::Type::u16:
+      return ArrayType{program::Type::i32, h5::Type::i32};
+    case h5::Type::u32:
+    case h5::Type::u64:
+      return ArrayType{program::Type::i64, h5::Type::i64};
+    case h5::Type::other:
+      break;
+  }
+  return std::nullopt;
+}
+
+struct Array {
+  Field field;
+  std::shared_ptr<const std::byte> owner;
+  const std::byte* first = nullptr;
+};
+
+class ArrayDataset : public Dataset {
+ public:
+  ArrayDataset(std::vector<Array> arrays, int64_t samples) : arrays_(std::move(arrays)), samples_(samples) {
+    std::vector<Field> fields;
+    for (const Array& array : arrays_) fields.push_back(array.field);
+    shape_ = SampleShape::fields(std::move(fields));
+  }
+
+  int64_t size() const override { return samples_; }
+  SampleShape shape() const override { return shape_; }
+  int64_t classes() const override { return 1; }
+  void read(int64_t, const SampleDraw&, std::byte*, int64_t*) const override {
+    throw Error(Fault::bug, "a data set of several arrays was asked for one");
+  }
+  void read_fields(int64_t index, const SampleDraw&, std::span<std::byte* const> out) const override {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const size_t bytes = arrays_[i].field.bytes();
+      std::memcpy(out[i], arrays_[i].first + static_cast<size_t>(index) * bytes, bytes);
+    }
+  }
+
+ private:
+  std::vector<Array> arrays_;
+  int64_t samples_;
+  SampleShape shape_;
+};
+
+Error unfit(const std::string& path, const std::string& what) {
+  return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kArrayAdvice);
+}
+
+// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
+void require_stored(const h5::Dataset& data, uint64_t file_bytes) {
+  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
+  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
+  if (announced <= small || announced / most_per_byte <= file_bytes) return;
+  throw Error::make(Fault::corrupt, "{}: declares {} bytes of data, but the file has {}", data.where(), announced,
+                    file_bytes)
+      .advise("it was never filled, or is damaged");
+}
+
+void map_array(Array& array, const DataFile& file, uint64_t offset, uint64_t bytes) {
+  if (offset > file.content.size() || bytes > file.content.size() - offset)
+    throw Error::make(Fault::corrupt, "{}: truncated: {} ends at byte {}, the file at {}", file.path, array.field.name,
+                      offset + bytes, file.content.size());
+  array.owner = file.content.owner;
+  array.first = file.content.data() + offset;
+}
+
+void load_array(Array& array, const h5::Dataset& data, h5::Type as, uint64_t bytes) {
+  constexpr std::align_val_t alignment{64};
+  auto* memory = static_cast<std::byte*>(::operator new(bytes, alignment));
+  array.owner = {memory, [](const std::byte* p) { ::operator delete(const_cast<std::byte*>(p), alignment); }};
+  array.first = memory;
+  data.read(as, memory);
+}
+
+std::string names_in(const h5::Group& root) {
+  std::vector<std::string> names;
+  for (const h5::Child& child : root.children()) {
+    if (child.kind == h5::Child::Kind::dataset) names.push_back(child.name);
+    if (names.size() == 20) break;
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
+  if (!root.contains(name))
+    throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
+  const h5::Dataset data = root.dataset(name);
+  const std::optional<ArrayType> type = array_type(data.type());
+  if (!type) throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
+  if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
+  Array array{{name, type->type, {data.shape().begin() + 1, data.shape().end()}}, {}, nullptr};
+  require_stored(data, file.content.size());
+  const uint64_t bytes = static_cast<uint64_t>(data.shape()[0]) * array.field.bytes();
+  if (bytes == 0) throw unfit(file.path, fmt::format("{} is empty: {}", name, h5::shape_text(data.shape())));
+  const std::optional<uint64_t> offset = data.offset();
+  if (offset && type->read_as == data.type() && *offset % h5::type_size(data.type()) == 0) {
+    map_array(array, file, *offset, bytes);
+  } else {
+    load_array(array, data, type->read_as, bytes);
+  }
+  return array;
+}
+
+}  // namespace
+
+bool holds_images(const DataFile& file) {
+  const h5::File opened = h5::File::open(file.path);
+  return opened.root().contains("images") && opened.root().contains("labels");
+}
+
+std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names) {
+  const h5::File opened = h5::File::open(file.path);
+  const h5::Group root = opened.root();
+  std::vector<Array> arrays;
+  int64_t samples = 0;
+  for (const std::string& name : names) {
+    arrays.push_back(read_array(file, root, name));
+    const int64_t rows = root.dataset(name).shape()[0];
+    if (arrays.size() > 1 && rows != samples)
+      throw Error::make(Fault::corrupt, "{}: {} has {} samples, {} has {}", file.path, names.front(), samples, name,
+                        rows)
+          .advise(kArrayAdvice);
+    samples = rows;
+  }
+  if (FileStamp::of(file.path) != file.content.stamp)
+    throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
+  return std::make_unique<ArrayDataset>(std::move(arrays), samples);
+}
+
+std::vector<std::string> array_names(const std::string& path) {
+  std::vector<std::pair<std::string, int64_t>> found;
+  const h5::Group root = h5::File::open(path).root();
+  int64_t longest = 0;
+  for (const h5::Child& child : root.children()) {
+    if (child.kind != h5::Child::Kind::dataset) continue;
+    const h5::Dataset data = root.dataset(child.name);
+    if (!array_type(data.type()) || data.shape().empty()) continue;
+    found.emplace_back(child.name, data.shape()[0]);
+    longest = std::max(longest, data.shape()[0]);
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, samples] : found)
+    if (samples == longest) names.push_back(name);
+  return names;
+}
+
+void require_same_arrays(const SampleShape& train, const SampleShape& test) {
+  if (train == test) return;
+  throw Error::make(Fault::mismatch, "data: training samples are {}; test samples are {}", describe_arrays(train),
+                    describe_arrays(test))
+      .advise("give both files the same arrays with the same types and shapes");
+}
+
+std::string describe_arrays(const SampleShape& shape) {
+  std::vector<std::string> words;
+  for (const Field& field : shape.parts)
+    words.push_back(fmt::format("{} {} [{}]", field.name, program::type_name(field.type), fmt::join(field.dims, ", ")));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,35 @@
+#pragma once
+// Named arrays in an HDF5 file: one dataset each, at the file's root, with samples as the first dimension; integers and
+// floating-point numbers of any size. Values are used unchanged. Types that torch lacks are widened: uint16 to int32,
+// uint32 and uint64 to int64.
+//
+// As with images (hdf5_images.h), an array that is contiguous and in native format is mapped; others are read into
+// memory once.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/files/data_files.h"
+#include "core/data/formats/dataset.h"
+
+namespace estrain::data {
+
+// Whether the file has images and labels (hdf5_images.h). Throws as read_hdf5_arrays().
+bool holds_images(const DataFile& file);
+
+// Reads the arrays `names`, in that order. Throws Fault::mismatch if one is absent (listing the existing ones) or has
+// an unsupported type, Fault::corrupt if their lengths differ or one is damaged; Fault::io.
+std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
+
+// The names of the file's arrays with as many samples as the longest one, in the order of its root. Throws Fault::io or
+// Fault::corrupt.
+std::vector<std::string> array_names(const std::string& path);
+
+// Throws Fault::mismatch naming the first array whose type or shape differs.
+void require_same_arrays(const SampleShape& train, const SampleShape& test);
+
+// "ids int64 [128], mask uint8 [128]"
+std::string describe_arrays(const SampleShape& shape);
+
+}  // namespace estrain::data

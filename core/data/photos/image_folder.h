@@ -1,0 +1,40 @@
+#pragma once
+// ImageNet's layout, read like torchvision's ImageFolder: a folder with a subfolder for each class, which contains JPEG
+// and PNG files at any depth. Classes are numbered in the byte order of their names, samples in the order of
+// file_tree.h. Files with other extensions are skipped.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/files/data_files.h"
+#include "core/data/photos/photos.h"
+
+namespace estrain::data {
+
+class ImageFolder : public PhotoSource {
+ public:
+  // `classes`: names by number; empty: the subfolders, each of which must contain an image. Throws Fault::corrupt if
+  // there is no class, a subfolder is not a class, or an image is outside the subfolders.
+  explicit ImageFolder(const DataFile& folder, std::vector<std::string> classes = {});
+
+  const std::vector<std::string>& classes() const { return classes_; }
+  int64_t size() const override { return tree_->size(); }
+  int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
+  std::string name(int64_t index) const override { return tree_->path(index); }
+  uint64_t bytes(int64_t index) const override { return tree_->bytes(index); }
+  std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override {
+    return read_listed(*tree_, index, most_photo_bytes, scratch);
+  }
+
+ private:
+  std::shared_ptr<const FileTree> tree_;
+  std::vector<std::string> classes_;
+  std::vector<int32_t> labels_;
+};
+
+// `files`: the training images and, if there is a second entry, test images of the same classes.
+DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,
+                            std::optional<int64_t> classes);
+
+}  // namespace estrain::data

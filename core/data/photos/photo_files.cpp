@@ -1,0 +1,38 @@
+#include "core/data/photos/photo_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/base/files/input_file.h"
+
+namespace estrain::data {
+
+std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint64_t most,
+                                       std::vector<std::byte>& scratch) {
+  const UniqueFd file = open_input(tree.path(index));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_error(tree.path(index), errno);
+  const uint64_t size = static_cast<uint64_t>(status.st_size);
+  if (size != tree.bytes(index))
+    throw Error::make(Fault::corrupt, "{} bytes, were {} when the data were opened", size, tree.bytes(index));
+  if (size > most) throw Error::make(Fault::corrupt, "a file of {} bytes: more than {} MiB", size, most >> 20);
+  scratch.resize(size);
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = ::pread(file.get(), scratch.data() + done, size - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error("cannot be read", errno);
+    if (got == 0) throw Error(Fault::corrupt, "was cut short while it was being read");
+    done += static_cast<size_t>(got);
+  }
+  return scratch;
+}
+
+Error about_photo(const Error& error, const PhotoFiles& files, int64_t index) {
+  const Error named = error.within(fmt::format("{}: sample {}", files.name(index), index));
+  return error.advice().empty() ? named.advise("replace the file or take it away; `estrain check` names all such files")
+                                : named;
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,36 @@
+#pragma once
+// Photos in files of their own: where they are, whatever belongs to them.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/data/files/file_tree.h"
+
+namespace estrain::data {
+
+constexpr uint64_t most_photo_bytes = uint64_t{256} << 20;  // of one image's file
+
+// Thread-safe.
+class PhotoFiles {
+ public:
+  virtual ~PhotoFiles() = default;
+  virtual int64_t size() const = 0;
+  virtual std::string name(int64_t index) const = 0;  // for messages
+  virtual uint64_t bytes(int64_t index) const = 0;    // of its file
+  // The file's bytes, in the source's memory or in `scratch`, the calling thread's; valid until its next call. Throws
+  // Fault::io where it cannot be read, Fault::corrupt where it is not what it was when the source was opened.
+  virtual std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const = 0;
+};
+
+// A file of a list, whole, into `scratch`. Throws as PhotoFiles::read(), and Fault::corrupt beyond `most` bytes.
+std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint64_t most,
+                                       std::vector<std::byte>& scratch);
+
+// What read() throws, naming sample and file.
+Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
+
+}  // namespace estrain::data

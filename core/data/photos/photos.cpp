@@ -1,0 +1,29 @@
+#include "core/data/photos/photos.h"
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+
+void require_labels(const PhotoSource& source, int64_t classes) {
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const int64_t label = source.label(i);
+    if (label >= 0 && label < classes) continue;
+    throw Error::make(Fault::corrupt, "{}: label {} of sample {} is out of range: there are {} classes (0 to {})",
+                      source.name(i), label, i, classes, classes - 1)
+        .advise("correct the labels, or set model.classes above the largest of them");
+  }
+}
+
+void PhotoDataset::read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const {
+  thread_local std::vector<std::byte> file;
+  thread_local image::Image photo;
+  try {
+    image::decode(source_->read(index, file), photo);
+    pixels_.show(photo, draw, reinterpret_cast<float*>(out_input));
+  } catch (const Error& error) {
+    throw about_photo(error, *source_, index);
+  }
+  *out_target = source_->label(index);
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,40 @@
+#pragma once
+// Images in files of their own, of any size, each with its class, as a data set: each is read, decoded
+// (core/image/image.h) and made what the model sees (photo_pixels.h) when a reader needs it.
+
+#include <memory>
+
+#include "core/data/formats/dataset.h"
+#include "core/data/photos/photo_files.h"
+#include "core/data/pixels/photo_pixels.h"
+
+namespace estrain::data {
+
+class PhotoSource : public PhotoFiles {
+ public:
+  virtual int64_t label(int64_t index) const = 0;
+};
+
+// Throws Fault::corrupt naming the first image whose label is outside of [0, classes).
+void require_labels(const PhotoSource& source, int64_t classes);
+
+class PhotoDataset : public Dataset {
+ public:
+  // Throws Fault::spec where keys of `section` contradict each other.
+  PhotoDataset(std::unique_ptr<PhotoSource> source, int64_t classes, const spec::DataSection& section)
+      : source_(std::move(source)), classes_(classes), pixels_(section) {}
+
+  int64_t size() const override { return source_->size(); }
+  SampleShape shape() const override { return pixels_.shape(); }
+  int64_t classes() const override { return classes_; }
+  const PhotoSource& source() const { return *source_; }
+  // Throws what is wrong with the file, naming sample and file.
+  void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
+
+ private:
+  std::unique_ptr<PhotoSource> source_;
+  int64_t classes_;
+  PhotoPixels pixels_;
+};
+
+}  // namespace estrain::data

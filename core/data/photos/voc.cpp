@@ -1,0 +1,149 @@
+#include "core/data/photos/voc.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+namespace {
+
+constexpr uint64_t kMostListBytes = uint64_t{64} << 20;
+constexpr const char* kLayout =
+    "data.path must be a folder as VOC unpacks: JPEGImages, Annotations and ImageSets/Main with the lists";
+
+// Places in the tree by name, without what is behind the last dot: "JPEGImages/000012".
+std::unordered_map<std::string_view, int64_t> places_of(const FileTree& tree) {
+  std::unordered_map<std::string_view, int64_t> places;
+  for (int64_t i = 0; i < tree.size(); ++i) places.emplace(tree.name(i).substr(0, tree.name(i).rfind('.')), i);
+  return places;
+}
+
+std::vector<std::string_view> lines_of(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  std::vector<std::string_view> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
+    if (!line.empty()) lines.push_back(line);
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+VocFolder::VocFolder(const DataFile& folder, const std::string& list) : tree_(folder.tree) {
+  const auto places = places_of(*tree_);
+  const std::string list_name = "ImageSets/Main/" + list;
+  const auto found = places.find(list_name);
+  if (found == places.end())
+    throw Error::make(Fault::corrupt, "{}/{}.txt: there is no such list", folder.path, list_name).advise(kLayout);
+  std::vector<std::byte> text;
+  const std::vector<std::string_view> lines = lines_of(read_listed(*tree_, found->second, kMostListBytes, text));
+  if (lines.empty()) throw Error::make(Fault::corrupt, "{}: the list is empty", tree_->path(found->second));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view name = lines[i];
+    const auto place = [&](const char* where, const char* what) {
+      const auto file = places.find(fmt::format("{}/{}", where, name));
+      if (file != places.end()) return file->second;
+      throw Error::make(Fault::corrupt, "{}: line {} names \"{}\", and there is no {} {}/{}{}",
+                        tree_->path(found->second), i + 1, name.substr(0, 80), what, folder.path, where,
+                        name.find(' ') == name.npos ? "" : ": lists of a single class are not taken")
+          .advise(kLayout);
+    };
+    samples_.push_back({place("JPEGImages", "picture of that name in"), place("Annotations", "annotation of it in")});
+  }
+}
+
+bool move_box(const LabelledBox& box, const Cut& cut, float* out) {
+  const Resizing& resizing = cut.resizing;
+  const auto moved = [](double at, int64_t from, int64_t length, int64_t to, int64_t part, int64_t seen) {
+    const double scaled = (at - static_cast<double>(from)) * static_cast<double>(to) / static_cast<double>(length);
+    return (scaled - static_cast<double>(part)) / static_cast<double>(seen);
+  };
+  const auto across = [&](double at) {
+    const double x = moved(at, resizing.source.left, resizing.source.width, resizing.size.width, resizing.part.left,
+                           resizing.part.width);
+    return cut.mirrored ? 1 - x : x;
+  };
+  const auto down = [&](double at) {
+    return moved(at, resizing.source.top, resizing.source.height, resizing.size.height, resizing.part.top,
+                 resizing.part.height);
+  };
+  double left = across(box.left), right = across(box.right);
+  if (cut.mirrored) std::swap(left, right);
+  const double top = down(box.top), bottom = down(box.bottom);
+  const double x = (left + right) / 2, y = (top + bottom) / 2;
+  if (x < 0 || x >= 1 || y < 0 || y >= 1) return false;
+  const double edges[4] = {left, top, right, bottom};
+  for (size_t i = 0; i < 4; ++i) out[i] = static_cast<float>(std::clamp(edges[i], 0.0, 1.0));
+  return true;
+}
+
+VocDataset::VocDataset(const DataFile& folder, const std::string& list, const spec::DataSection& section)
+    : folder_(folder, list),
+      pixels_(section),
+      names_(section.names.empty() ? voc_names() : section.names),
+      most_boxes_(section.boxes),
+      takes_difficult_(section.difficult) {}
+
+SampleShape VocDataset::shape() const {
+  return SampleShape::fields({{"images", program::Type::f32, pixels_.shape().dims()},
+                              {"boxes", program::Type::f32, {most_boxes_, 4}},
+                              {"labels", program::Type::i64, {most_boxes_}}});
+}
+
+void VocDataset::read(int64_t, const SampleDraw&, std::byte*, int64_t*) const {
+  throw Error(Fault::bug, "a data set of several arrays was asked for one");
+}
+
+std::vector<LabelledBox> VocDataset::boxes_of(int64_t index, const image::Size& picture) const {
+  thread_local std::vector<std::byte> file;
+  return with_context("its annotation", [&] {
+    const std::span<const std::byte> xml = folder_.read_annotation(index, file);
+    std::vector<LabelledBox> boxes =
+        read_annotation({reinterpret_cast<const char*>(xml.data()), xml.size()}, names_, picture);
+    if (!takes_difficult_) std::erase_if(boxes, [](const LabelledBox& box) { return box.is_difficult; });
+    if (static_cast<int64_t>(boxes.size()) > most_boxes_) {
+      throw Error::make(Fault::corrupt, "{} objects, more than data.boxes = {}", boxes.size(), most_boxes_)
+          .advise("set data.boxes to the most that a picture has");
+    }
+    return boxes;
+  });
+}
+
+void VocDataset::require_fit(int64_t index, const image::Header& header, const SampleDraw& draw) const {
+  pixels_.require_fit(header, draw);
+  (void)boxes_of(index, header.size);
+}
+
+void VocDataset::read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const {
+  thread_local std::vector<std::byte> file;
+  thread_local image::Image photo;
+  auto* boxes = reinterpret_cast<float*>(out[1]);
+  auto* labels = reinterpret_cast<int64_t*>(out[2]);
+  std::fill(boxes, boxes + most_boxes_ * 4, 0.0f);
+  std::fill(labels, labels + most_boxes_, int64_t{-1});
+  try {
+    image::decode(folder_.read(index, file), photo);
+    const Cut cut = pixels_.show(photo, draw, reinterpret_cast<float*>(out[0]));
+    int64_t count = 0;
+    for (const LabelledBox& box : boxes_of(index, photo.size))
+      if (move_box(box, cut, boxes + 4 * count)) labels[count++] = box.label;
+  } catch (const Error& error) {
+    throw about_photo(error, folder_, index);
+  }
+}
+
+DataPair open_voc(const std::vector<DataFile>& files, const spec::DataSection& section) {
+  DataPair pair;
+  pair.train = std::make_unique<VocDataset>(files[0], section.list, section);
+  if (files.size() > 1) pair.test = std::make_unique<VocDataset>(files[1], section.test_list, section);
+  return pair;
+}
+
+}  // namespace estrain::data

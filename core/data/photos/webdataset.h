@@ -1,0 +1,58 @@
+#pragma once
+// Samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first dot
+// form a sample; the extension tells a file's role.
+//
+//   .jpg .jpeg .png    the image
+//   .cls               its label: a number in ASCII
+//   .json              or an object with the number as "cls" or "label"; used if there is no .cls
+//   anything else      skipped
+//
+// The shards are a folder's .tar files sorted by name, or one file. They are mapped, and their headers read once, when
+// the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as exact as
+// for other data.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/data/files/data_files.h"
+#include "core/data/photos/photos.h"
+
+namespace estrain::data {
+
+class WebDataset : public PhotoSource {
+ public:
+  // Throws Fault::corrupt, naming shard and sample, if there is no shard, a shard is not a tar archive or is truncated,
+  // or a sample has no image or label or more than one.
+  explicit WebDataset(const DataFile& shards);
+
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  int64_t label(int64_t index) const override { return at(index).label; }
+  std::string name(int64_t index) const override;  // "shards/train-0003.tar: n01440764_18"
+  uint64_t bytes(int64_t index) const override { return at(index).bytes; }
+  std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override;
+
+ private:
+  struct Sample {
+    uint64_t offset, bytes;  // position of the image in its shard
+    int64_t label;
+    uint64_t name_end;  // in names_
+    uint32_t shard;
+  };
+  class Indexer;
+  const Sample& at(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
+
+  std::shared_ptr<const FileTree> tree_;
+  std::vector<FileBytes> shards_;
+  std::vector<Sample> samples_;
+  std::string names_;
+};
+
+// `files`: training samples and, if there is a second entry, test samples. Also throws if a label is not in [0,
+// classes). Without `classes`, their number is the largest training label plus one.
+DataPair open_webdataset(const std::vector<DataFile>& files, const spec::DataSection& section,
+                         std::optional<int64_t> classes);
+
+}  // namespace estrain::data

@@ -1,0 +1,69 @@
+#pragma once
+// Transforms an image from its file to the model's input, in this order:
+//
+//   1. uint8 / 255 in fp32 (float images are taken as they are)      torchvision ToTensor
+//   2. a grey channel repeated (data.channels = 3)
+//   3. bilinear resize (bilinear.h)
+//   4. zero pixels on all sides
+//   5. crop: at a random place in training, from the centre in evaluation (as CenterCrop: half a pixel rounds to even)
+//   6. mirrored left to right with probability 1/2 in training
+//   7. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
+//
+// Without a resize, steps 1 and 7 on uint8 are a table of 256 values per channel, made once by these operations.
+// Padding is the pixel value 0 of step 1, normalised like any other.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/data/pixels/bilinear.h"
+#include "core/data/pixels/image_source.h"
+#include "core/data/sampling/augmentation.h"
+#include "core/data/sampling/sample_shape.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::data {
+
+// Immutable, hence thread-safe.
+class ImageTransform {
+ public:
+  // Throws Fault::spec if the keys do not fit the images (crop larger than the padded image, grey required of a colour
+  // image, a mean for another number of channels, a std of zero).
+  ImageTransform(const ImageLayout& raw, const spec::DataSection& data);
+
+  SampleShape shape() const { return SampleShape::image(channels_, height_, width_); }
+
+  // `raw` as from ImageSource::pixels; `out` must have shape().elements() floats.
+  void apply(const std::byte* raw, const SampleDraw& draw, float* out) const;
+
+ private:
+  using Table = std::array<float, 256>;
+  struct Window {  // the part taken from the (resized) image: its first row and column, negative within the padding
+    int64_t top, left;
+    bool mirrored;
+  };
+
+  void read_resize(const spec::DataSection& data);
+  void read_crop(const spec::DataSection& data);
+  void read_normalisation(const spec::DataSection& data);
+
+  Window window(const SampleDraw& draw) const;
+  float normalised(float value, int64_t channel) const;
+  const float* resized(const std::byte* raw) const;
+  template <typename Pixel, typename Value>
+  void copy_plane(const Pixel* plane, const Window& at, float padding, Value value, float* out) const;
+
+  ImageLayout raw_;
+  int64_t channels_, plane_height_, plane_width_;  // after steps 2 and 3
+  int64_t height_, width_;                         // of the result
+  int64_t pad_;
+  bool flip_;
+  std::optional<Bilinear> resize_;
+  std::vector<float> mean_, std_;  // per channel
+  std::vector<Table> tables_;      // per channel: pixel -> result
+  Table unit_;                     // pixel / 255
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,62 @@
+#include "core/data/reading/loader.h"
+
+#include <limits>
+
+#include "core/base/error.h"
+
+namespace estrain::data {
+namespace {
+
+class TrainingPlan : public BatchPlan {
+ public:
+  TrainingPlan(const Sampler& sampler, EstRange ests, Cursor start, const LoaderOptions& options)
+      : sampler_(sampler), ests_(ests), seed_(options.seed), cursor_(sampler.settle(start)), rank_(ests.begin) {
+    if (ests.size() < 1 || ests.begin.value < 0 || ests.end.value > sampler.ests())
+      throw Error::make(Fault::bug, "loader: ESTs {} to {} of {}", ests.begin, ests.end, sampler.ests());
+    steps_left_ = options.steps.value_or(std::numeric_limits<int64_t>::max());
+  }
+
+  std::optional<BatchRequest> following() override {
+    if (steps_left_ <= 0) return std::nullopt;
+    const BatchRequest request{rank_, cursor_, number_++, sampler_.batch_size(cursor_)};
+    if (++rank_ == ests_.end) {
+      rank_ = ests_.begin;
+      cursor_ = sampler_.advance(cursor_);
+      --steps_left_;
+    }
+    return request;
+  }
+
+  void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const override {
+    sampler_.indices(request.cursor, request.rank, first, out);
+  }
+
+  SampleDraw draw(const BatchRequest& request, int64_t index) const override {
+    return SampleDraw(seed_, request.cursor.epoch, index);
+  }
+
+ private:
+  const Sampler& sampler_;
+  EstRange ests_;
+  uint64_t seed_;
+  Cursor cursor_;
+  VirtualRank rank_;
+  int64_t number_ = 0;
+  int64_t steps_left_;
+};
+
+}  // namespace
+
+Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start,
+               const LoaderOptions& options)
+    : reader_(dataset, std::make_unique<TrainingPlan>(sampler, ests, start, options),
+              {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
+               options.memory}) {}
+
+LoadedBatch Loader::next() {
+  std::optional<LoadedBatch> batch = reader_.next();
+  if (!batch) throw Error(Fault::bug, "loader: asked for a mini-batch beyond the last step");
+  return std::move(*batch);
+}
+
+}  // namespace estrain::data

@@ -1,0 +1,46 @@
+#pragma once
+// The mini-batches of all ESTs that a worker hosts, read by one set of reader threads in the order in which the worker
+// needs them: at each step rank begin, begin + 1, …, end - 1, then the next step, across epochs. (EasyScale section
+// 3.2: only one EST of a worker computes at a time, so the ESTs share the readers. 8 ESTs need no more readers than
+// one, and wait no longer for the first mini-batch.)
+//
+// The content of a mini-batch depends only on (data set, sampler, seed, cursor, rank). A loader has no state that a
+// checkpoint needs: after a resize, new loaders start at the cursor of the last completed step.
+
+#include <cstdint>
+#include <optional>
+
+#include "core/base/ids.h"
+#include "core/data/formats/dataset.h"
+#include "core/data/reading/read_ahead.h"
+#include "core/data/sampling/batch.h"
+#include "core/data/sampling/sampler.h"
+
+namespace estrain::data {
+
+struct LoaderOptions {
+  int64_t readers = 1;           // threads
+  int64_t prefetch = 4;          // mini-batches to read ahead
+  uint64_t seed = 0;             // of the job: for augmentation
+  std::optional<int64_t> steps;  // steps from `start` to the job's end: nothing is read beyond
+  int64_t most_readers = 1;      // if larger than `readers`: tune the number of readers up to this (reader_tuning.h)
+  int64_t most_prefetch = 1;     // if larger than `prefetch`: tune the read-ahead up to this
+  HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
+};
+
+class Loader {
+ public:
+  // `dataset` and `sampler` must outlive the loader.
+  Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start, const LoaderOptions& options);
+
+  // Waits for the next mini-batch. Throws errors from reading it; Fault::bug beyond the last step.
+  LoadedBatch next();
+  bool is_ready() { return reader_.is_ready(); }           // whether next() would not wait
+  int64_t readers() const { return reader_.readers(); }    // current number of threads
+  int64_t prefetch() const { return reader_.prefetch(); }  // current number of mini-batches ahead
+
+ private:
+  ReadAhead reader_;
+};
+
+}  // namespace estrain::data

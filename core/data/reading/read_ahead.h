@@ -1,0 +1,115 @@
+#pragma once
+// Reader threads that fill mini-batches in the order of a plan and ahead of need. Used by the training loader and the
+// evaluation.
+//
+// Readers take samples strictly in the plan's order and divide each mini-batch among themselves. So the first batch is
+// ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per claim,
+// not per sample.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "core/data/formats/dataset.h"
+#include "core/data/reading/reader_tuning.h"
+#include "core/data/sampling/batch.h"
+
+namespace estrain::data {
+
+// The mini-batches to read, their order and their samples.
+class BatchPlan {
+ public:
+  virtual ~BatchPlan() = default;
+  // The next mini-batch, or nothing at the end. Called by one thread at a time.
+  virtual std::optional<BatchRequest> following() = 0;
+  // The samples of a mini-batch from `first` on, as many as fit into `out`. Thread-safe.
+  virtual void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const = 0;
+  // Thread-safe.
+  virtual SampleDraw draw(const BatchRequest& request, int64_t index) const = 0;
+};
+
+class ReadAhead {
+ public:
+  struct Options {
+    int64_t readers = 1;        // threads, at least 1; fewer if the system refuses more
+    int64_t prefetch = 4;       // mini-batches being read, or ready but not yet taken; at least 1
+    int64_t batch = 1;          // samples of the largest mini-batch
+    int64_t most_readers = 1;   // if larger than `readers`: tune the number up to this (reader_tuning.h)
+    int64_t most_prefetch = 1;  // if larger than `prefetch`: tune the read-ahead up to this
+    HostMemory memory = {};     // memory for mini-batches; empty: ordinary memory
+  };
+
+  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io if not even one
+  // thread can be started.
+  ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options);
+  // Waits until each reader has finished its current sample.
+  ~ReadAhead();
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
+
+  // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
+  // place of its mini-batch, and at every later call. For one consumer thread.
+  std::optional<LoadedBatch> next();
+  // Whether next() would return without waiting.
+  bool is_ready();
+
+  // The current number of threads. For the consumer thread.
+  int64_t readers() const { return static_cast<int64_t>(readers_.size()); }
+  int64_t prefetch() const { return prefetch_; }  // the current value; for the consumer thread
+
+ private:
+  struct Slot {  // one mini-batch in progress
+    BatchRequest request;
+    BatchPool::Lease buffer;
+    int64_t claimed = 0;   // samples taken by readers
+    int64_t finished = 0;  // samples that are read, or abandoned after a failure
+    std::exception_ptr failure;
+  };
+  struct Claim {  // samples [first, first + count) of a slot
+    Slot* slot;
+    int64_t first, count;
+  };
+
+  void start_readers(int64_t wanted);
+  void read_claims(int64_t number);
+  std::optional<Claim> claim(int64_t number);
+  void read_ahead(int64_t prefetch);
+  void tune(int64_t asked_ns, int64_t got_ns);
+  bool has_unclaimed() const;
+  bool may_open() const;
+  void open_slot(std::unique_lock<std::mutex>& lock);
+  void finish(const Claim& claimed, const std::exception_ptr& failure);
+  void fill(const Claim& claimed) const;
+  void fill_fields(const Claim& claimed) const;
+
+  const Dataset& dataset_;
+  const SampleShape shape_;
+  const std::unique_ptr<BatchPlan> plan_;
+  const Options options_;
+  const std::shared_ptr<BatchPool> pool_;
+
+  std::mutex mutex_;  // guards the members below and the slots' counters
+  std::condition_variable room_, ready_;
+  std::deque<Slot> slots_;  // front: the next to return; only the back one has unclaimed samples
+  bool opening_ = false;    // a reader is allocating memory for a slot
+  bool exhausted_ = false;  // no mini-batch will follow: the plan has ended, or something failed
+  std::atomic<bool> stop_ = false;
+  std::exception_ptr plan_failure_;  // the reason for exhausted_, if the plan or an allocation failed
+  std::exception_ptr failure_;       // already thrown by next()
+  int64_t wanted_ = 0;               // wanted number of readers; those with a higher number end
+  int64_t prefetch_;
+  std::vector<std::thread> readers_;
+  // Used only by the consumer:
+  std::optional<ReaderTuning> tuning_;
+  int64_t last_asked_ns_ = 0;
+};
+
+}  // namespace estrain::data

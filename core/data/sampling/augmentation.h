@@ -1,0 +1,44 @@
+#pragma once
+// The random choices for one sample in one epoch. They are keyed by (seed, epoch, sample index) alone, so they depend
+// neither on the EST that takes the sample, nor on the reader thread, the prefetch depth or a resize.
+//
+//   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
+//   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
+//   a cut that is tried several times (photo_transform.h): try t draws from stream 16 + t
+
+#include <cstdint>
+
+#include "core/base/ids.h"
+#include "core/data/sampling/philox.h"
+
+namespace estrain::data {
+
+class SampleDraw {
+ public:
+  // For training.
+  SampleDraw(uint64_t seed, Epoch epoch, int64_t index)
+      : random_(true),
+        counter_{static_cast<uint32_t>(index), static_cast<uint32_t>(static_cast<uint64_t>(index) >> 32),
+                 static_cast<uint32_t>(epoch.value), static_cast<uint32_t>(PhiloxStream::augmentation)},
+        key_(philox_key(seed)) {}
+
+  // For evaluation: nothing is random; crops are taken from the centre and nothing is mirrored.
+  static SampleDraw fixed() { return SampleDraw(); }
+
+  bool is_random() const { return random_; }
+  PhiloxWords words() const { return philox(counter_, key_); }
+  PhiloxWords words_of_cut(uint32_t attempt) const {
+    PhiloxCounter counter = counter_;
+    counter[3] = static_cast<uint32_t>(PhiloxStream::cut) + attempt;
+    return philox(counter, key_);
+  }
+
+ private:
+  SampleDraw() = default;
+
+  bool random_ = false;
+  PhiloxCounter counter_{};
+  PhiloxKey key_{};
+};
+
+}  // namespace estrain::data

@@ -1,0 +1,50 @@
+#include "core/hosts/agents/host_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json.h"
+
+namespace estrain::hosts {
+namespace {
+
+std::string path_of(const std::string& run, const std::string& name) { return run + "/hosts/" + name + ".json"; }
+
+bool may_stand_in_a_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+}
+
+}  // namespace
+
+std::string key_file(const std::string& run) { return run + "/network.key"; }
+
+void require_host_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 64 && name[0] != '.' && std::ranges::all_of(name, may_stand_in_a_name)) return;
+  throw Error::make(Fault::usage, "\"{}\" is no host's name: letters, digits, '.', '-' and '_', at most 64", name);
+}
+
+void write_host_file(const std::string& run, const std::string& name, const std::string& address) {
+  make_folders(run + "/hosts");
+  write_file_atomically(path_of(run, name), Json{{"address", address}}.dump() + "\n");
+}
+
+void remove_host_file(const std::string& run, const std::string& name) { ::unlink(path_of(run, name).c_str()); }
+
+std::string read_host_file(const std::string& run, const std::string& name) {
+  const std::string path = path_of(run, name);
+  const std::optional<std::string> text = read_file_if_present(path);
+  if (!text) {
+    throw Error::make(Fault::peer, "no agent of host {} is there: {} is missing", name, path)
+        .advise(fmt::format("start one on that host: estrain agent --run {} --name {}", run, name));
+  }
+  const Json json = parse_json(*text, path);
+  const std::string address = json.is_object() ? json.value("address", "") : "";
+  if (address.empty()) throw Error::make(Fault::corrupt, "{}: names no address", path);
+  return address;
+}
+
+}  // namespace estrain::hosts

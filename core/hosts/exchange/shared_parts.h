@@ -1,0 +1,50 @@
+#pragma once
+// Which bytes of a job's shared memory hosts tell each other about: known from the manifest, the same on all of them.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/checkpoint/state/manifest.h"
+#include "core/comm/job_memory.h"
+#include "core/hosts/exchange/host_plan.h"
+
+namespace estrain::hosts {
+
+using Places = std::vector<std::span<std::byte>>;
+
+// Floats [begin, end) of an array that is laid out as the parameters.
+struct FloatRange {
+  size_t begin = 0, end = 0;
+  size_t size() const { return end - begin; }
+};
+
+size_t bytes_of(const Places& places);
+std::vector<std::byte> gather(const Places& places);
+void scatter(std::span<const std::byte> bytes, const Places& places);
+
+class SharedParts {
+ public:
+  SharedParts(comm::JobMemory& memory, const HostPlan& plan);
+
+  const std::vector<FloatRange>& parameters() const { return parameters_; }
+  // The host owns these: it finishes the tree over them.
+  FloatRange share(size_t host) const;
+  size_t floats() const { return floats_; }
+
+  // What the host's ESTs leave behind in the step that follows `step`: of the state, and of the pending record.
+  Places context(size_t host, int64_t step) const;
+  // The results of an evaluation as the host's workers write them: batch b is worker b mod W's.
+  Places evaluation(size_t host) const;
+  Places state(int64_t step) const;
+
+ private:
+  comm::JobMemory& memory_;
+  const HostPlan& plan_;
+  checkpoint::Manifest manifest_;
+  std::vector<FloatRange> parameters_;
+  size_t floats_ = 0;
+  int64_t buffers_ = 0;
+};
+
+}  // namespace estrain::hosts

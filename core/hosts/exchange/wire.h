@@ -1,0 +1,48 @@
+#pragma once
+// The kinds of frames between hosts (core/net/frame.h; kind 1 is the greeting), and what `number` counts in each.
+
+#include <cstdint>
+
+#include "core/hosts/exchange/host_plan.h"
+#include "core/net/frame.h"
+
+namespace estrain::hosts {
+
+enum Kind : uint32_t {
+  message = 2,  // JSON, at most most_message_bytes; number: 0
+  // WorkerBeat of each of the sender's workers in the stage `number`; none: only that it is there. The coordinator's
+  // has none; its offset is the step up to which the run's files have all records.
+  beat,
+  // Those of a step; number: round_number().
+  partial,     // a host's partial sums of the receiver's share, behind their presence flags
+  sum,         // the sum over all hosts of the sender's share
+  context,     // what the sender's ESTs have left: random streams, losses, digests; EST 0's host: buffers
+  done,        // StepDone: the step is whole on the sender
+  evaluation,  // the results of an evaluation
+  // Once in a stage.
+  state,  // the committed state; number: round_number() of its step
+  // Bytes that say nothing: how many arrive in a second (look_answer.h).
+  bulk,
+};
+
+inline constexpr uint32_t most_message_bytes = net::most_frame_bytes;
+
+inline uint64_t round_number(uint64_t stage, int64_t step) { return stage << 40 | static_cast<uint64_t>(step); }
+inline uint64_t stage_of(uint64_t number) { return number >> 40; }
+inline int64_t step_of(uint64_t number) { return static_cast<int64_t>(number & ((uint64_t{1} << 40) - 1)); }
+
+struct StepDone {
+  uint64_t digest = 0;  // of all digests of the step's record: the same on all hosts
+  uint32_t pause = 0;   // 1: the sender was asked to pause. The coordinator's counts
+  uint32_t reserved = 0;
+};
+
+struct WorkerBeat {
+  int64_t age_ns = 0;        // since its last sign of life
+  int64_t computing_ns = 0;  // the rest as in comm::WorkerPulse
+  int64_t mini_batches = 0;
+  uint32_t activity = 0;
+  uint32_t reserved = 0;
+};
+
+}  // namespace estrain::hosts

@@ -1,0 +1,126 @@
+#include "core/launch/run/parts/hosts.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/launch/directory/term.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int kPatienceWithCourierMs = 2000;
+
+}  // namespace
+
+std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job)), own()); }
+
+// The hosts of the stage with the ranges of their workers, the launcher's own first: workers are in that order.
+Json Hosts::plan() const {
+  Json hosts = Json::array(), devices = Json::array();
+  for (size_t i = 0; i < run_.job.workers.size(); ++i) {
+    const conduct::Member& worker = run_.job.workers[i];
+    if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
+      hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host},
+                       {"address", ""},
+                       {"workers", Json::array()}});
+    hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
+    devices.push_back(worker.device.text());
+  }
+  const bool any_processor = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  return {{"stage", run_.state.hosts_stage},
+          {"devices", devices},
+          {"allow_mixed", run_.state.options.allow_mixed},
+          {"oversubscribe", run_.state.options.oversubscribe},
+          {"grace_seconds", run_.job.grace_seconds},
+          {"step", run_.trained()},
+          {"evaluation_batch", run_.spec.train.eval_batch},
+          {"any_processor", any_processor},
+          {"own", 0},
+          {"hosts", hosts}};
+}
+
+void Hosts::begin_stage() {
+  ++run_.state.hosts_stage;
+  const std::string& path = run_.directory.path();
+  const auto term = read_term(path);
+  if (others().empty()) {  // no other host is in this one, so none may lead on from an earlier one
+    if (term) write_term(path, {term->term, run_.state.hosts_stage});
+    return;
+  }
+  if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}});
+}
+
+void Hosts::place(size_t index, comm::RunStage& order) const {
+  const std::vector<conduct::Member>& workers = run_.job.workers;
+  const std::string& host = workers[index].device.host;
+  size_t first = workers.size();
+  order.ranges.clear();
+  order.kinds.clear();
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].device.host != host) continue;
+    first = std::min(first, i);
+    order.ranges.push_back(workers[i].ests);
+    order.kinds.push_back(workers[i].device.kind);
+  }
+  order.worker = WorkerRank(static_cast<int64_t>(index - first));
+  order.beyond.reset();
+  if (others().empty()) return;
+  order.beyond = comm::BeyondHost{run_.state.hosts_stage, static_cast<int64_t>(first),
+                                  static_cast<int64_t>(workers.size()), host == own()};
+}
+
+void Hosts::hear() {
+  Json said;
+  const comm::Received received = run_.state.courier->socket.receive(&said, 0);
+  if (received == comm::Received::nothing) return;
+  if (received == comm::Received::closed) {
+    ChildEnd ended;
+    run_.state.courier->process.wait_for(kPatienceWithKillMs, &ended);
+    run_.state.courier.reset();
+    return run_.decide(conduct::HostsFailed{
+        Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
+            .advise("log: " + run_.directory.courier_log())});
+  }
+  const std::string say = said.value("say", ""), host = said.value("host", "");
+  if (say == "link" || say == "pace") return note_link(host, said);
+  if (say == "host_lost") return lose(host, said.value("why", ""));
+  if (say != "error") return;
+  run_.left_to_others |= said.value("gives_up", false);
+  run_.decide(conduct::HostsFailed{
+      Error(static_cast<Fault>(said.value("fault", static_cast<int>(Fault::bug))), said.value("message", ""))
+          .advise(said.value("advice", ""))});
+}
+
+void Hosts::note_link(const std::string& host, Json said) {
+  said.erase("say");
+  said.erase("host");
+  Json& known = run_.state.links[host];
+  if (!known.is_object()) known = Json::object();
+  known.update(said);
+}
+
+// Each of its workers is lost: its proxy says so, and ends.
+void Hosts::lose(const std::string& host, const std::string& why) {
+  bool known = false;
+  for (const conduct::Member* member : all_members(run_.job)) {
+    WorkerProcess* proxy = process_of(run_.state.workers, member->id);
+    if (proxy == nullptr || host == own() || member->device.host != host) continue;
+    proxy->socket.send(comm::HostLost{why});
+    known = true;
+  }
+  if (known) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
+}
+
+void Hosts::end() {
+  if (!run_.state.courier) return;
+  CourierProcess& courier = *run_.state.courier;
+  courier.socket.send({{"do", "finish"}});
+  if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourierMs)) {
+    courier.process.signal(SIGKILL);
+    courier.process.wait_for(kPatienceWithKillMs);
+  }
+  run_.state.courier.reset();
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,36 @@
+#pragma once
+// The launcher's part in a job over several hosts. Workers elsewhere are processes and sockets here like all others,
+// since proxies stand in for them; what workers exchange goes through the courier (core/hosts/setup.h).
+
+#include <string>
+#include <vector>
+
+#include "core/launch/run/parts/run.h"
+
+namespace estrain::launch {
+
+class Hosts {
+ public:
+  explicit Hosts(Run& run) : run_(run) {}
+
+  // Than this one, of the stage.
+  std::vector<std::string> others() const;
+  // Before the workers are told to begin.
+  void begin_stage();
+  // What the worker of that place in the stage is told of its host's workers, and of what there is beyond.
+  void place(size_t index, comm::RunStage& order) const;
+  // Handles the courier's message, or its end.
+  void hear();
+  // The run is over.
+  void end();
+
+ private:
+  const std::string& own() const { return run_.state.options.own_host; }
+  Json plan() const;
+  void note_link(const std::string& host, Json said);
+  void lose(const std::string& host, const std::string& why);
+
+  Run& run_;
+};
+
+}  // namespace estrain::launch

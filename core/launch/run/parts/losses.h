@@ -1,0 +1,42 @@
+#pragma once
+// A worker or the scribe is lost: what caused it. Whether to go on, and how, is decided in core/conduct.
+
+#include <map>
+#include <string>
+
+#include "core/faults/diagnosis.h"
+#include "core/host/memory_evidence.h"
+#include "core/launch/run/parts/audits.h"
+#include "core/launch/run/parts/run.h"
+
+namespace estrain::launch {
+
+// The report about a lost worker, for a run that ends because of it.
+struct LossRecord {
+  Json details;
+  std::string last_words;  // of its log
+};
+
+class Losses {
+ public:
+  Losses(Run& run, Audits& audits);
+
+  // The worker has ended, or has been killed: what is known of it goes to decide().
+  void lose(conduct::WorkerId id, faults::Evidence evidence);
+  // Its records wait in the ring, the state in shared memory: another one takes up the pen.
+  void lose_scribe(const ChildEnd& ended, bool hung);
+  // Diagnoses an error that no lost worker caused: a process cannot be started, or the scribe reports one. `worker` is
+  // null, or "scribe".
+  conduct::Verdict diagnose(const Json& worker, const Error& error);
+
+  const LossRecord* of(conduct::WorkerId id) const;  // null: nothing is known
+
+ private:
+  Run& run_;
+  Audits& audits_;
+  faults::FaultTable faults_;
+  host::MemoryEvidence memory_evidence_;
+  std::map<conduct::WorkerId, LossRecord> losses_;
+};
+
+}  // namespace estrain::launch

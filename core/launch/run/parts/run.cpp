@@ -1,0 +1,82 @@
+#include "core/launch/run/parts/run.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/host/allocation.h"
+#include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/worker_library.h"
+#include "core/launch/profiling/profiling.h"
+
+namespace estrain::launch {
+namespace {
+
+UniqueFd new_doorbell() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) throw system_error("cannot create an event descriptor", errno);
+  return fd;
+}
+
+}  // namespace
+
+Run::Run(LaunchPlan& plan)
+    : directory(plan.run),
+      spec(std::move(plan.spec)),
+      descriptors{comm::JobMemory::create(),
+                  new_doorbell(),
+                  std::move(plan.lock),
+                  pass_spec(spec),
+                  UniqueFd(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
+                  new_doorbell()},
+      origin{std::move(plan.checkpoint), std::move(plan.checkpoint_cpu), plan.accepts_data, plan.from_step},
+      printer(spec.logging.every_seconds),
+      adviser(spec, ChangeHistory()) {
+  state.run = plan.run;
+  state.fault_rules = std::move(plan.fault_rules);
+  state.options = plan.options;
+  job.ests = spec.job.ests;
+  job.retries = spec.recovery.retries;
+  job.grace_seconds = plan.grace_seconds;
+  const host::Allocation allocation = host::current_allocation();
+  state.ends_ns = allocation.ends_ns;
+  state.cores = allocation.cores;
+  state.shared = descriptors.shared();
+  state.started_ns = monotonic_ns();
+}
+
+Run::Run(Handover handover)
+    : directory(handover.run),
+      spec(read_passed_spec(handover.shared.spec)),
+      state(std::move(handover)),
+      descriptors{UniqueFd(state.shared.memory), UniqueFd(state.shared.doorbell), UniqueFd(state.shared.lock),
+                  UniqueFd(state.shared.spec),   UniqueFd(state.shared.library),  UniqueFd(state.shared.courier)},
+      control(std::make_unique<ControlServer>(state.listener, state.clients)),
+      printer(spec.logging.every_seconds),
+      adviser(spec, ChangeHistory::from_json(state.changes)) {
+  attach_memory();
+  adviser.speed_planner().profiles = profile::Profiles::from_json(state.profiles);
+}
+
+void Run::attach_memory() {
+  memory = std::make_unique<comm::JobMemory>(descriptors.memory.get());
+  if (!memory->is_ready()) throw Error(Fault::bug, "workers are ready but the shared memory is not");
+  manifest = checkpoint::Manifest::from_json(memory->manifest());
+  adviser.settle(profile_host(state.cores), state.options.allow_mixed);
+}
+
+std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory) {
+  comm::RecordRing ring = memory.ring();
+  const uint32_t published = ring.published();
+  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
+    const comm::RecordHead head = *ring.at(published - back).head;
+    if (head.kind == comm::RecordKind::step) return head;
+  }
+  return std::nullopt;
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,73 @@
+#pragma once
+// What the parts of a launcher share: the run's descriptors, its shared memory, what is told to whom, and the job as
+// decisions see it. The parts: crew.h (workers), scribe_desk.h, losses.h, stages.h, speeds.h, requests.h,
+// supervision.h, status_report.h, ending.h. Each has the Run, and the parts that it needs.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/checkpoint/state/manifest.h"
+#include "core/comm/job_memory.h"
+#include "core/conduct/event.h"
+#include "core/conduct/state/state.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/control/progress.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/preflight/launch_plan.h"
+#include "core/launch/profiling/adviser.h"
+#include "core/launch/run/processes/handover.h"
+
+namespace estrain::launch {
+
+inline constexpr int kTickMilliseconds = 100;  // the launcher's loop turns at least so often
+
+// Descriptors of a run, kept open for all its processes.
+struct Descriptors {
+  UniqueFd memory, doorbell, lock, spec, library, courier;
+
+  SharedDescriptors shared() const {
+    return {memory.get(), doorbell.get(), lock.get(), spec.get(), library.get(), courier.get()};
+  }
+};
+
+// What the first worker builds the state from.
+struct Origin {
+  std::string checkpoint;     // empty: the job's seed
+  std::string processor;      // that the checkpoint was made on
+  bool accepts_data = false;  // other data files than the checkpoint's
+  int64_t step = 0;
+};
+
+struct Run {
+  explicit Run(LaunchPlan& plan);  // takes what it keeps out of it
+  explicit Run(Handover handover);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  RunDirectory directory;
+  spec::JobSpec spec;
+  Handover state;
+  conduct::State& job = state.job;  // decide() alone changes it
+  Descriptors descriptors;
+  Origin origin;
+  std::unique_ptr<comm::JobMemory> memory;  // null until the first workers are ready
+  std::optional<checkpoint::Manifest> manifest;
+  bool left_to_others = false;  // hosts that are cut off may go on with the run
+  std::unique_ptr<ControlServer> control;
+  ProgressPrinter printer;
+  Adviser adviser;
+  std::function<void(conduct::Event)> decide;  // and carries out what follows
+  std::function<conduct::Moment()> moment;     // as decide() sees it
+
+  // The newest step; the committed one while nobody trains, the one to go on from before anybody does.
+  int64_t trained() const { return memory ? memory->commit().trained().value : origin.step; }
+  // The first workers are ready. Throws Fault::bug where the memory is not.
+  void attach_memory();
+};
+
+// The record of the newest step. None before the first step, or if it has left the ring.
+std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory);
+
+}  // namespace estrain::launch

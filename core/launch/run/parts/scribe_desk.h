@@ -1,0 +1,48 @@
+#pragma once
+// The launcher's end of the scribe: starts it, gives it orders, hears its reports.
+
+#include <string>
+
+#include "core/launch/run/parts/losses.h"
+#include "core/launch/run/parts/run.h"
+#include "core/record/scribe_messages.h"
+
+namespace estrain::launch {
+
+class ScribeDesk {
+ public:
+  ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
+
+  // Whose files go on behind what has been drained; the first one of a launch, at the step to go on from.
+  void start();
+  void start_first();
+  // Waits for a report at most so long; -1: no limit.
+  void hear(int milliseconds);
+
+  void save(Step step);       // which is held
+  void save_last(Step step);  // SaveBegun, once the state can be held
+  void finish();
+
+  // Why it has written nothing since it could not, though there is something to write; empty: it writes.
+  std::string no_room() const;
+
+ private:
+  int64_t first_undrained_step() const;
+  void note_end();
+  void end_by_damage(const record::SaveFailed& failed);
+  void on_report(const record::Saved& saved);
+  void on_report(const record::SaveFailed& failed);
+  void on_report(const record::Evaluated& evaluated);
+  void on_report(const record::Skipped& skipped);
+  void on_report(const record::WriteFailed& failed);
+  void on_report(const comm::Failed& failed);
+
+  Run& run_;
+  Losses& losses_;
+  Audits& audits_;
+  // What kept it from writing, and how many records it had written then.
+  std::string write_error_;
+  uint32_t written_before_error_ = 0;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,35 @@
+#pragma once
+// How fast the job is: watched, told where a worker is slow, learnt from earlier runs and kept for later ones; and what
+// the adviser (profiling/adviser.h) makes of it.
+
+#include <string>
+#include <vector>
+
+#include "core/launch/run/parts/run.h"
+#include "core/profile/profile_store.h"
+
+namespace estrain::launch {
+
+class Speeds {
+ public:
+  explicit Speeds(Run& run) : run_(run) {}
+
+  // Ten times a second. After each window of steps the adviser's advice is followed.
+  void watch();
+  // Loads speeds measured by earlier runs. A profile that cannot be read does not keep the job from training.
+  void load_profiles();
+  void keep_profiles();
+
+  void note_decision(std::string what, std::string reason);
+  Course course() const;
+
+ private:
+  std::vector<SpeedMeter::Worker> work_done() const;
+  void tell(const SpeedWatch::Speed& change);
+  void follow_advice();
+  profile::ProfileStore store(const std::string& path);
+
+  Run& run_;
+};
+
+}  // namespace estrain::launch

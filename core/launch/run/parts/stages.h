@@ -1,0 +1,47 @@
+#pragma once
+// The launcher's part in stages: how one is opened and closed, what it achieved, what is told of a change of workers.
+
+#include "core/conduct/action.h"
+#include "core/launch/run/parts/hosts.h"
+#include "core/launch/run/parts/run.h"
+#include "core/launch/run/processes/sentry.h"
+
+namespace estrain::launch {
+
+class Stages {
+ public:
+  Stages(Run& run, Sentry& sentry, Hosts& hosts) : run_(run), sentry_(sentry), hosts_(hosts) {}
+
+  // All first workers are ready: the memory is attached, and the state of step 0 held for its checkpoint.
+  void begin_training();
+  // A fresh launcher takes up the stage that is under way.
+  void go_on();
+  void open(const conduct::OpenStage& open);
+  conduct::StageClosed close(const conduct::CloseStage& close);
+  void release_unused_slots();
+
+  void report_resize(const conduct::ResizeUnderWay& done);
+  void report_recovery(const conduct::ReportRecovery& report);
+  // The results of the stage that ends.
+  void log_speed(int64_t stage);
+  // Once: how long the user waited from the start of this process to the end of the first step.
+  void note_first_step();
+
+  // The mean since the stage began; 0: no step yet.
+  double step_seconds() const;
+  bool has_steps() const { return run_.trained() > rate_from_step_; }
+
+ private:
+  void start();
+  bool workers_exchange() const;
+  void measure_rate_from(int64_t ns, int64_t step);
+
+  Run& run_;
+  Sentry& sentry_;
+  Hosts& hosts_;
+  bool first_step_seen_ = false;
+  // For rates: when and where the stage began.
+  int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
+};
+
+}  // namespace estrain::launch

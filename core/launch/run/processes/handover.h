@@ -1,0 +1,44 @@
+#pragma once
+// What a launcher tells itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
+// sockets and shared memory stay open; everything else is written down here.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/conduct/state/state.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/preflight/run_options.h"
+#include "core/launch/run/processes/processes.h"
+
+namespace estrain::launch {
+
+struct Handover {
+  std::string run;
+  std::string fault_rules;  // text of the user's own
+  RunOptions options;
+  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
+  int64_t cores = 1;               // that the run may use
+  SharedDescriptors shared{};
+  int64_t started_ns = 0;
+  std::optional<double> accuracy;  // of the last evaluation
+  conduct::State job;              // what after_handover() keeps of it
+  Workers workers;                 // of all members of the job
+  ScribeProcess scribe;
+  std::optional<CourierProcess> courier;
+  uint64_t hosts_stage = 0;     // counts the stages for the couriers
+  Json links = Json::object();  // what the courier has said of each host, by name: "link" and "pace"
+  int listener = -1;
+  std::map<ClientId, int> clients;  // descriptors of control clients
+  Json changes = Json::object();    // profiling/change_history.h
+  Json profiles = Json::object();   // core/profile/profiles.h
+  double start_seconds = 0;         // from the start of the first workers to the first stage
+};
+
+// Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.
+void reexec(const Handover& handover);
+// In the fresh launcher: reads what reexec wrote behind `fd`.
+Handover take_handover(int fd);
+
+}  // namespace estrain::launch

@@ -1,0 +1,117 @@
+#include "core/launch/run/processes/processes.h"
+
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_text.h"
+#include "core/launch/directory/term.h"
+
+namespace estrain::launch {
+namespace {
+
+// The launcher alone decides what a signal to the whole job means.
+const std::vector<int> kStopSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+WorkerProcess* process_of(Workers& workers, conduct::WorkerId id) {
+  const auto at = workers.find(id);
+  return at == workers.end() ? nullptr : &at->second;
+}
+
+namespace {
+
+WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours) {
+  options.same_program = true;
+  options.ignored_signals = kStopSignals;
+  WorkerProcess worker;
+  worker.log_begin = size_of_file(options.output);
+  worker.process = ChildProcess::start(options);
+  worker.socket = comm::WorkerChannel(std::move(ours));
+  worker.started_ns = monotonic_ns();
+  return worker;
+}
+
+WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  if (!read_term(run.path())) write_term(run.path(), {1, 0});
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "proxy",
+                       "--run",          run.path(),
+                       "--host",         start.device.host,
+                       "--id",           number(start.id),
+                       "--spec",         number(shared.spec),
+                       "--socket",       number(theirs.descriptor()),
+                       "--options",      json_text(comm::fields_of(start.options))};
+  options.inherited = {shared.spec, theirs.descriptor()};
+  options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours));
+}
+
+}  // namespace
+
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+  if (start.is_elsewhere) return start_proxy(run, shared, start);
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "worker",
+                       "--run",          run.path(),
+                       "--spec",         number(shared.spec),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.doorbell),
+                       "--socket",       number(theirs.descriptor()),
+                       "--options",      json_text(comm::fields_of(start.options))};
+  if (!start.options.checkpoint.empty())
+    options.arguments.insert(options.arguments.end(), {"--checkpoint", start.options.checkpoint});
+  options.environment = device_environment(start.device, start.job, own_environment());
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
+  if (shared.library >= 0) {
+    options.arguments.insert(options.arguments.end(), {"--library", number(shared.library)});
+    options.inherited.push_back(shared.library);
+  }
+  if (shared.courier >= 0) {
+    options.arguments.insert(options.arguments.end(), {"--courier", number(shared.courier)});
+    options.inherited.push_back(shared.courier);
+  }
+  options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours));
+}
+
+CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "courier",
+                       "--run",          run.path(),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.courier),
+                       "--socket",       number(theirs.descriptor())};
+  options.same_program = true;
+  options.inherited = {shared.memory, shared.courier, theirs.descriptor()};
+  options.output = run.courier_log();
+  options.ignored_signals = kStopSignals;
+  return {ChildProcess::start(options), std::move(ours)};
+}
+
+ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "scribe",
+                       "--run",          run.path(),
+                       "--spec",         number(shared.spec),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.doorbell),
+                       "--socket",       number(theirs.descriptor()),
+                       "--from-step",    number(from_step)};
+  options.same_program = true;
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
+  options.output = run.scribe_log();
+  options.ignored_signals = kStopSignals;
+  options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
+  const uint64_t log_begin = size_of_file(options.output);
+  return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,74 @@
+#pragma once
+// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of the file
+// that this process runs, whatever lies at its path by now.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/process/child_process.h"
+#include "core/comm/messages/worker_messages.h"
+#include "core/comm/messages/worker_options.h"
+#include "core/conduct/state/member.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/preflight/devices.h"
+#include "core/launch/run/processes/work_sign.h"
+#include "core/record/scribe_messages.h"
+
+namespace estrain::launch {
+
+// What the processes of a run share: descriptors they inherit.
+struct SharedDescriptors {
+  int memory;        // the job's shared memory
+  int doorbell;      // eventfd that wakes the scribe
+  int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
+  int spec;          // passed_spec.h
+  int library;       // the worker library as it was when the job began; -1: there was none
+  int courier = -1;  // eventfd that wakes the host's courier; -1: the process that would be it has not been asked for
+};
+
+inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended
+
+struct WorkerProcess {
+  ChildProcess process;
+  comm::WorkerChannel socket;
+  uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
+  int64_t started_ns = 0;            // monotonic
+  int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
+  // The sign of life of one that starts, which reads, builds and loads what may be large, and of one that is silent.
+  WorkSign work;
+};
+
+using Workers = std::map<conduct::WorkerId, WorkerProcess>;
+WorkerProcess* process_of(Workers& workers, conduct::WorkerId id);  // null: it is gone
+
+struct WorkerStart {
+  int64_t id = 0;
+  Device device;
+  bool is_elsewhere = false;  // on another host
+  spec::JobSection job;
+  comm::WorkerOptions options = {};
+};
+
+// One on another host is started by that host's agent: the process here stands in for it (core/hosts/setup.h).
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);
+
+// The process that talks to the couriers of other hosts.
+struct CourierProcess {
+  ChildProcess process;
+  comm::MessageSocket socket;
+};
+CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared);
+
+struct ScribeProcess {
+  ChildProcess process;
+  record::ScribeChannel socket;
+  int64_t started_ns = 0;
+  int64_t not_running_since_ns = 0;
+  uint64_t log_begin = 0;  // as a worker's
+};
+
+// `from_step`: what was recorded after it is dropped (a resumed run goes on there).
+ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& shared, int64_t from_step);
+
+}  // namespace estrain::launch

@@ -1,0 +1,53 @@
+#pragma once
+// Who of a run's processes hangs, is stopped, or waits for ever: told from a few words in shared memory that workers
+// write as they go on, and from /proc for those that have been silent (hang.h, work_sign.h). The finding is an event;
+// what follows from it is decided in core/conduct.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/job_memory.h"
+#include "core/conduct/event.h"
+#include "core/conduct/state/state.h"
+#include "core/launch/run/processes/hang.h"
+#include "core/launch/run/processes/processes.h"
+
+namespace estrain::launch {
+
+// The signs of life of a member of the stage; null where it is in none. `memory`: null before it stands.
+const comm::WorkerPulse* pulse_of(const conduct::State& job, const conduct::Member& member, comm::JobMemory* memory);
+
+class Sentry {
+ public:
+  // `limit_ns`: recovery.hang_seconds; 0: none.
+  explicit Sentry(int64_t limit_ns) : limit_ns_(limit_ns) {}
+
+  // Each turn of the launcher's loop begins with it. `memory` is null before it stands, here and below; times are
+  // monotonic.
+  void begin_round(comm::JobMemory* memory, int64_t now);
+  // The stage runs on these kinds of devices: how long work takes on some says nothing of others. `anew`: what was
+  // measured is forgotten if they are others than before.
+  void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
+
+  // One at a time: what is decided changes the lists of workers.
+  std::optional<conduct::Event> find_stopped(const conduct::State& job, Workers& workers, comm::JobMemory* memory,
+                                             int64_t now) const;
+  std::optional<conduct::Event> find_hung(const conduct::State& job, const Workers& workers, comm::JobMemory& memory,
+                                          int64_t now) const;
+  bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, int64_t now) const;
+
+ private:
+  Pace pace_of(const comm::JobMemory& memory) const;
+  int64_t age_ns(int64_t beat_ns, int64_t now) const { return now - std::max(beat_ns, from_ns_); }
+  void note_own_pause(comm::JobMemory* memory, int64_t now);
+
+  int64_t limit_ns_;
+  int64_t last_round_ns_ = 0;
+  int64_t from_ns_ = 0;  // silence before this is not held against anybody
+  Pace pace_;            // as of the last round
+  Devices measured_on_;  // the devices of that pace
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,30 @@
+#pragma once
+// When a process that is silent was last seen at work: a pure function of what /proc says of it from time to time.
+
+#include <cstdint>
+
+#include "core/base/process/process_stat.h"
+
+namespace estrain::launch {
+
+class WorkSign {
+ public:
+  // Less processor time than this part of the time that passes is none: threads in the background look around.
+  static constexpr double kNone = 0.01;
+
+  // Call again and again while the process is silent since `silent_since_ns` (both monotonic). At work is who has taken
+  // processor time since it was last found at work, or since the silence was first looked into; and who runs, or would
+  // run if others did not hold the processor.
+  void observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat);
+  void mark(int64_t now_ns) { at_ns_ = now_ns; }  // it counts as at work
+
+  int64_t at_ns() const { return at_ns_; }  // 0: never
+
+ private:
+  int64_t at_ns_ = 0;
+  int64_t silent_since_ns_ = -1;  // that it was last asked about
+  int64_t from_ns_ = 0;           // since when its processor time is counted
+  uint64_t ticks_ = 0;            // that it had taken then
+};
+
+}  // namespace estrain::launch

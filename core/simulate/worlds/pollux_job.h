@@ -1,0 +1,84 @@
+#pragma once
+// A job in Pollux's world, run like in the reference simulator: first the charge; then progress at the speed of the
+// epoch's gain, epoch by epoch, each taking a whole number of seconds.
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/pool/speed_model.h"
+#include "core/simulate/world.h"
+#include "core/simulate/worlds/pollux_application.h"
+
+namespace estrain::simulate {
+
+// The duration of epochs on each shape; shared by all jobs with the same application, batch and way of choosing it.
+class EpochTable {
+ public:
+  // batch 0: the best batch of each epoch.
+  EpochTable(const PolluxApplication& app, double batch) : app_(app), batch_(batch) {}
+
+  // Seconds from the beginning of `epoch` to the end of the job; infinite if the shape was not measured.
+  double seconds_from(int64_t hosts, int64_t devices, int64_t epoch);
+  // Progress per second; 0 if not measured.
+  double speed(const PolluxApplication::Counts& counts, int64_t epoch, BatchSplit& split) const;
+
+ private:
+  const PolluxApplication& app_;
+  double batch_;
+  std::unordered_map<int64_t, std::vector<double>> seconds_;  // by shape; [epoch]
+};
+
+// Knowledge learnt about a job so far: the model of its speed, and the last noise of its gradients.
+struct Learnt {
+  pool::SpeedModel speeds;
+  PolluxApplication::Noise noise{};
+
+  // Predictions from these two, by hosts and devices; discarded when they change.
+  struct Foretold {
+    double speed;
+    BatchSplit split;
+  };
+  std::map<std::pair<int64_t, int64_t>, Foretold> foretold;
+};
+
+class PolluxJob : public SimulatedJob {
+ public:
+  PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table, bool learns);
+
+  void run(double from, double seconds) override;
+  void place(const pool::Placement& placement) override;
+
+  const PolluxApplication& app() const { return app_; }
+  double batch() const { return batch_; }
+  int64_t epoch() const { return epoch_; }
+  pool::Outlook::Epochs epochs() const {
+    return {static_cast<double>(epoch_), static_cast<double>(app_.limits().epochs - epoch_)};
+  }
+  double progress() const { return progress_; }
+  EpochTable& table() const { return *table_; }
+  const Learnt* learnt() const { return learnt_.get(); }
+  // The best predicted progress per second, and the split of the batch for it; uses known speeds if nothing is
+  // learnt.
+  double foretold(int64_t hosts, int64_t devices, BatchSplit& split) const;
+
+ private:
+  double speed();
+  void choose_batch();
+
+  const PolluxApplication& app_;
+  double batch_;
+  double charge_;
+  std::shared_ptr<EpochTable> table_;
+  std::unique_ptr<Learnt> learnt_;  // if speeds are unknown
+  std::unique_ptr<pool::Outlook> outlook_;
+  BatchSplit split_;  // current split, if speeds are learnt
+  PolluxApplication::Counts counts_;
+  int64_t epoch_ = 0;
+  double progress_ = 0;
+  double countdown_ = 0;
+};
+
+}  // namespace estrain::simulate

@@ -1,0 +1,37 @@
+#pragma once
+// A meeting of the stage's workers in shared memory. While a worker waits there, the launcher sees that it does.
+
+#include <atomic>
+#include <utility>
+
+#include "core/comm/meetings/barrier.h"
+#include "core/train/job/stage_order.h"
+#include "core/train/job/waiting.h"
+
+namespace estrain::train {
+
+class Meeting {
+ public:
+  Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);
+
+  // False if the stage was aborted.
+  bool meet() {
+    return waiting(pulse_, comm::Activity::meeting, [this] { return barrier_.meet(); });
+  }
+  // The last one to arrive calls `for_all` before anybody goes on.
+  template <typename ForAll>
+  bool meet(ForAll&& for_all) {
+    const auto once = [&] {
+      std::forward<ForAll>(for_all)();
+      return abort_.load() == 0;
+    };
+    return waiting(pulse_, comm::Activity::meeting, [&] { return barrier_.meet(once); });
+  }
+
+ private:
+  comm::WorkerPulse& pulse_;
+  const std::atomic<uint32_t>& abort_;
+  comm::Barrier barrier_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,28 @@
+#pragma once
+// The test set after a step: each of W workers takes every W-th batch. Results lie in shared memory by sample, so their
+// sum does not depend on who did what.
+
+#include <vector>
+
+#include "core/train/job/stage_order.h"
+#include "core/train/workplace/workplace.h"
+
+namespace estrain::train {
+
+// This worker's batches, by the parameters and buffers that place.model shows. False on abort.
+bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
+
+// What the newest evaluation in shared memory gave, over all samples in their order.
+struct EvaluationResult {
+  double loss = 0, accuracy = 0;  // means over the predictions
+  int64_t predictions = 0;
+  // Manifest::metric_names: means over the predictions, of a class over its samples (NaN: there are none), of outputs
+  // over the samples.
+  std::vector<double> metrics = {};
+};
+EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
+
+// When all have done theirs: publishes the record of mean loss and accuracy after `step`. False on abort.
+bool publish_evaluation(Workplace& place, Step step);
+
+}  // namespace estrain::train

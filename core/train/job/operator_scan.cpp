@@ -1,0 +1,58 @@
+#include "core/train/job/operator_scan.h"
+
+#include <fmt/ranges.h>
+
+#include "core/base/error.h"
+#include "core/data/reading/loader.h"
+#include "core/operators/random_stream.h"
+#include "core/train/job/batch_tensors.h"
+
+namespace estrain::train {
+
+data::LoadedBatch first_batch(const Job& job) {
+  data::LoaderOptions options;
+  options.seed = static_cast<uint64_t>(job.spec().job.seed);
+  options.prefetch = 1;
+  options.steps = 1;
+  data::Loader loader(*job.data().train, job.sampler(), {VirtualRank(0), VirtualRank(1)}, data::Cursor{}, options);
+  return loader.next();
+}
+
+void Trial::run(const model::Batch& batch) const {
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  hooks.backward_on_device(job.model().loss(batch), [](size_t, const torch::Tensor&) {});
+  device.finish();
+}
+
+void Trial::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, device)); }
+
+std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
+                                                   const std::set<std::string>& replaced) {
+  const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
+  const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
+  model::Interpreter* python = trial.job.interpreter();
+  if (python != nullptr) python->tell_modules(true);
+  auto uses = operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block}, [&] {
+    trial.run(tensors);
+    if (trial.job.evaluates()) trial.job.model().evaluate(tensors);
+  });
+  if (python != nullptr) python->tell_modules(false);
+  return uses;
+}
+
+void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {
+  std::vector<std::string> found;
+  for (const operators::OperatorUse& use : uses) {
+    if (use.coverage != operators::Coverage::uncovered) continue;
+    std::string text = use.name;
+    if (!use.type.empty()) text += " on " + use.type;
+    if (!use.layers.empty()) text += fmt::format(" ({})", fmt::join(use.layers, ", "));
+    found.push_back(text);
+  }
+  if (found.empty()) return;
+  throw Error::make(Fault::infeasible, "D2 cannot be had with this model: no portable kernel for {}",
+                    fmt::join(found, "; "))
+      .advise("use job.determinism = \"D1\", or \"auto\"; `estrain check` lists every operator");
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,50 @@
+#pragma once
+// The partial sums of a stage's workers in shared memory: who folds into which slot, and how a piece of the summed
+// gradient is read out of them.
+
+#include <vector>
+
+#include "core/comm/job_memory.h"
+#include "core/comm/sums/reduction_tree.h"
+#include "core/est/fold.h"
+#include "core/train/job/job.h"
+#include "core/train/job/stage_order.h"
+
+namespace estrain::train {
+
+class GradientStore {
+ public:
+  GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order);
+
+  int64_t slots() const { return slots_; }
+  float factor() const { return factor_; }  // 1/N: every EST's gradient is multiplied by it before it is added
+
+  // Folds one EST's gradient (null: absent) of a parameter into this worker's stack. `arrival`: place of the EST in the
+  // worker's range.
+  void fold(size_t arrival, size_t parameter, const float* gradient);
+
+  // Elements [begin, begin + n) of the sum over all ESTs. Returns where they stand: in `scratch` (scratch_floats(n)) or
+  // in memory of their own; null if no EST reached the parameter.
+  const float* sum(size_t parameter, size_t begin, size_t n, float* scratch) const;
+  // The same where this worker is alone and the gradient of its last EST, `last` (null: absent), has not been folded.
+  const float* sum_with_last(size_t parameter, const float* last, size_t begin, size_t n, float* scratch) const;
+  size_t scratch_floats(size_t n) const { return n * static_cast<size_t>(finish_.depth); }
+
+  // The slot that a whole summed gradient may be written to, in pieces, while it is being read: that of the first
+  // source.
+  float* sum_target(size_t parameter) const;
+
+ private:
+  est::Partial partial(int64_t slot, size_t parameter, size_t begin) const;
+
+  const Job& job_;
+  comm::JobMemory& memory_;
+  comm::FoldPlan fold_;
+  comm::FinishPlan finish_;
+  std::vector<int64_t> source_slots_;  // slot of each source of finish_
+  int64_t own_first_slot_ = 0;
+  int64_t slots_ = 0;
+  float factor_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,53 @@
+#pragma once
+// The update of a step in the memory that all workers of the host share (updater.h), whatever their devices.
+//
+// Nothing of copy t is written, so a worker may die at any instruction and step t stands whole.
+
+#include "core/train/carrier/carrier.h"
+#include "core/train/carrier/meeting.h"
+#include "core/train/carrier/step_commit.h"
+#include "core/train/shared/gradient_store.h"
+#include "core/train/shared/updater.h"
+#include "core/train/workplace/workplace.h"
+
+namespace estrain::train {
+
+class SharedCarrier : public Carrier {
+ public:
+  // `stands_in`: GPUs' carrier takes over again when the steps that are looked into are past
+  // (comm::CommitWord::looks_closely).
+  SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in);
+
+  bool carries_on() const override;
+  bool begin_step(Step step) override;
+  void backward(size_t arrival, const torch::Tensor& loss) override;
+  void take(size_t arrival, const std::vector<torch::Tensor>& gradients) override;
+  void keep_buffers() override;
+  int64_t pass() override;
+  bool finish() override;
+  bool commit() override;
+
+ private:
+  bool wait_writable();
+  void sum_with_other_hosts();
+  bool agree_with_other_hosts();
+  est::GradientSink sink(size_t arrival);
+  void record_buffers(std::byte* state);
+  void commit_for_all();
+  bool pass_over_nonfinite();
+  bool was_refused();
+  void leave_out();
+
+  Workplace& place_;
+  const EstRange own_;
+  const bool stands_in_;
+  const bool has_other_hosts_;
+  GradientStore gradients_;
+  Updater updater_;
+  StepCommit commit_;
+  comm::WorkerPulse& pulse_;
+  Meeting gathered_, summed_, finished_;
+  Step step_;  // whose successor is under way
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,72 @@
+#pragma once
+// From the gradients of a step to its new parameters: sums, clips, updates, digests, piece by piece.
+//
+// New values are written to the copy of the next step. Three ways, the same bits:
+//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
+//    while that gradient is in cache (the weights that the backward pass still reads are the old copy's);
+//  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
+//  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
+//
+// Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
+// verdict, is the same in all three. What then becomes of the step is decided where it would be committed (carrier.h).
+
+#include <functional>
+#include <vector>
+
+#include "core/comm/records/step_record.h"
+#include "core/train/carrier/parameter_piece.h"
+#include "core/train/job/job.h"
+#include "core/train/shared/gradient_store.h"
+
+namespace estrain::train {
+
+class Updater {
+ public:
+  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order);
+
+  // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes
+  // (update_all).
+  bool in_hooks() const { return in_hooks_; }
+
+  void begin_step(Step step);
+  void update_in_hook(size_t parameter, const float* last_gradient);
+  // After all workers' partial sums are in. `meet_when_summed` waits for all workers and returns false on abort, as
+  // this does.
+  bool update_all(const std::function<bool()>& meet_when_summed);
+
+  // By one worker, once all are through with their updates, some of whose results are not finite: the first parameter
+  // that is not, or whose slots are not.
+  comm::Nonfinite first_nonfinite_result() const;
+  // The norm that gradients are clipped by, where it was the norm.
+  float total_norm() const;
+  // The new copy of parameters, slots and update counts becomes the old one, digests included.
+  void leave_out();
+
+ private:
+  void cut_pieces();
+  void sum_whole(size_t parameter);
+  float l2_norm(float* values, at::IntArrayRef sizes) const;
+  float clip_factor(float norm) const;
+  // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
+  template <typename GradientOf>
+  void update(const ParameterPiece& piece, GradientOf&& gradient_of);
+  uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
+  kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
+
+  Job& job_;
+  comm::JobMemory& memory_;
+  const GradientStore& gradients_;
+  const bool clips_;
+  const bool in_hooks_;
+  std::vector<ParameterPiece> pieces_;
+  std::vector<float> scratch_;
+  // of the step under way
+  std::byte* old_state_ = nullptr;
+  std::byte* new_state_ = nullptr;
+  std::vector<double> rates_;
+  comm::RecordView record_{};
+  float factor_ = 1;
+  bool is_first_ = true;  // no parameter was ever updated
+};
+
+}  // namespace estrain::train

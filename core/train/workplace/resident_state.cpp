@@ -1,0 +1,90 @@
+#include "core/train/workplace/resident_state.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/est/generator.h"
+
+namespace estrain::train {
+
+int64_t ns_between_saves(int64_t last_save_ns) {
+  constexpr int64_t least = INT64_C(2'000'000'000), most = 30 * least, times = 50;
+  return last_save_ns > most / times ? most : std::max(least, times * last_save_ns);
+}
+
+std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
+  constexpr size_t alignment = 64;
+  std::ranges::sort(regions, {}, &SavedPart::Region::offset);
+  std::vector<SavedPart::Region> whole;
+  for (const SavedPart::Region& region : regions) {
+    if (!whole.empty() && region.offset - (whole.back().offset + whole.back().bytes) < alignment) {
+      whole.back().bytes = region.offset + region.bytes - whole.back().offset;
+    } else {
+      whole.push_back(region);
+    }
+  }
+  return whole;
+}
+
+void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
+
+ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device)
+    : job_(job), memory_(memory), device_(device) {
+  const size_t size = job.layout().bytes;
+  const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
+  for (const int copy : {0, 1}) {
+    copies_[copy] = at::empty({static_cast<int64_t>(size)}, options);
+    // Only the pages that are written take memory.
+    void* host = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
+    host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};
+  }
+  const Step step = memory.commit().committed();
+  std::byte* committed = memory.state_of(step);
+  tensor(step).copy_(at::from_blob(committed, {static_cast<int64_t>(size)}, at::kByte));
+  copy_host_part(host(step), committed, {.ests = {VirtualRank(0), VirtualRank(job.spec().job.ests)}});
+}
+
+at::Tensor ResidentState::bytes(Step step, size_t offset, size_t bytes) const {
+  return tensor(step).narrow(0, static_cast<int64_t>(offset), static_cast<int64_t>(bytes));
+}
+
+void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
+  for (size_t i = 0; i < job_.parameters().size() && part.counts; ++i) *job_.updates(to, i) = *job_.updates(from, i);
+  if (part.counts && job_.follows_metric()) std::memcpy(job_.plateau(to), job_.plateau(from), job_.plateau_bytes());
+  for (VirtualRank rank = part.ests.begin; rank < part.ests.end; ++rank) {
+    std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
+    *job_.last_loss(to, rank) = *job_.last_loss(from, rank);
+    if (!job_.has_cuda_streams()) continue;
+    std::memcpy(job_.cuda_generator(to, rank), job_.cuda_generator(from, rank), est::cuda_generator_state_bytes);
+  }
+}
+
+bool ResidentState::can_save(Step step) const {
+  const Step committed = memory_.commit().committed();
+  return committed == step || (committed.value & 1) != (step.value & 1);
+}
+
+bool ResidentState::save(Step step, double lr, const SavedPart& part) {
+  if (!can_save(step)) throw Error::make(Fault::bug, "step {} would be saved over the committed one", step);
+  if (!memory_.hold().wait_writable(step)) return false;
+  const int64_t begun = monotonic_ns();
+  std::byte* target = memory_.state_of(step);
+  for (const SavedPart::Region& region : part.regions)
+    device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
+  device_.defer([this, target, begun, step, lr, part] {
+    copy_host_part(target, host(step), part);
+    last_save_ns_.store(monotonic_ns() - begun);
+    if (memory_.save_request().add_part(part.of_workers)) memory_.commit().commit_saved(step, lr);
+  });
+  return true;
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,28 @@
+#pragma once
+// The devices of a run over time.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ids.h"
+
+namespace estrain::verify {
+
+struct RecordedStage {
+  Step from;         // the state with which it began
+  std::string text;  // "cpu,cpu (2 workers)"
+
+  bool operator==(const RecordedStage&) const = default;
+};
+
+// Reads the "stage" lines of events.jsonl, in order. A run that went back to a checkpoint repeats steps: only the last
+// devices of a step count. Ignores other and torn lines.
+std::vector<RecordedStage> stages_from_events(std::string_view events);
+// Reads a checkpoint's `stages`, a JSON list of such lines, with a placeholder for omitted ones.
+std::vector<RecordedStage> stages_from_list(std::string_view json);
+
+// The stage that computed the state at `step`; nullptr if unknown.
+const RecordedStage* stage_of(const std::vector<RecordedStage>& stages, Step step);
+
+}  // namespace estrain::verify

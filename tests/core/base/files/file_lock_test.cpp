@@ -1,0 +1,33 @@
+#include "core/base/files/file_lock.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include "core/base/files/files.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain {
+namespace {
+
+TEST_CASE("a lock is one descriptor's at a time") {
+  const ScratchFolder folder;
+  const std::string path = folder / "lock";
+  UniqueFd one = open_file(path, O_RDWR | O_CREAT);
+  const UniqueFd other = open_file(path, O_RDWR);
+  CHECK(take_lock(one.get(), path));
+  CHECK(take_lock(one.get(), path));
+  CHECK_FALSE(take_lock(other.get(), path));
+  one.reset();
+  CHECK(take_lock(other.get(), path));
+}
+
+TEST_CASE("a lock that cannot be had at all is not one that somebody else has") {
+  const Error error = error_of([] { take_lock(-1, "run/lock"); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message() == "cannot lock run/lock: Bad file descriptor");
+  CHECK(error.advice().find("flock") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace estrain

@@ -1,0 +1,61 @@
+#include "core/checkpoint/state/state_layout.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/core/checkpoint/sample_state.h"
+#include "tests/error_of.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+TEST_CASE("what a model computes with starts at multiples of 256 bytes, the rest at multiples of 64, in order") {
+  StateLayout layout;
+  CHECK(layout.append(Role::parameter, "a", "", DType::f32, {3}) == 0);
+  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 20}) == 1);
+  CHECK(layout.append(Role::buffer, "c", "", DType::u8, {}) == 2);
+  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {1}) == 3);
+  CHECK(layout.append(Role::optimizer, "a", "momentum_buffer", DType::f32, {3}) == 4);
+  CHECK(layout.append(Role::est, "0", "generator", DType::u8, {0}) == 5);
+  const uint64_t offsets[] = {0, 256, 768, 1024, 1088, 1152};
+  for (size_t i = 0; i < 6; ++i) CHECK(layout.tensors[i].offset == offsets[i]);
+  CHECK(layout.bytes == 1152);
+  CHECK(layout.tensors[1].elements() == 40);
+  CHECK(layout.tensors[1].bytes() == 320);
+  CHECK(layout.tensors[2].bytes() == 1);
+}
+
+TEST_CASE("paths are those of the file format") {
+  const StateLayout layout = small_layout();
+  CHECK(layout.tensors[1].path() == "/model/layer1.0.bias");
+  CHECK(layout.tensors[3].path() == "/buffers/bn.running_mean");
+  CHECK(layout.tensors[6].path() == "/optimizer/embed.weight/momentum_buffer");
+  CHECK(layout.tensors[8].path() == "/ests/0/generator");
+  CHECK(layout.aliases[0].path() == "/model/head.weight");
+  CHECK(layout.aliases[0].target_path() == "/model/embed.weight");
+}
+
+TEST_CASE("JSON carries all of it") {
+  const StateLayout layout = small_layout();
+  const StateLayout copy = StateLayout::from_json(layout.to_json());
+  CHECK(copy.to_json() == layout.to_json());
+  REQUIRE(copy.tensors.size() == layout.tensors.size());
+  for (size_t i = 0; i < copy.tensors.size(); ++i) {
+    CHECK(copy.tensors[i].path() == layout.tensors[i].path());
+    CHECK(copy.tensors[i].dtype == layout.tensors[i].dtype);
+    CHECK(copy.tensors[i].shape == layout.tensors[i].shape);
+    CHECK(copy.tensors[i].offset == layout.tensors[i].offset);
+  }
+  CHECK(copy.bytes == layout.bytes);
+  CHECK(copy.aliases[0].target == "embed.weight");
+}
+
+TEST_CASE("JSON that is no layout is corrupt") {
+  for (const char* text : {"", "{", "[]", "{\"tensors\":[],\"aliases\":[]}",
+                           "{\"tensors\":[{\"role\":\"hat\"}],\"aliases\":[],\"bytes\":0}"}) {
+    CAPTURE(text);
+    CHECK(error_of([&] { (void)StateLayout::from_json(text); }).fault() == Fault::corrupt);
+  }
+}
+
+}  // namespace
+}  // namespace estrain::checkpoint

@@ -1,0 +1,120 @@
+#include "core/comm/messages/codec.h"
+
+#include <doctest/doctest.h>
+
+#include "core/base/error.h"
+#include "core/comm/messages/channel.h"
+#include "core/comm/messages/worker_messages.h"
+
+namespace estrain::comm {
+namespace {
+
+struct Part {
+  std::string text;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("text", self.text);
+  }
+};
+
+struct All {
+  static constexpr std::string_view name = "all";
+  bool yes = false;
+  int64_t whole = 0;
+  double number = 0;
+  Step step;
+  std::optional<double> maybe;
+  std::vector<Part> parts;
+  EstRange range;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("yes", self.yes);
+    visit("whole", self.whole);
+    visit("number", self.number);
+    visit("step", self.step);
+    visit("maybe", self.maybe);
+    visit("parts", self.parts);
+    visit("range", self.range);
+  }
+};
+
+struct Nothing {
+  static constexpr std::string_view name = "nothing";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+using Message = std::variant<Nothing, All>;
+
+const All kAll{true, -3, 0.5, Step(7), 2.0, {{"a"}, {"b"}}, {VirtualRank(1), VirtualRank(4)}};
+
+TEST_CASE("a message comes back as it went, every kind of field of it") {
+  const Json json = encode(Message(kAll));
+  CHECK(json.dump() == R"({"is":"all","yes":true,"whole":-3,"number":0.5,"step":7,"maybe":2.0,)"
+                       R"("parts":[{"text":"a"},{"text":"b"}],"range":[1,4]})");
+  const All back = std::get<All>(decode<Message>(json));
+  CHECK(back.yes);
+  CHECK(back.whole == -3);
+  CHECK(back.number == 0.5);
+  CHECK(back.step == Step(7));
+  CHECK(back.maybe == 2.0);
+  REQUIRE(back.parts.size() == 2);
+  CHECK(back.parts[1].text == "b");
+  CHECK(back.range == kAll.range);
+}
+
+TEST_CASE("fields that are missing keep their defaults, an empty optional is left out, more keys do no harm") {
+  CHECK_FALSE(encode(Message(All{})).contains("maybe"));
+  const All back = std::get<All>(decode<Message>({{"is", "all"}, {"maybe", nullptr}, {"whole", 2}, {"new", 1}}));
+  CHECK(back.whole == 2);
+  CHECK_FALSE(back.maybe.has_value());
+  CHECK(back.parts.empty());
+}
+
+TEST_CASE("what is no message of the kind that is expected is refused") {
+  const Json wrong[] = {Json(),
+                        Json::array(),
+                        {{"is", "other"}},
+                        {{"is", 3}},
+                        {{"whole", 1}},
+                        {{"is", "all"}, {"yes", 1}},
+                        {{"is", "all"}, {"whole", 0.5}},
+                        {{"is", "all"}, {"number", "1"}},
+                        {{"is", "all"}, {"step", "1"}},
+                        {{"is", "all"}, {"parts", {1}}},
+                        {{"is", "all"}, {"parts", {{{"text", 1}}}}},
+                        {{"is", "all"}, {"range", {1}}}};
+  for (const Json& json : wrong) {
+    CAPTURE(json.dump());
+    CHECK_THROWS_AS(decode<Message>(json), Error);
+  }
+}
+
+TEST_CASE("what one end of a channel says the other one hears") {
+  auto [a, b] = MessageSocket::pair();
+  WorkerChannel launcher(std::move(a));
+  WorkersOwnChannel worker(std::move(b));
+  RunStage stage{
+      WorkerRank(1), {{VirtualRank(0), VirtualRank(3)}, {VirtualRank(3), VirtualRank(4)}}, std::nullopt, true, false};
+  REQUIRE(launcher.send(stage));
+  WorkerOrder order;
+  REQUIRE(worker.receive(&order, 1000) == Received::message);
+  const auto& heard = std::get<RunStage>(order);
+  CHECK(heard.worker == stage.worker);
+  CHECK(heard.ranges == stage.ranges);
+  CHECK(heard.restarted);
+  CHECK_FALSE(heard.exchanges);
+  REQUIRE(worker.send(Failed(Error(Fault::infeasible, "no").advise("try"))));
+  WorkerReport report;
+  REQUIRE(launcher.receive(&report, 1000) == Received::message);
+  const Error error = std::get<Failed>(report).error();
+  CHECK(error.fault() == Fault::infeasible);
+  CHECK(error.message() == "no");
+  CHECK(error.advice() == "try");
+  CHECK(launcher.receive(&report, 0) == Received::nothing);
+  worker.close();
+  CHECK(launcher.receive(&report, 1000) == Received::closed);
+}
+
+}  // namespace
+}  // namespace estrain::comm

@@ -1,0 +1,157 @@
+#include "core/data/formats/hdf5_arrays.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "core/data/job_data.h"
+#include "core/data/reading/loader.h"
+#include "core/data/scan.h"
+#include "core/h5/file.h"
+#include "tests/error_of.h"
+#include "tests/program_file.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::data {
+namespace {
+
+using Fill = std::function<void(h5::Group&)>;
+
+template <typename T>
+void add(h5::Group& root, const std::string& name, h5::Type type, const std::vector<int64_t>& shape,
+         const std::vector<T>& values) {
+  h5::Dataset data = root.create_dataset(name, type, shape);
+  data.write(type, values.data());
+}
+
+void five_samples(h5::Group& root) {
+  add<float>(root, "x", h5::Type::f32, {5, 2}, {0, 1, 10, 11, 20, 21, 30, 31, 40, 41});
+  add<uint8_t>(root, "keep", h5::Type::u8, {5}, {1, 0, 1, 0, 1});
+  add<int64_t>(root, "y", h5::Type::i64, {5}, {5, 6, 7, 8, 9});
+}
+
+std::string file_of(const ScratchFolder& folder, const std::string& name, const Fill& fill) {
+  const std::string path = folder / name;
+  h5::File file = h5::File::create(path);
+  h5::Group root = file.root();
+  fill(root);
+  return path;
+}
+
+DataPair open_arrays(const std::string& path, const std::vector<std::string>& names, const std::string& test = "") {
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = path;
+  section.test_path = test;
+  return open(section, 0, 1, std::nullopt, names);
+}
+
+std::string complaint(const Fill& fill, const std::vector<std::string>& names, Fault fault) {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", fill);
+  const Error error = error_of([&] { open_arrays(path, names); });
+  CHECK(error.fault() == fault);
+  CHECK(!error.advice().empty());
+  return error.message();
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+template <typename T>
+std::vector<T> values(const LoadedBatch& batch, size_t field, size_t count) {
+  std::vector<T> copied(count);
+  std::memcpy(copied.data(), batch.field(field), count * sizeof(T));
+  return copied;
+}
+
+TEST_CASE("the arrays that are asked for come in that order, each batch contiguous and aligned") {
+  const ScratchFolder folder;
+  const DataPair pair = open_arrays(file_of(folder, "a.h5", five_samples), {"y", "x", "keep"});
+  CHECK(pair.train->size() == 5);
+  CHECK(describe_arrays(pair.train->shape()) == "y int64 [], x float32 [2], keep uint8 []");
+  const Sampler::Options options{
+      .dataset_size = 5, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1};
+  const Sampler sampler(options);
+  Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Cursor{}, {.readers = 2, .steps = 2});
+  const LoadedBatch first = loader.next(), last = loader.next();
+  CHECK(values<int64_t>(first, 0, 3) == std::vector<int64_t>{5, 6, 7});
+  CHECK(values<float>(first, 1, 6) == std::vector<float>{0, 1, 10, 11, 20, 21});
+  CHECK(values<uint8_t>(first, 2, 3) == std::vector<uint8_t>{1, 0, 1});
+  CHECK(last.size() == 2);
+  CHECK(values<float>(last, 1, 4) == std::vector<float>{30, 31, 40, 41});
+  CHECK(values<int64_t>(last, 0, 2) == std::vector<int64_t>{8, 9});
+  for (size_t field = 0; field < 3; ++field) CHECK(reinterpret_cast<uintptr_t>(first.field(field)) % 64 == 0);
+}
+
+TEST_CASE("unsigned numbers that torch has no type for are widened") {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", [](h5::Group& root) {
+    add<float>(root, "x", h5::Type::f32, {2}, {1, 2});
+    add<double>(root, "z", h5::Type::f64, {2}, {3, 4});
+  });
+  const DataPair pair = open_arrays(path, {"z", "x"});
+  CHECK(describe_arrays(pair.train->shape()) == "z float64 [], x float32 []");
+}
+
+TEST_CASE("an array that is missing, empty, or of another length is named") {
+  CHECK(contains(complaint(five_samples, {"x", "mask"}, Fault::mismatch),
+                 "lacks dataset mask, an input of the program; it has: x, keep, y"));
+  const Fill uneven = [](h5::Group& root) {
+    add<float>(root, "a", h5::Type::f32, {2}, {1, 2});
+    add<float>(root, "b", h5::Type::f32, {3}, {1, 2, 3});
+  };
+  CHECK(contains(complaint(uneven, {"a", "b"}, Fault::corrupt), "a has 2 samples, b has 3"));
+  const Fill scalar = [](h5::Group& root) { add<float>(root, "a", h5::Type::f32, {}, {1}); };
+  CHECK(contains(complaint(scalar, {"a"}, Fault::mismatch), "a is a single number"));
+}
+
+TEST_CASE("a test file with other arrays than the training file's is refused") {
+  const ScratchFolder folder;
+  const std::string train = file_of(folder, "a.h5", five_samples);
+  const std::string test = file_of(folder, "b.h5", [](h5::Group& root) {
+    add<float>(root, "x", h5::Type::f32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  });
+  const Error error = error_of([&] { open_arrays(train, {"x"}, test); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(contains(error.message(), "training samples are x float32 [2]; test samples are x float32 [3]"));
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = train, section.test_path = test;
+  const DataScan found = scan(section, 0, std::nullopt, {"x"});
+  CHECK_FALSE(found.fine());
+  CHECK(found.train_samples == 5);
+}
+
+TEST_CASE("a file of images and labels stays one, whatever the program's inputs are called") {
+  const ScratchFolder folder;
+  const std::string path = file_of(folder, "a.h5", [](h5::Group& root) {
+    add<uint8_t>(root, "images", h5::Type::u8, {2, 1, 2, 2}, std::vector<uint8_t>(8, 255));
+    add<int64_t>(root, "labels", h5::Type::i64, {2}, {0, 1});
+  });
+  const DataPair pair = open_arrays(path, {"images", "labels"});
+  CHECK(pair.train->shape().kind == SampleShape::Kind::image);
+}
+
+TEST_CASE("a job's programs are files of the job, and tell which arrays it takes") {
+  const ScratchFolder folder;
+  spec::JobSpec spec;
+  spec.model.name = "program";
+  spec.model.file = folder.write("net.pt2", testing::small_program().file());
+  spec.model.loss_target = "y";
+  spec.data.format = spec::DataFormat::hdf5;
+  spec.data.path = file_of(folder, "a.h5", five_samples);
+  CHECK(arrays_of_job(spec) == std::vector<std::string>{"x", "y"});
+  const std::vector<FileName> names = job_file_names(spec);
+  REQUIRE(names.size() == 2);
+  CHECK(names[1].what == program_file);
+  const DataPair pair = open_job(spec);
+  REQUIRE(pair.files.size() == 2);
+  CHECK(pair.files[1].path == spec.model.file);
+  CHECK(pair.train->shape().parts.size() == 2);
+  spec.model.file = folder / "none.pt2";
+  CHECK(error_of([&] { open_job(spec); }).fault() == Fault::io);
+}
+
+}  // namespace
+}  // namespace estrain::data

@@ -1,0 +1,45 @@
+#include "core/launch/run/processes/processes.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "core/base/clock.h"
+
+namespace estrain::launch {
+namespace {
+
+WorkerProcess shell(const std::string& script) {
+  ChildOptions options;
+  options.arguments = {"/bin/sh", "-c", script};
+  WorkerProcess worker;
+  worker.process = ChildProcess::start(options);
+  return worker;
+}
+
+bool works_within(WorkerProcess& worker, int64_t milliseconds) {
+  const int64_t begin = monotonic_ns(), deadline = begin + milliseconds * INT64_C(1'000'000);
+  while (monotonic_ns() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    worker.work.observe(monotonic_ns(), 0, process_stat(worker.process.pid()));
+    if (worker.work.at_ns() > begin) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a worker that computes is seen at work, one that waits or has ended is not") {
+  WorkerProcess busy = shell("while :; do :; done"), waiting = shell("exec sleep 100");
+  for (int times = 0; times < 2; ++times) CHECK(works_within(busy, 20'000));
+  works_within(waiting, 100);  // its start
+  CHECK_FALSE(works_within(waiting, 300));
+  for (WorkerProcess* worker : {&busy, &waiting}) {
+    worker->process.signal(SIGKILL);
+    worker->process.wait();
+    CHECK_FALSE(works_within(*worker, 100));
+  }
+}
+
+}  // namespace
+}  // namespace estrain::launch

@@ -1,0 +1,276 @@
+#include "core/model/exported/exported.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/linear.h>
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tests/error_of.h"
+#include "tests/program_file.h"
+
+namespace estrain::model {
+namespace {
+
+using testing::call_of;
+using testing::meta_of;
+using testing::object_of;
+using testing::ProgramParts;
+using testing::raw;
+using testing::small_program;
+using testing::tensor_argument;
+
+const DataShape kVectors = VectorShape{3};
+
+spec::ModelSection section(spec::Loss loss = spec::Loss::output) {
+  spec::ModelSection model;
+  model.name = "program";
+  model.file = "net.pt2";
+  model.eval_file = "net-eval.pt2";
+  model.loss = loss;
+  return model;
+}
+
+std::shared_ptr<Exported> build(const ProgramParts& parts, const DataShape& shape = kVectors,
+                                const spec::ModelSection& model = section(), const std::string& evaluation = "") {
+  const std::string file = parts.file();
+  return build_program({model, std::as_bytes(std::span(file)), std::as_bytes(std::span(evaluation)), 0}, shape, true);
+}
+
+std::string complaint(const std::function<void(ProgramParts&)>& change, Fault fault,
+                      const DataShape& shape = kVectors) {
+  ProgramParts parts = small_program();
+  change(parts);
+  const Error error = error_of([&] { build(parts, shape); });
+  INFO(error.message());
+  CHECK(error.fault() == fault);
+  CHECK(!error.advice().empty());
+  return error.message();
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+Batch some_batch(int64_t samples = 4) {
+  torch::manual_seed(3);
+  return {torch::randn({samples, 3}), torch::arange(samples).remainder(2)};
+}
+
+// Two results: dropout's linear layer and its norm.
+ProgramParts program_with_logits() {
+  ProgramParts parts = small_program();
+  parts.set_output("norm");
+  return parts;
+}
+
+TEST_CASE("a program computes what its calls say: loss, gradients, buffers, with the same random numbers") {
+  const auto model = build(small_program());
+  const NamedTensors named = named_tensors(*model);
+  REQUIRE(named.parameters.size() == 2);
+  CHECK(named.parameters[0].first == "layer.weight");
+  CHECK(named.parameters[1].first == "layer.bias");
+  REQUIRE(named.buffers.size() == 3);
+  CHECK(named.buffers[0].first == "layer.norm.running_mean");
+
+  const Batch batch = some_batch();
+  torch::manual_seed(8);
+  const torch::Tensor loss = model->loss(batch);
+  loss.backward();
+
+  torch::Tensor weight = torch::tensor({{1.f, 2.f, 3.f}, {-1.f, 0.5f, 0.25f}}).requires_grad_(true);
+  torch::Tensor bias = torch::tensor({0.5f, -0.5f}).requires_grad_(true);
+  torch::Tensor mean = torch::tensor({0.f, 1.f}), var = torch::tensor({1.f, 4.f});
+  torch::manual_seed(8);
+  const torch::Tensor normed = at::batch_norm(at::dropout(at::linear(batch.input, weight, bias), 0.5, true), {}, {},
+                                              mean, var, true, 0.1, 1e-5, false);
+  const torch::Tensor expected = (normed * batch.input.sum(1, true)).mean();
+  expected.backward();
+  CHECK(torch::equal(loss, expected));
+  CHECK(torch::equal(named.parameters[0].second.grad(), weight.grad()));
+  CHECK(torch::equal(named.parameters[1].second.grad(), bias.grad()));
+  CHECK(torch::equal(named.buffers[0].second, mean));
+  CHECK(torch::equal(named.buffers[1].second, var));
+  CHECK(named.buffers[2].second.item<int64_t>() == 1);
+}
+
+TEST_CASE("it computes with the registered tensors, wherever their memory is") {
+  const auto model = build(small_program());
+  const Batch batch = some_batch();
+  const auto loss = [&] {
+    torch::manual_seed(1);
+    return model->loss(batch).item<float>();
+  };
+  torch::Tensor weight = model->named_parameters()["layer.weight"];
+  const float before = loss();
+  weight.set_data(torch::zeros({2, 3}));
+  CHECK(loss() != before);
+}
+
+TEST_CASE("an evaluation without a program of its own: dropout off, batch norm by its statistics, nothing changed") {
+  const auto model = build(program_with_logits(), kVectors, section(spec::Loss::cross_entropy));
+  const Batch batch = some_batch();
+  CHECK(model->predictions_per_sample() == 1);
+  const torch::Tensor weight = model->named_parameters()["layer.weight"].detach();
+  const torch::Tensor bias = model->named_parameters()["layer.bias"].detach();
+  torch::Tensor mean = torch::tensor({0.f, 1.f}), var = torch::tensor({1.f, 4.f});
+  const torch::Tensor logits =
+      at::batch_norm(at::linear(batch.input, weight, bias), {}, {}, mean, var, false, 0.1, 1e-5, false);
+  const Evaluation evaluation = model->evaluate(batch);
+  CHECK(torch::equal(evaluation.losses, at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::None)));
+  CHECK(torch::equal(evaluation.correct, logits.argmax(1).eq(batch.target).to(torch::kLong)));
+  CHECK(torch::equal(model->named_buffers()["layer.norm.running_mean"], mean));
+  CHECK(model->named_buffers()["layer.norm.num_batches_tracked"].item<int64_t>() == 0);
+}
+
+TEST_CASE("a loss of the program is evaluated by mini-batches, without an accuracy") {
+  const auto model = build(small_program());
+  const Evaluation evaluation = model->evaluate(some_batch());
+  CHECK(model->predictions_per_sample() == 0);
+  CHECK(evaluation.losses.size(0) == 4);
+  CHECK(torch::equal(evaluation.losses[0], evaluation.losses[3]));
+}
+
+TEST_CASE("what cannot be frozen is refused when it is evaluated, with the user's line") {
+  ProgramParts parts = small_program();
+  parts.nodes()[1] = call_of("torch.ops.aten.bernoulli.default", {{"input", tensor_argument("linear")}}, "dropout");
+  parts.nodes()[1]["inputs"][0]["name"] = "self";
+  const auto model = build(parts);
+  const Error error = error_of([&] { model->evaluate(some_batch()); });
+  CHECK(error_of([&] { model->require_evaluation(); }).message() == error.message());
+  CHECK(error.fault() == Fault::spec);
+  CHECK(contains(error.message(), "aten::bernoulli at net.py:7 draws random numbers"));
+  CHECK(contains(error.advice(), "model.eval_file"));
+}
+
+TEST_CASE("an evaluation program has the trained weights, and must be of the same model") {
+  ProgramParts parts = program_with_logits();
+  parts.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+  parts.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  parts.nodes().erase(parts.nodes().begin() + 2);
+  const auto model = build(program_with_logits(), kVectors, section(spec::Loss::cross_entropy), parts.file());
+  const float before = model->evaluate(some_batch()).losses.sum().item<float>();
+  {
+    const torch::NoGradGuard no_grad;
+    model->named_parameters()["layer.weight"].mul_(3);
+  }
+  CHECK(model->evaluate(some_batch()).losses.sum().item<float>() != before);
+  const auto refused = [&](const ProgramParts& evaluation) {
+    return error_of(
+               [&] { build(program_with_logits(), kVectors, section(spec::Loss::cross_entropy), evaluation.file()); })
+        .message();
+  };
+  parts.add_stored("parameter", "more", "p_more", meta_of({1}, 7, true), raw<float>({1}));
+  CHECK(contains(refused(parts), "net-eval.pt2: its more differs from that of net.pt2"));
+  CHECK(contains(refused(program_with_logits()), "exported in train() mode"));
+}
+
+TEST_CASE("named arrays go to the inputs of their names, widened where that keeps every value") {
+  ProgramParts parts = small_program();
+  Json meta = meta_of({1}, 12);
+  meta["sizes"][0] = object_of("as_expr", object_of("expr_str", "s0"));
+  parts.add_input("keep", meta);
+  parts.nodes().push_back(call_of("torch.ops.aten.any.default", {{"self", tensor_argument("keep")}}, "any"));
+  parts.nodes().push_back(call_of("torch.ops.aten.mul.Tensor",
+                                  {{"self", tensor_argument("mean")}, {"other", tensor_argument("any")}}, "all"));
+  parts.set_output("all");
+  using Field = NamedShape::Field;
+  const auto shape = [](program::Type type) {
+    return NamedShape{
+        {Field{"keep", type, {}}, Field{"other", program::Type::i64, {}}, Field{"x", program::Type::f32, {3}}}};
+  };
+  const auto model = build(parts, shape(program::Type::u8));
+  Batch batch;
+  batch.fields = {torch::zeros({4}, torch::kByte), torch::zeros({4}, torch::kLong), torch::randn({4, 3})};
+  CHECK(model->loss(batch).item<float>() == 0);
+  batch.fields[0] += 1;
+  CHECK(model->loss(batch).item<float>() != 0);
+  CHECK(contains(error_of([&] { build(parts, shape(program::Type::f32)); }).message(),
+                 "the program's input keep is bool, the array of that name is float32"));
+  NamedShape without = shape(program::Type::u8);
+  without.fields.erase(without.fields.begin());
+  CHECK(contains(error_of([&] { build(parts, without); }).message(),
+                 "input keep is not an array of the data, which has"));
+}
+
+TEST_CASE("data of other shapes are refused with both shapes") {
+  CHECK(contains(complaint([](ProgramParts&) {}, Fault::spec, VectorShape{4}),
+                 "the program's input x is [s0, 3], a sample of the data is [batch, 4]"));
+  CHECK(contains(complaint([](ProgramParts&) {}, Fault::spec, ImageShape{1, 3, 1}), "is [batch, 1, 3, 1]"));
+  CHECK(contains(complaint([](ProgramParts&) {}, Fault::spec, TokenShape{3}),
+                 "is float32, a sample of the data is int64"));
+  const auto fixed = [](ProgramParts& p) { p.graph()["tensor_values"]["x"]["sizes"][0] = object_of("as_int", 8); };
+  CHECK(contains(complaint(fixed, Fault::spec), "takes only mini-batches of 8 samples"));
+}
+
+TEST_CASE("a mini-batch outside of the program's range, or with one value per channel, is refused") {
+  ProgramParts parts = small_program();
+  parts.model["range_constraints"]["s0"] = {{"min_val", 4}, {"max_val", 6}};
+  const auto model = build(parts);
+  for (const int64_t samples : {3, 7}) {
+    CAPTURE(samples);
+    CHECK(contains(error_of([&] { model->loss(some_batch(samples)); }).message(), "mini-batches of 4 to 6 samples"));
+  }
+  CHECK(error_of([&] { build(small_program())->loss(some_batch(1)); }).fault() == Fault::spec);
+}
+
+TEST_CASE("files that cannot be trained from are refused by name") {
+  CHECK(contains(complaint([](ProgramParts& p) { p.model["torch_version"] = "2.9.1"; }, Fault::mismatch),
+                 "exported by torch 2.9.1; this estrain is built with LibTorch 2."));
+  const auto nan = [](ProgramParts& p) { p.files["data/weights/weight_1"] = raw<float>({1, NAN}); };
+  CHECK(contains(complaint(nan, Fault::corrupt), "parameter layer.bias holds nan at element 1"));
+  const auto eval = [](ProgramParts& p) {
+    p.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+    p.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  };
+  CHECK(contains(complaint(eval, Fault::spec), "exported in eval() mode"));
+  ProgramParts marked = small_program();
+  eval(marked);
+  marked.more["extra/estrain.training"] = "yes";
+  CHECK_NOTHROW(build(marked));
+  const auto half = [](ProgramParts& p) { p.weights["config"]["layer.bias"]["tensor_meta"]["dtype"] = 6; };
+  CHECK(contains(complaint(half, Fault::mismatch), "parameter layer.bias is float16"));
+  const auto writes = [](ProgramParts& p) { p.nodes()[2]["inputs"][0]["arg"] = tensor_argument("p_bias"); };
+  CHECK(contains(complaint(writes, Fault::mismatch), "writes to its parameter layer.bias"));
+  const auto name = [](ProgramParts& p) { p.model["graph_module"]["module_call_graph"][1]["fqn"] = "a..b"; };
+  CHECK(contains(complaint(name, Fault::corrupt), "\"a..b\" is not the name of a module or tensor"));
+}
+
+TEST_CASE("operators and arguments that this LibTorch does not have are refused with the user's line") {
+  const auto target = [](const char* word) { return [word](ProgramParts& p) { p.nodes()[0]["target"] = word; }; };
+  CHECK(contains(complaint(target("torch.ops.aten.lineal.default"), Fault::mismatch),
+                 "aten::lineal at layer (net.py:7): this LibTorch has no such operator"));
+  CHECK(contains(complaint(target("torch.ops.mine.linear.default"), Fault::mismatch),
+                 "a library other than PyTorch's ATen"));
+  CHECK(contains(complaint(target("torch.ops.aten.from_file.default"), Fault::mismatch), "effects beyond tensors"));
+  const auto named = [](const char* word) {
+    return [word](ProgramParts& p) { p.nodes()[0]["inputs"][2]["name"] = word; };
+  };
+  CHECK(contains(complaint(named("bias2"), Fault::mismatch), "it has no argument bias2"));
+  CHECK(contains(complaint(named("input"), Fault::mismatch), "its argument input is given twice"));
+  const auto text = [](ProgramParts& p) { p.nodes()[1]["inputs"][1]["arg"] = object_of("as_string", "x"); };
+  CHECK(contains(complaint(text, Fault::mismatch), "its argument p is of the wrong kind"));
+}
+
+TEST_CASE("what goes wrong in a call is told with its place") {
+  ProgramParts parts = small_program();
+  parts.nodes()[0]["inputs"][2]["arg"] = tensor_argument("x");
+  const auto model = build(parts);
+  const Error error = error_of([&] { model->loss(some_batch()); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(error.message().starts_with("aten::linear at layer (net.py:7): "));
+  CHECK(current_block().empty());
+}
+
+TEST_CASE("a frozen parameter is registered as such") {
+  ProgramParts parts = small_program();
+  parts.weights["config"]["layer.bias"]["tensor_meta"]["requires_grad"] = false;
+  const auto model = build(parts);
+  CHECK_FALSE(model->named_parameters()["layer.bias"].requires_grad());
+  model->loss(some_batch()).backward();
+  CHECK_FALSE(model->named_parameters()["layer.bias"].grad().defined());
+}
+
+}  // namespace
+}  // namespace estrain::model
