@@ -140,16 +140,19 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
   return digest;
 }
 
+template <typename Rule, typename Settings>
+static OptimizerDigest update_by(const Rule& rule, const Settings& settings, const OptimizerPiece& piece) {
+  if constexpr (Rule::takes_root) {
+    const SquareRoots given = settings.rounding.square_roots;
+    return sweep_with_roots(rule, given ? given : square_roots, piece);
+  } else {
+    return may_stream(piece) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
+  }
+}
+
 template <typename Settings>
 static OptimizerDigest update_piece(const Settings& settings, const OptimizerPiece& piece) {
-  return with_rule(settings, [&]<typename Rule>(const Rule& rule) {
-    if constexpr (Rule::takes_root) {
-      const SquareRoots given = settings.rounding.square_roots;
-      return sweep_with_roots(rule, given ? given : square_roots, piece);
-    } else {
-      return may_stream(piece) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
-    }
-  });
+  return with_rule(settings, [&](const auto& rule) { return update_by(rule, settings, piece); });
 }
 
 // The table for Variant::optimizers.

@@ -27,14 +27,15 @@ PortableOperators::PortableOperators(device::Device& device) : registrations_(st
     // cuDNN's.
     at::globalContext().setUserEnabledCuDNN(false);
   }
-  // With it an LSTM is one operator of oneDNN; without it, products and functions that are replaced.
+  // With it, an LSTM that recurrent.cpp does not take would be one operator of oneDNN.
   at::globalContext().setUserEnabledMkldnn(false);
   Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
                     registrations_->names);
-  for (auto add : {register_attention, register_convolution, register_cumulative, register_elementwise,
-                   register_embedding, register_functions, register_indexing, register_loss, register_matmul,
-                   register_normalization, register_padding, register_pooling, register_random, register_reductions,
-                   register_softmax, register_sorting, register_upsampling, register_whole_numbers}) {
+  for (auto add :
+       {register_attention, register_convolution, register_cumulative, register_elementwise, register_embedding,
+        register_functions, register_indexing, register_loss, register_matmul, register_normalization, register_padding,
+        register_pooling, register_random, register_recurrent, register_reductions, register_softmax, register_sorting,
+        register_upsampling, register_whole_numbers}) {
     add(registry);
   }
   set_device(&device);

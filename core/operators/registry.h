@@ -63,6 +63,7 @@ void register_normalization(Registry& registry);
 void register_padding(Registry& registry);
 void register_pooling(Registry& registry);
 void register_random(Registry& registry);
+void register_recurrent(Registry& registry);
 void register_reductions(Registry& registry);
 void register_softmax(Registry& registry);
 void register_sorting(Registry& registry);

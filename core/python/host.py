@@ -275,25 +275,58 @@ def load_streams(address):
         numpy.random.set_state(("MT19937", keys, position, has_gauss, gauss))
 
 
-def tell_modules(tells, hooks=[]):
-    """The library learns which module runs, by hooks on all of them."""
-    while hooks:
-        hooks.pop().remove()
-    if not tells:
-        return
-    names = {module: name for name, module in user.module.named_modules()}
-    entered = [""]
+class Watched:
+    """While it lives the library learns which module runs, by hooks on all of them, and at which line of the user's
+    code: of its file, or of one beside that or below."""
 
-    def enter(module, _):
-        entered.append(names.get(module, entered[-1]))
-        OPS.entering.default(entered[-1])
+    def __init__(self, module):
+        self.names = {each: name for name, each in module.named_modules()}
+        self.entered, self.line = [""], ""
+        self.hooks = [torch.nn.modules.module.register_module_forward_pre_hook(self.enter),
+                      torch.nn.modules.module.register_module_forward_hook(self.leave, always_call=True)]
+        self.tracer = sys.gettrace()
+        sys.settrace(self.call)
 
-    def leave(*_):
-        entered.pop()
-        OPS.entering.default(entered[-1])
+    def end(self):
+        sys.settrace(self.tracer)
+        for hook in self.hooks:
+            hook.remove()
 
-    hooks += [torch.nn.modules.module.register_module_forward_pre_hook(enter),
-              torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
+    def tell(self):
+        name = self.entered[-1]
+        OPS.entering.default(f"{name} ({self.line})" if name and self.line else name or self.line)
+
+    def enter(self, module, _):
+        self.entered.append(self.names.get(module, self.entered[-1]))
+        self.tell()
+
+    def leave(self, *_):
+        self.entered.pop()
+        self.tell()
+
+    def call(self, frame, *_):
+        return self.step if line_of(frame) else None
+
+    def step(self, frame, event, _):
+        self.line = line_of(frame.f_back if event == "return" else frame) or self.line
+        self.tell()
+        return self.step
+
+
+def line_of(frame):
+    """For example net.py:7; nothing for code that is not the user's."""
+    folder = os.path.dirname(PATH) + os.sep
+    file = frame.f_code.co_filename if frame else ""
+    if not file.startswith(folder) or "site-packages" in file:
+        return ""
+    return f"{file[len(folder):]}:{frame.f_lineno}"
+
+
+def tell_modules(tells, watched=[]):
+    while watched:
+        watched.pop().end()
+    if tells:
+        watched.append(Watched(user.module))
 
 
 user = None

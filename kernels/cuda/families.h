@@ -12,6 +12,7 @@ extern const AttentionLoops attention_kernels;
 extern const BatchNormLoops batch_norm_kernels;
 extern const ElementwiseLoops elementwise_kernels;
 extern const LayerNormLoops layer_norm_kernels;
+extern const LstmLoops lstm_kernels;
 extern const PoolingLoops pooling_kernels;
 extern const RandomLoops random_kernels;
 extern const SoftmaxLoops softmax_kernels;

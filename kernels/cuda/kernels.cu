@@ -7,6 +7,7 @@ extern const portable::DeviceKernels device_kernels = {.attention = attention_ke
                                                        .batch_norm = batch_norm_kernels,
                                                        .elementwise = elementwise_kernels,
                                                        .layer_norm = layer_norm_kernels,
+                                                       .lstm = lstm_kernels,
                                                        .pooling = pooling_kernels,
                                                        .random = random_kernels,
                                                        .softmax = softmax_kernels,

@@ -14,6 +14,7 @@
 #include "kernels/portable/loops/batch_norm.h"
 #include "kernels/portable/loops/elementwise.h"
 #include "kernels/portable/loops/layer_norm.h"
+#include "kernels/portable/loops/lstm.h"
 #include "kernels/portable/loops/pooling.h"
 #include "kernels/portable/loops/random.h"
 #include "kernels/portable/loops/softmax.h"
@@ -33,6 +34,7 @@ struct DeviceKernels {
   BatchNormLoops batch_norm = {};
   ElementwiseLoops elementwise = {};
   LayerNormLoops layer_norm = {};
+  LstmLoops lstm = {};
   PoolingLoops pooling = {};
   RandomLoops random = {};  // without `words`
   SoftmaxLoops softmax = {};
@@ -82,6 +84,7 @@ ESTRAIN_LOOPS_OF(AttentionLoops, attention)
 ESTRAIN_LOOPS_OF(BatchNormLoops, batch_norm)
 ESTRAIN_LOOPS_OF(ElementwiseLoops, elementwise)
 ESTRAIN_LOOPS_OF(LayerNormLoops, layer_norm)
+ESTRAIN_LOOPS_OF(LstmLoops, lstm)
 ESTRAIN_LOOPS_OF(PoolingLoops, pooling)
 ESTRAIN_LOOPS_OF(RandomLoops, random)
 ESTRAIN_LOOPS_OF(SoftmaxLoops, softmax)

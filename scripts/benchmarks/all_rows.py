@@ -3,6 +3,7 @@
 import accuracy
 import checkpoint_io
 import first_batch
+import jpeg
 import kernel_speed
 import memory
 import plan
@@ -25,6 +26,7 @@ MODULES = (
     resize,
     recovery,
     checkpoint_io,
+    jpeg,
     plan,
     straggler,
     accuracy,

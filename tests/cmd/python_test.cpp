@@ -114,6 +114,23 @@ TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable
   CHECK(!metric_steps(files.folder / "later").empty());
 }
 
+TEST_CASE("check tells the operators with module and line of the user's code" * doctest::skip(!is_here())) {
+  Files files;
+  fs::create_directory(files.folder / "parts");
+  files.folder.write("parts/own.py", "def halve(x):\n    return x / 2\n");
+  const std::string net = files.folder.write("net.py", code("import parts.own; images = parts.own.halve(images)"));
+  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code == 0);
+  const auto line_of = [&](const std::string& name) {
+    const size_t at = check.text.find(name + " ");
+    return at == std::string::npos ? "" : check.text.substr(at, check.text.find('\n', at) - at);
+  };
+  CHECK(line_of("aten::addmm").ends_with("fc (net.py:10)"));
+  CHECK(line_of("aten::div.Tensor").ends_with("parts/own.py:2"));
+  CHECK(line_of("aten::_log_softmax").ends_with("  net.py:10"));
+}
+
 TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
           doctest::skip(!is_here())) {
   Files files;
@@ -144,7 +161,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
   const std::vector<Wrong> all = {
       {"pass", "raise ValueError('no network today')", 1, "raised ValueError: no network today"},
       {"pass", "return 3", 2, "build returned a int, not a torch.nn.Module"},
-      {"pass", "return Net().double()", 1, "parameter fc.weight is double, but must be float32"},
+      {"pass", "return Net().double()", 1, "parameter fc.weight is float64, but must be float32"},
       {"with torch.no_grad(): self.fc.weight.mul_(0.5)", net, 2, "forward wrote fc.weight"},
       {"return 'loss'", net, 2, "forward returned a str where a tensor"},
       {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},
@@ -171,15 +188,22 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
   files.folder.write("other/torch.py", "__version__ = '2.10.0+cpu'\n");
   fs::create_directory(files.folder / "empty");
   files.folder.write("empty/torch.py", "raise ImportError('gone')\n");
-  const auto python_with = [&](const std::string& folder) {
+  const auto python_with = [&](const std::string& setting) {
     const std::string path =
-        files.folder.write("python", "#!/bin/sh\nPYTHONPATH=" + folder + " exec " + ESTRAIN_PEERS_PYTHON + " \"$@\"\n");
+        files.folder.write("python", "#!/bin/sh\n" + setting + " exec " + ESTRAIN_PEERS_PYTHON + " \"$@\"\n");
     fs::permissions(path, fs::perms::owner_all);
     return path;
   };
-  const Ended other = refused(files, files.spec(net, python_with(files.folder / "other")), 1);
+  const Ended other = refused(files, files.spec(net, python_with("PYTHONPATH=" + (files.folder / "other"))), 1);
   CHECK(other.says("has torch 2.10.0+cpu; this estrain is built with LibTorch 2.11.0"));
-  CHECK(refused(files, files.spec(net, python_with(files.folder / "empty")), 1).says("torch cannot be imported: gone"));
+  CHECK(refused(files, files.spec(net, python_with("PYTHONPATH=" + (files.folder / "empty"))), 1)
+            .says("torch cannot be imported: gone"));
+  // The same version, and a library of LibTorch's name that was built otherwise.
+  fs::create_symlink(ESTRAIN_REFUSES_MKL, files.folder / "libtorch_cpu.so");
+  const Ended built =
+      refused(files, files.spec(net, python_with("LD_PRELOAD=" + (files.folder / "libtorch_cpu.so"))), 1);
+  CHECK(built.says("this Python's libtorch_cpu.so is another build (build id "));
+  CHECK(built.says("install PyPI's wheel of torch"));
 }
 
 TEST_CASE("without the environment of scripts/setup --peers there is no Python to try" * doctest::skip(is_here())) {

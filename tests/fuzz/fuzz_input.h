@@ -43,6 +43,14 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
+// An input of a target whose `Files` are made once: they read(its first `head` bytes, what follows).
+template <typename Files, size_t head>
+int read_with_head(const uint8_t* data, size_t size) {
+  static Files files;
+  if (size >= head) files.read(data, text_of(data + head, size - head));
+  return 0;
+}
+
 // A folder, in memory if the system has /dev/shm, for code that needs file names.
 class Folder {
  public:

@@ -18,7 +18,8 @@ class Files {
     folder_.link("a/1.jpg", file_.path());
   }
 
-  void read(uint8_t flags, std::string_view bytes) {
+  void read(const uint8_t* head, std::string_view bytes) {
+    const uint8_t flags = head[0];
     file_.set(bytes);
     const std::span<const std::byte> span = std::as_bytes(std::span(bytes));
     image::Header header;
@@ -53,7 +54,5 @@ class Files {
 }  // namespace estrain::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static estrain::fuzz::Files files;
-  if (size >= 1) files.read(data[0], estrain::fuzz::text_of(data + 1, size - 1));
-  return 0;
+  return estrain::fuzz::read_with_head<estrain::fuzz::Files, 1>(data, size);
 }

@@ -148,11 +148,11 @@ void write_checkpoints(const Corpus& corpus) {
     const State state = filled(layout);
     const std::string whole = corpus.path("checkpoint_bytes", name);
     write_checkpoint(whole, state.layout, state.bytes(), meta);
+    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), {ModelFormat::safetensors});
     const std::string bytes = read_file(whole);
     corpus.write("checkpoint_forged", name, bytes);
     corpus.write("checkpoint_bytes", name, bytes + '\0');
     corpus.write("checkpoint_bytes", name + "_fitted", bytes + '\1');
-    export_model(CheckpointFile::open(whole), corpus.path("safetensors", name), {ModelFormat::safetensors});
   };
   StateLayout tiny;
   tiny.append(Role::parameter, "w", "", DType::f32, {3});

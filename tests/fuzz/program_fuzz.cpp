@@ -27,13 +27,23 @@ void read(const std::string& file) {
   });
 }
 
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+// Of a sound program: the graph, the tables of weights and constants, then weights.
+Members sound_members() {
+  const testing::ProgramParts sound = testing::small_program();
+  Members members = {{"net/models/model.json", sound.model.dump()},
+                     {"net/data/weights/model_weights_config.json", sound.weights.dump()},
+                     {"net/data/constants/model_constants_config.json", sound.constants.dump()}};
+  for (const auto& [name, bytes] : sound.files) members.emplace_back("net/" + name, bytes);
+  return members;
+}
+
+// `text` in the place of part 1, 2, 3, or of every weight.
 std::string archive_with(uint8_t part, const std::string& text) {
-  testing::ProgramParts sound = testing::small_program();
-  std::vector<std::pair<std::string, std::string>> members = {
-      {"net/models/model.json", part == 1 ? text : sound.model.dump()},
-      {"net/data/weights/model_weights_config.json", part == 2 ? text : sound.weights.dump()},
-      {"net/data/constants/model_constants_config.json", part == 3 ? text : sound.constants.dump()}};
-  for (const auto& [name, bytes] : sound.files) members.emplace_back("net/" + name, part == 4 ? text : bytes);
+  static const Members sound = sound_members();
+  Members members = sound;
+  for (size_t i = part - 1; i < members.size() && (i < part || part == 4); ++i) members[i].second = text;
   return testing::zip_of(members);
 }
 

@@ -32,7 +32,5 @@ class Files {
 }  // namespace estrain::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static estrain::fuzz::Files files;
-  if (size >= 4) files.read(data, estrain::fuzz::text_of(data + 4, size - 4));
-  return 0;
+  return estrain::fuzz::read_with_head<estrain::fuzz::Files, 4>(data, size);
 }

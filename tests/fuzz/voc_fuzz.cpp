@@ -24,7 +24,8 @@ class Files {
     folder_.link("list/ImageSets/Main/train.txt", file_.path());
   }
 
-  void read(bool is_list, std::string_view bytes) {
+  void read(const uint8_t* head, std::string_view bytes) {
+    const bool is_list = head[0] % 2 == 1;
     file_.set(bytes);
     if (!is_list) look_at(bytes);
     spec::DataSection section;
@@ -64,7 +65,5 @@ class Files {
 }  // namespace estrain::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static estrain::fuzz::Files files;
-  if (size >= 1) files.read(data[0] % 2 == 1, estrain::fuzz::text_of(data + 1, size - 1));
-  return 0;
+  return estrain::fuzz::read_with_head<estrain::fuzz::Files, 1>(data, size);
 }

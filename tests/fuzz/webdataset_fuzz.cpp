@@ -10,7 +10,7 @@ class Files {
  public:
   Files() { folder_.link("s.tar", file_.path()); }
 
-  void read(uint8_t classes, std::string_view bytes) {
+  void read(const uint8_t* head, std::string_view bytes) {
     file_.set(bytes);
     const auto lies_inside = [&](const archive::Member& member) {
       require(member.size <= bytes.size() && member.offset <= bytes.size() - member.size, "a member lies inside");
@@ -21,7 +21,7 @@ class Files {
     section.path = folder_ / "s.tar";
     section.crop = {8, 8};
     section.scale = {0.1, 1.0};
-    const auto given = classes == 0 ? std::nullopt : std::optional<int64_t>(classes);
+    const auto given = head[0] == 0 ? std::nullopt : std::optional<int64_t>(head[0]);
     const bool read = accepts([&] { read_samples(data::open(section, 0, 1, given)); });
     require(whole || !read, "no samples come from a damaged archive");
   }
@@ -35,7 +35,5 @@ class Files {
 }  // namespace estrain::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static estrain::fuzz::Files files;
-  if (size >= 1) files.read(data[0], estrain::fuzz::text_of(data + 1, size - 1));
-  return 0;
+  return estrain::fuzz::read_with_head<estrain::fuzz::Files, 1>(data, size);
 }

@@ -10,6 +10,7 @@
 
 #include "core/model/exported/scalar_type.h"
 #include "core/model/module_tree.h"
+#include "core/model/state_type.h"
 #include "core/model/torch_error.h"
 
 namespace estrain::model {
@@ -132,11 +133,7 @@ torch::Tensor loaded(const StoredTensor& stored, bool draws) {
 }
 
 void check_parameter(const Program& program, const StoredTensor& parameter) {
-  if (parameter.type != Type::f32) {
-    throw Error::make(Fault::mismatch, "{}: parameter {} is {}, but must be float32", program.path, parameter.name,
-                      program::type_name(parameter.type))
-        .advise("export the model in float32; job.precision = \"bf16\" computes as torch.autocast does");
-  }
+  require_parameter_type(fmt::format("{}: parameter {}", program.path, parameter.name), scalar_type(parameter.type));
   const size_t count = parameter.bytes.size() / sizeof(float);
   for (size_t i = 0; i < count; ++i) {
     float value;
@@ -145,15 +142,6 @@ void check_parameter(const Program& program, const StoredTensor& parameter) {
     throw Error::make(Fault::corrupt, "{}: parameter {} holds {} at element {}", program.path, parameter.name, value, i)
         .advise("export the model before it diverges");
   }
-}
-
-void check_buffer(const Program& program, const StoredTensor& buffer) {
-  if (buffer.type == Type::f32 || buffer.type == Type::f64 || buffer.type == Type::i64 || buffer.type == Type::u8)
-    return;
-  throw Error::make(Fault::mismatch,
-                    "{}: buffer {} is {}, but a checkpoint can hold only float32, float64, int64 and uint8",
-                    program.path, buffer.name, program::type_name(buffer.type))
-      .advise("register it with persistent=False if it is constant, or use another type");
 }
 
 void check_name(const Program& program, const std::string& name) {
@@ -205,7 +193,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
       if (!buffer.bytes.empty()) stored.at(buffer.value).copy_(constant);
       continue;
     }
-    check_buffer(program, buffer);
+    require_buffer_type(fmt::format("{}: buffer {}", program.path, buffer.name), scalar_type(buffer.type));
     const auto [module, name] = split_name(buffer.name);
     module_at(*this, module).register_buffer(name, stored.at(buffer.value));
   }

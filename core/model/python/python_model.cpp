@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/model/module_tree.h"
+#include "core/model/state_type.h"
 #include "core/model/torch_error.h"
 
 namespace estrain::model {
@@ -32,20 +33,14 @@ void check_parameter(const PythonModule::Named& parameter) {
   const std::string what = "parameter " + parameter.name;
   check_name(parameter.name);
   check_place(what, parameter.tensor);
-  if (parameter.tensor.scalar_type() != torch::kFloat)
-    throw Error::make(Fault::mismatch, "{} is {}, but must be float32", what, parameter.tensor.dtype().name())
-        .advise("build the module in float32; job.precision = \"bf16\" computes as torch.autocast does");
+  require_parameter_type(what, parameter.tensor.scalar_type());
 }
 
 void check_buffer(const PythonModule::Named& buffer) {
+  const std::string what = "buffer " + buffer.name;
   check_name(buffer.name);
-  check_place("buffer " + buffer.name, buffer.tensor);
-  const c10::ScalarType type = buffer.tensor.scalar_type();
-  if (type == torch::kFloat || type == torch::kDouble || type == torch::kLong || type == torch::kByte) return;
-  throw Error::make(Fault::mismatch,
-                    "buffer {} is {}, but a checkpoint can hold only float32, float64, int64 and uint8", buffer.name,
-                    buffer.tensor.dtype().name())
-      .advise("register it with persistent=False if it is constant, or use another type");
+  check_place(what, buffer.tensor);
+  require_buffer_type(what, buffer.tensor.scalar_type());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/operators/portable.h"
 
+#include <ATen/ops/lstm_native.h>
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
@@ -198,6 +199,105 @@ TEST_CASE("attention's dropout draws the same in both directions") {
   };
   // The result is linear in the values, so a difference quotient is its derivative.
   CHECK((run(0.5).first - run(0).first) / 0.5 == doctest::Approx(run(0).second).epsilon(1e-4));
+}
+
+TEST_CASE("of several values for one place the last one stays, whatever strides and threads are") {
+  const PortableOperators portable(cpu);
+  const Tensor rows = torch::arange(40000).remainder(7), values = torch::arange(40000, torch::kFloat);
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 4}) {
+    at::set_num_threads(threads);
+    Tensor line = torch::zeros({7});
+    line.index_put_({rows}, values);
+    const Tensor expected = torch::tensor({39998, 39999, 39993, 39994, 39995, 39996, 39997}, torch::kFloat);
+    CHECK(line.equal(expected));
+    Tensor table = torch::zeros({3, 7});
+    table.index_put_({torch::indexing::Slice(), rows}, values.expand({3, 40000}));
+    CHECK(table.equal(expected.expand({3, 7})));
+  }
+  at::set_num_threads(before);
+}
+
+TEST_CASE("indices outside of a dimension are refused") {
+  const PortableOperators portable(cpu);
+  for (const int64_t bad : {7, -8}) {
+    Tensor x = torch::zeros({7});
+    CHECK_THROWS_AS(x.index_put_({torch::tensor({bad})}, torch::ones({1}), true), c10::IndexError);
+    CHECK_THROWS_AS(x.index_add_(0, torch::tensor({bad}), torch::ones({1})), c10::IndexError);
+  }
+  Tensor x = torch::zeros({7});
+  x.index_put_({torch::tensor({-7, 6})}, torch::ones({2}), true);
+  CHECK(x.sum().item<float>() == 2);
+}
+
+TEST_CASE("equal elements are sorted in the order in which they stood") {
+  const PortableOperators portable(cpu);
+  const Tensor x = torch::arange(600).remainder(3).to(torch::kFloat);
+  const Tensor indices = std::get<1>(x.sort());
+  CHECK(indices.narrow(0, 0, 200).equal(torch::arange(0, 600, 3)));
+  CHECK(std::get<1>(x.topk(5)).equal(torch::tensor({2, 5, 8, 11, 14})));
+  CHECK(std::get<1>(x.sort(0, true)).narrow(0, 0, 200).equal(torch::arange(2, 600, 3)));
+}
+
+struct LstmCase {
+  int64_t layers, steps, samples, width;
+  bool biases, both, batch_first, last_state;
+};
+
+using Lstm = std::tuple<Tensor, Tensor, Tensor> (*)(const Tensor&, at::TensorList, at::TensorList, bool, int64_t,
+                                                    double, bool, bool, bool);
+
+// Results, and gradients of input, start and parameters.
+std::vector<Tensor> lstm_results(const LstmCase& c, Lstm lstm) {
+  begin_random_stream(4, 0, 0);
+  const int64_t directions = c.both ? 2 : 1, input_width = 7;
+  const auto leaf = [](std::vector<int64_t> sizes) { return torch::randn(sizes).requires_grad_(true); };
+  const Tensor x = c.batch_first ? leaf({c.samples, c.steps, input_width}) : leaf({c.steps, c.samples, input_width});
+  const std::vector<Tensor> start = {leaf({c.layers * directions, c.samples, c.width}),
+                                     leaf({c.layers * directions, c.samples, c.width})};
+  std::vector<Tensor> parameters;
+  for (int64_t i = 0; i < c.layers * directions; ++i) {
+    parameters.push_back(leaf({4 * c.width, i < directions ? input_width : directions * c.width}));
+    parameters.push_back(leaf({4 * c.width, c.width}));
+    for (int k = 0; c.biases && k < 2; ++k) parameters.push_back(leaf({4 * c.width}));
+  }
+  begin_random_stream(5, 0, 0);
+  auto [output, hidden, cell] = lstm(x, start, parameters, c.biases, c.layers, 0.3, true, c.both, c.batch_first);
+  Tensor loss = (output * torch::randn(output.sizes())).sum();
+  if (c.last_state) loss = loss + (hidden * cell * torch::randn(cell.sizes())).sum();
+  loss.backward();
+  std::vector<Tensor> all = {output, hidden, cell, x.grad(), start[0].grad(), start[1].grad()};
+  for (const Tensor& each : parameters) all.push_back(each.grad());
+  return all;
+}
+
+TEST_CASE("an LSTM has the bits of the operators that LibTorch composes it of") {
+  const PortableOperators portable(cpu);
+  for (const LstmCase& each : {LstmCase{1, 1, 1, 1, true, false, false, false},
+                               {1, 6, 3, 16, true, false, false, false},
+                               {2, 5, 3, 33, true, false, true, false},
+                               {2, 4, 2, 70, true, true, false, true},
+                               {1, 3, 300, 5, false, false, false, true},
+                               {3, 2, 1, 20, false, true, true, false}}) {
+    CAPTURE(each.layers);
+    CAPTURE(each.width);
+    const std::vector<Tensor> expected = lstm_results(each, at::native::lstm), got = lstm_results(each, at::lstm);
+    REQUIRE(got.size() == expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(i);
+      CHECK(got[i].view(torch::kInt).equal(expected[i].view(torch::kInt)));
+    }
+  }
+}
+
+TEST_CASE("an LSTM that the kernel does not take is composed of what it takes") {
+  const PortableOperators portable(cpu);
+  const auto zeros = [](std::vector<int64_t> sizes) { return torch::zeros(sizes); };
+  const std::vector<Tensor> parameters = {torch::randn({16, 6}), torch::randn({16, 3}), torch::randn({16}),
+                                          torch::randn({16}), torch::randn({3, 4})};
+  const Tensor projected = std::get<0>(at::lstm(torch::randn({5, 2, 6}), {zeros({1, 2, 3}), zeros({1, 2, 4})},
+                                                parameters, true, 1, 0, true, false, false));
+  CHECK(projected.sizes() == at::IntArrayRef{5, 2, 3});
 }
 
 TEST_CASE("integers, and what is exact, stay LibTorch's") {

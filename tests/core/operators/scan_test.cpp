@@ -72,6 +72,31 @@ TEST_CASE("a replaced operator on another type is not covered") {
   CHECK(use->type == "Double");
 }
 
+TEST_CASE("a number beside a tensor has the tensor's type") {
+  const auto uses = scan_work([] {
+    const Tensor x = torch::rand({4, 5}).requires_grad_(true);
+    (1.0 - ((x + 1.0) * 2.0).pow(1.5)).sum().backward();
+  });
+  for (const OperatorUse& use : uses) {
+    CAPTURE(use.name);
+    CHECK(use.coverage != Coverage::uncovered);
+  }
+  CHECK(coverage_of(uses, "aten::add.Tensor") == Coverage::replaced);
+}
+
+TEST_CASE("recurrent networks are judged by their parts") {
+  const auto uses = scan_work([] {
+    torch::nn::LSTM layer(torch::nn::LSTMOptions(3, 4));
+    std::get<0>(layer(torch::rand({5, 2, 3}))).sum().backward();
+    torch::nn::GRU other(torch::nn::GRUOptions(3, 4));
+    std::get<0>(other(torch::rand({5, 2, 3}))).sum().backward();
+  });
+  for (const OperatorUse& use : uses) {
+    CAPTURE(use.name);
+    CHECK(use.coverage != Coverage::uncovered);
+  }
+}
+
 // Represents an operator that exists only on GPUs, like cudnn_batch_norm.
 Tensor made_of_exact_parts(const Tensor& x) { return at::empty_like(x); }
 TORCH_LIBRARY(estrain_scan_test, library) { library.def("fused(Tensor x) -> Tensor"); }

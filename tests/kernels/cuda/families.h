@@ -14,6 +14,7 @@ std::string softmax_case(uint32_t seed);
 std::string cross_entropy_case(uint32_t seed);
 std::string batch_norm_case(uint32_t seed);
 std::string layer_norm_case(uint32_t seed);
+std::string lstm_case(uint32_t seed);
 std::string pooling_case(uint32_t seed);
 std::string upsample_case(uint32_t seed);
 std::string embedding_case(uint32_t seed);

@@ -2,10 +2,12 @@
 #include "core/data/photos/image_folder.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
 #include "core/data/file_names.h"
 #include "core/data/files/identity.h"
@@ -142,6 +144,25 @@ TEST_CASE("a damaged image among good ones is named, by a scan and when it is re
   CHECK(found.train_samples == 6);
   CHECK(found.classes == 3);
   CHECK(found.stored_shape == std::vector<int64_t>{3, 8, 8});
+}
+
+TEST_CASE("of thousands of JPEG files a scan names the one that is damaged") {
+  const ThreeClasses folder;
+  const std::string jpeg = jpeg_bytes(some_picture(12, 12));
+  folder.write("train/bee/many000.jpg", jpeg);
+  for (int i = 1; i < 3000; ++i)
+    std::filesystem::create_hard_link(folder / "train/bee/many000.jpg",
+                                      folder / fmt::format("train/bee/many{:03}.jpg", i));
+  std::filesystem::remove(folder / "train/bee/many2017.jpg");
+  folder.write("train/bee/many2017.jpg", jpeg.substr(0, jpeg.size() - 40));
+  const DataScan found = scan(folder.section(), 0);
+  CHECK(found.train_samples == 3006);
+  std::vector<std::string> named;
+  for (const Finding& finding : found.findings)
+    if (finding.severity == Severity::error) named.push_back(finding.seen);
+  REQUIRE(named.size() == 1);
+  CHECK(contains(named[0], "train/bee/many2017.jpg: sample "));
+  CHECK(contains(named[0], "truncated JPEG"));
 }
 
 TEST_CASE("a good folder passes the scan; names that are passed over are a warning") {

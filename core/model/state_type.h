@@ -1,0 +1,14 @@
+#pragma once
+// What a run's state can hold of a user's model, in whatever form the model comes.
+
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+namespace estrain::model {
+
+// Throw Fault::mismatch for a type that the state cannot hold. `what` names the tensor: "net.pt2: parameter fc.weight".
+void require_parameter_type(const std::string& what, c10::ScalarType type);
+void require_buffer_type(const std::string& what, c10::ScalarType type);
+
+}  // namespace estrain::model
