@@ -111,6 +111,26 @@ std::string text_of_wrong_devices(const Json& status) {
   return text;
 }
 
+std::string scaled_or_dash(const Json& row, const char* key, double factor) {
+  const auto value = number_in(row, key);
+  return value ? fmt::format("{:.3g}", factor * *value) : "-";
+}
+
+std::string text_of_hosts(const Json& hosts) {
+  if (hosts.empty()) return "";
+  std::string text = "  host          workers  ESTs  ms a step  ms exchange  ms round trip  MB/s     connection\n";
+  for (const Json& row : hosts) {
+    const bool leads = row.value("leads", false);
+    const std::string name = row.value("host", "");
+    text += fmt::format("  {:<13} {:<8} {:<5} {:<10} {:<12} {:<14} {:<8} {}\n", name.empty() ? "this one" : name,
+                        row.value("workers", INT64_C(0)), row.value("ests", INT64_C(0)),
+                        scaled_or_dash(row, "step_seconds", 1e3), scaled_or_dash(row, "exchange_seconds", 1e3),
+                        scaled_or_dash(row, "round_trip_seconds", 1e3), scaled_or_dash(row, "bytes_per_second", 1e-6),
+                        leads ? "leads" : row.value("secrecy", ""));
+  }
+  return text;
+}
+
 std::string text_of_status(const Json& status) {
   std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.value("name", ""), status.value("model", ""),
                                  status.value("ests", INT64_C(0)), status.value("state", ""));
@@ -141,6 +161,7 @@ std::string text_of_status(const Json& status) {
                         1000 * plan.at("measured_step_seconds").get<double>(), plan.value("reason", ""));
   }
   text += text_of_audits(object_in(status, "audit"));
+  text += text_of_hosts(status.value("hosts", Json::array()));
   text += "  worker  pid      device      ESTs        ms a mini-batch\n";
   for (const Json& worker : status.at("workers")) {
     const std::string ests =

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/base/clock.h"
 #include "core/launch/preflight/devices.h"
 
@@ -62,6 +64,7 @@ Json StatusReport::status() const {
   if (const std::string why = scribe_.no_room(); !why.empty()) json["waits_for_room"] = why;
   json["last_checkpoint_step"] = run_.job.scribe.last_saved_step < 0 ? Json() : Json(run_.job.scribe.last_saved_step);
   json["workers"] = workers();
+  if (const Json rows = hosts(); !rows.empty()) json["hosts"] = rows;
   return json;
 }
 
@@ -80,6 +83,27 @@ Json StatusReport::workers() const {
     }
   }
   return all;
+}
+
+// A row for each host of a job over several; the launcher's own has no link. `step_seconds`: how long its slowest
+// worker computes for a step.
+Json StatusReport::hosts() const {
+  const std::string& own = run_.state.options.own_host;
+  Json rows = Json::array();
+  for (const Member& worker : run_.job.workers) {
+    const std::string& host = worker.device.host;
+    if (rows.empty() || rows.back().at("host") != host) {
+      rows.push_back({{"host", host}, {"leads", host == own}, {"workers", 0}, {"ests", 0}, {"secrecy", "encrypted"}});
+      rows.back().update(run_.state.links.value(host == own ? "" : host, Json::object()));
+    }
+    Json& row = rows.back();
+    row["workers"] = row.at("workers").get<int64_t>() + 1;
+    row["ests"] = row.at("ests").get<int64_t>() + worker.ests.size();
+    if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id))
+      row["step_seconds"] =
+          std::max(row.value("step_seconds", 0.0), speed->seconds * static_cast<double>(worker.ests.size()));
+  }
+  return rows.size() > 1 ? rows : Json::array();
 }
 
 // The devices held, the plan in force against what is measured, and why things are as they are.

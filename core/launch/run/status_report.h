@@ -18,6 +18,7 @@ class StatusReport {
  private:
   Json elastic() const;
   Json workers() const;
+  Json hosts() const;
 
   Run& run_;
   const Stages& stages_;
