@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/check_hosts.h"
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
@@ -23,7 +24,8 @@ using launch::CheckedJob;
 using launch::Machine;
 
 struct CheckArguments {
-  std::string spec, devices, run;
+  std::string spec, devices, run, hosts;
+  double wait_seconds = 5;
   std::vector<std::string> overrides;
   bool json = false;
 };
@@ -52,6 +54,8 @@ class Check {
       check_data();
       try_mini_batch();
       check_rules();
+      if (!arguments_.hosts.empty())
+        add(check_agents(run_directory(), arguments_.hosts, arguments_.wait_seconds, job_.spec));
     }
     check_machine();
   }
@@ -275,6 +279,12 @@ void add_check(CLI::App& app, Action& chosen) {
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
   verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")
       ->check(not_empty());
+  verb->add_option("--hosts", arguments->hosts,
+                   "Also the agents of these hosts, as for train: whether they answer, with this program and key; the "
+                   "way to them, their clocks, their data files")
+      ->check(not_empty());
+  verb->add_option("--wait-hosts", arguments->wait_seconds, "With --hosts: seconds to wait for answers (default 5)")
+      ->check(seconds_from(0));
   verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
@@ -11,14 +12,17 @@ namespace estrain::cmd {
 namespace {
 
 struct ResizeArguments {
-  std::string run, devices;
+  std::string run, devices, more;
   bool json = false, oversubscribe = false, allow_mixed = false;
 };
 
 int resize(const ResizeArguments& arguments) {
   // Reports a bad list without asking the launcher.
-  if (arguments.devices != launch::automatic_devices) launch::parse_devices(arguments.devices);
-  const conduct::ResizeRequest request{arguments.devices, arguments.oversubscribe, arguments.allow_mixed};
+  const bool adds = !arguments.more.empty();
+  if (!adds && arguments.devices.empty()) throw Error(Fault::usage, "--devices or --add is required");
+  const std::string& list = adds ? arguments.more : arguments.devices;
+  if (adds || list != launch::automatic_devices) launch::parse_devices(list);
+  const conduct::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(""));
   return 0;
@@ -30,10 +34,12 @@ void add_resize(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("resize", "Change the devices of a running job; its bits stay the same");
   auto arguments = std::make_shared<ResizeArguments>();
   verb->add_option("RUN", arguments->run, "Run directory")->required();
-  verb->add_option(
-          "--devices", arguments->devices,
-          "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices")
-      ->required();
+  CLI::Option* devices = verb->add_option(
+      "--devices", arguments->devices,
+      "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices");
+  verb->add_option("--add", arguments->more, "A list of devices beside those that the job has")
+      ->excludes(devices)
+      ->check(not_empty());
   verb->add_flag("--oversubscribe", arguments->oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_flag("--allow-mixed", arguments->allow_mixed,
                  "Accept devices of other kinds than the job's; below D2 they change its bits");

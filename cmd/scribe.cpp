@@ -6,6 +6,7 @@
 
 #include "cmd/commands.h"
 #include "core/launch/directory/passed_spec.h"
+#include "core/launch/directory/verdict.h"
 
 namespace estrain::cmd {
 namespace {
@@ -15,6 +16,17 @@ struct ScribeArguments {
   int spec = -1, memory = -1, socket = -1, doorbell = -1;
   int64_t from_step = 0;
 };
+
+// The scribe holds the run directory's lock.
+void tell_of_killed_launcher(const std::string& run, Step saved) {
+  launch::RunVerdict verdict{.exit_code = exit_code(Fault::interrupted),
+                             .outcome = "killed",
+                             .cause = "the launcher ended without a word",
+                             .advice = "go on with `estrain train --resume --run " + run + "`",
+                             .step = saved.value,
+                             .saved_step = saved.value};
+  launch::write_verdict(run, verdict);
+}
 
 int write_records(const ScribeArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
@@ -26,7 +38,7 @@ int write_records(const ScribeArguments& arguments) {
   setup.launcher = record::ScribesOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   setup.from_step = arguments.from_step;
   try {
-    record::run_scribe(setup);
+    if (const auto saved = record::run_scribe(setup)) tell_of_killed_launcher(setup.run, *saved);
   } catch (const Error& error) {
     setup.launcher.send(comm::Failed(error));
     throw;

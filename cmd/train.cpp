@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/job_hosts.h"
 #include "cmd/validators.h"
 #include "core/base/process/replace_program.h"
 #include "core/launch/preflight/start.h"
@@ -16,12 +17,24 @@ namespace {
 
 struct TrainArguments {
   launch::StartRequest request;
+  std::string hosts;
+  double wait_seconds = 60;
   bool print_keys = false;
   bool own_session = false;
   int handover = -1;
 };
 
-int train(const TrainArguments& arguments) {
+std::unique_ptr<launch::Launcher> start(TrainArguments& arguments) {
+  try {
+    if (!arguments.hosts.empty()) wait_for_hosts(arguments.hosts, arguments.wait_seconds, arguments.request);
+    return std::make_unique<launch::Launcher>(launch::plan_launch(arguments.request));
+  } catch (const Error& error) {
+    launch::note_failed_start(arguments.request, error);
+    throw;
+  }
+}
+
+int train(TrainArguments& arguments) {
   if (arguments.print_keys) {
     std::fputs(spec::key_reference().c_str(), stdout);
     return 0;
@@ -29,7 +42,7 @@ int train(const TrainArguments& arguments) {
   if (arguments.own_session && ::setsid() < 0) throw system_error("cannot leave the terminal's session", errno);
   try {
     if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
-    return launch::Launcher(launch::plan_launch(arguments.request)).run();
+    return start(arguments)->run();
   } catch (const launch::GoBack& back) {  // the launcher's descriptors are closed by now
     fmt::print(stderr, "estrain: {}\n{}\n", back.message(), back.advice());
     std::fflush(nullptr);
@@ -47,6 +60,16 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_option(
           "--devices", request.devices,
           "A number of CPU workers, or a list: cpu,cpu | cpu*4 | cpu:avx2 | cpu=3,cpu=5 (ESTs of each) | cuda:0 | auto")
+      ->check(not_empty());
+  verb->add_option("--hosts", arguments->hosts,
+                   "Other hosts with an agent that take part: nodeB,nodeC, or slurm: those of the allocation. Without "
+                   "--devices, all cores of all hosts")
+      ->check(not_empty());
+  verb->add_option("--wait-hosts", arguments->wait_seconds,
+                   "With --hosts: seconds to wait until all agents answer (default 60)")
+      ->check(seconds_from(0));
+  verb->add_option("--name", request.own_host,
+                   "What device lists call this host (default with --hosts: its name in Slurm, or else the host's own)")
       ->check(not_empty());
   verb->add_option("--run", request.run, "Run directory (default: runs/<job name>)")->check(not_empty());
   verb->add_flag("--resume", request.resume, "Continue from the newest valid checkpoint of the run directory");

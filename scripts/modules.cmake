@@ -7,11 +7,12 @@ set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
 set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized -Wno-uninitialized)
 
-# estrain_module(FOLDER [TORCH] [CUDA] [PER_ISA subfolder] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
+# estrain_module(FOLDER [TORCH] [CUDA] [HOT] [PER_ISA subfolder] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
 # One folder = one static library of all .cpp files in it and its ROOMS, which links (and may include) only its DEPENDS.
 # ROOMS are in the order of their includes, which scripts/layers checks; `.` is the folder itself.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
 # CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cuda.cmake).
+# HOT: compiled at -O2, as kernels are: much time is spent in its loops.
 # PER_ISA: every source of that subfolder is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
 define_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH BRIEF_DOCS "target that owns the LibTorch header" FULL_DOCS "")
@@ -54,7 +55,7 @@ function(estrain_use_torch TARGET)
 endfunction()
 
 function(estrain_module FOLDER)
-  cmake_parse_arguments(M "TORCH;CUDA" "PER_ISA" "ROOMS;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(M "TORCH;CUDA;HOT" "PER_ISA" "ROOMS;DEPENDS;LIBRARIES" ${ARGN})
   if(M_TORCH AND NOT ESTRAIN_TORCH)
     return()
   endif()
@@ -84,6 +85,9 @@ function(estrain_module FOLDER)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC estrain_options ${links})
+    if(M_HOT OR FOLDER MATCHES "^kernels")
+      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O2>)
+    endif()
     if(M_CUDA AND HAS_CUDA)
       target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${ESTRAIN_CUDA_FLAGS}>")
     endif()

@@ -13,11 +13,13 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
+#include "core/hosts/agents/look_answer.h"
+#include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/hosts/host_file.h"
 #include "core/hosts/orphan.h"
-#include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
 #include "core/hosts/takeover.h"
 #include "core/launch/directory/passed_spec.h"
@@ -90,7 +92,7 @@ class Agent {
   }
 
   static net::Address address_of(const AgentSetup& setup) {
-    std::string text = setup.address;
+    std::string text = setup.interface.empty() ? setup.address : address_of_interface(setup.interface);
     if (text.empty()) {
       char name[256] = {};
       ::gethostname(name, sizeof name - 1);
@@ -98,10 +100,10 @@ class Agent {
     }
     const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
     net::Address address = net::parse_address(has_port ? text : text + ":0");
-    if (setup.address.empty() && address.host.starts_with("127."))
+    if (setup.address.empty() && setup.interface.empty() && address.host.starts_with("127."))
       throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", text,
                         address.host)
-          .advise("name the address of an interface that they reach: --address 10.0.0.2");
+          .advise("name the interface, or the address, that they reach: --interface eth0, --address 10.0.0.2");
     return address;
   }
 
@@ -154,6 +156,7 @@ class Agent {
 
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
+    if (peer.purpose == "look") return on_look(std::move(connection));
     const PeerAnswer answer = judge_peer(term_, orphan_.has_value(), peer.term, peer.host.empty());
     if (answer == PeerAnswer::turn_away) return connection->close();
     if (answer == PeerAnswer::begin_anew) {
@@ -168,6 +171,12 @@ class Agent {
     at->proxy = std::make_unique<MessageLink>(
         std::move(connection), [this, at](const Json& said) { on_proxy(at, said); },
         [this, at](const Error&) { close(at); });
+  }
+
+  void on_look(net::ConnectionPtr connection) {
+    looks_.emplace_back();
+    const auto at = std::prev(looks_.end());
+    at->emplace(loop_, std::move(connection), [this, at] { loop_.post([this, at] { looks_.erase(at); }); });
   }
 
   void on_proxy(At at, const Json& said) {
@@ -297,7 +306,7 @@ class Agent {
         "takeover",
         {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
     remove_host_file(setup_.run, setup_.name);
-    become_coordinator(directory_, alone, devices, std::move(*lease.lock));
+    become_coordinator(directory_, alone, devices, setup_.name, std::move(*lease.lock));
   }
 
   void on_opened(uint64_t stage) {
@@ -321,6 +330,7 @@ class Agent {
   net::Loop loop_;
   UniqueFd memory_, doorbell_, library_, spec_, signals_;
   Sessions sessions_;
+  std::list<std::optional<LookAnswer>> looks_;
   uint64_t opened_ = 0, never_opened_ = 0;
   int64_t term_ = 0;
   bool sees_locks_ = false;

@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/courier.h"
-#include "core/hosts/host_file.h"
-#include "core/hosts/own_greeting.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
 

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/comm/records/step_record.h"
 #include "core/comm/stage_control.h"
+#include "core/hosts/agents/link_meter.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/succession.h"
 #include "kernels/digest.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr int kFarewellMs = 200;  // until a last message has left
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
+constexpr uint64_t kMeasuredFrames = 4;  // of a measurement
+constexpr int kTicksBetweenPaces = 100;
 // Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
 
@@ -71,6 +74,9 @@ class Courier::Link : public net::FrameSink {
         return room_for_beats(head);
       case state:
         return room_for_state(head);
+      case bulk:
+        end_.count(head.bytes);
+        return scrap(head);
       default:
         return room_in_step(head);
     }
@@ -80,7 +86,7 @@ class Courier::Link : public net::FrameSink {
     heard_ns = monotonic_ns();
     const std::shared_ptr<StepExchange> held = std::exchange(held_, nullptr);
     if (into_ == Into::text) {
-      courier_.on_message(name, parse_json(text_, "message of host " + name));
+      hear(parse_json(text_, "message of host " + name));
     } else if (into_ == Into::beats) {
       if (const auto index = courier_.index_of(name)) courier_.take_beats(*index, beats_);
     } else if (into_ == Into::state) {
@@ -91,6 +97,12 @@ class Courier::Link : public net::FrameSink {
     }
   }
 
+  // The coordinator's: how far the host is.
+  void measure() {
+    meter_.emplace(*connection, kMeasuredFrames);
+    meter_->begin();
+  }
+
   const net::ConnectionPtr connection;
   const std::string name;
   int64_t heard_ns;
@@ -98,6 +110,17 @@ class Courier::Link : public net::FrameSink {
 
  private:
   enum class Into { scrap, text, beats, state, step };
+
+  void hear(const Json& said) {
+    if (end_.answer(*connection, said)) return;
+    if (!meter_ || !meter_->hear(said)) return courier_.on_message(name, said);
+    if (!meter_->is_done()) return;
+    courier_.options_.tell({{"say", "link"},
+                            {"host", name},
+                            {"round_trip_seconds", meter_->round_trip_seconds()},
+                            {"bytes_per_second", meter_->bytes_per_second()}});
+    meter_.reset();
+  }
 
   std::span<std::byte> scrap(const net::FrameHead& head) {
     courier_.scrap_.resize(net::most_frame_bytes);
@@ -150,6 +173,8 @@ class Courier::Link : public net::FrameSink {
 
   Courier& courier_;
   std::string text_;
+  std::optional<LinkMeter> meter_;
+  MeterEnd end_;
   std::vector<WorkerBeat> beats_;
   Into into_ = Into::scrap;
   std::shared_ptr<StepExchange> held_;  // that the payload under way belongs to
@@ -219,6 +244,7 @@ void Courier::add(net::ConnectionPtr connection, const std::string& name) {
     if (const Link* now = link_to(name); lost && now != nullptr && now->connection == lost)
       lose(name, why, !lost->ended_by_peer());
   });
+  if (leads()) link->measure();
   try_open();
   try_ask();
 }
@@ -322,6 +348,8 @@ void Courier::on_message(const std::string& from, const Json& said) {
       return try_open();
     }
     if (say == "host_lost" || say == "error") return options_.tell(said);
+    if (say == "pace")
+      return options_.tell({{"say", say}, {"host", from}, {"exchange_seconds", said.value("exchange_seconds", 0.0)}});
     return;
   }
   if (say == "orphan") {
@@ -530,11 +558,22 @@ void Courier::on_timer() {
   }
   try_ask();
   send_beats();
+  if (ticks_ % kTicksBetweenPaces == 0) tell_pace();
   for (const auto& [name, link] : links_) {
     if (link->waits || now - link->heard_ns <= silence_ns) continue;
     lose(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)), true);
     return;
   }
+}
+
+void Courier::tell_pace() {
+  const StepExchange::Pace pace = exchange_ ? exchange_->take_pace() : StepExchange::Pace{};
+  if (pace.exchanges == 0) return;
+  const Json said = {{"say", "pace"},
+                     {"host", options_.own.host},
+                     {"exchange_seconds", seconds(pace.ns) / static_cast<double>(pace.exchanges)}};
+  if (leads()) return options_.tell(said);
+  if (Link* coordinator = link_to("")) send_message(*coordinator->connection, said);
 }
 
 void Courier::send_beats() {

@@ -32,7 +32,10 @@ class Courier : private Outbox {
     int doorbell = -1;  // eventfd by which workers wake the courier
     // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
     // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
-    // "gives_up" leaves the run to the other hosts.
+    // "gives_up" leaves the run to the other hosts. The coordinator's also {"say":
+    // "link", "host", "round_trip_seconds", "bytes_per_second"}, measured when the host has connected, and once a
+    // second
+    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host, "" is its own.
     std::function<void(const Json&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
     std::function<void(uint64_t stage)> aborted;  // it never opened
@@ -107,6 +110,7 @@ class Courier : private Outbox {
   void try_ask();
   void on_timer();
   void send_beats();
+  void tell_pace();
   void take_beats(size_t host, std::span<const WorkerBeat> beats);
 
   void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/hosts/host_file.h"
+#include "core/hosts/agents/host_file.h"
 #include "core/hosts/takeover.h"
 
 namespace estrain::hosts {
@@ -74,7 +74,7 @@ void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
                                     {"saved", saved},
                                     {"seconds", seconds(monotonic_ns() - lost_ns_)}});
   remove_host_file(directory_.path(), options_.name);
-  become_coordinator(directory_, last, devices, std::move(lock));
+  become_coordinator(directory_, last, devices, options_.name, std::move(lock));
 }
 
 }  // namespace estrain::hosts

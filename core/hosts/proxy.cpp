@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "core/comm/messages/worker_messages.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/hosts/host_file.h"
-#include "core/hosts/own_greeting.h"
 #include "core/hosts/own_pause.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"

@@ -1,10 +1,12 @@
 #pragma once
-// What the program looks up in the library of this folder: the three kinds of process that talk to other hosts. They
-// alone load OpenSSL.
+// What the program looks up in the library of this folder: the kinds of process that talk to other hosts, and a look
+// at agents. They alone load OpenSSL.
 
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/base/json/json.h"
 #include "core/comm/messages/message_socket.h"
 
 namespace estrain::hosts {
@@ -12,8 +14,9 @@ namespace estrain::hosts {
 // An agent: makes a host's devices available to the run.
 struct AgentSetup {
   std::string run, name;
-  std::string address;  // "10.0.0.2", "10.0.0.2:7000"; empty: what the host's name leads to
-  std::string key;      // file; empty: the run directory's
+  std::string address;    // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to
+  std::string interface;  // "eth0"
+  std::string key;        // file; empty: the run directory's
   // From the loss of the coordinator on: for one that goes on, be it this host.
   double patience_seconds = 90;
   int exit_code = 0;
@@ -29,6 +32,17 @@ struct CourierSetup {
   comm::MessageSocket launcher;
 };
 
+// A look at the run's agents (look.h).
+struct LookSetup {
+  std::string run, key;  // as an agent's
+  std::vector<std::string> names;
+  double seconds = 0;    // until everybody has answered
+  bool measure = false;  // how many bytes arrive in a second
+  std::string spec;      // TOML; not empty: whose data files are compared
+  Json rows;             // the answer
+  Json own_data;         // with a spec: of this host
+};
+
 // Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.
 struct ProxySetup {
   std::string run, host;
@@ -41,6 +55,7 @@ struct ProxySetup {
 }  // namespace estrain::hosts
 
 extern "C" void estrain_run_agent(estrain::hosts::AgentSetup* setup);
+extern "C" void estrain_look_at_agents(estrain::hosts::LookSetup* setup);
 extern "C" void estrain_run_courier(estrain::hosts::CourierSetup* setup);
 // Ends the process.
 extern "C" void estrain_run_proxy(estrain::hosts::ProxySetup* setup);

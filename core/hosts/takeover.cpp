@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -51,25 +52,19 @@ bool save_state(const launch::RunDirectory& directory, const launch::SharedDescr
 }
 
 std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others) {
-  place::Devices mine, theirs;
-  for (place::Device& device : place::devices_from(last.devices)) {
-    if (device.host == own) {
-      device.host.clear();
-      mine.push_back(device);
-    } else if (others.contains(device.host)) {
-      theirs.push_back(device);
-    }
-  }
-  mine.insert(mine.end(), theirs.begin(), theirs.end());
-  return place::list_of(mine);
+  place::Devices left = place::devices_from(last.devices);
+  std::erase_if(left, [&](const place::Device& device) { return device.host != own && !others.contains(device.host); });
+  std::ranges::stable_partition(left, [&](const place::Device& device) { return device.host == own; });
+  return place::list_of(left);
 }
 
 void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last, const std::string& devices,
-                        UniqueFd lock) {
+                        const std::string& own, UniqueFd lock) {
   ::fcntl(lock.get(), F_SETFD, 0);
   launch::StartRequest request;
   request.run = directory.path();
   request.devices = devices;
+  request.own_host = own;
   request.lock = lock.get();
   request.grace_seconds = last.grace_seconds;
   request.allow_mixed = last.allow_mixed;

@@ -33,11 +33,11 @@ int64_t newest_checkpoint(const launch::RunDirectory& directory);  // its step; 
 // lack. No worker is in its loop. False: the checkpoint could not be written.
 bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from);
 
-// The devices of the last stage that are left, as the host calls them that leads now: `own`, and those of `others`.
+// The devices of the last stage that are left: those of `own`, the host that leads now, and of `others`.
 std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others);
 
 // This process becomes the launcher. Throws Fault::io where that fails.
 [[noreturn]] void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last,
-                                     const std::string& devices, UniqueFd lock);
+                                     const std::string& devices, const std::string& own, UniqueFd lock);
 
 }  // namespace estrain::hosts

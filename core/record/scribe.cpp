@@ -52,7 +52,7 @@ class Scribe {
     take_up_best();
   }
 
-  void run() {
+  std::optional<Step> run() {
     open_tensorboard_if_there_is_room();
     for (;;) {
       pollfd polled[2] = {{setup_.launcher.descriptor(), POLLIN, 0}, {setup_.doorbell, POLLIN, 0}};
@@ -65,7 +65,8 @@ class Scribe {
       drain_or_wait();
       save_held_state();
       show_how_it_stands(monotonic_ns());
-      if (polled[0].revents != 0 && !obey()) return;
+      if (polled[0].revents == 0 || obey()) continue;
+      return launcher_is_gone_ ? std::optional(saver_.last_saved()) : std::nullopt;
     }
   }
 
@@ -373,24 +374,32 @@ class Scribe {
   bool shows_ = true;  // whether metrics.prom could be written
 };
 
-// False: the launcher is gone before there was any state.
-bool wait_for_state(comm::JobMemory& memory, ScribesOwnChannel& launcher) {
+enum class Wait { stands, finish, launcher_gone };
+
+Wait wait_for_state(comm::JobMemory& memory, ScribesOwnChannel& launcher) {
   for (;;) {
     beat(memory);
-    if (memory.wait_ready(kDrainMilliseconds)) return true;
+    if (memory.wait_ready(kDrainMilliseconds)) return Wait::stands;
     ScribeOrder order;
     const comm::Received received = launcher.receive(&order, 0);
-    if (received == comm::Received::closed) return false;
-    if (received == comm::Received::message && std::holds_alternative<FinishFiles>(order)) return false;
+    if (received == comm::Received::closed) return Wait::launcher_gone;
+    if (received == comm::Received::message && std::holds_alternative<FinishFiles>(order)) return Wait::finish;
   }
 }
 
 }  // namespace
 
-void run_scribe(ScribeSetup& setup) {
+std::optional<Step> run_scribe(ScribeSetup& setup) {
   comm::JobMemory memory(setup.memory);
-  if (!wait_for_state(memory, setup.launcher)) return;
-  Scribe(setup, memory).run();
+  switch (wait_for_state(memory, setup.launcher)) {
+    case Wait::finish:
+      return std::nullopt;
+    case Wait::launcher_gone:
+      return Step(setup.from_step);
+    case Wait::stands:
+      break;
+  }
+  return Scribe(setup, memory).run();
 }
 
 }  // namespace estrain::record

@@ -14,8 +14,10 @@
 // starts another one: records that were not marked as drained are still in the ring, a hold that was not released
 // still stands.
 
+#include <optional>
 #include <string>
 
+#include "core/base/ids.h"
 #include "core/record/scribe_messages.h"
 #include "core/spec/job_spec.h"
 
@@ -32,7 +34,7 @@ struct ScribeSetup {
   int64_t from_step = 0;  // what was recorded after it is dropped
 };
 
-// Runs until told to finish or the launcher is gone. Throws Error.
-void run_scribe(ScribeSetup& setup);
+// Runs until told to finish or the launcher is gone: then it returns the step whose state it saved. Throws Error.
+std::optional<Step> run_scribe(ScribeSetup& setup);
 
 }  // namespace estrain::record

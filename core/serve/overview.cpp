@@ -1,6 +1,7 @@
 #include "core/serve/overview.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "core/base/json/json_text.h"
 
@@ -139,6 +140,24 @@ double start_seconds(dispatch::JobId job, const std::vector<Line>& history) {
   return times == 0 ? 0 : sum / static_cast<double>(times);
 }
 
+// Devices that were taken, with the time until they were lent again; those that are away still are left out.
+std::string rows_of_taken_devices(const std::vector<Line>& history, double first, int64_t most) {
+  std::string rows;
+  std::deque<double> taken;
+  for (const Line& line : history) {
+    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back(line.time);
+    for (int64_t i = 0; line.what == "lend" && i < line.devices && !taken.empty(); ++i) {
+      const double from = std::max(taken.front(), first);
+      taken.pop_front();
+      if (line.time <= from) continue;
+      rows += fmt::format("(taken),{:.3f},1,1,1,0,{:.3f}", from - first, line.time - from);
+      for (int64_t on = 1; on <= most; ++on) rows += ",0";
+      rows += "\n";
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string trace_of(const State& state, const std::vector<Line>& history) {
@@ -163,7 +182,7 @@ std::string trace_of(const State& state, const std::vector<Line>& history) {
       text += fmt::format(",{:.6f}", job.speeds.seen_step_seconds(request.type, on, request.ests));
     text += "\n";
   }
-  return text;
+  return text + rows_of_taken_devices(history, first, most);
 }
 
 Json history_json(const std::vector<Line>& lines) {

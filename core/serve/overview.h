@@ -21,7 +21,8 @@ Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
 // The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/worlds/pool_world.h):
-// on numbers of devices that were not measured, as reckoned from the nearest.
+// on numbers of devices that were not measured, as reckoned from the nearest. A row "(taken)" for each device that was
+// taken and lent again: when, and for how long (start_s).
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history);
 
 std::string format_history(const std::vector<Line>& lines);

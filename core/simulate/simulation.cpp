@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/simulate/present_devices.h"
 
 namespace estrain::simulate {
 namespace {
@@ -12,7 +13,11 @@ namespace {
 class Simulation {
  public:
   Simulation(Workload workload, const pool::PolicyChoice& choice, const Limits& limits)
-      : workload_(std::move(workload)), policy_(*choice.policy), limits_(limits), clock_(workload_.begin) {
+      : workload_(std::move(workload)),
+        policy_(*choice.policy),
+        limits_(limits),
+        clock_(workload_.begin),
+        present_(*workload_.cluster, workload_.absences) {
     result_.policy = choice.text;
     result_.workload = workload_.name;
     result_.charge = workload_.charge;
@@ -53,6 +58,7 @@ class Simulation {
     double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
     if (next_ < workload_.jobs.size())
       until = std::min(until, std::max(clock_, workload_.jobs[next_]->facts.submitted));
+    if (!active_.empty()) until = std::min(until, present_.next_change(clock_));
     for (const SimulatedJob* job : active_) {
       // Slightly late rather than early: rounding must not leave a job with nothing to do.
       until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);
@@ -92,19 +98,48 @@ class Simulation {
   }
 
   void decide() {
+    present_.move_to(clock_);
+    const std::vector<pool::Placement> before = placements();
+    if (!workload_.absences.empty()) see_who_has_left();
+    if (!present_.cluster()) return place(before, placements());
     views_.clear();
     for (const SimulatedJob* job : active_) views_.push_back(&job->facts);
-    const pool::View view{*workload_.cluster, views_, clock_, workload_.round, workload_.charge};
-    const pool::Decision decision = policy_.decide(view);
+    const pool::View view{*present_.cluster(), views_, clock_, workload_.round, workload_.charge};
+    place(before, policy_.decide(view).placements);
+  }
+
+  std::vector<pool::Placement> placements() const {
+    std::vector<pool::Placement> all;
+    for (const SimulatedJob* job : active_) all.push_back(job->facts.placement);
+    return all;
+  }
+
+  // What the policy sees is what is left to each job, and no job asks for more than there is.
+  void see_who_has_left() {
+    const std::vector<pool::Placement> left = present_.fit(active_);
+    if (requested_.empty()) {
+      for (const auto& job : workload_.jobs) requested_.push_back(job->facts.requested);
+    }
+    const int64_t devices = present_.cluster() ? present_.cluster()->devices() : 0;
+    for (size_t i = 0; i < active_.size(); ++i) {
+      pool::Job& facts = active_[i]->facts;
+      facts.placement = left[i];
+      facts.requested = std::max<int64_t>(1, std::min(requested_[static_cast<size_t>(facts.order)], devices));
+    }
+  }
+
+  void place(const std::vector<pool::Placement>& before, const std::vector<pool::Placement>& after) {
     ++result_.rounds;
-    check(decision);
+    check(after);
     bool any_runs = false;
     for (size_t i = 0; i < active_.size(); ++i) {
-      any_runs |= !decision.placements[i].empty();
-      if (decision.placements[i] == active_[i]->facts.placement) continue;
+      any_runs |= !after[i].empty();
+      if (after[i] != active_[i]->facts.placement) present_.forget(active_[i]);
+      active_[i]->facts.placement = before[i];
+      if (after[i] == before[i]) continue;
       if (limits_.keep_stretches) end_stretch(active_[i]->facts, clock_);
-      active_[i]->place(decision.placements[i]);
-      if (!decision.placements[i].empty()) {
+      active_[i]->place(after[i]);
+      if (!after[i].empty()) {
         ++active_[i]->facts.starts;
         if (!active_[i]->facts.started) active_[i]->facts.started = clock_;
         if (limits_.keep_stretches) begin_stretch(active_[i]->facts);
@@ -118,9 +153,10 @@ class Simulation {
   }
 
   // Throws if the policy gave out more devices than a host has.
-  void check(const pool::Decision& decision) {
-    pool::FreeDevices free(*workload_.cluster);
-    for (const pool::Placement& placement : decision.placements) free.take(placement);
+  void check(const std::vector<pool::Placement>& placements) {
+    if (!present_.cluster()) return;
+    pool::FreeDevices free(*present_.cluster());
+    for (const pool::Placement& placement : placements) free.take(placement);
   }
 
   void begin_stretch(const pool::Job& job) {
@@ -151,7 +187,9 @@ class Simulation {
   pool::Policy& policy_;
   Limits limits_;
   double clock_;
-  size_t next_ = 0;  // next job to submit
+  PresentDevices present_;
+  std::vector<int64_t> requested_;  // by each job, where devices may be away
+  size_t next_ = 0;                 // next job to submit
   std::vector<SimulatedJob*> active_;
   std::vector<const pool::Job*> views_;
   int64_t idle_rounds_ = 0;

@@ -31,12 +31,19 @@ class SimulatedJob {
   std::optional<double> finished;
 };
 
+// Devices of the first host that somebody of higher right has meanwhile.
+struct Absence {
+  double from = 0, to = 0;
+  int64_t devices = 0;
+};
+
 // A set of jobs and their cluster.
 struct Workload {
   std::string name;  // "1.0/3"
   const pool::Cluster* cluster = nullptr;
   std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
-  double begin = 0;                                 // start of the clock
+  std::vector<Absence> absences;
+  double begin = 0;  // start of the clock
   double round = 60;
   double charge = 0;                 // s, as printed with the results
   double lookahead = 0;              // a round sees jobs submitted up to so many seconds after its beginning

@@ -78,7 +78,7 @@ class Run:
         """A host that took over is the leader; its agent has become the launcher."""
         for takeover in events(self.path, "takeover")[known:]:
             self.leader = int(takeover["host"][1:])
-            self.inside = hosts_in(takeover["devices"])
+            self.inside = hosts_in(takeover["devices"]) - {self.leader}
             self.launcher = self.agents.pop(self.leader)
 
     # Faults. Each returns whether it fired.

@@ -1,4 +1,4 @@
-"""A private Slurm cluster on loopback: munged, slurmctld and two slurmd, run by the current user, with all files in one
+"""A private Slurm cluster on loopback: munged, slurmctld and a slurmd for each node, run by the current user, with all files in one
 folder and free ports. It shares nothing with the machine's own Slurm: clients find it by SLURM_CONF, daemons by
 absolute paths, and its credentials use their own key and socket.
 
@@ -60,8 +60,9 @@ def processes_with(variable):
     return found
 
 
-def descendants():
-    """Pids of all descendants of this process, except zombies."""
+def descendants(root=None):
+    """Pids of all descendants of a process, by default this one, except zombies."""
+    root = root or os.getpid()
     parents = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -72,18 +73,20 @@ def descendants():
             continue
         if state != "Z":
             parents[int(entry)] = int(parent)
-    found = {os.getpid()}
+    found = {root}
     while True:
         more = {pid for pid, parent in parents.items() if parent in found} - found
         if not more:
-            return found - {os.getpid()}
+            return found - {root}
         found |= more
 
 
 class Cluster:
-    def __init__(self, folder, cores):
+    def __init__(self, folder, cores, nodes=2):
         self.folder = Path(folder)
         self.daemons, self.guard = [], None
+        self.nodes = [f"n{node + 1}" for node in range(nodes)]
+        self.slurmd = {}
         self.conf = self.folder / "slurm.conf"
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "SBATCH_"))}
         self.environment["SLURM_CONF"] = str(self.conf)
@@ -92,8 +95,11 @@ class Cluster:
     def write_configuration(self, cores):
         self.folder.chmod(0o755)  # munged requires a reachable socket
         host, user = socket.gethostname().split(".")[0], getpass.getuser()
-        controller, *nodes = free_ports(3)
-        for name in ["state", "spool-n1", "spool-n2"]:
+        controller, *ports = free_ports(1 + len(self.nodes))
+        lines = "\n".join(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} "
+                          "RealMemory=4096 State=UNKNOWN" for node, port in zip(self.nodes, ports))
+        names = ",".join(self.nodes)
+        for name in ["state", *(f"spool-{node}" for node in self.nodes)]:
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
@@ -131,10 +137,9 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
 KillWait=20
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[0]} CPUs={cores} RealMemory=4096 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[1]} CPUs={cores} RealMemory=4096 State=UNKNOWN
-PartitionName=batch Nodes=n1,n2 Default=YES MaxTime=60 PriorityTier=1 State=UP
-PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State=UP
+{lines}
+PartitionName=batch Nodes={names} Default=YES MaxTime=60 PriorityTier=1 State=UP
+PartitionName=urgent Nodes={names} MaxTime=60 PriorityTier=9 PreemptMode=OFF State=UP
 """)
         (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
 
@@ -148,9 +153,27 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
                     "--num-threads", "2")
         self.wait_for("munged's socket", lambda: (self.folder / "munge.socket").exists(), 10)
         self.daemon("slurmctld", "-D", "-f", str(self.conf))
-        for node in ("n1", "n2"):
-            self.daemon("slurmd", "-D", "-N", node, "-f", str(self.conf))
-        self.wait_for("both nodes idle", lambda: self.ask("sinfo", "-h", "-o", "%T %D", "-p", "batch") == "idle 2", 30)
+        for node in self.nodes:
+            self.start_node(node)
+        idle = f"idle {len(self.nodes)}"
+        self.wait_for("all nodes idle", lambda: self.ask("sinfo", "-h", "-o", "%T %D", "-p", "batch") == idle, 30)
+
+    def start_node(self, node):
+        self.slurmd[node] = self.daemon("slurmd", "-D", "-N", node, "-f", str(self.conf))
+
+    def kill_node(self, node):
+        """Its daemon and everything that runs there, at once; then the controller is told, as a watchdog would."""
+        daemon = self.slurmd.pop(node)
+        everything = {daemon.pid, *descendants(daemon.pid), *processes_with(f"SLURMD_NODENAME={node}")}
+        for pid in everything:
+            kill(pid)
+        daemon.wait()
+        self.daemons = [(program, child) for program, child in self.daemons if child is not daemon]
+        return self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
+
+    def mend_node(self, node):
+        self.start_node(node)
+        return self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def start_guard(self):
         """A process that waits for the end of this one and then ends the rest of the cluster."""
@@ -181,6 +204,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=9 PreemptMode=OFF State
                                  env=self.environment, cwd=self.folder, start_new_session=True)
         log.close()
         self.daemons.append((program, child))
+        return child
 
     def run(self, program, *arguments, **more):
         """Runs a Slurm client: (exit code, output)."""

@@ -32,11 +32,13 @@ struct ResizeRequest {
   std::string devices;
   bool oversubscribe = false;  // several workers on one GPU
   bool allow_mixed = false;    // devices of other kinds than the job's, on which its bits differ below D2
+  bool adds = false;           // to the devices that the job has
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("devices", self.devices);
     visit("oversubscribe", self.oversubscribe);
     visit("allow_mixed", self.allow_mixed);
+    visit("adds", self.adds);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/comm/records/step_record.h"
 
@@ -170,6 +171,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
   if (request.step.value != step_)
     throw Error::make(Fault::bug, "the workers exchange step {}, the courier is at {}", request.step, step_);
   request_ = request;
+  asked_ns_ = monotonic_ns();
   if (request.what == HostAsk::sums) {
     fold_host();
     send_partials();
@@ -374,6 +376,10 @@ void StepExchange::take_evaluation() {
 
 void StepExchange::answer() {
   const comm::HostRequest request = std::exchange(request_, {});
+  if (request.what == HostAsk::sums) {
+    ++pace_.exchanges;
+    pace_.ns += monotonic_ns() - asked_ns_;
+  }
   memory_.hosts().answer(request);
 }
 

@@ -13,6 +13,7 @@
 // No sockets here: frames come and go through the two interfaces below.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/comm/job_memory.h"
@@ -54,6 +55,12 @@ class StepExchange {
   // The stage is over, and this host will not hear from all others whether its step is whole everywhere: where it has
   // said so of its own, some may have committed it, and so it must (StageControl::repair() does).
   void keep_whole_step();
+
+  // From the workers' question for a sum to the answer.
+  struct Pace {
+    int64_t exchanges = 0, ns = 0;
+  };
+  Pace take_pace() { return std::exchange(pace_, {}); }  // since it was taken last
 
   // How many other hosts have begun the stage: sent something of it.
   int64_t workers_begun() const;
@@ -113,6 +120,8 @@ class StepExchange {
   comm::HostRequest request_;
   bool share_finished_ = false;
   StepDone said_;
+  int64_t asked_ns_ = 0;
+  Pace pace_;
 };
 
 }  // namespace estrain::hosts

@@ -21,6 +21,8 @@ enum Kind : uint32_t {
   evaluation,  // the results of an evaluation
   // Once in a stage.
   state,  // the committed state; number: round_number() of its step
+  // Bytes that say nothing: how many arrive in a second (look_answer.h).
+  bulk,
 };
 
 inline constexpr uint32_t most_message_bytes = net::most_frame_bytes;

@@ -133,6 +133,23 @@ std::string text_of_wrong_devices(const RunStatus& status) {
   return text;
 }
 
+std::string scaled_or_dash(const std::optional<double>& value, double factor) {
+  return value ? fmt::format("{:.3g}", factor * *value) : "-";
+}
+
+std::string text_of_hosts(const RunStatus& status) {
+  if (!status.hosts) return "";
+  std::string text = "  host          workers  ESTs  ms a step  ms exchange  ms round trip  MB/s     connection\n";
+  for (const HostStatus& row : *status.hosts) {
+    text +=
+        fmt::format("  {:<13} {:<8} {:<5} {:<10} {:<12} {:<14} {:<8} {}\n", row.host.empty() ? "this one" : row.host,
+                    row.workers, row.ests, scaled_or_dash(row.step_seconds, 1e3),
+                    scaled_or_dash(row.exchange_seconds, 1e3), scaled_or_dash(row.round_trip_seconds, 1e3),
+                    scaled_or_dash(row.bytes_per_second, 1e-6), row.leads ? "leads" : row.secrecy);
+  }
+  return text;
+}
+
 std::string text_of_plan(const RunStatus& status) {
   if (!status.plan || !status.plan->estimated_step_seconds) return "";
   return fmt::format("  plan             {:.3g} ms a step expected, {:.3g} measured: {}\n",
@@ -239,7 +256,7 @@ std::string format_status(const RunStatus& status) {
   if (!status.workers) return text;
   text += fmt::format("  samples/s        {}\n", or_dash(status.samples_per_second, "{:.1f}"));
   if (status.seconds_left) text += fmt::format("  time left        {}\n", format_duration(*status.seconds_left));
-  return text + text_of_plan(status) + text_of_audits(status) + text_of_workers(status);
+  return text + text_of_plan(status) + text_of_audits(status) + text_of_hosts(status) + text_of_workers(status);
 }
 
 std::string format_status_table(const std::vector<RunStatus>& runs) {

@@ -116,6 +116,29 @@ struct AuditStatus {
   }
 };
 
+// A host of a job over several. The launcher's own has no link.
+struct HostStatus {
+  std::string host;
+  bool leads = false;
+  int64_t workers = 0, ests = 0;
+  std::string secrecy = "encrypted";
+  std::optional<double> step_seconds;  // how long its slowest worker computes for a step
+  std::optional<double> exchange_seconds, round_trip_seconds, bytes_per_second;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("host", self.host);
+    visit("leads", self.leads);
+    visit("workers", self.workers);
+    visit("ests", self.ests);
+    visit("secrecy", self.secrecy);
+    visit("step_seconds", self.step_seconds);
+    visit("exchange_seconds", self.exchange_seconds);
+    visit("round_trip_seconds", self.round_trip_seconds);
+    visit("bytes_per_second", self.bytes_per_second);
+  }
+};
+
 struct RunStatus {
   bool ok = true;
   std::string name, model, run;
@@ -146,6 +169,7 @@ struct RunStatus {
   std::optional<PlanStatus> plan;
   std::optional<std::vector<DecisionStatus>> decisions;
   std::optional<std::vector<WorkerStatus>> workers;
+  std::optional<std::vector<HostStatus>> hosts;  // of a job over several
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -178,6 +202,7 @@ struct RunStatus {
     visit("plan", self.plan);
     visit("decisions", self.decisions);
     visit("workers", self.workers);
+    visit("hosts", self.hosts);
   }
 };
 

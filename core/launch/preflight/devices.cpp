@@ -120,8 +120,8 @@ bool machine_has(std::string_view kind) {
   return true;
 }
 
-void group_by_host(Assignment& list) {
-  std::vector<std::string> order = {""};
+void group_by_host(Assignment& list, const std::string& own) {
+  std::vector<std::string> order = {own};
   for (const Share& share : list) {
     if (std::ranges::find(order, share.device.host) == order.end()) order.push_back(share.device.host);
   }
@@ -131,32 +131,38 @@ void group_by_host(Assignment& list) {
 
 }  // namespace
 
-Assignment parse_devices(std::string_view list) {
-  if (const auto count = parse_count(list)) return Assignment(static_cast<size_t>(*count));
+Assignment parse_devices(std::string_view list, const std::string& own) {
   Assignment shares;
-  for (std::string_view item : split(list, ',')) append_item(shares, list, item);
+  if (const auto count = parse_count(list)) {
+    shares.resize(static_cast<size_t>(*count));
+  } else {
+    for (std::string_view item : split(list, ',')) append_item(shares, list, item);
+  }
+  for (Share& share : shares) {
+    if (share.device.host.empty()) share.device.host = own;
+  }
   number_gpus(shares);
-  group_by_host(shares);
+  group_by_host(shares, own);
   return shares;
 }
 
-std::vector<std::string> other_hosts(const Devices& devices) {
+std::vector<std::string> other_hosts(const Devices& devices, const std::string& own) {
   std::vector<std::string> hosts;
   for (const Device& device : devices) {
-    if (!device.host.empty() && std::ranges::find(hosts, device.host) == hosts.end()) hosts.push_back(device.host);
+    if (device.host != own && std::ranges::find(hosts, device.host) == hosts.end()) hosts.push_back(device.host);
   }
   return hosts;
 }
 
-Assignment on_own_host(const Assignment& assignment) {
-  Assignment own = assignment;
-  std::erase_if(own, [](const Share& share) { return !share.device.host.empty(); });
-  return own;
+Assignment on_own_host(const Assignment& assignment, const std::string& own) {
+  Assignment here = assignment;
+  std::erase_if(here, [&](const Share& share) { return share.device.host != own; });
+  return here;
 }
 
-void check_hosts(const Devices& devices, const spec::JobSpec& spec) {
-  if (other_hosts(devices).empty()) return;
-  if (std::ranges::none_of(devices, [](const Device& device) { return device.host.empty(); })) {
+void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::string& own) {
+  if (other_hosts(devices, own).empty()) return;
+  if (std::ranges::none_of(devices, [&](const Device& device) { return device.host == own; })) {
     throw Error(Fault::infeasible, "no worker on the launcher's own host: it takes part in its job")
         .advise("add a device without a host to the list: cpu,nodeB/cpu");
   }
@@ -168,11 +174,32 @@ void check_hosts(const Devices& devices, const spec::JobSpec& spec) {
         .advise("use elastic.mode = \"manual\" and `estrain resize`");
 }
 
-Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores) {
-  if (list != automatic_devices) return parse_devices(list);
+Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores, const std::string& own) {
+  if (list != automatic_devices) return parse_devices(list, own);
+  return choose_over_hosts({{own, cores}}, job);
+}
+
+Assignment choose_over_hosts(const std::vector<HostOffer>& hosts, const spec::JobSection& job) {
   const int64_t most = std::min(job.ests, kMostDevices);
-  const int64_t workers = std::clamp<int64_t>(cores / job.threads, 1, most);
-  return Assignment(static_cast<size_t>(workers));
+  if (std::ssize(hosts) > most) {
+    throw Error::make(Fault::infeasible, "{} hosts for {} ESTs: each needs at least one", hosts.size(), most)
+        .advise("name fewer hosts, or use a job with more ESTs");
+  }
+  std::vector<int64_t> workers(hosts.size(), 0);
+  int64_t all = 0;
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t host = 0; host < hosts.size() && all < most; ++host) {
+      if (workers[host] >= std::max<int64_t>(1, hosts[host].cores / job.threads)) continue;
+      ++workers[host];
+      ++all;
+      more = true;
+    }
+  }
+  Assignment shares;
+  for (size_t host = 0; host < hosts.size(); ++host)
+    shares.insert(shares.end(), static_cast<size_t>(workers[host]), Share{.device = {.host = hosts[host].name}});
+  return shares;
 }
 
 std::map<std::string, int64_t> count_devices(const Devices& devices) {
@@ -195,7 +222,7 @@ bool are_of_one_kind(const Devices& devices) {
 void check_devices(const Devices& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    const bool is_here = device.host.empty();  // another host's agent looks at its own
+    const bool is_here = device.host == permissions.own;  // another host's agent looks at its own
     if (is_here && device.is_gpu()) host::require_gpu_support(host::GpuSupport::here(), device.text());
     if (is_here && !machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.text())

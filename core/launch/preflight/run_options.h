@@ -1,6 +1,7 @@
 #pragma once
 // What a run was asked to accept, and what follows for all its launchers and workers.
 
+#include <string>
 #include <string_view>
 
 namespace estrain::launch {
@@ -9,12 +10,14 @@ struct RunOptions {
   bool allow_mixed = false;    // devices of different kinds, whose bits differ below D2
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
+  std::string own_host;        // what device lists call the launcher's host; empty: it has no name
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("allow_mixed", self.allow_mixed);
     visit("oversubscribe", self.oversubscribe);
     visit("cuda_streams", self.cuda_streams);
+    visit("own_host", self.own_host);
   }
 };
 

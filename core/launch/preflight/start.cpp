@@ -15,6 +15,7 @@
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
 #include "core/launch/directory/term.h"
+#include "core/launch/directory/verdict.h"
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
 #include "core/launch/preflight/resumed_data.h"
@@ -49,6 +50,10 @@ class Held {
   UniqueFd lock_;
 };
 
+std::string absolute_run(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 void require_run_to_resume(const StartRequest& request) {
   if (!request.resume || request.run.empty()) {
     const Error error(Fault::usage, "no job spec given");
@@ -75,9 +80,28 @@ struct Begun {
   std::string source;
 };
 
+std::vector<HostOffer> with_own(const StartRequest& request, int64_t cores) {
+  std::vector<HostOffer> hosts = {{request.own_host, cores}};
+  hosts.insert(hosts.end(), request.hosts.begin(), request.hosts.end());
+  return hosts;
+}
+
+void refuse_hosts_not_named(const StartRequest& request, const Assignment& devices) {
+  if (request.hosts.empty()) return;
+  for (const std::string& host : other_hosts(devices_of(devices), request.own_host)) {
+    if (std::ranges::find(request.hosts, host, &HostOffer::name) != request.hosts.end()) continue;
+    throw Error::make(Fault::usage, "--devices names host {}, --hosts does not", host)
+        .advise("name it in both, or leave --devices out: all that the hosts have");
+  }
+}
+
 Assignment read_devices(const StartRequest& request, const spec::JobSpec& spec, const host::Allocation& allocation) {
-  const std::string& list = request.devices.empty() ? spec.resources.devices : request.devices;
-  Assignment devices = choose_devices(list, spec.job, allocation.cores);
+  const std::string& list = !request.devices.empty() ? request.devices
+                            : request.hosts.empty()  ? spec.resources.devices
+                                                     : std::string(automatic_devices);
+  Assignment devices = request.hosts.empty() || list != automatic_devices
+                           ? choose_devices(list, spec.job, allocation.cores, request.own_host)
+                           : choose_over_hosts(with_own(request, allocation.cores), spec.job);
   if (list == automatic_devices) {
     fmt::print(stderr, "devices \"auto\" are {} here: cores {} ({}), threads of a worker {}, ESTs {}\n",
                place::format_devices(devices), allocation.cores, allocation.cores_from, spec.job.threads,
@@ -238,13 +262,15 @@ void check_request(const StartRequest& request, const host::Allocation& allocati
   plan.fault_rules = faults::text_of_rules(plan.spec.recovery.rules);
   faults::FaultTable::with_rules_of(plan.fault_rules, plan.spec.recovery.rules);
   plan.devices = read_devices(request, plan.spec, allocation);
+  refuse_hosts_not_named(request, plan.devices);
   const bool any_kind = plan.spec.job.determinism == spec::Determinism::d2;
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
   check_devices(devices_of(plan.devices), {.mixed = plan.options.allow_mixed || any_kind || undecided,
-                                           .oversubscribed = plan.options.oversubscribe});
+                                           .oversubscribed = plan.options.oversubscribe,
+                                           .own = request.own_host});
   place::place_ests(plan.devices, plan.spec.job.ests);
-  check_hosts(devices_of(plan.devices), plan.spec);
-  check_before_start({plan.spec, on_own_host(plan.devices), std::nullopt},
+  check_hosts(devices_of(plan.devices), plan.spec, request.own_host);
+  check_before_start({plan.spec, on_own_host(plan.devices, request.own_host), std::nullopt},
                      Machine::here(plan.run, {request.spec_path}));
 }
 
@@ -257,7 +283,24 @@ std::vector<std::string> resume_command(const StartRequest& request) {
   if (request.lock >= 0) words.insert(words.end(), {"--lock", std::to_string(request.lock)});
   if (request.allow_mixed) words.emplace_back("--allow-mixed");
   if (request.oversubscribe) words.emplace_back("--oversubscribe");
+  if (!request.own_host.empty()) words.insert(words.end(), {"--name", request.own_host});
   return words;
+}
+
+std::string run_directory_of(const StartRequest& request) {
+  if (request.spec_path.empty()) require_run_to_resume(request);
+  const std::string name =
+      request.spec_path.empty() ? "" : spec::parse_file(request.spec_path, request.overrides).job.name;
+  return absolute_run(request.run.empty() ? "runs/" + name : request.run);
+}
+
+void note_failed_start(const StartRequest& request, const Error& error) {
+  try {
+    const RunDirectory directory(run_directory_of(request));
+    if (!std::filesystem::is_directory(directory.path()) || (!request.resume && directory.has_run())) return;
+    if (const auto lock = directory.try_lock()) write_verdict(directory.path(), RunVerdict::failed(error));
+  } catch (const Error&) {  // there is no run directory to write to
+  }
 }
 
 LaunchPlan plan_launch(const StartRequest& request) {
@@ -267,6 +310,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.accepts_data = request.accept_data;
   plan.options.allow_mixed = request.allow_mixed;
   plan.options.oversubscribe = request.oversubscribe;
+  plan.options.own_host = request.own_host;
   plan.grace_seconds = request.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
   const bool given = !request.spec_path.empty();
@@ -275,9 +319,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   } else {
     require_run_to_resume(request);
   }
-  plan.run = std::filesystem::absolute(request.run.empty() ? "runs/" + plan.spec.job.name : request.run)
-                 .lexically_normal()
-                 .string();
+  plan.run = absolute_run(request.run.empty() ? "runs/" + plan.spec.job.name : request.run);
   const RunDirectory directory(plan.run);
   if (!request.resume && directory.has_run()) {
     const Held held(directory, 0);  // who is at work there is the better answer, if somebody is
@@ -300,7 +342,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
   decide_determinism(directory, begun, plan);
   check_devices(devices_of(plan.devices),
                 {.mixed = plan.options.allow_mixed || plan.spec.job.determinism == spec::Determinism::d2,
-                 .oversubscribed = plan.options.oversubscribe});
+                 .oversubscribed = plan.options.oversubscribe,
+                 .own = request.own_host});
   plan.options.cuda_streams =
       plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices_of(plan.devices), &Device::is_gpu);
   if (continues) {
@@ -311,6 +354,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   directory.write_spec(plan.spec);
   if (read_file_if_present(directory.changes()) != plan.changes)
     write_file_atomically(directory.changes(), plan.changes);
+  remove_verdict(plan.run);
   plan.lock = held.release();
   return plan;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/preflight/devices.h"
 #include "core/launch/preflight/launch_plan.h"
 
 namespace estrain::launch {
@@ -17,14 +18,19 @@ struct StartRequest {
   bool resume = false;
   bool accept_data = false;  // with `resume`: go on though the data files are others than the checkpoint's
   bool allow_mixed = false;
-  bool oversubscribe = false;  // several workers on one GPU
-  int lock = -1;               // of the run directory, where this process holds it already
-  double grace_seconds = 30;   // from a signal to the checkpoint; what is under way then is given up. 0: at once
+  bool oversubscribe = false;    // several workers on one GPU
+  std::string own_host;          // what device lists call this host; empty: it has no name
+  std::vector<HostOffer> hosts;  // others whose agents listen; not empty: no other may stand in `devices`
+  int lock = -1;                 // of the run directory, where this process holds it already
+  double grace_seconds = 30;     // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 
-// The words of `train --resume` for this request, the program first: run, devices, grace, and what of lock, allow_mixed
-// and oversubscribe is set.
+// The words of `train --resume` for this request, the program first: run, devices, grace, and what of lock,
+// allow_mixed, oversubscribe and own_host is set.
 std::vector<std::string> resume_command(const StartRequest& request);
+
+// The absolute path of the run directory. Throws as plan_launch() of a spec that is wrong.
+std::string run_directory_of(const StartRequest& request);
 
 // What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
 // of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
@@ -32,5 +38,9 @@ std::vector<std::string> resume_command(const StartRequest& request);
 // where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its
 // data have changed; Fault::io and corrupt from the run directory. Then the run is as it was.
 LaunchPlan plan_launch(const StartRequest& request);
+
+// A start that fails is an end of the run too: its verdict, unless somebody else is at work there, or the run that is
+// there is another one than the request's.
+void note_failed_start(const StartRequest& request, const Error& error);
 
 }  // namespace estrain::launch

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/launch/run/parts/go_back.h"
 
 namespace estrain::launch {
 
@@ -35,6 +36,34 @@ Json told(const conduct::SurvivedFault& fault) {
 }  // namespace
 
 int Ending::end() {
+  try {
+    const int code = close_and_report();
+    const bool stopped = run_.job.ending == conduct::Ending::stopped;
+    note_verdict({.exit_code = code,
+                  .outcome = stopped ? "stopped" : "finished",
+                  .cause = stopped ? run_.job.stop_reason : "all steps are trained",
+                  .advice = stopped ? resume_advice() : ""});
+    return code;
+  } catch (const GoBack&) {
+    throw;
+  } catch (const Error& error) {
+    note_verdict(RunVerdict::failed(error));
+    throw;
+  }
+}
+
+// The lock is held still.
+void Ending::note_verdict(RunVerdict verdict) const {
+  verdict.step = run_.trained();
+  if (run_.job.scribe.last_saved_step >= 0) verdict.saved_step = run_.job.scribe.last_saved_step;
+  write_verdict(run_.directory.path(), verdict);
+}
+
+std::string Ending::resume_advice() const {
+  return fmt::format("go on with `estrain train --resume --run {}`", run_.directory.path());
+}
+
+int Ending::close_and_report() {
   if (run_.memory) parts_.stages.note_first_step();
   if (run_.memory) parts_.stages.log_speed(run_.job.stage);
   if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
@@ -96,8 +125,7 @@ int Ending::report_stop() {
     throw Error(error);
   }
   answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
-  run_.printer.note(
-      fmt::format("stopped at step {}; go on with `estrain train --resume --run {}`", step, run_.directory.path()));
+  run_.printer.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
   return exit_code(Fault::interrupted);
 }
 

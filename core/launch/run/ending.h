@@ -1,6 +1,7 @@
 #pragma once
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
+#include "core/launch/directory/verdict.h"
 #include "core/launch/run/parts/audits.h"
 #include "core/launch/run/parts/hosts.h"
 #include "core/launch/run/parts/losses.h"
@@ -25,10 +26,13 @@ class Ending {
   };
   Ending(Run& run, const Parts& parts) : run_(run), parts_(parts) {}
 
-  // Returns the exit code. Throws Error where the job failed.
+  // Returns the exit code. Throws Error where the job failed. Either way it leaves verdict.json.
   int end();
 
  private:
+  int close_and_report();
+  void note_verdict(RunVerdict verdict) const;
+  std::string resume_advice() const;
   void close_files();
   int report_finish();
   int report_stop();

@@ -35,7 +35,7 @@ void Requests::serve(ClientId client, const conduct::Request& request, int64_t a
 
 void Requests::weigh(const conduct::WeighOffer& offer) {
   try {
-    take_or_decline(offer.client, devices_of(parse_devices(offer.request.devices)));
+    take_or_decline(offer.client, devices_of(parse_devices(offer.request.devices, own())));
   } catch (const Error& error) {
     run_.control->reply(offer.client, error_answer(error));
   }
@@ -47,11 +47,13 @@ void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
   const bool mixed =
       run_.state.options.allow_mixed || wanted.mixed || run_.spec.job.determinism == spec::Determinism::d2;
-  check_hosts(devices, run_.spec);
-  check_devices(devices, {.mixed = mixed, .oversubscribed = run_.state.options.oversubscribe || wanted.oversubscribe});
+  check_hosts(devices, run_.spec, own());
+  check_devices(
+      devices,
+      {.mixed = mixed, .oversubscribed = run_.state.options.oversubscribe || wanted.oversubscribe, .own = own()});
   Devices all = devices_of(devices_in_force(run_.job));
   all.insert(all.end(), devices.begin(), devices.end());
-  check_devices(all, {.mixed = mixed, .oversubscribed = true});
+  check_devices(all, {.mixed = mixed, .oversubscribed = true, .own = own()});
   if (!run_.state.options.cuda_streams && run_.spec.job.kernels == spec::Kernels::torch &&
       std::ranges::any_of(devices, &Device::is_gpu)) {
     throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
@@ -64,7 +66,8 @@ void Requests::begin_resize(ClientId client, const conduct::ResizeRequest& reque
   if (request.devices == automatic_devices) return resize_as_planned(client);
   conduct::PendingChange resize;
   resize.client = client;
-  resize.devices = parse_devices(request.devices);
+  const std::string before = request.adds ? place::list_of(run_.job.held) + "," : "";
+  resize.devices = parse_devices(before + request.devices, own());
   check_wanted({devices_of(resize.devices), request.oversubscribe, request.allow_mixed});
   place::place_ests(resize.devices, run_.spec.job.ests);
   resize.held = devices_of(resize.devices);
@@ -92,7 +95,7 @@ void Requests::ask_offer(ClientId client, const conduct::OfferRequest& request) 
   if (run_.spec.elastic.mode != spec::ElasticMode::automatic)
     throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
         .advise("use `estrain resize`, or start it with elastic.mode = \"auto\"");
-  Devices together = devices_of(parse_devices(request.devices));
+  Devices together = devices_of(parse_devices(request.devices, own()));
   together.insert(together.end(), run_.job.held.begin(), run_.job.held.end());
   check_wanted({together});
   run_.decide(conduct::OfferAsked{client, request});
@@ -115,7 +118,7 @@ void Requests::reclaim(ClientId client, const conduct::ReclaimRequest& request, 
   conduct::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
   if (!(request.within > 0))
     throw Error(Fault::usage, "a reclaim needs a time within which the devices are to be free");
-  asked.wanted = devices_of(parse_devices(request.devices));
+  asked.wanted = devices_of(parse_devices(request.devices, own()));
   const auto rest = without(run_.job.held, asked.wanted);
   if (run_.memory && rest && !rest->empty()) {
     asked.shrunk = run_.adviser.shrunk_to(run_.job, common(devices_of(devices_in_force(run_.job)), *rest), *rest);

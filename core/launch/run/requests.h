@@ -25,6 +25,7 @@ class Requests {
     bool oversubscribe = false, mixed = false;  // accepted for them
   };
 
+  const std::string& own() const { return run_.state.options.own_host; }
   void begin_resize(ClientId client, const conduct::ResizeRequest& request);
   void resize_as_planned(ClientId client);
   void ask_offer(ClientId client, const conduct::OfferRequest& request);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/base/clock.h"
 #include "core/launch/preflight/devices.h"
 
@@ -55,6 +57,7 @@ RunStatus StatusReport::status() const {
   status.last_checkpoint_step.emplace();
   if (saved >= 0) status.last_checkpoint_step->value = saved;
   status.workers = workers();
+  status.hosts = hosts();
   return status;
 }
 
@@ -87,6 +90,31 @@ std::vector<WorkerStatus> StatusReport::workers() const {
     }
   }
   return all;
+}
+
+// A row for each host of a job over several; the launcher's own has no link. `step_seconds`: how long its slowest
+// worker computes for a step.
+std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
+  const std::string& own = run_.state.options.own_host;
+  std::vector<HostStatus> rows;
+  for (const Member& worker : run_.job.workers) {
+    const std::string& host = worker.device.host;
+    if (rows.empty() || rows.back().host != host) {
+      HostStatus& row = rows.emplace_back();
+      comm::from_field(run_.state.links.value(host == own ? "" : host, Json::object()), row);
+      row.host = host;
+      row.leads = host == own;
+    }
+    HostStatus& row = rows.back();
+    ++row.workers;
+    row.ests += worker.ests.size();
+    if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id)) {
+      const double computes = speed->seconds * static_cast<double>(worker.ests.size());
+      row.step_seconds = std::max(row.step_seconds.value_or(0), computes);
+    }
+  }
+  if (rows.size() < 2) return std::nullopt;
+  return rows;
 }
 
 // The devices held, the plan in force against what is measured, and why things are as they are.

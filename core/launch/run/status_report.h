@@ -20,6 +20,7 @@ class StatusReport {
   void add_progress(RunStatus& status) const;
   void add_elastic(RunStatus& status) const;
   std::vector<WorkerStatus> workers() const;
+  std::optional<std::vector<HostStatus>> hosts() const;
 
   Run& run_;
   const Stages& stages_;

@@ -13,7 +13,7 @@
 #include "core/base/files/own_file.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
-#include "core/record/logs/wall_time.h"
+#include "core/base/wall_time.h"
 
 namespace estrain::record {
 namespace {

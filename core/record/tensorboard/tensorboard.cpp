@@ -16,8 +16,8 @@
 #include "core/base/files/files.h"
 #include "core/base/files/input_file.h"
 #include "core/base/files/own_file.h"
+#include "core/base/wall_time.h"
 #include "core/record/logs/metrics_reader.h"
-#include "core/record/logs/wall_time.h"
 #include "core/record/tensorboard/tensorboard_event.h"
 
 namespace estrain::record {

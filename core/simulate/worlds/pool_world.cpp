@@ -11,6 +11,7 @@ namespace estrain::simulate {
 namespace {
 
 constexpr const char* kFirstStepColumn = "step_s_1";
+constexpr const char* kTaken = "(taken)";  // a row of devices that somebody of higher right had for `start_s`
 
 struct PastJob {
   std::string name;
@@ -48,6 +49,7 @@ class PoolWorld : public World {
     workload.round = round_;
     workload.at_events = workload.whatever_the_policy = workload.rounds_too = true;
     workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
+    workload.absences = absences_;
     workload.begin = jobs_.front().submitted;
     for (const PastJob& job : jobs_) {
       const auto speed = [&job](const pool::Shape& shape) { return 1 / job.seconds_of_step(shape.all_devices()); };
@@ -66,9 +68,16 @@ class PoolWorld : public World {
  private:
   void read(const CsvTable& trace) {
     for (size_t row = 0; row < trace.rows(); ++row) {
+      const std::string name(trace.text(row, trace.column("name")));
+      const double submitted = trace.number_from(row, trace.column("submit_s"), 0);
+      if (name == kTaken) {
+        const double seconds = trace.number_from(row, trace.column("start_s"), 0);
+        absences_.push_back({submitted, submitted + seconds, trace.whole(row, trace.column("devices"), 1)});
+        continue;
+      }
       PastJob& job = jobs_.emplace_back();
-      job.name = trace.text(row, trace.column("name"));
-      job.submitted = trace.number_from(row, trace.column("submit_s"), 0);
+      job.name = name;
+      job.submitted = submitted;
       job.ests = trace.whole(row, trace.column("ests"), 1);
       job.devices = trace.whole(row, trace.column("devices"), 1);
       job.most = trace.whole(row, trace.column("most"), 1);
@@ -84,6 +93,7 @@ class PoolWorld : public World {
   pool::Cluster cluster_;
   double round_;
   std::vector<PastJob> jobs_;
+  std::vector<Absence> absences_;
 };
 
 }  // namespace

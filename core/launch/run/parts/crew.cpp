@@ -55,8 +55,9 @@ void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built) {
 WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
+  start.is_elsewhere = device.host != run_.state.options.own_host;
   start.job = run_.spec.job;
-  start.options.device = device.text();
+  start.options.device = Device{device.kind, device.index}.text();
   start.options.less_memory = run_.job.less_memory;
   start.options.allow_mixed = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
   start.options.cuda_streams = run_.state.options.cuda_streams;

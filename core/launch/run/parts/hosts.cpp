@@ -12,7 +12,7 @@ constexpr int kPatienceWithCourierMs = 2000;
 
 }  // namespace
 
-std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job))); }
+std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job)), own()); }
 
 // The hosts of the stage with the ranges of their workers, the launcher's own first: workers are in that order.
 Json Hosts::plan() const {
@@ -20,7 +20,9 @@ Json Hosts::plan() const {
   for (size_t i = 0; i < run_.job.workers.size(); ++i) {
     const conduct::Member& worker = run_.job.workers[i];
     if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
-      hosts.push_back({{"name", worker.device.host}, {"address", ""}, {"workers", Json::array()}});
+      hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host},
+                       {"address", ""},
+                       {"workers", Json::array()}});
     hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
     devices.push_back(worker.device.text());
   }
@@ -65,7 +67,7 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   order.beyond.reset();
   if (others().empty()) return;
   order.beyond = comm::BeyondHost{run_.state.hosts_stage, static_cast<int64_t>(first),
-                                  static_cast<int64_t>(workers.size()), host.empty()};
+                                  static_cast<int64_t>(workers.size()), host == own()};
 }
 
 void Hosts::hear() {
@@ -81,6 +83,7 @@ void Hosts::hear() {
             .advise("log: " + run_.directory.courier_log())});
   }
   const std::string say = said.value("say", ""), host = said.value("host", "");
+  if (say == "link" || say == "pace") return note_link(host, said);
   if (say == "host_lost") return lose(host, said.value("why", ""));
   if (say != "error") return;
   run_.left_to_others |= said.value("gives_up", false);
@@ -89,12 +92,20 @@ void Hosts::hear() {
           .advise(said.value("advice", ""))});
 }
 
+void Hosts::note_link(const std::string& host, Json said) {
+  said.erase("say");
+  said.erase("host");
+  Json& known = run_.state.links[host];
+  if (!known.is_object()) known = Json::object();
+  known.update(said);
+}
+
 // Each of its workers is lost: its proxy says so, and ends.
 void Hosts::lose(const std::string& host, const std::string& why) {
   bool known = false;
   for (const conduct::Member* member : all_members(run_.job)) {
     WorkerProcess* proxy = process_of(run_.state.workers, member->id);
-    if (proxy == nullptr || host.empty() || member->device.host != host) continue;
+    if (proxy == nullptr || host == own() || member->device.host != host) continue;
     proxy->socket.send(comm::HostLost{why});
     known = true;
   }

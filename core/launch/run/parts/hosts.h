@@ -25,7 +25,9 @@ class Hosts {
   void end();
 
  private:
+  const std::string& own() const { return run_.state.options.own_host; }
   Json plan() const;
+  void note_link(const std::string& host, Json said);
   void lose(const std::string& host, const std::string& why);
 
   Run& run_;

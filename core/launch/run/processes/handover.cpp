@@ -214,6 +214,7 @@ Json to_json(const Handover& handover) {
                {"library", handover.shared.library},
                {"courier_bell", handover.shared.courier},
                {"hosts_stage", handover.hosts_stage},
+               {"links", handover.links},
                {"started_ns", handover.started_ns},
                {"job", to_json(handover.job, handover)},
                {"scribe_pid", handover.scribe.process.pid()},
@@ -264,6 +265,7 @@ Handover take_handover(int fd) {
   handover.shared = {json.at("memory"), json.at("doorbell"), json.at("lock"),
                      json.at("spec"),   json.at("library"),  json.at("courier_bell")};
   handover.hosts_stage = json.at("hosts_stage");
+  handover.links = json.at("links");
   if (json.contains("courier_socket"))
     handover.courier = {ChildProcess::adopt(json.at("courier_pid")),
                         comm::MessageSocket(UniqueFd(json.at("courier_socket")))};

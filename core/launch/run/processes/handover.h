@@ -27,7 +27,8 @@ struct Handover {
   Workers workers;                 // of all members of the job
   ScribeProcess scribe;
   std::optional<CourierProcess> courier;
-  uint64_t hosts_stage = 0;  // counts the stages for the couriers
+  uint64_t hosts_stage = 0;     // counts the stages for the couriers
+  Json links = Json::object();  // what the courier has said of each host, by name: "link" and "pace"
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   Json changes = Json::object();    // profiling/change_history.h

@@ -38,8 +38,6 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours) {
 WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
   if (!read_term(run.path())) write_term(run.path(), {1, 0});
   auto [ours, theirs] = comm::MessageSocket::pair();
-  comm::WorkerOptions there = start.options;
-  there.device = Device{start.device.kind, start.device.index}.text();
   ChildOptions options;
   options.arguments = {own_executable(), "proxy",
                        "--run",          run.path(),
@@ -47,7 +45,7 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
                        "--id",           number(start.id),
                        "--spec",         number(shared.spec),
                        "--socket",       number(theirs.descriptor()),
-                       "--options",      json_text(comm::fields_of(there))};
+                       "--options",      json_text(comm::fields_of(start.options))};
   options.inherited = {shared.spec, theirs.descriptor()};
   options.output = run.worker_log(start.id);
   return launch_worker(std::move(options), std::move(ours));
@@ -56,7 +54,7 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
 }  // namespace
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
-  if (!start.device.host.empty()) return start_proxy(run, shared, start);
+  if (start.is_elsewhere) return start_proxy(run, shared, start);
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "worker",

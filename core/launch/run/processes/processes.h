@@ -45,6 +45,7 @@ WorkerProcess* process_of(Workers& workers, conduct::WorkerId id);  // null: it 
 struct WorkerStart {
   int64_t id = 0;
   Device device;
+  bool is_elsewhere = false;  // on another host
   spec::JobSection job;
   comm::WorkerOptions options = {};
 };

@@ -168,15 +168,37 @@ TEST_CASE("kinds are not mixed unless asked to") {
 TEST_CASE("a job over several hosts has a worker on the launcher's own, keeps to the tree, and is resized by hand") {
   spec::JobSpec spec;
   const auto refusal = [&](std::string_view list) {
-    return error_of([&] { check_hosts(devices_in(list), spec); }).message();
+    return error_of([&] { check_hosts(devices_in(list), spec, ""); }).message();
   };
-  CHECK_NOTHROW(check_hosts(devices_in("cpu,nodeB/cpu"), spec));
+  CHECK_NOTHROW(check_hosts(devices_in("cpu,nodeB/cpu"), spec, ""));
   CHECK(refusal("nodeB/cpu,nodeC/cpu").find("the launcher's own host") != std::string::npos);
   spec.elastic.mode = spec::ElasticMode::automatic;
   CHECK(refusal("cpu,nodeB/cpu").find("elastic.mode") != std::string::npos);
   spec.job.determinism = spec::Determinism::d0;
   CHECK(refusal("cpu,nodeB/cpu").find("at D0") != std::string::npos);
-  CHECK_NOTHROW(check_hosts(devices_in("cpu,cpu"), spec));
+  CHECK_NOTHROW(check_hosts(devices_in("cpu,cpu"), spec, ""));
+}
+
+TEST_CASE("a host with a name is the launcher's own, with the name or without") {
+  CHECK(place::format_devices(parse_devices("nodeB/cpu,cpu,nodeA/cpu", "nodeA")) == "nodeA/cpu,nodeA/cpu,nodeB/cpu");
+  CHECK(place::format_devices(parse_devices("2", "nodeA")) == "nodeA/cpu,nodeA/cpu");
+  CHECK(other_hosts(devices_of(parse_devices("cpu,nodeB/cpu", "nodeA")), "nodeA") == std::vector<std::string>{"nodeB"});
+  spec::JobSpec spec;
+  CHECK_NOTHROW(check_hosts(devices_in("nodeA/cpu,nodeB/cpu"), spec, "nodeA"));
+  CHECK(error_of([&] { check_hosts(devices_in("nodeA/cpu,nodeB/cpu"), spec, ""); }).fault() == Fault::infeasible);
+}
+
+TEST_CASE("auto over hosts: a worker for each core, in turn, no more than ESTs, and no host without one") {
+  spec::JobSection job;
+  const auto chosen = [&](int64_t ests, int64_t threads) {
+    job.ests = ests;
+    job.threads = threads;
+    return place::format_devices(choose_over_hosts({{"a", 4}, {"b", 1}, {"c", 2}}, job));
+  };
+  CHECK(chosen(16, 1) == "a/cpu,a/cpu,a/cpu,a/cpu,b/cpu,c/cpu,c/cpu");
+  CHECK(chosen(5, 1) == "a/cpu,a/cpu,b/cpu,c/cpu,c/cpu");
+  CHECK(chosen(16, 2) == "a/cpu,a/cpu,b/cpu,c/cpu");
+  CHECK(error_of([&] { chosen(2, 1); }).fault() == Fault::infeasible);
 }
 
 TEST_CASE("a kind that the processor cannot be is refused, and only that") {

@@ -1,4 +1,4 @@
-#include "core/hosts/host_file.h"
+#include "core/hosts/agents/host_file.h"
 
 #include <unistd.h>
 

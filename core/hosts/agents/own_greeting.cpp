@@ -1,4 +1,4 @@
-#include "core/hosts/own_greeting.h"
+#include "core/hosts/agents/own_greeting.h"
 
 #include "core/base/process/build_id.h"
 

@@ -1,0 +1,17 @@
+#pragma once
+// `estrain check --hosts`: whether the agents of a run can work together with this host.
+
+#include <string>
+#include <vector>
+
+#include "core/base/finding.h"
+#include "core/spec/job_spec.h"
+
+namespace estrain::cmd {
+
+// The network key, and of each host but this one: whether it answers, with the same program and key; round trip,
+// bandwidth, clock; the data files of `spec`, by digest. Whoever has not answered after `seconds` is an error.
+std::vector<Finding> check_agents(const std::string& run, const std::string& list, double seconds,
+                                  const spec::JobSpec& spec);
+
+}  // namespace estrain::cmd

@@ -1,0 +1,121 @@
+#include "cmd/job_hosts.h"
+
+#include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <sstream>
+
+#include "cmd/hosts_library.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
+#include "core/hosts/setup.h"
+#include "core/place/device.h"
+
+namespace estrain::cmd {
+namespace {
+
+constexpr int kPatienceWithSlurmMs = 10'000;
+
+std::string from_environment(const char* name) {
+  const auto environment = own_environment();
+  const auto at = environment.find(name);
+  return at == environment.end() ? "" : at->second;
+}
+
+std::vector<std::string> nodes_of_allocation() {
+  const std::string list = from_environment("SLURM_JOB_NODELIST");
+  if (list.empty())
+    throw Error(Fault::usage, "--hosts slurm: this process is in no Slurm allocation (SLURM_JOB_NODELIST is not set)")
+        .advise("submit it with sbatch (examples/slurm/train-nodes.sh), or name the hosts: --hosts nodeB,nodeC");
+  const UniqueFd answer(::memfd_create("estrain-scontrol", MFD_CLOEXEC));
+  if (!answer) throw system_error("cannot make a file in memory", errno);
+  ChildOptions options;
+  options.arguments = {"/usr/bin/env", "scontrol", "show", "hostnames", list};
+  options.output_descriptor = answer.get();
+  ChildProcess process = ChildProcess::start(options);
+  ChildEnd end;
+  const bool ended = process.wait_for(kPatienceWithSlurmMs, &end);
+  if (!ended) process.signal(SIGKILL);
+  std::istringstream text(read_file("/proc/self/fd/" + std::to_string(answer.get())));
+  if (!ended || end.signaled || end.code != 0)
+    throw Error::make(Fault::io, "--hosts slurm: scontrol does not tell the names in \"{}\": {}", list, text.str())
+        .advise("name the hosts: --hosts nodeB,nodeC");
+  std::vector<std::string> names;
+  for (std::string name; text >> name;) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream text(list);
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return names;
+}
+
+Error no_agents(const std::string& run, const Json& missing, double seconds) {
+  std::vector<std::string> reasons;
+  for (const Json& row : missing)
+    reasons.push_back(fmt::format("{}: {}", row.value("host", ""), row.value("error", "")));
+  return Error::make(Fault::peer, "no agent answers within {} s on {} of the hosts: {}", seconds, missing.size(),
+                     fmt::join(reasons, "; "))
+      .advise(fmt::format("start one there: estrain agent --run {} --name {}; or wait longer: --wait-hosts SECONDS",
+                          run, missing.front().value("host", "")));
+}
+
+}  // namespace
+
+std::string own_host_name() {
+  const std::string in_slurm = from_environment("SLURMD_NODENAME");
+  if (!in_slurm.empty()) return in_slurm;
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::vector<std::string> named_hosts(const std::string& list) {
+  std::vector<std::string> names = list == "slurm" ? nodes_of_allocation() : words_of(list);
+  for (const std::string& name : names) {
+    if (!place::parse_device(name + "/cpu"))
+      throw Error::make(Fault::usage, "--hosts {}: \"{}\" is no host's name", list, name)
+          .advise("give a list such as nodeB,nodeC, or slurm");
+    if (std::ranges::count(names, name) > 1)
+      throw Error::make(Fault::usage, "--hosts {}: {} stands there twice", list, name);
+  }
+  return names;
+}
+
+HostsSeen look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds, bool measure,
+                        const std::string& spec) {
+  if (names.empty()) return {Json::array(), Json::array()};
+  hosts::LookSetup setup;
+  setup.run = run;
+  setup.names = names;
+  setup.seconds = seconds;
+  setup.measure = measure;
+  setup.spec = spec;
+  reinterpret_cast<void (*)(hosts::LookSetup*)>(hosts_library_function("estrain_look_at_agents"))(&setup);
+  return {setup.rows, setup.own_data};
+}
+
+void wait_for_hosts(const std::string& list, double seconds, launch::StartRequest& request) {
+  if (request.own_host.empty()) request.own_host = own_host_name();
+  std::vector<std::string> names = named_hosts(list);
+  std::erase(names, request.own_host);
+  if (names.empty()) return;
+  const std::string run = launch::run_directory_of(request);
+  fmt::print(stderr, "waits for the agents of {}, at most {} s\n", fmt::join(names, ", "), seconds);
+  Json missing = Json::array();
+  for (const Json& row : look_at_hosts(run, names, seconds).rows) {
+    if (row.contains("error")) {
+      missing.push_back(row);
+    } else {
+      request.hosts.push_back({row.value("host", ""), row.value("cores", INT64_C(1))});
+    }
+  }
+  if (!missing.empty()) throw no_agents(run, missing, seconds);
+}
+
+}  // namespace estrain::cmd

@@ -1,0 +1,30 @@
+#pragma once
+// The hosts of a job as the command line names them, and their agents.
+
+#include <string>
+#include <vector>
+
+#include "core/base/json/json.h"
+#include "core/launch/preflight/start.h"
+
+namespace estrain::cmd {
+
+// This host's name in Slurm (SLURMD_NODENAME), or else the host's own.
+std::string own_host_name();
+
+// "nodeA,nodeB", or "slurm": the nodes of the allocation, by `scontrol show hostnames`. Throws Fault::usage where a
+// name is none or stands twice, or where there is no allocation.
+std::vector<std::string> named_hosts(const std::string& list);
+
+// What look_at_agents (core/hosts/look.h) finds: a row for each name, and where there is a spec, the data files here.
+struct HostsSeen {
+  Json rows, own_data;
+};
+HostsSeen look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds,
+                        bool measure = false, const std::string& spec = "");
+
+// Fills in own_host and hosts of the request once the agents of all hosts but this one answer. Throws Fault::peer
+// naming those that do not after `seconds`, and why.
+void wait_for_hosts(const std::string& list, double seconds, launch::StartRequest& request);
+
+}  // namespace estrain::cmd

@@ -1,0 +1,54 @@
+#pragma once
+// How far a host is: the shortest round trip of a few, and the bytes that arrive in a second behind each other. Whoever
+// has connected measures, the other end answers:
+//
+//   {"ask": "ping"}                  -> {"pong": true}
+//   `bulk` frames, {"ask": "bulk"}   -> {"bytes": what has come}
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/json/json.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+class LinkMeter {
+ public:
+  // `bulk_frames`: each of net::most_frame_bytes; 0: round trips only.
+  LinkMeter(net::Connection& connection, uint64_t bulk_frames) : connection_(connection), bulk_frames_(bulk_frames) {}
+
+  void begin() { ask("ping"); }
+  // False: the message is none of these.
+  bool hear(const Json& said);
+  bool is_done() const { return done_; }
+  double round_trip_seconds() const { return round_trip_.value_or(0); }
+  double bytes_per_second() const { return bytes_per_second_; }
+
+ private:
+  void ask(const char* what);
+  void send_bulk();
+
+  net::Connection& connection_;
+  const uint64_t bulk_frames_;
+  std::vector<std::byte> block_;
+  int64_t asked_ns_ = 0;
+  int pings_ = 0;
+  std::optional<double> round_trip_;
+  double bytes_per_second_ = 0;
+  bool done_ = false;
+};
+
+// The other end.
+class MeterEnd {
+ public:
+  void count(uint64_t bytes) { bytes_ += bytes; }
+  // False: the message is none of these.
+  bool answer(net::Connection& connection, const Json& asked);
+
+ private:
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace estrain::hosts

@@ -1,0 +1,174 @@
+#include "core/hosts/look.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "core/base/clock.h"
+#include "core/base/files/files.h"
+#include "core/base/wall_time.h"
+#include "core/hosts/agents/data_digests.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/link_meter.h"
+#include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenTriesMs = 200;
+constexpr uint64_t kBulkFrames = 16;  // of most_frame_bytes
+constexpr int kPatienceWithAnswersMs = 30'000;
+
+// One agent: connects, asks one thing after another, and has a row.
+class Look : public net::FrameSink {
+ public:
+  Look(net::Loop& loop, const LookSetup& setup, const net::Key& key, std::string name, std::function<void()> done)
+      : loop_(loop), setup_(setup), key_(key), done_(std::move(done)), row_{{"host", std::move(name)}} {
+    try_to_connect();
+  }
+  ~Look() override {
+    if (connection_) connection_->close();
+  }
+  Look(const Look&) = delete;
+
+  bool is_over() const { return over_; }
+  bool is_connected() const { return connection_ != nullptr; }
+  // What has been learnt by now.
+  Json row() const {
+    Json row = row_;
+    if (!over_ && !row.contains("error")) note(row, Error(Fault::peer, "it does not answer"));
+    return row;
+  }
+
+  std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
+    if (head.kind != message) throw Error::make(Fault::corrupt, "a frame of kind {} in a look", head.kind);
+    text_.resize(head.bytes);
+    return std::as_writable_bytes(std::span(text_));
+  }
+  void received(const net::FrameHead&) override {
+    const Json said = parse_json(text_, "answer to a look");
+    if (!said.is_object()) throw Error(Fault::corrupt, "answer to a look: not an object");
+    hear(said);
+  }
+
+ private:
+  static void note(Json& row, const Error& why) {
+    row["error"] = why.message();
+    row["advice"] = why.advice();
+    row["fault"] = static_cast<int>(why.fault());
+  }
+
+  void try_to_connect() {
+    try {
+      const std::string address = read_host_file(setup_.run, row_.at("host"));
+      row_["address"] = address;
+      net::connect(loop_, key_, net::parse_address(address), own_greeting("", "look", 0),
+                   [this](net::ConnectionPtr connection, const Error* why) {
+                     if (why != nullptr) return fail(*why);
+                     connection_ = std::move(connection);
+                     connection_->start(*this, [this](const Error& lost) { fail(lost); });
+                     ask("facts");
+                   });
+    } catch (const Error& error) {
+      fail(error);
+    }
+  }
+
+  // A missing file or a closed port may be of an agent that comes yet; another version or key stays.
+  void fail(const Error& why) {
+    if (over_) return;
+    note(row_, why);
+    if (why.fault() == Fault::mismatch || connection_) return finish();
+    retry_ = loop_.once(kBetweenTriesMs, [this] { try_to_connect(); });
+  }
+
+  void finish() {
+    over_ = true;
+    done_();
+  }
+
+  void ask(const char* what) {
+    asked_ns_ = monotonic_ns();
+    Json said = {{"ask", what}};
+    if (what == std::string_view("data")) said["spec"] = setup_.spec;
+    send_message(*connection_, said);
+  }
+
+  void hear(const Json& said) {
+    const double took = seconds(monotonic_ns() - asked_ns_);
+    if (said.contains("cores")) {
+      row_["cores"] = said.value("cores", INT64_C(1));
+      row_["clock_ahead_seconds"] = said.value("clock", 0.0) - (wall_seconds() - took / 2);
+      meter_.emplace(*connection_, setup_.measure ? kBulkFrames : 0);
+      return meter_->begin();
+    }
+    if (meter_ && meter_->hear(said)) {
+      if (!meter_->is_done()) return;
+      row_["round_trip_seconds"] = meter_->round_trip_seconds();
+      if (setup_.measure) row_["bytes_per_second"] = meter_->bytes_per_second();
+      return setup_.spec.empty() ? finish_well() : ask("data");
+    }
+    if (said.contains("data")) row_["data"] = said.at("data");
+    if (said.contains("error")) row_["data_error"] = said.at("error");
+    finish_well();
+  }
+
+  void finish_well() {
+    for (const char* key : {"error", "advice", "fault"}) row_.erase(key);
+    finish();
+  }
+
+  net::Loop& loop_;
+  const LookSetup& setup_;
+  const net::Key& key_;
+  const std::function<void()> done_;
+  Json row_;
+  net::ConnectionPtr connection_;
+  std::shared_ptr<net::Loop::Timer> retry_;
+  std::string text_;
+  int64_t asked_ns_ = 0;
+  std::optional<LinkMeter> meter_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+Json look_at_agents(const LookSetup& setup) {
+  make_folders(setup.run);
+  const net::Key key = setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
+  net::Loop loop;
+  std::vector<std::unique_ptr<Look>> looks;
+  const auto stop_if_all_done = [&] {
+    loop.post([&] {
+      if (std::ranges::all_of(looks, [](const auto& look) { return look->is_over(); })) loop.stop();
+    });
+  };
+  for (const std::string& name : setup.names)
+    looks.push_back(std::make_unique<Look>(loop, setup, key, name, stop_if_all_done));
+  std::shared_ptr<net::Loop::Timer> answers;
+  const auto end = loop.once(static_cast<int>(setup.seconds * 1000), [&] {
+    const bool hears =
+        std::ranges::any_of(looks, [](const auto& look) { return !look->is_over() && look->is_connected(); });
+    if (!hears) return loop.stop();
+    answers = loop.once(kPatienceWithAnswersMs, [&loop] { loop.stop(); });
+  });
+  loop.run();
+  Json rows = Json::array();
+  for (const auto& look : looks) rows.push_back(look->row());
+  return rows;
+}
+
+}  // namespace estrain::hosts
+
+void estrain_look_at_agents(estrain::hosts::LookSetup* setup) {
+  using namespace estrain::hosts;
+  if (!setup->spec.empty()) {
+    const estrain::Json own = data_digests_or_error(setup->spec);
+    if (own.contains("error"))
+      throw estrain::Error(estrain::Fault::io, own.value("error", "")).advise(own.value("advice", ""));
+    setup->own_data = own.at("data");
+  }
+  setup->rows = estrain::hosts::look_at_agents(*setup);
+}
