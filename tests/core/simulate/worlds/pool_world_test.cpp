@@ -31,6 +31,20 @@ TEST_CASE("a growth costs the charge, and rounds go on between events") {
   CHECK(jcts(run_once(*world, "1", "easyscale-homo", {Charge::Kind::seconds, 4}))["1"] == doctest::Approx(10 + 4 + 45));
 }
 
+TEST_CASE("devices that were taken are away for as long: jobs shrink, to none if need be, and get them back") {
+  const ScratchFolder folder;
+  const std::string one = "name,submit_s,ests,devices,most,steps,start_s,step_s_1,step_s_2\n1,0,2,2,2,100,0,1,0.5\n";
+  const auto jct = [&](const std::string& taken) {
+    return jcts(run_once(*open_world({"", folder.write("t.csv", one + taken), "1x2", 1000}), "1", "fifo"))["1"];
+  };
+  CHECK(jct("") == doctest::Approx(50));
+  // 20 steps on two devices, 20 on one, 60 on two.
+  CHECK(jct("(taken),10,1,1,1,0,20,0,0\n") == doctest::Approx(10 + 20 + 30));
+  CHECK(jct("(taken),10,1,2,1,0,20,0,0\n") == doctest::Approx(10 + 20 + 40));
+  // It begins on the one device that there is.
+  CHECK(jct("(taken),0,1,1,1,0,20,0,0\n") == doctest::Approx(100));
+}
+
 TEST_CASE("a pool's trace wants a cluster that its jobs fit on") {
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kTrace);
