@@ -16,9 +16,9 @@ namespace {
 
 spec::JobSpec job_of(const std::string& model) {
   const bool text = model == "gpt", small = model == "mlp" || model == "lenet";
-  const std::string data = text ? "format = \"text\"\npath = \"" ESTRAIN_SOURCE_DIR "/README.md\"\n"
-                                : std::string("format = \"synthetic\"\nsamples = 16\nshape = ") +
-                                      (small ? "[1, 28, 28]\n" : "[3, 32, 32]\n");
+  const char* data = text    ? "format = \"text\"\npath = \"" ESTRAIN_SOURCE_DIR "/README.md\"\n"
+                     : small ? "format = \"synthetic\"\nsamples = 16\nshape = [1, 28, 28]\n"
+                             : "format = \"synthetic\"\nsamples = 16\nshape = [3, 32, 32]\n";
   return spec::parse_text("[job]\ndeterminism = \"D2\"\n[model]\nname = \"" + model + "\"\n[data]\nbatch = 2\n" + data +
                               "[train]\nsteps = 1\nlabel_smoothing = 0.1\n",
                           "test");
