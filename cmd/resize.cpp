@@ -1,8 +1,8 @@
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cmd/commands.h"
-#include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/control/control_socket.h"
@@ -12,15 +12,16 @@ namespace estrain::cmd {
 namespace {
 
 struct ResizeArguments {
-  std::string run, devices, more;
+  std::string run;
+  std::optional<std::string> devices, more;
   bool json = false, oversubscribe = false, allow_mixed = false;
 };
 
 int resize(const ResizeArguments& arguments) {
   // Reports a bad list without asking the launcher.
-  const bool adds = !arguments.more.empty();
-  if (!adds && arguments.devices.empty()) throw Error(Fault::usage, "--devices or --add is required");
-  const std::string& list = adds ? arguments.more : arguments.devices;
+  const bool adds = arguments.more.has_value();
+  if (!adds && !arguments.devices) throw Error(Fault::usage, "--devices or --add is required");
+  const std::string& list = adds ? *arguments.more : *arguments.devices;
   if (adds || list != launch::automatic_devices) launch::parse_devices(list);
   const conduct::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
@@ -37,9 +38,7 @@ void add_resize(CLI::App& app, Action& chosen) {
   CLI::Option* devices = verb->add_option(
       "--devices", arguments->devices,
       "A number of CPU workers, a list as for train, or auto: the planner's best split over the current devices");
-  verb->add_option("--add", arguments->more, "A list of devices beside those that the job has")
-      ->excludes(devices)
-      ->check(not_empty());
+  verb->add_option("--add", arguments->more, "A list of devices beside those that the job has")->excludes(devices);
   verb->add_flag("--oversubscribe", arguments->oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_flag("--allow-mixed", arguments->allow_mixed,
                  "Accept devices of other kinds than the job's; below D2 they change its bits");
