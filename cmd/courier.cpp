@@ -48,12 +48,7 @@ int run_courier(const Arguments& arguments) {
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   work_for_launcher(
       [&] { reinterpret_cast<void (*)(hosts::CourierSetup*)>(hosts_library_function("estrain_run_courier"))(&setup); },
-      [&](const Error& error) {
-        setup.launcher.send({{"say", "error"},
-                             {"fault", static_cast<int>(error.fault())},
-                             {"message", error.message()},
-                             {"advice", error.advice()}});
-      });
+      [&](const Error& error) { setup.launcher.send(hosts::told(error)); });
 }
 
 int run_proxy(const Arguments& arguments) {

@@ -1,16 +1,15 @@
 #include "cmd/job_hosts.h"
 
 #include <fmt/ranges.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <sstream>
 
 #include "cmd/hosts_library.h"
-#include "core/base/files/files.h"
+#include "core/base/files/memory_file.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/host_name.h"
 #include "core/hosts/setup.h"
 #include "core/place/device.h"
 
@@ -30,8 +29,7 @@ std::vector<std::string> nodes_of_allocation() {
   if (list.empty())
     throw Error(Fault::usage, "--hosts slurm: this process is in no Slurm allocation (SLURM_JOB_NODELIST is not set)")
         .advise("submit it with sbatch (examples/slurm/train-nodes.sh), or name the hosts: --hosts nodeB,nodeC");
-  const UniqueFd answer(::memfd_create("estrain-scontrol", MFD_CLOEXEC));
-  if (!answer) throw system_error("cannot make a file in memory", errno);
+  const UniqueFd answer = memory_file("estrain-scontrol", "");
   ChildOptions options;
   options.arguments = {"/usr/bin/env", "scontrol", "show", "hostnames", list};
   options.output_descriptor = answer.get();
@@ -39,7 +37,7 @@ std::vector<std::string> nodes_of_allocation() {
   ChildEnd end;
   const bool ended = process.wait_for(kPatienceWithSlurmMs, &end);
   if (!ended) process.signal(SIGKILL);
-  std::istringstream text(read_file("/proc/self/fd/" + std::to_string(answer.get())));
+  std::istringstream text(read_memory_file(answer.get()));
   if (!ended || end.signaled || end.code != 0)
     throw Error::make(Fault::io, "--hosts slurm: scontrol does not tell the names in \"{}\": {}", list, text.str())
         .advise("name the hosts: --hosts nodeB,nodeC");
@@ -69,10 +67,7 @@ Error no_agents(const std::string& run, const Json& missing, double seconds) {
 
 std::string own_host_name() {
   const std::string in_slurm = from_environment("SLURMD_NODENAME");
-  if (!in_slurm.empty()) return in_slurm;
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
+  return in_slurm.empty() ? host_name() : in_slurm;
 }
 
 std::vector<std::string> named_hosts(const std::string& list) {

@@ -16,7 +16,7 @@ std::string own_host_name();
 // name is none or stands twice, or where there is no allocation.
 std::vector<std::string> named_hosts(const std::string& list);
 
-// What look_at_agents (core/hosts/look.h) finds: a row for each name, and where there is a spec, the data files here.
+// Found by look_at_agents (core/hosts/look.h): a row for each name and, where there is a spec, the data files here.
 struct HostsSeen {
   Json rows, own_data;
 };

@@ -18,12 +18,12 @@ struct StatusArguments {
   double every = 1;
 };
 
-// A run whose status is unavailable does not hide the others.
 struct ToldRun {
   launch::RunStatus status;
   Json json;
 };
 
+// A run whose status is unavailable does not hide the others.
 ToldRun told_of(const std::string& run) {
   try {
     const launch::RunStatus status = launch::run_status(run);

@@ -40,8 +40,9 @@ def read(run):
                 values = {}
             step = found["step"]
             scores = found.get("eval")
-            named = {f"eval/{name}": value for name, value in scores.items()} if scores else {}
-            if not scores:
+            if scores:
+                named = {f"eval/{name}": value for name, value in scores.items()}
+            else:
                 named = {f"train/{name}": found.get(name) for name in TRAIN}
             values |= {name: value for name, value in named.items() if isinstance(value, (int, float))}
     if values:

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -13,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/process/host_name.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/look_answer.h"
@@ -93,11 +93,7 @@ class Agent {
 
   static net::Address address_of(const AgentSetup& setup) {
     std::string text = setup.interface.empty() ? setup.address : address_of_interface(setup.interface);
-    if (text.empty()) {
-      char name[256] = {};
-      ::gethostname(name, sizeof name - 1);
-      text = name;
-    }
+    if (text.empty()) text = host_name();
     const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
     net::Address address = net::parse_address(has_port ? text : text + ":0");
     if (setup.address.empty() && setup.interface.empty() && address.host.starts_with("127."))

@@ -10,6 +10,7 @@
 #include "core/comm/stage_control.h"
 #include "core/hosts/agents/link_meter.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/setup.h"
 #include "core/hosts/succession.h"
 #include "kernels/digest.h"
 
@@ -294,11 +295,9 @@ std::set<std::string> Courier::connected() const {
 }
 
 Json Courier::words_of(const Error& error) const {
-  return {{"say", "error"},
-          {"host", options_.own.host},
-          {"fault", static_cast<int>(error.fault())},
-          {"message", error.message()},
-          {"advice", error.advice()}};
+  Json words = told(error);
+  words["host"] = options_.own.host;
+  return words;
 }
 
 void Courier::fail(const Error& error) {

@@ -32,10 +32,9 @@ class Courier : private Outbox {
     int doorbell = -1;  // eventfd by which workers wake the courier
     // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
     // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
-    // "gives_up" leaves the run to the other hosts. The coordinator's also {"say":
-    // "link", "host", "round_trip_seconds", "bytes_per_second"}, measured when the host has connected, and once a
-    // second
-    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host, "" is its own.
+    // "gives_up" leaves the run to the other hosts. The coordinator's owner also hears
+    // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;
+    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": its own), once a second.
     std::function<void(const Json&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
     std::function<void(uint64_t stage)> aborted;  // it never opened

@@ -22,35 +22,21 @@ constexpr uint64_t kBulkFrames = 16;  // of most_frame_bytes
 constexpr int kPatienceWithAnswersMs = 30'000;
 
 // One agent: connects, asks one thing after another, and has a row.
-class Look : public net::FrameSink {
+class Look {
  public:
   Look(net::Loop& loop, const LookSetup& setup, const net::Key& key, std::string name, std::function<void()> done)
       : loop_(loop), setup_(setup), key_(key), done_(std::move(done)), row_{{"host", std::move(name)}} {
     try_to_connect();
   }
-  ~Look() override {
-    if (connection_) connection_->close();
-  }
   Look(const Look&) = delete;
 
   bool is_over() const { return over_; }
-  bool is_connected() const { return connection_ != nullptr; }
-  // What has been learnt by now.
+  bool is_connected() const { return link_ != nullptr; }
+  // The row so far.
   Json row() const {
     Json row = row_;
     if (!over_ && !row.contains("error")) note(row, Error(Fault::peer, "it does not answer"));
     return row;
-  }
-
-  std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
-    if (head.kind != message) throw Error::make(Fault::corrupt, "a frame of kind {} in a look", head.kind);
-    text_.resize(head.bytes);
-    return std::as_writable_bytes(std::span(text_));
-  }
-  void received(const net::FrameHead&) override {
-    const Json said = parse_json(text_, "answer to a look");
-    if (!said.is_object()) throw Error(Fault::corrupt, "answer to a look: not an object");
-    hear(said);
   }
 
  private:
@@ -67,8 +53,10 @@ class Look : public net::FrameSink {
       net::connect(loop_, key_, net::parse_address(address), own_greeting("", "look", 0),
                    [this](net::ConnectionPtr connection, const Error* why) {
                      if (why != nullptr) return fail(*why);
-                     connection_ = std::move(connection);
-                     connection_->start(*this, [this](const Error& lost) { fail(lost); });
+                     meter_.emplace(*connection, setup_.measure ? kBulkFrames : 0);
+                     link_ = std::make_unique<MessageLink>(
+                         std::move(connection), [this](const Json& said) { hear(said); },
+                         [this](const Error& lost) { fail(lost); });
                      ask("facts");
                    });
     } catch (const Error& error) {
@@ -80,7 +68,7 @@ class Look : public net::FrameSink {
   void fail(const Error& why) {
     if (over_) return;
     note(row_, why);
-    if (why.fault() == Fault::mismatch || connection_) return finish();
+    if (why.fault() == Fault::mismatch || link_) return finish();
     retry_ = loop_.once(kBetweenTriesMs, [this] { try_to_connect(); });
   }
 
@@ -93,7 +81,7 @@ class Look : public net::FrameSink {
     asked_ns_ = monotonic_ns();
     Json said = {{"ask", what}};
     if (what == std::string_view("data")) said["spec"] = setup_.spec;
-    send_message(*connection_, said);
+    link_->send(said);
   }
 
   void hear(const Json& said) {
@@ -101,10 +89,9 @@ class Look : public net::FrameSink {
     if (said.contains("cores")) {
       row_["cores"] = said.value("cores", INT64_C(1));
       row_["clock_ahead_seconds"] = said.value("clock", 0.0) - (wall_seconds() - took / 2);
-      meter_.emplace(*connection_, setup_.measure ? kBulkFrames : 0);
       return meter_->begin();
     }
-    if (meter_ && meter_->hear(said)) {
+    if (meter_->hear(said)) {
       if (!meter_->is_done()) return;
       row_["round_trip_seconds"] = meter_->round_trip_seconds();
       if (setup_.measure) row_["bytes_per_second"] = meter_->bytes_per_second();
@@ -125,9 +112,8 @@ class Look : public net::FrameSink {
   const net::Key& key_;
   const std::function<void()> done_;
   Json row_;
-  net::ConnectionPtr connection_;
+  std::unique_ptr<MessageLink> link_;
   std::shared_ptr<net::Loop::Timer> retry_;
-  std::string text_;
   int64_t asked_ns_ = 0;
   std::optional<LinkMeter> meter_;
   bool over_ = false;
@@ -170,5 +156,5 @@ void estrain_look_at_agents(estrain::hosts::LookSetup* setup) {
       throw estrain::Error(estrain::Fault::io, own.value("error", "")).advise(own.value("advice", ""));
     setup->own_data = own.at("data");
   }
-  setup->rows = estrain::hosts::look_at_agents(*setup);
+  setup->rows = look_at_agents(*setup);
 }

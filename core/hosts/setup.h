@@ -1,12 +1,14 @@
 #pragma once
-// What the program looks up in the library of this folder: the kinds of process that talk to other hosts, and a look
-// at agents. They alone load OpenSSL.
+// Entry points of this folder's library: the processes that talk to other hosts, and a look at agents. They alone load
+// OpenSSL.
 
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/comm/messages/codec.h"
+#include "core/comm/messages/failed.h"
 #include "core/comm/messages/message_socket.h"
 
 namespace estrain::hosts {
@@ -31,6 +33,12 @@ struct CourierSetup {
   int memory = -1, doorbell = -1;
   comm::MessageSocket launcher;
 };
+// {"say": "error", "fault", "message", "advice"}
+inline Json told(const Error& error) {
+  Json words = comm::fields_of(comm::Failed(error));
+  words["say"] = "error";
+  return words;
+}
 
 // A look at the run's agents (look.h).
 struct LookSetup {

@@ -1,5 +1,5 @@
 #pragma once
-// What a run's state can hold of a user's model, in whatever form the model comes.
+// The types that a run's state can hold of a user's model, in whatever form the model comes.
 
 #include <c10/core/ScalarType.h>
 

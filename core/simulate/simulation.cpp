@@ -24,6 +24,7 @@ class Simulation {
     result_.begin = workload_.begin;
     result_.devices = workload_.cluster->devices();
     check_order();
+    for (const auto& job : workload_.jobs) requested_.push_back(job->facts.requested);
   }
 
   Result run() {
@@ -114,12 +115,9 @@ class Simulation {
     return all;
   }
 
-  // What the policy sees is what is left to each job, and no job asks for more than there is.
+  // Policies see the devices that are left to each job, and no job asks for more than there are.
   void see_who_has_left() {
     const std::vector<pool::Placement> left = present_.fit(active_);
-    if (requested_.empty()) {
-      for (const auto& job : workload_.jobs) requested_.push_back(job->facts.requested);
-    }
     const int64_t devices = present_.cluster() ? present_.cluster()->devices() : 0;
     for (size_t i = 0; i < active_.size(); ++i) {
       pool::Job& facts = active_[i]->facts;
@@ -188,7 +186,7 @@ class Simulation {
   Limits limits_;
   double clock_;
   PresentDevices present_;
-  std::vector<int64_t> requested_;  // by each job, where devices may be away
+  std::vector<int64_t> requested_;  // devices by each job
   size_t next_ = 0;                 // next job to submit
   std::vector<SimulatedJob*> active_;
   std::vector<const pool::Job*> views_;

@@ -29,7 +29,7 @@ void read(const std::string& file) {
 
 using Members = std::vector<std::pair<std::string, std::string>>;
 
-// Of a sound program: the graph, the tables of weights and constants, then weights.
+// The members of a sound program: the graph, the tables of weights and constants, then weights.
 Members sound_members() {
   const testing::ProgramParts sound = testing::small_program();
   Members members = {{"net/models/model.json", sound.model.dump()},

@@ -13,7 +13,7 @@ namespace estrain::launch {
 // Throws Fault::usage if `run` holds no run, Fault::peer if its launcher's answer makes no sense.
 RunStatus run_status(const std::string& run);
 
-// As `estrain status --json` has it.
+// The form that `estrain status --json` prints.
 Json status_as_json(const RunStatus& status);
 RunStatus status_from_json(const Json& json);
 

@@ -149,7 +149,7 @@ struct RunStatus {
   std::optional<std::string> error;  // of a run that failed
   std::optional<int64_t> pid;        // of the launcher
 
-  // Of a launcher elsewhere.
+  // Present where the launcher is elsewhere.
   std::optional<std::string> host;
   std::optional<OrNull<std::string>> slurm_job;
   std::optional<double> seconds_since_sign_of_life;
@@ -160,7 +160,7 @@ struct RunStatus {
   std::optional<OrNull<int64_t>> last_checkpoint_step;
   std::optional<AuditStatus> audit;
 
-  // Of a launcher alone.
+  // Present only in a launcher's own answer.
   std::optional<int64_t> stage;
   std::optional<double> running_seconds, samples_per_second, seconds_left;
   std::optional<std::string> devices;  // "2 x cpu"

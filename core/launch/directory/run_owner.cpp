@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <csignal>
 #include <ctime>
 #include <thread>
@@ -16,16 +15,12 @@
 #include "core/base/json/json.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/host_name.h"
 
 namespace estrain::launch {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
-
-std::string this_host() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
 
 // Opened anew each time: that is when a shared file system asks its server.
 std::optional<timespec> time_of(const std::string& path) {
@@ -40,7 +35,7 @@ std::optional<timespec> time_of(const std::string& path) {
 RunOwner RunOwner::this_process() {
   const auto environment = own_environment();
   const auto job = environment.find("SLURM_JOB_ID");
-  return {::getpid(), this_host(), job == environment.end() ? "" : job->second};
+  return {::getpid(), host_name(), job == environment.end() ? "" : job->second};
 }
 
 std::optional<RunOwner> RunOwner::from_text(const std::string& text) {
@@ -58,7 +53,7 @@ std::string RunOwner::to_text() const {
   return json_text(json) + "\n";
 }
 
-bool RunOwner::is_here() const { return host == this_host(); }
+bool RunOwner::is_here() const { return host == host_name(); }
 
 bool RunOwner::has_ended() const { return is_here() && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH; }
 

@@ -31,7 +31,7 @@ Assignment parse_devices(std::string_view list, const std::string& own = "");
 // at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
 Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores,
                           const std::string& own = "");
-// What an agent makes available.
+// The cores that an agent makes available.
 struct HostOffer {
   std::string name;
   int64_t cores = 1;

@@ -11,7 +11,7 @@
 
 namespace estrain::launch {
 
-// What the probe reports. Throws what went wrong in it, with the fault it had there.
+// Returns the probe's report. Throws an error of the probe with the fault it had there.
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
 
 // Operators of a report that no portable kernel covers, as "aten::name on Double (layer, layer)".

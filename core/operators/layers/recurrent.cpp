@@ -101,7 +101,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
   }
 };
 
-// Of one direction of one layer.
+// Weights and biases of one direction of one layer.
 struct Parameters {
   Tensor input_weight, hidden_weight;
   std::optional<Tensor> input_bias, hidden_bias;
@@ -126,7 +126,8 @@ Three run_direction(const Tensor& input, const Tensor& hidden, const Tensor& cel
   return {turned(result[0]), result[1], result[2]};
 }
 
-// What the kernel computes; the rest is left to LibTorch's composition: projections, empty inputs and other types.
+// Whether the kernel computes it. The rest is left to LibTorch's composition: projections, empty inputs and other
+// types.
 bool fits(const Tensor& input, TensorList start, TensorList parameters, bool has_biases, int64_t layers, bool both) {
   const size_t directions = static_cast<size_t>(layers) * (both ? 2 : 1);
   if (input.dim() != 3 || input.numel() == 0 || start.size() != 2 || layers < 1) return false;

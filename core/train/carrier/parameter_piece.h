@@ -1,5 +1,5 @@
 #pragma once
-// What an update takes at a time.
+// The part of a parameter that an update takes at a time.
 
 #include <cstddef>
 

@@ -87,9 +87,9 @@ void Hosts::hear() {
   if (say == "host_lost") return lose(host, said.value("why", ""));
   if (say != "error") return;
   run_.left_to_others |= said.value("gives_up", false);
-  run_.decide(conduct::HostsFailed{
-      Error(static_cast<Fault>(said.value("fault", static_cast<int>(Fault::bug))), said.value("message", ""))
-          .advise(said.value("advice", ""))});
+  comm::Failed failed;
+  comm::from_field(said, failed);
+  run_.decide(conduct::HostsFailed{failed.error()});
 }
 
 void Hosts::note_link(const std::string& host, Json said) {

@@ -1,0 +1,14 @@
+#include "core/base/process/host_name.h"
+
+#include <unistd.h>
+
+#include <climits>
+
+namespace estrain {
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+}  // namespace estrain
