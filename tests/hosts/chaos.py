@@ -14,17 +14,20 @@ from hosts_site import Failed, Site, check, events, finish, last_step, reference
 
 STEPS = 4000
 EVIDENCE_SECONDS = 60
+ENOUGH_FOR_ALL = 60  # faults: then a kind that never fired is an error
 LEADERLESS_SECONDS = 30  # then nobody is taken to be left who goes on
 
 
 class Run:
     """One job under fire. `leader`: the host of its launcher, whose process is `launcher`."""
 
-    def __init__(self, site, name, chance):
+    def __init__(self, site, name, chance, before):
+        self.before = before  # how often each kind has fired in other runs
         self.site, self.chance, self.path = site, chance, site.folder / name
         self.hosts = list(range(site.hosts))
         self.agents, self.leader, self.fired, self.resumed = {}, 0, Counter(), 0
         self.inside = set(self.hosts[1:])
+        self.astray = set()  # cut off or stopped, with an agent that has let go of the run
         for host in self.hosts[1:]:
             self.start_agent(host)
         self.launcher = site.train(self.path, self.devices(), STEPS)
@@ -39,6 +42,7 @@ class Run:
         self.site.network.mend(host)
         wait_for(lambda: not self.site.network.processes(host), f"processes of host {host} do not end")
         self.agents[host] = self.site.agent(host, self.path)
+        self.astray.discard(host)
 
     def over(self):
         return bool(events(self.path, "finished"))
@@ -89,6 +93,7 @@ class Run:
         strike(host)
         fired = self.seen(before, "host_lost", "device_lost")
         self.inside.discard(host)
+        self.astray.add(host)
         self.revive = host
         return fired
 
@@ -120,7 +125,7 @@ class Run:
         if not outside:
             return False
         host = self.chance.choice(outside)
-        if host not in self.agents or self.agents[host].poll() is not None:
+        if host in self.astray or host not in self.agents or self.agents[host].poll() is not None:
             self.start_agent(host)
         self.inside.add(host)
         return self.resize()
@@ -205,6 +210,13 @@ KINDS = ["kill_host", "cut_host", "stop_host", "kill_worker", "leave", "join", "
          "kill_leader_and_next", "during_resize"]
 
 
+def choose(run):
+    """Kinds that have fired seldom so far come sooner, so that all do in a campaign of some size."""
+    if not run.inside:
+        return "join"  # what needs hosts takes them as they are
+    return run.chance.choices(KINDS, [1 / (1 + run.before[kind] + run.fired[kind]) for kind in KINDS])[0]
+
+
 def hosts_in(devices):
     return {int(device[1:].split("/")[0]) for device in devices.split(",") if "/" in device}
 
@@ -216,12 +228,11 @@ def is_worker(pid):
         return False
 
 
-def one_run(site, name, chance, wanted):
-    run = Run(site, name, chance)
+def one_run(site, name, chance, wanted, before):
+    run = Run(site, name, chance, before)
     while not run.over() and run.fired.total() < wanted:
         run.revive = None
-        # What needs hosts takes them as they are; a host that was lost comes back before the next fault.
-        kind = chance.choice(KINDS) if run.inside else "join"
+        kind = choose(run)
         time.sleep(chance.choice([0, chance.uniform(0, 0.3), chance.uniform(0, 1.5)]))
         if run.over():
             break
@@ -254,7 +265,7 @@ def campaign(program, hosts, wanted, seed, keep):
             runs += 1
             name = f"run-{runs}"
             try:
-                run = one_run(site, name, random.Random(f"{seed}/{runs}"), wanted - fired.total())
+                run = one_run(site, name, random.Random(f"{seed}/{runs}"), wanted - fired.total(), fired)
                 identical += 1
                 fired += run.fired
                 resumed += run.resumed
@@ -266,11 +277,12 @@ def campaign(program, hosts, wanted, seed, keep):
                 if runs - identical >= 3:
                     break
             site.calm()
-        for kind, count in sorted(fired.items()):
-            print(f"{count:6} {kind}")
+        for kind in KINDS:
+            print(f"{fired[kind]:6} {kind}")
         if keep:
             print(f"runs lie in {site.folder}")
         print(f"{fired.total()} faults fired, {runs} runs, {identical} identical, {resumed} times nobody was left to go on")
     finally:
         site.close(keep)
-    return 0 if identical == runs and fired.total() >= wanted else 1
+    all_kinds = wanted < ENOUGH_FOR_ALL or all(fired[kind] for kind in KINDS)
+    return 0 if identical == runs and fired.total() >= wanted and all_kinds else 1
