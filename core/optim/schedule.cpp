@@ -156,6 +156,21 @@ int64_t schedule_calls(const ScheduleSection& settings, Step step, int64_t steps
   return settings.unit == spec::ScheduleUnit::step ? step.value : step.value / steps_per_epoch;
 }
 
+GroupSchedules::GroupSchedules(const ScheduleSection& settings, const ParameterGroups& groups, int64_t steps_per_epoch)
+    : settings_(settings), steps_per_epoch_(steps_per_epoch) {
+  for (const GroupSettings& group : groups.groups) schedules_.emplace_back(settings, group.lr);
+}
+
+std::vector<double> GroupSchedules::rates_at(Step step) {
+  const int64_t calls = schedule_calls(settings_, step, steps_per_epoch_);
+  std::vector<double> rates;
+  for (Schedule& schedule : schedules_) {
+    schedule.seek(calls);
+    rates.push_back(schedule.lr());
+  }
+  return rates;
+}
+
 void check_length(const ScheduleSection& settings, Step steps, int64_t steps_per_epoch) {
   if (settings.name != ScheduleKind::onecycle) return;
   const int64_t calls = schedule_calls(settings, steps, steps_per_epoch);

@@ -18,8 +18,10 @@
 // A schedule depends only on its settings, the base lr and the number of calls, so it needs no saved state.
 
 #include <cstdint>
+#include <vector>
 
 #include "core/base/ids.h"
+#include "core/optim/parameter_groups.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::optim {
@@ -49,6 +51,20 @@ class Schedule {
 
 // Throws Fault::spec if a job of this many steps would run past the end of the schedule, as torch does.
 void check_length(const spec::ScheduleSection& settings, Step steps, int64_t steps_per_epoch);
+
+// The schedules of all parameter groups.
+class GroupSchedules {
+ public:
+  GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups, int64_t steps_per_epoch);
+
+  // The learning rates of the groups for the update that follows `step`.
+  std::vector<double> rates_at(Step step);
+
+ private:
+  const spec::ScheduleSection settings_;
+  const int64_t steps_per_epoch_;
+  std::vector<Schedule> schedules_;
+};
 
 // The number of calls of the schedule after `step` updates: one per update, or one per whole epoch.
 int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, int64_t steps_per_epoch);

@@ -15,7 +15,8 @@ constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody s
 // each other; buffers are whole 32-bit words.
 bool can_be_resident(const Workplace& place, const StageOrder& order) {
   return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
-         std::ranges::all_of(place.job.buffers(), [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
+         std::ranges::all_of(place.job.network().buffers(),
+                             [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
 }
 
 // This worker's end of the exchange with the others. Null on abort.
@@ -50,7 +51,7 @@ std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order)
   const bool can = can_be_resident(place, order), resident = can && !place.memory.commit().looks_closely();
   if (resident) {
     if (!open_exchange(place, order)) return nullptr;
-    place.resident = std::make_unique<ResidentState>(place.job, place.memory, place.device);
+    place.resident = std::make_unique<ResidentState>(place.job.places(), place.memory, place.device);
   }
   place.model.show(place.resident.get());
   if (!resident) return std::make_unique<SharedCarrier>(place, order, can);

@@ -66,12 +66,12 @@ comm::ProbedSize size_of(const Job& job) {
   const comm::MemoryPlan plan = job.memory_plan();
   return {.state_bytes = plan.state_bytes,
           .gradient_bytes = plan.gradient_bytes,
-          .batch_bytes = job.data().train->shape().bytes() * static_cast<size_t>(job.sampler().batch()),
+          .batch_bytes = job.samples().train().shape().bytes() * static_cast<size_t>(job.samples().sampler().batch()),
           .tensors = std::ssize(job.layout().tensors),
           .parameters = job.manifest().parameter_count,
           .digests = plan.digests,
           .evaluation_samples = plan.evaluation_samples,
-          .steps = job.manifest().total_steps};
+          .steps = job.timetable().total_steps()};
 }
 
 comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
@@ -80,7 +80,7 @@ comm::ProbedError as_report(const Error& error) { return {error.message(), error
 void try_first_state(Job& job, comm::ProbeReport& report) {
   constexpr std::align_val_t alignment{64};
   const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
-      static_cast<std::byte*>(::operator new(job.layout().bytes, alignment)),
+      static_cast<std::byte*>(::operator new(job.places().bytes, alignment)),
       [](std::byte* memory) { ::operator delete (memory, std::align_val_t{64}); });
   try {
     write_first_state(job, state.get());
@@ -97,15 +97,15 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
   Job job(setup.spec, data, true, /*cuda_streams=*/false, {setup.interpreter, device.get()});
-  if (!device->torch_device().is_cpu()) job.model().to(device->torch_device());
-  est::GradientHooks hooks(job.parameters(), *device, job.backward());
+  if (!device->torch_device().is_cpu()) job.network().model().to(device->torch_device());
+  est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
   const Trial trial{job, hooks, *device};
-  job.model().train();
+  job.network().model().train();
   comm::ProbeReport report;
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
-  if (refusal && job.sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
+  if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
   if (refusal) report.short_batch_error = as_report(*refusal);
-  const data::LoadedBatch batch = first_batch(job);
+  const data::LoadedBatch batch = job.samples().first_batch();
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::vector<operators::OperatorUse> uses;
   if (has_portable) {
@@ -119,7 +119,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   report.memory = own_memory_use();
   report.size = size_of(job);
   if (setup.spec.model.init.empty()) return report;
-  if (!device->torch_device().is_cpu()) job.model().to(torch::kCPU);
+  if (!device->torch_device().is_cpu()) job.network().model().to(torch::kCPU);
   try_first_state(job, report);
   return report;
 }

@@ -21,11 +21,12 @@ data::LoaderOptions loader_options(const Job& job, const device::Device& device,
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cpus_of_affinity());
-  const auto batch_bytes = static_cast<uint64_t>(job.sampler().batch()) * job.data().train->shape().bytes();
+  const auto batch_bytes =
+      static_cast<uint64_t>(job.samples().sampler().batch()) * job.samples().train().shape().bytes();
   options.prefetch = spec::first_prefetch(job.spec().data);
   options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
-  options.steps = std::max<int64_t>(0, job.manifest().total_steps - from_step.value);
+  options.steps = std::max<int64_t>(0, job.timetable().total_steps() - from_step.value);
   options.memory = device.host_memory();
   return options;
 }
@@ -39,7 +40,8 @@ Stage::Stage(Workplace& place, StageOrder order)
       order_(std::move(order)),
       pulse_(memory_.pulse(order_.rank())),
       audit_(place_, order_),
-      loader_(*job_.data().train, job_.sampler(), order_.own(), job_.sampler().cursor_at(memory_.commit().committed()),
+      loader_(job_.samples().train(), job_.samples().sampler(), order_.own(),
+              job_.samples().sampler().cursor_at(memory_.commit().committed()),
               loader_options(job_, place_.device, memory_.commit().committed())),
       feed_(loader_, place_.device),
       evaluated_(memory_.meetings().evaluated(), memory_, order_),
@@ -70,7 +72,7 @@ Stage::Left Stage::train() {
     const Step now = memory_.commit().trained();
     // Also where a stage before this one was cut off between a step and its evaluation.
     if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
-    if (now.value >= job_.manifest().total_steps) return Left::finished;
+    if (now.value >= job_.timetable().total_steps()) return Left::finished;
     if (ends_early(job_, memory_, now, place_.host_state(now))) return Left::finished;
     if (memory_.gate().ends_after(now)) return Left::paused;
     if (!traced_step(now)) return Left::aborted;
@@ -144,7 +146,7 @@ Stage::BegunEst Stage::begin_est(Step step) {
 }
 
 void Stage::begin_ahead(Step step) {
-  const bool goes_on = step.value < job_.manifest().total_steps && !job_.evaluates_after(step) &&
+  const bool goes_on = step.value < job_.timetable().total_steps() && !job_.timetable().evaluates_after(step) &&
                        !memory_.gate().pause_asked() && !memory_.gate().aborted();
   if (!goes_on || !feed_.look_ahead()) return;
   place_.model.read_parameters_of(step);
@@ -170,7 +172,7 @@ void Stage::run_est(size_t arrival, Step step) {
   store_streams(rank, step);
   std::byte* new_state = place_.host_state(step.next());
   place_.device.read(loss, [this, new_state, rank](const float* value) {
-    memory_.ring().pending().est_losses[rank.value] = *job_.last_loss(new_state, rank) = one_nan(*value);
+    memory_.ring().pending().est_losses[rank.value] = *job_.places().ests.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
   if (rank == VirtualRank(0)) carrier_->keep_buffers();  // everyone's at the next step
@@ -178,13 +180,13 @@ void Stage::run_est(size_t arrival, Step step) {
 }
 
 void Stage::store_streams(VirtualRank rank, Step step) {
-  const size_t tensors = job_.parameters().size() + job_.buffers().size();
+  const size_t tensors = job_.places().model.num_parameters() + job_.places().model.num_buffers();
   std::atomic<uint64_t>& digest = memory_.ring().pending().digests[tensors + static_cast<size_t>(rank.value)];
   digest.store(save_streams(place_, step, rank));
 }
 
 bool Stage::evaluate(Step step) {
-  if (job_.evaluates_average()) {
+  if (job_.places().averages.are_kept() && job_.spec().ema.evaluate) {
     place_.model.read_averages_of(step);
   } else {
     place_.model.read_parameters_of(step);
@@ -203,7 +205,7 @@ bool Stage::evaluate(Step step) {
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
-  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
+  Trial{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
 }
 
 }  // namespace estrain::train

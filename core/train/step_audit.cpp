@@ -13,41 +13,33 @@
 namespace estrain::train {
 namespace {
 
-data::Loader loader_of(const Job& job, Step step, VirtualRank rank) {
-  data::LoaderOptions options;
-  options.prefetch = 1;
-  options.seed = static_cast<uint64_t>(job.spec().job.seed);
-  options.steps = 1;
-  const EstRange one{rank, VirtualRank(rank.value + 1)};
-  return data::Loader(*job.data().train, job.sampler(), one, job.sampler().cursor_at(step), options);
-}
-
-uint64_t digest_of_parameter(const Job& job, std::byte* state, size_t i) {
-  const size_t bytes = job.elements(i) * sizeof(float);
+uint64_t digest_of_parameter(const StatePlaces& places, std::byte* state, size_t i) {
+  const size_t bytes = places.model.elements(i) * sizeof(float);
   kernels::OptimizerDigest digest;
-  digest.parameter = kernels::digest(job.parameter(state, i), bytes);
-  for (size_t k = 0; k < job.num_slots(i); ++k) digest.slots[k] = kernels::digest(job.slot(state, i, k), bytes);
-  if (!job.keeps_average()) return digest.combined();
-  return kernels::with_average(digest.combined(), kernels::digest(job.average(state, i), bytes));
+  digest.parameter = kernels::digest(places.model.parameter(state, i), bytes);
+  for (size_t k = 0; k < places.optimizer.num_slots(i); ++k)
+    digest.slots[k] = kernels::digest(places.optimizer.slot(state, i, k), bytes);
+  if (!places.averages.are_kept()) return digest.combined();
+  return kernels::with_average(digest.combined(), kernels::digest(places.averages.average(state, i), bytes));
 }
 
-uint64_t digest_of_streams(const Job& job, std::byte* state, VirtualRank rank) {
-  const uint64_t cpu = kernels::digest(job.generator(state, rank), est::generator_state_bytes());
-  const uint64_t cuda =
-      job.has_cuda_streams() ? kernels::digest(job.cuda_generator(state, rank), est::cuda_generator_state_bytes) : 0;
-  const uint64_t python = job.interpreter() != nullptr
-                              ? kernels::digest(job.python_streams(state, rank), job.interpreter()->stream_bytes())
-                              : 0;
+uint64_t digest_of_streams(const EstPlaces& places, std::byte* state, VirtualRank rank) {
+  const uint64_t cpu = kernels::digest(places.generator(state, rank), est::generator_state_bytes());
+  const uint64_t cuda = places.has_cuda_streams()
+                            ? kernels::digest(places.cuda_generator(state, rank), est::cuda_generator_state_bytes)
+                            : 0;
+  const size_t python_bytes = places.python_bytes();
+  const uint64_t python = python_bytes > 0 ? kernels::digest(places.python_streams(state, rank), python_bytes) : 0;
   return checkpoint::streams_digest(cpu, cuda, python);
 }
 
 // A record has a digest for each parameter with its slots, for each buffer, and for the random streams of each EST.
-uint64_t digest_now(const Job& job, std::byte* state, size_t number) {
-  if (number < job.parameters().size()) return digest_of_parameter(job, state, number);
-  const size_t buffer = number - job.parameters().size();
-  if (buffer < job.buffers().size())
-    return kernels::digest(job.buffers(state) + job.buffer_offset(buffer), job.buffers()[buffer].nbytes());
-  return digest_of_streams(job, state, VirtualRank(static_cast<int64_t>(buffer - job.buffers().size())));
+uint64_t digest_now(const StatePlaces& places, std::byte* state, size_t number) {
+  const ModelPlaces& model = places.model;
+  if (number < model.num_parameters()) return digest_of_parameter(places, state, number);
+  const size_t buffer = number - model.num_parameters();
+  if (buffer < model.num_buffers()) return kernels::digest(model.buffer(state, buffer), model.buffer_bytes(buffer));
+  return digest_of_streams(places.ests, state, VirtualRank(static_cast<int64_t>(buffer - model.num_buffers())));
 }
 
 audit::Audit::Order order_of(const Workplace& place, const StageOrder& order) {
@@ -67,7 +59,8 @@ StepAudit::StepAudit(Workplace& place, const StageOrder& order)
       audit_(*this, place.memory.audits(), order_of(place, order), place.vouched) {}
 
 est::Witness StepAudit::witness_for(uint64_t* row) {
-  return est::Witness({place_.hooks, place_.device, place_.job.parameters(), place_.job.buffers()}, row);
+  const Network& network = place_.job.network();
+  return est::Witness({place_.hooks, place_.device, network.parameters(), network.buffers()}, row);
 }
 
 void StepAudit::begin_pass(VirtualRank rank) {
@@ -94,7 +87,7 @@ bool StepAudit::holds() {
 
 void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   pulse_.beat(comm::Activity::computing, monotonic_ns());
-  data::Loader loader = loader_of(place_.job, step, rank);
+  data::Loader loader = place_.job.samples().loader_of_step(step, {rank, VirtualRank(rank.value + 1)});
   const data::LoadedBatch batch = loader.next();
   const device::FinishAtEnd finish(place_.device);
   est::Witness witness = witness_for(row);
@@ -114,12 +107,13 @@ std::optional<size_t> StepAudit::find_damage(Step step, size_t first, size_t str
   std::byte* state = place_.memory.state_of(step);
   const size_t digests = place_.job.manifest().digest_names.size();
   for (size_t i = first; i < digests; i += stride)
-    if (digest_now(place_.job, state, i) != record->digests[i].load()) return i;
+    if (digest_now(place_.job.places(), state, i) != record->digests[i].load()) return i;
   return std::nullopt;
 }
 
 std::string StepAudit::name_of_result(size_t word) const {
-  const size_t parameters = place_.job.parameters().size(), tensors = parameters + place_.job.buffers().size();
+  const ModelPlaces& model = place_.job.places().model;
+  const size_t parameters = model.num_parameters(), tensors = parameters + model.num_buffers();
   if (word == tensors) return "the loss";
   if (word > tensors) return "the random stream";
   return (word < parameters ? "the gradient of " : "the buffer ") + name_of_state(word);

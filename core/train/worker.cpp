@@ -63,7 +63,7 @@ struct Built {
 Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
   Checkpoint file;
   if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
-  job.set_data(data_of_run(job.data().files, file, setup.options.accepts_data).to_json());
+  job.set_data(data_of_run(job.samples().data().files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) {
     write_first_state(job, memory.state_of(Step(0)));
@@ -100,7 +100,8 @@ std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMe
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
-  refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, first_batch(place.job), portable.names()));
+  const data::LoadedBatch batch = place.job.samples().first_batch();
+  refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, batch, portable.names()));
 }
 
 // The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to
@@ -109,7 +110,7 @@ void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
   const uint64_t before = operators::random_calls();
-  Trial{place.job, place.hooks, place.device}.run(first_batch(place.job));
+  Trial{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
   if (operators::random_calls() == before) return;
   throw Error::make(Fault::mismatch,
                     "{} is of an older format: the portable kernels' random numbers have changed since, and this model "
@@ -220,14 +221,14 @@ void run_worker(WorkerSetup& setup) {
   }
   data.files.clear();  // the data sets keep what they need of them
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
-  BoundModel model(job, memory, *device);
-  est::GradientHooks hooks(job.parameters(), *device, job.backward());
+  BoundModel model(job.network(), job.places(), memory, *device);
+  est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
   StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
   place.vouched = memory.commit().committed();
-  job.model().train();
+  job.network().model().train();
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
   } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {

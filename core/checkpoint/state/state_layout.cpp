@@ -88,12 +88,12 @@ std::string StateAlias::path() const { return std::string(row(role).folder) + na
 
 std::string StateAlias::target_path() const { return std::string(row(role).folder) + target; }
 
-size_t StateLayout::append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape) {
+uint64_t StateLayout::append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape) {
   const uint64_t alignment = row(role).alignment;
   const uint64_t offset = (bytes + alignment - 1) / alignment * alignment;
   tensors.push_back({role, std::move(name), std::move(slot), dtype, std::move(shape), offset});
   bytes = offset + tensors.back().bytes();
-  return tensors.size() - 1;
+  return offset;
 }
 
 std::string StateLayout::to_json() const {

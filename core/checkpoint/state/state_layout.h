@@ -62,8 +62,8 @@ struct StateLayout {
   std::vector<StateAlias> aliases;
   uint64_t bytes = 0;  // of one copy
 
-  // Appends a tensor at the next free place and returns its index.
-  size_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
+  // Appends a tensor at the next free place and returns its offset.
+  uint64_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
 
   std::string to_json() const;
   // Throws Fault::corrupt.

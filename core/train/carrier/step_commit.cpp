@@ -60,7 +60,7 @@ bool StepCommit::publish() {
 
 void StepCommit::settle(Step step) {
   comm::JobMemory& memory = place_.memory;
-  const bool stands = memory.commit().committed() == step, saves = place_.job.saves_after(step);
+  const bool stands = memory.commit().committed() == step, saves = place_.job.timetable().saves_after(step);
   if (stands && saves && (!beyond_ || beyond_->records)) {
     pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where an earlier hold still stands
     memory.hold().hold(step);

@@ -13,8 +13,9 @@ struct Past {
 };
 
 Past past_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
-  Past past = {job.early_stop(state)[0], job.early_stop(state)[1]};
-  if (!job.evaluates_after(step)) return past;
+  const double* kept = job.places().metrics.early_stop(state);
+  const Past past = {kept[0], kept[1]};
+  if (!job.timetable().evaluates_after(step)) return past;
   if (memory.commit().evaluated() != step)
     throw Error::make(Fault::bug, "step {} is trained further before it was evaluated", step);
   const EvaluationResult result = result_of_evaluation(job, memory);
@@ -29,20 +30,22 @@ Past past_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* s
 
 void write_first_early_stop(const Job& job, std::byte* state) {
   const double infinity = std::numeric_limits<double>::infinity();
-  job.early_stop(state)[0] = job.spec().early_stop.metric == spec::Metric::accuracy ? -infinity : infinity;
-  job.early_stop(state)[1] = 0;
+  double* kept = job.places().metrics.early_stop(state);
+  kept[0] = job.spec().early_stop.metric == spec::Metric::accuracy ? -infinity : infinity;
+  kept[1] = 0;
 }
 
 bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
-  if (!job.may_end_early() || !job.evaluates_after(step)) return false;
+  if (!job.places().metrics.has_early_stop() || !job.timetable().evaluates_after(step)) return false;
   return past_after(job, memory, step, state).worse > static_cast<double>(job.spec().early_stop.patience);
 }
 
 void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
-  if (!job.may_end_early()) return;
+  if (!job.places().metrics.has_early_stop()) return;
   const Past past = past_after(job, memory, step, state);
-  job.early_stop(new_state)[0] = past.best;
-  job.early_stop(new_state)[1] = past.worse;
+  double* kept = job.places().metrics.early_stop(new_state);
+  kept[0] = past.best;
+  kept[1] = past.worse;
 }
 
 }  // namespace estrain::train

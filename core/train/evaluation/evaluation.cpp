@@ -18,7 +18,7 @@ namespace {
 
 // Behind the losses: one after another.
 float* column_of(const Job& job, comm::JobMemory& memory, size_t column) {
-  return memory.evaluation().losses + static_cast<int64_t>(column + 1) * job.evaluation_samples();
+  return memory.evaluation().losses + static_cast<int64_t>(column + 1) * job.samples().evaluated();
 }
 
 double sum_of(const float* values, int64_t count) {
@@ -30,10 +30,11 @@ double sum_of(const float* values, int64_t count) {
 // For each class, the fraction of its samples that were right.
 void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
-  const size_t others = train.top_k.size() + train.metrics.size() + (job.tells_perplexity() ? 1 : 0);
+  const size_t others =
+      train.top_k.size() + train.metrics.size() + (tells_perplexity(job.spec(), job.samples()) ? 1 : 0);
   const size_t count = job.manifest().metric_names.size() - others;
   std::vector<int64_t> samples(count, 0), right(count, 0);
-  for (int64_t i = 0; i < job.evaluation_samples(); ++i) {
+  for (int64_t i = 0; i < job.samples().evaluated(); ++i) {
     const auto target = static_cast<size_t>(targets[i]);
     if (targets[i] < 0 || target >= count) continue;
     ++samples[target];
@@ -45,7 +46,7 @@ void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, 
 
 std::vector<double> metrics_of_evaluation(const Job& job, comm::JobMemory& memory, const EvaluationResult& result) {
   const spec::TrainSection& train = job.spec().train;
-  const int64_t samples = job.evaluation_samples();
+  const int64_t samples = job.samples().evaluated();
   std::vector<double> metrics;
   size_t column = 0;
   for (size_t k = 0; k < train.top_k.size(); ++k)
@@ -53,7 +54,7 @@ std::vector<double> metrics_of_evaluation(const Job& job, comm::JobMemory& memor
   if (train.per_class) add_classes(job, memory, column_of(job, memory, column++), metrics);
   for (size_t i = 0; i < train.metrics.size(); ++i)
     metrics.push_back(sum_of(column_of(job, memory, column++), samples) / static_cast<double>(samples));
-  if (job.tells_perplexity()) metrics.push_back(std::exp(result.loss));
+  if (tells_perplexity(job.spec(), job.samples())) metrics.push_back(std::exp(result.loss));
   return metrics;
 }
 
@@ -70,7 +71,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   options.readers = std::max<int64_t>(1, spec.data.readers);
   options.prefetch = spec::first_prefetch(spec.data);
   options.memory = place.device.host_memory();
-  data::Evaluation evaluation(*place.job.data().test, options);
+  data::Evaluation evaluation(place.job.samples().test(), options);
   std::optional<data::LoadedBatch> batch;
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();
@@ -78,7 +79,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     // A stream for each batch, whoever takes it.
     operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
                                    operators::evaluation_stream, static_cast<uint64_t>(step.value));
-    const model::Evaluation result = place.job.model().evaluate(as_tensors(*batch, place.device));
+    const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
     const int64_t first = batch->number() * options.batch;
     const torch::Tensor losses = result.losses.cpu().contiguous();
     const torch::Tensor correct = result.correct.to(torch::kInt).cpu().contiguous();
@@ -97,14 +98,14 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
 
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
   const comm::EvaluationResults results = memory.evaluation();
-  const int64_t samples = job.evaluation_samples();
+  const int64_t samples = job.samples().evaluated();
   double loss = 0;
   int64_t correct = 0;
   for (int64_t i = 0; i < samples; ++i) {
     loss += static_cast<double>(results.losses[i]);
     correct += results.correct[i];
   }
-  const int64_t predictions = samples * job.predictions_per_sample();
+  const int64_t predictions = samples * job.network().predictions_per_sample(job.samples().train().shape());
   const double accuracy = predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(predictions);
   EvaluationResult result = {loss / static_cast<double>(samples), accuracy, predictions};
   result.metrics = metrics_of_evaluation(job, memory, result);

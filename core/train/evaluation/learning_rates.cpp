@@ -10,19 +10,11 @@
 namespace estrain::train {
 namespace {
 
-struct Learnt {
-  optim::PlateauState state;
-  std::vector<double> rates;
-};
+using Plateau = MetricPlaces::Plateau;
 
-Learnt learnt_before(const Job& job, std::byte* state) {
-  const double* at = job.plateau(state);
-  return {{at[0], at[1], at[2]}, {at + 3, at + 3 + job.optimizer().groups().groups.size()}};
-}
-
-Learnt learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
-  Learnt learnt = learnt_before(job, state);
-  if (!job.evaluates_after(step)) return learnt;
+Plateau learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
+  Plateau learnt = job.places().metrics.read_plateau(state);
+  if (!job.timetable().evaluates_after(step)) return learnt;
   if (memory.commit().evaluated() != step)
     throw Error::make(Fault::bug, "step {} is trained further before it was evaluated", step);
   const EvaluationResult result = result_of_evaluation(job, memory);
@@ -35,20 +27,21 @@ Learnt learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::byt
 }  // namespace
 
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
-  return job.follows_metric() ? learnt_after(job, memory, step, state).rates : job.learning_rates(step);
+  if (!job.places().metrics.has_plateau()) return job.schedules().rates_at(step);
+  return learnt_after(job, memory, step, state).rates;
 }
 
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
   keep_early_stop(job, memory, step, state, new_state);
-  if (!job.follows_metric()) return;
-  const Learnt learnt = learnt_after(job, memory, step, state);
-  job.write_plateau(new_state, learnt.state, learnt.rates);
+  const MetricPlaces& metrics = job.places().metrics;
+  if (metrics.has_plateau()) metrics.write_plateau(new_state, learnt_after(job, memory, step, state));
 }
 
 bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step) {
-  if (!job.evaluates_after(step)) return false;
+  if (!job.timetable().evaluates_after(step)) return false;
   const Step evaluated = memory.commit().evaluated();
-  return job.follows_metric() || job.may_end_early() ? evaluated != step : evaluated < step;
+  const MetricPlaces& metrics = job.places().metrics;
+  return metrics.has_plateau() || metrics.has_early_stop() ? evaluated != step : evaluated < step;
 }
 
 }  // namespace estrain::train

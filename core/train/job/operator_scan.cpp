@@ -3,24 +3,14 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/data/reading/loader.h"
 #include "core/operators/random_stream.h"
 #include "core/train/job/batch_tensors.h"
 
 namespace estrain::train {
 
-data::LoadedBatch first_batch(const Job& job) {
-  data::LoaderOptions options;
-  options.seed = static_cast<uint64_t>(job.spec().job.seed);
-  options.prefetch = 1;
-  options.steps = 1;
-  data::Loader loader(*job.data().train, job.sampler(), {VirtualRank(0), VirtualRank(1)}, data::Cursor{}, options);
-  return loader.next();
-}
-
 void Trial::run(const model::Batch& batch) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  hooks.backward_on_device(job.model().loss(batch), [](size_t, const torch::Tensor&) {});
+  hooks.backward_on_device(job.network().model().loss(batch), [](size_t, const torch::Tensor&) {});
   device.finish();
 }
 
@@ -30,11 +20,11 @@ std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const dat
                                                    const std::set<std::string>& replaced) {
   const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
-  model::Interpreter* python = trial.job.interpreter();
+  model::Interpreter* python = trial.job.network().interpreter();
   if (python != nullptr) python->tell_modules(true);
   auto uses = operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block}, [&] {
     trial.run(tensors);
-    if (trial.job.evaluates()) trial.job.model().evaluate(tensors);
+    if (trial.job.timetable().evaluates()) trial.job.network().model().evaluate(tensors);
   });
   if (python != nullptr) python->tell_modules(false);
   return uses;

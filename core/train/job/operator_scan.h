@@ -23,9 +23,6 @@ struct Trial {
   void run(const data::LoadedBatch& batch) const;
 };
 
-// The first mini-batch of virtual rank 0.
-data::LoadedBatch first_batch(const Job& job);
-
 // Of a step and, if the job has any, of an evaluation, on `batch`, without a trace: with the portable kernels in place
 // where they are registered: they replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,

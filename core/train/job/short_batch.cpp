@@ -9,12 +9,12 @@ namespace estrain::train {
 namespace {
 
 std::optional<std::string> why_refused(const Trial& trial) {
-  const data::LoadedBatch batch = first_batch(trial.job);
+  const data::LoadedBatch batch = trial.job.samples().first_batch();
   const model::Batch tensors = as_tensors(batch, trial.device);
   const at::NoGradGuard no_graph;
   operators::begin_random_stream(0, operators::warming_stream, 0);
   try {
-    trial.job.model().loss(tensors.first(1));
+    trial.job.network().model().loss(tensors.first(1));
     trial.device.finish();
   } catch (const Error& error) {
     if (error.fault() != Fault::spec) throw;
@@ -24,10 +24,10 @@ std::optional<std::string> why_refused(const Trial& trial) {
 }
 
 Error refused(const Job& job, const std::string& why) {
-  const int64_t samples = job.data().train->size(), each = job.sampler().samples_per_est();
+  const int64_t samples = job.samples().train().size(), each = job.samples().sampler().samples_per_est();
   const std::string share =
       fmt::format("{} training samples over {} ESTs (job.ests) are {} each", samples, job.spec().job.ests, each);
-  if (job.sampler().batch() == 1) {
+  if (job.samples().sampler().batch() == 1) {
     return Error::make(Fault::infeasible, "every mini-batch has one sample ({}, data.batch = {}): {}", share,
                        job.spec().data.batch, why)
         .advise(each == 1 ? "use fewer ESTs or more data" : "set data.batch to 2 or more");
@@ -40,10 +40,10 @@ Error refused(const Job& job, const std::string& why) {
 }  // namespace
 
 std::optional<int64_t> shortest_batch(const Job& job, Step step) {
-  const data::Sampler& sampler = job.sampler();
+  const data::Sampler& sampler = job.samples().sampler();
   const int64_t last_of_epoch = sampler.batches_per_epoch() - 1 - step.value % sampler.batches_per_epoch();
-  if (step.value >= job.manifest().total_steps) return std::nullopt;
-  if (step.value + last_of_epoch >= job.manifest().total_steps) return sampler.batch();
+  if (step.value >= job.timetable().total_steps()) return std::nullopt;
+  if (step.value + last_of_epoch >= job.timetable().total_steps()) return sampler.batch();
   return sampler.batch_size(sampler.cursor_at(Step(step.value + last_of_epoch)));
 }
 

@@ -20,13 +20,13 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       workers_(order.workers()),
       own_(order.own()),
       keeper_(worker_of_est_0(order)),
-      tree_(comm::plan_finish(job_.sum_order(), job_.spec().job.ests, order.ranges)),
-      shares_(job_.parameters_bytes() / sizeof(float), workers_),
+      tree_(job_.gradient_sum().finish(order.ranges)),
+      shares_(job_.places().model.parameters_bytes() / sizeof(float), workers_),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order) {
   lay_out_sources(order);
   cut_pieces();
-  if (clips_) whole_ = new_floats(job_.parameters_bytes() / sizeof(float), place.device);
+  if (clips_) whole_ = new_floats(job_.places().model.parameters_bytes() / sizeof(float), place.device);
 }
 
 void ExchangedUpdate::lay_out_sources(const StageOrder& order) {
@@ -34,7 +34,7 @@ void ExchangedUpdate::lay_out_sources(const StageOrder& order) {
   int64_t slots = 0;
   for (const EstRange& range : order.ranges) {
     first_slot.push_back(slots);
-    slots += comm::plan_fold(job_.sum_order(), job_.spec().job.ests, range).passed_on;
+    slots += job_.gradient_sum().fold(range).passed_on;
   }
   size_t owned = 0;
   for (size_t b = 0; b < shares_.buckets(); ++b) owned += own_share(b).size();
@@ -53,12 +53,12 @@ void ExchangedUpdate::lay_out_sources(const StageOrder& order) {
 void ExchangedUpdate::cut_pieces() {
   pieces_.resize(shares_.buckets());
   parameters_in_.resize(shares_.buckets());
-  buckets_of_.resize(job_.parameters().size());
+  buckets_of_.resize(job_.places().model.num_parameters());
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     const FloatRange bucket = shares_.bucket(b), own = own_share(b);
     received_at_.push_back(b == 0 ? 0 : received_at_[b - 1] + own_share(b - 1).size());
-    for (size_t i = 0; i < job_.parameters().size(); ++i) {
-      const size_t first = job_.gradient_offset(i), last = first + job_.elements(i);
+    for (size_t i = 0; i < job_.places().model.num_parameters(); ++i) {
+      const size_t first = job_.places().model.gradient_offset(i), last = first + job_.places().model.elements(i);
       if (std::max(first, bucket.begin) < std::min(last, bucket.end)) {
         buckets_of_[i].push_back(b);
         ++parameters_in_[b];
@@ -149,7 +149,7 @@ void ExchangedUpdate::finish_sums(size_t bucket) {
 
 // The sum of the tree, where finish_sums() has left it.
 const float* ExchangedUpdate::gradient_of(const ParameterPiece& piece, size_t bucket) const {
-  const size_t offset = job_.gradient_offset(piece.parameter) + piece.begin;
+  const size_t offset = job_.places().model.gradient_offset(piece.parameter) + piece.begin;
   if (clips_) return whole_.const_data_ptr<float>() + offset;
   return own_part(sources_[0], bucket) + (offset - own_share(bucket).begin);
 }
@@ -158,8 +158,8 @@ const float* ExchangedUpdate::clip_factor() {
   for (size_t b = 0; b < shares_.buckets(); ++b) share_out(b, whole_.mutable_data_ptr<float>());
   place_.exchange->join();
   std::vector<const float*> gradients;
-  for (size_t i = 0; i < job_.parameters().size(); ++i)
-    gradients.push_back(reached(i) ? whole_.const_data_ptr<float>() + job_.gradient_offset(i) : nullptr);
+  for (size_t i = 0; i < job_.places().model.num_parameters(); ++i)
+    gradients.push_back(reached(i) ? whole_.const_data_ptr<float>() + job_.places().model.gradient_offset(i) : nullptr);
   return optimizer_.clip_factor(gradients);
 }
 
@@ -177,11 +177,11 @@ void ExchangedUpdate::share_out(size_t bucket, float* values) {
 }
 
 void ExchangedUpdate::share_buffers() {
-  const size_t bytes = job_.buffers_bytes();
+  const size_t bytes = job_.places().model.buffers_bytes();
   if (bytes == 0) return;
   sends_.clear();
   receives_.clear();
-  std::byte* const buffers = job_.buffers(place_.resident->copy(step_.next()));
+  std::byte* const buffers = job_.places().model.buffers(place_.resident->copy(step_.next()));
   if (worker_ != keeper_) receives_.push_back({keeper_, buffers, bytes});
   for (uint32_t peer = 0; peer < workers_ && worker_ == keeper_; ++peer) {
     if (peer != worker_) sends_.push_back({peer, buffers, bytes});
@@ -198,14 +198,14 @@ SavedPart ExchangedUpdate::saved_part() const {
   };
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     const FloatRange own = own_share(b);
-    if (own.size() > 0) add(job_.parameters_at(base) + own.begin, own.size());
+    if (own.size() > 0) add(job_.places().model.parameters(base) + own.begin, own.size());
     for (const ParameterPiece& piece : pieces_[b]) {
-      for (size_t k = 0; k < job_.num_slots(piece.parameter); ++k)
-        add(job_.slot(base, piece.parameter, k) + piece.begin, piece.size);
+      for (size_t k = 0; k < job_.places().optimizer.num_slots(piece.parameter); ++k)
+        add(job_.places().optimizer.slot(base, piece.parameter, k) + piece.begin, piece.size);
     }
   }
-  if (worker_ == keeper_ && job_.buffers_bytes() > 0)
-    part.regions.push_back({job_.buffers_offset(), job_.buffers_bytes()});
+  if (worker_ == keeper_ && job_.places().model.buffers_bytes() > 0)
+    part.regions.push_back({job_.places().model.buffers_offset(), job_.places().model.buffers_bytes()});
   part.regions = joined(std::move(part.regions));
   return part;
 }
@@ -218,8 +218,8 @@ int64_t ExchangedUpdate::pass() {
   place_.exchange->join();
   for (size_t b = 0; b < shares_.buckets(); ++b) finish_sums(b);
   const float* const factor = clips_ ? clip_factor() : nullptr;
-  for (size_t i = 0; i < job_.parameters().size(); ++i) optimizer_.count(i, reached(i));
-  float* const parameters = job_.parameters_at(place_.resident->copy(step_.next()));
+  for (size_t i = 0; i < job_.places().model.num_parameters(); ++i) optimizer_.count(i, reached(i));
+  float* const parameters = job_.places().model.parameters(place_.resident->copy(step_.next()));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     for (const ParameterPiece& piece : pieces_[b])
       optimizer_.update(piece, reached(piece.parameter) ? gradient_of(piece, b) : nullptr);

@@ -14,7 +14,7 @@ ResidentCarrier::ResidentCarrier(Workplace& place, const StageOrder& order)
     : place_(place),
       job_(place.job),
       clips_(job_.spec().train.clip_grad_norm > 0),
-      sums_(job_, place.device, order.own()),
+      sums_(job_.places().model, job_.gradient_sum(), place.device, order.own()),
       optimizer_(place),
       commit_(place, order),
       finished_(place.memory.meetings().finished(), place.memory, order),

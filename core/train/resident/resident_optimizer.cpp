@@ -5,16 +5,17 @@
 
 #include "core/comm/records/step_record.h"
 #include "core/train/evaluation/learning_rates.h"
-#include "core/train/job/update_count.h"
 #include "core/train/resident/resident_sums.h"
 #include "kernels/execution.h"
 #include "kernels/portable/device_kernels.h"
 
 namespace estrain::train {
 
-ResidentOptimizer::ResidentOptimizer(Workplace& place) : place_(place), job_(place.job), state_(*place.resident) {
-  const size_t parameters = job_.parameters().size();
-  const size_t bytes = parameters * sizeof(kernels::UpdateDigest) + (job_.buffers().size() + 1) * sizeof(uint64_t);
+ResidentOptimizer::ResidentOptimizer(Workplace& place)
+    : place_(place), places_(place.job.places()), state_(*place.resident) {
+  const size_t parameters = places_.model.num_parameters();
+  const size_t bytes =
+      parameters * sizeof(kernels::UpdateDigest) + (places_.model.num_buffers() + 1) * sizeof(uint64_t);
   results_ = new_floats(bytes / sizeof(float), place.device);
   norms_ = new_floats(parameters + 1, place.device);
 }
@@ -23,15 +24,17 @@ kernels::UpdateDigest* ResidentOptimizer::digest_of_parameter(size_t i) const {
   return static_cast<kernels::UpdateDigest*>(results_.mutable_data_ptr()) + i;
 }
 unsigned long long* ResidentOptimizer::digest_of_buffer(size_t i) const {
-  return reinterpret_cast<unsigned long long*>(digest_of_parameter(job_.parameters().size())) + i;
+  return reinterpret_cast<unsigned long long*>(digest_of_parameter(places_.model.num_parameters())) + i;
 }
-float* ResidentOptimizer::norm() const { return reinterpret_cast<float*>(digest_of_buffer(job_.buffers().size())); }
+float* ResidentOptimizer::norm() const {
+  return reinterpret_cast<float*>(digest_of_buffer(places_.model.num_buffers()));
+}
 
 void ResidentOptimizer::begin_step(Step step) {
   step_ = step;
   old_state_ = state_.copy(step);
   new_state_ = state_.copy(step.next());
-  rates_ = learning_rates(job_, place_.memory, step, state_.host(step));
+  rates_ = learning_rates(place_.job, place_.memory, step, state_.host(step));
   launches_.clear();
   pending_elements_ = 0;
   results_.zero_();
@@ -42,11 +45,11 @@ void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradien
   if (gradient == nullptr) return keep(piece);
   const size_t i = piece.parameter;
   kernels::UpdatePiece update = {.n = piece.size, .first_word = piece.begin, .gradient = gradient};
-  update.parameter = job_.parameter(old_state_, i) + piece.begin;
-  update.new_parameter = job_.parameter(new_state_, i) + piece.begin;
-  for (size_t k = 0; k < job_.num_slots(i); ++k) {
-    update.slots[k] = job_.slot(old_state_, i, k) + piece.begin;
-    update.new_slots[k] = job_.slot(new_state_, i, k) + piece.begin;
+  update.parameter = places_.model.parameter(old_state_, i) + piece.begin;
+  update.new_parameter = places_.model.parameter(new_state_, i) + piece.begin;
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+    update.slots[k] = places_.optimizer.slot(old_state_, i, k) + piece.begin;
+    update.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + piece.begin;
   }
   update.digest = digest_of_parameter(i);
   launch_of(i).pieces.push_back(update);
@@ -54,8 +57,8 @@ void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradien
 }
 
 ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
-  const size_t group = job_.optimizer().groups().group_of[parameter];
-  const int64_t updates_before = *job_.updates(state_.host(step_), parameter);
+  const size_t group = place_.job.optimizer().groups().group_of[parameter];
+  const int64_t updates_before = *places_.optimizer.updates(state_.host(step_), parameter);
   for (Launch& launch : launches_) {
     if (launch.group == group && launch.updates_before == updates_before) return launch;
   }
@@ -64,8 +67,8 @@ ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
 
 void ResidentOptimizer::flush(const float* factor) {
   for (Launch& launch : launches_) {
-    job_.optimizer().update_on_device(launch.group, launch.updates_before, rates_[launch.group], launch.pieces, factor,
-                                      *place_.device.queue());
+    place_.job.optimizer().update_on_device(launch.group, launch.updates_before, rates_[launch.group], launch.pieces,
+                                            factor, *place_.device.queue());
     launch.pieces.clear();
   }
   pending_elements_ = 0;
@@ -73,11 +76,11 @@ void ResidentOptimizer::flush(const float* factor) {
 
 void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
   count(parameter, gradient != nullptr);
-  update({parameter, 0, job_.elements(parameter)}, gradient);
+  update({parameter, 0, places_.model.elements(parameter)}, gradient);
 }
 
 void ResidentOptimizer::count(size_t parameter, bool reached) {
-  count_update(job_, state_.host(step_), state_.host(step_.next()), parameter, reached);
+  places_.optimizer.count_update(state_.host(step_), state_.host(step_.next()), parameter, reached);
 }
 
 void ResidentOptimizer::keep(const ParameterPiece& piece) {
@@ -89,9 +92,9 @@ void ResidentOptimizer::keep(const ParameterPiece& piece) {
     queue.updates->digest({&whole, 1}, queue);
   };
   kernels::UpdateDigest* const digest = digest_of_parameter(i);
-  copy(job_.parameter(new_state_, i), job_.parameter(old_state_, i), &digest->parameter);
-  for (size_t k = 0; k < job_.num_slots(i); ++k) {
-    copy(job_.slot(new_state_, i, k), job_.slot(old_state_, i, k), &digest->slots[k]);
+  copy(places_.model.parameter(new_state_, i), places_.model.parameter(old_state_, i), &digest->parameter);
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+    copy(places_.optimizer.slot(new_state_, i, k), places_.optimizer.slot(old_state_, i, k), &digest->slots[k]);
   }
 }
 
@@ -101,21 +104,20 @@ const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradie
   float* const factor = norms + gradients.size();
   std::vector<kernels::NormPiece> pieces;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] != nullptr && job_.elements(i) > 0)
-      pieces.push_back({gradients[i], job_.elements(i), norms + pieces.size()});
+    if (gradients[i] != nullptr && places_.model.elements(i) > 0)
+      pieces.push_back({gradients[i], places_.model.elements(i), norms + pieces.size()});
   }
   queue.updates->norms(pieces, queue);
   const kernels::NormPiece all = {norms, pieces.size(), norm()};
   queue.updates->norms({&all, 1}, queue);
-  queue.updates->clip_factor(factor, norm(), static_cast<float>(job_.spec().train.clip_grad_norm), queue);
+  queue.updates->clip_factor(factor, norm(), static_cast<float>(place_.job.spec().train.clip_grad_norm), queue);
   return factor;
 }
 
 void ResidentOptimizer::digest_buffers() {
   std::vector<kernels::DigestPiece> buffers;
-  for (size_t i = 0; i < job_.buffers().size(); ++i)
-    buffers.push_back(
-        {job_.buffers(new_state_) + job_.buffer_offset(i), job_.buffers()[i].nbytes() / 4, 0, digest_of_buffer(i)});
+  for (size_t i = 0; i < places_.model.num_buffers(); ++i)
+    buffers.push_back({places_.model.buffer(new_state_, i), places_.model.buffer_bytes(i) / 4, 0, digest_of_buffer(i)});
   place_.device.queue()->updates->digest(buffers, *place_.device.queue());
 }
 
@@ -124,7 +126,7 @@ void ResidentOptimizer::read_results() {
 }
 
 void ResidentOptimizer::record(const std::byte* results) {
-  const size_t parameters = job_.parameters().size(), buffers = job_.buffers().size();
+  const size_t parameters = places_.model.num_parameters(), buffers = places_.model.num_buffers();
   comm::RecordView record = place_.memory.ring().pending();
   bool finite = true;
   for (size_t i = 0; i < parameters; ++i, results += sizeof(kernels::UpdateDigest)) {

@@ -59,7 +59,7 @@ class ResidentOptimizer {
   void keep(const ParameterPiece& piece);
 
   Workplace& place_;
-  Job& job_;
+  const StatePlaces& places_;
   ResidentState& state_;
   at::Tensor results_, norms_;  // float32; norms_: of every gradient, then the factor
   // of the step under way

@@ -31,15 +31,15 @@ bool ResidentSaving::decide(Step step) {
 
 bool ResidentSaving::must_be_saved(Step step) const {
   const Job& job = place_.job;
-  const bool may_be_last =
-      step.value == job.manifest().total_steps || (job.may_end_early() && job.evaluates_after(step));
-  return job.saves_after(step) || may_be_last;
+  const bool may_be_last = step.value == job.timetable().total_steps() ||
+                           (job.places().metrics.has_early_stop() && job.timetable().evaluates_after(step));
+  return job.timetable().saves_after(step) || may_be_last;
 }
 
 // The learning rate of the update that made `step`.
 double ResidentSaving::lr_before(Step step) {
-  return place_.job.follows_metric() ? place_.job.plateau(place_.host_state(step))[3]
-                                     : place_.job.learning_rates(Step(step.value - 1))[0];
+  return place_.job.places().metrics.has_plateau() ? place_.job.places().metrics.first_rate(place_.host_state(step))
+                                                   : place_.job.schedules().rates_at(Step(step.value - 1))[0];
 }
 
 bool ResidentSaving::wants(Step step) const { return place_.memory.save_request().wants(step); }

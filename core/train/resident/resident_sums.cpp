@@ -10,19 +10,16 @@ at::Tensor new_floats(size_t count, const device::Device& device) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kFloat).device(device.torch_device()));
 }
 
-ResidentSums::ResidentSums(const Job& job, device::Device& device, EstRange own)
-    : job_(job),
-      device_(device),
-      plan_(comm::plan_fold(job.sum_order(), job.spec().job.ests, own)),
-      factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
+ResidentSums::ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::Device& device, EstRange own)
+    : places_(places), device_(device), plan_(sum.fold(own)), factor_(sum.factor()) {
   for (int slot = 0; slot < plan_.buffers; ++slot) {
-    slots_.push_back(new_floats(job.parameters_bytes() / sizeof(float), device));
-    present_.emplace_back(job.parameters().size(), uint8_t{0});
+    slots_.push_back(new_floats(places.parameters_bytes() / sizeof(float), device));
+    present_.emplace_back(places.num_parameters(), uint8_t{0});
   }
 }
 
 est::Partial ResidentSums::partial(int slot, size_t parameter) const {
-  return {values(slot) + job_.gradient_offset(parameter), present(slot, parameter)};
+  return {values(slot) + places_.gradient_offset(parameter), present(slot, parameter)};
 }
 
 void ResidentSums::forget() {
@@ -41,13 +38,14 @@ const float* ResidentSums::fold(size_t arrival, size_t parameter, const at::Tens
   if (whole) fold_later(parameter, gradient);
   const bool is_present = whole || fold_absent(target, merges, parameter, gradient);
   present_[static_cast<size_t>(target)][parameter] = is_present ? 1 : 0;
-  return is_present ? values(target) + job_.gradient_offset(parameter) : nullptr;
+  return is_present ? values(target) + places_.gradient_offset(parameter) : nullptr;
 }
 
 void ResidentSums::fold_later(size_t parameter, const at::Tensor& gradient) {
-  pending_.push_back({gradient.const_data_ptr<float>(), job_.gradient_offset(parameter), job_.elements(parameter)});
+  pending_.push_back(
+      {gradient.const_data_ptr<float>(), places_.gradient_offset(parameter), places_.elements(parameter)});
   pending_gradients_.push_back(gradient);
-  pending_elements_ += job_.elements(parameter);
+  pending_elements_ += places_.elements(parameter);
   if (pending_elements_ >= kEnoughElements) flush();
 }
 
@@ -56,7 +54,7 @@ bool ResidentSums::fold_absent(int target, int merges, size_t parameter, const a
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter);
   return est::fold_absent_on_device(
       {left.data(), static_cast<size_t>(merges)}, gradient.defined() ? gradient.const_data_ptr<float>() : nullptr,
-      factor_, values(target) + job_.gradient_offset(parameter), job_.elements(parameter), *device_.queue());
+      factor_, values(target) + places_.gradient_offset(parameter), places_.elements(parameter), *device_.queue());
 }
 
 void ResidentSums::flush() {
@@ -77,7 +75,8 @@ const float* ResidentSums::finish(size_t parameter, const at::Tensor& gradient) 
 
 void ResidentSums::clear(int slot, size_t parameter) {
   slots_[static_cast<size_t>(slot)]
-      .narrow(0, static_cast<int64_t>(job_.gradient_offset(parameter)), static_cast<int64_t>(job_.elements(parameter)))
+      .narrow(0, static_cast<int64_t>(places_.gradient_offset(parameter)),
+              static_cast<int64_t>(places_.elements(parameter)))
       .zero_();
 }
 

@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/comm/sums/reduction_tree.h"
+#include "core/device/device.h"
 #include "core/est/fold.h"
-#include "core/train/job/job.h"
+#include "core/train/job/gradient_sum.h"
+#include "core/train/state/model_places.h"
 #include "kernels/device_updates.h"
 
 namespace estrain::train {
@@ -22,7 +23,7 @@ at::Tensor new_floats(size_t count, const device::Device& device);
 
 class ResidentSums {
  public:
-  ResidentSums(const Job& job, device::Device& device, EstRange own);
+  ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::Device& device, EstRange own);
 
   size_t ests() const { return plan_.arrivals.size(); }
   int passed_on() const { return plan_.passed_on; }  // partial sums, slots 0 to …, that are left behind the last EST
@@ -49,7 +50,7 @@ class ResidentSums {
   void fold_later(size_t parameter, const at::Tensor& gradient);
   bool fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient);
 
-  const Job& job_;
+  const ModelPlaces& places_;
   device::Device& device_;
   const comm::FoldPlan plan_;
   const float factor_;  // 1/N

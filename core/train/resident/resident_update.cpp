@@ -7,7 +7,7 @@ bool ResidentUpdate::begin_step(Step step) {
   return ResidentCarrier::begin_step(step);
 }
 
-SavedPart ResidentUpdate::saved_part() const { return {.regions = {{0, job_.layout().bytes}}, .ests = ests_}; }
+SavedPart ResidentUpdate::saved_part() const { return {.regions = {{0, job_.places().bytes}}, .ests = ests_}; }
 
 void ResidentUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
   if (clips_ || arrival + 1 < sums_.ests()) {
@@ -27,8 +27,8 @@ void ResidentUpdate::flush() {
 
 void ResidentUpdate::clip_and_update() {
   std::vector<const float*> gradients;
-  for (size_t i = 0; i < job_.parameters().size(); ++i)
-    gradients.push_back(sums_.present(0, i) ? sums_.values(0) + job_.gradient_offset(i) : nullptr);
+  for (size_t i = 0; i < job_.places().model.num_parameters(); ++i)
+    gradients.push_back(sums_.present(0, i) ? sums_.values(0) + job_.places().model.gradient_offset(i) : nullptr);
   for (size_t i = 0; i < gradients.size(); ++i) optimizer_.update_all_of(i, gradients[i]);
   optimizer_.flush(optimizer_.clip_factor(gradients));
 }

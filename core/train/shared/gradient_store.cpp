@@ -13,16 +13,18 @@ comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .prog
 
 }  // namespace
 
-GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order)
-    : job_(job), memory_(memory), factor_(1.0f / static_cast<float>(job.spec().job.ests)) {
-  const int64_t ests = job.spec().job.ests;
-  fold_ = comm::plan_fold(job.sum_order(), ests, order.own());
-  finish_ = order.beyond ? sum_of_hosts() : comm::plan_finish(job.sum_order(), ests, order.ranges);
+GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory,
+                             const StageOrder& order)
+    : places_(places),
+      memory_(memory),
+      fold_(sum.fold(order.own())),
+      finish_(order.beyond ? sum_of_hosts() : sum.finish(order.ranges)),
+      factor_(sum.factor()) {
   if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
   std::vector<int64_t> first_slot;
   for (const EstRange& range : order.ranges) {
     first_slot.push_back(slots_);
-    slots_ += comm::plan_fold(job.sum_order(), ests, range).buffers;
+    slots_ += sum.fold(range).buffers;
   }
   own_first_slot_ = first_slot[static_cast<size_t>(order.worker.value)];
   for (const comm::FinishPlan::Source& source : finish_.sources) {
@@ -31,7 +33,7 @@ GradientStore::GradientStore(const Job& job, comm::JobMemory& memory, const Stag
 }
 
 est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin) const {
-  return {memory_.gradient_slot(slot).values + job_.gradient_offset(parameter) + begin,
+  return {memory_.gradient_slot(slot).values + places_.gradient_offset(parameter) + begin,
           memory_.gradient_slot(slot).presence[parameter] != 0};
 }
 
@@ -40,9 +42,9 @@ void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient
   const int64_t target = own_first_slot_ + depth - merges;
   std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
-  float* out = memory_.gradient_slot(target).values + job_.gradient_offset(parameter);
+  float* out = memory_.gradient_slot(target).values + places_.gradient_offset(parameter);
   const bool present =
-      est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, job_.elements(parameter));
+      est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, places_.elements(parameter));
   memory_.gradient_slot(target).presence[parameter] = present ? 1 : 0;
 }
 
@@ -76,7 +78,7 @@ const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float*
 }
 
 float* GradientStore::sum_target(size_t parameter) const {
-  return memory_.gradient_slot(source_slots_[0]).values + job_.gradient_offset(parameter);
+  return memory_.gradient_slot(source_slots_[0]).values + places_.gradient_offset(parameter);
 }
 
 }  // namespace estrain::train

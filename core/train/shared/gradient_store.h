@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "core/comm/job_memory.h"
-#include "core/comm/sums/reduction_tree.h"
 #include "core/est/fold.h"
-#include "core/train/job/job.h"
+#include "core/train/job/gradient_sum.h"
 #include "core/train/job/stage_order.h"
+#include "core/train/state/model_places.h"
 
 namespace estrain::train {
 
 class GradientStore {
  public:
-  GradientStore(const Job& job, comm::JobMemory& memory, const StageOrder& order);
+  GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory, const StageOrder& order);
 
   int64_t slots() const { return slots_; }
   float factor() const { return factor_; }  // 1/N: every EST's gradient is multiplied by it before it is added
@@ -37,7 +37,7 @@ class GradientStore {
  private:
   est::Partial partial(int64_t slot, size_t parameter, size_t begin) const;
 
-  const Job& job_;
+  const ModelPlaces& places_;
   comm::JobMemory& memory_;
   comm::FoldPlan fold_;
   comm::FinishPlan finish_;

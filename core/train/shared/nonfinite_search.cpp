@@ -18,15 +18,6 @@ using comm::Nonfinite;
 
 constexpr size_t kMostSamplesNamed = 32;
 
-data::Loader loader_of_step(const Job& job, Step step) {
-  data::LoaderOptions options;
-  options.prefetch = 1;
-  options.seed = static_cast<uint64_t>(job.spec().job.seed);
-  options.steps = 1;
-  const EstRange all{VirtualRank(0), VirtualRank(job.spec().job.ests)};
-  return data::Loader(*job.data().train, job.sampler(), all, job.sampler().cursor_at(step), options);
-}
-
 Nonfinite ask(Workplace& place, const data::LoadedBatch& batch, Step step) {
   Nonfinite found;
   found.rank = batch.rank().value;
@@ -34,7 +25,7 @@ Nonfinite ask(Workplace& place, const data::LoadedBatch& batch, Step step) {
   const torch::Tensor loss = forward(place, batch, step);
   place.hooks.backward(loss, [&](size_t parameter, const float* gradient) {
     if (gradient == nullptr || found.where != Nonfinite::Where::nowhere) return;
-    const float* end = gradient + place.job.elements(parameter);
+    const float* end = gradient + place.job.places().model.elements(parameter);
     const float* at = std::find_if_not(gradient, end, [](float value) { return std::isfinite(value); });
     if (at == end) return;
     found.where = Nonfinite::Where::gradient;
@@ -51,7 +42,7 @@ Nonfinite ask(Workplace& place, const data::LoadedBatch& batch, Step step) {
 }
 
 Nonfinite find_est(Workplace& place, Step step, comm::WorkerPulse& pulse) {
-  data::Loader loader = loader_of_step(place.job, step);
+  data::Loader loader = place.job.samples().loader_of_step(step, place.job.places().ests.all());
   for (int64_t left = place.job.spec().job.ests; left > 0 && !place.memory.gate().aborted(); --left) {
     pulse.beat(comm::Activity::computing, monotonic_ns());
     const data::LoadedBatch batch = loader.next();
@@ -71,7 +62,7 @@ Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
 
 // "3, 17, 4"
 std::string samples_of(const Job& job, Step step, VirtualRank rank) {
-  std::vector<int64_t> samples = job.sampler().indices(job.sampler().cursor_at(step), rank);
+  std::vector<int64_t> samples = job.samples().sampler().indices(job.samples().sampler().cursor_at(step), rank);
   const bool more = samples.size() > kMostSamplesNamed;
   if (more) samples.resize(kMostSamplesNamed);
   return fmt::format("{}{}", fmt::join(samples, ", "), more ? ", …" : "");

@@ -17,7 +17,7 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       own_(order.own()),
       stands_in_(stands_in),
       has_other_hosts_(order.beyond.has_value()),
-      gradients_(place.job, place.memory, order),
+      gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order),
       updater_(place.job, place.memory, gradients_, order),
       commit_(place, order),
       pulse_(place.memory.pulse(order.rank())),
@@ -61,12 +61,10 @@ void SharedCarrier::keep_buffers() {
 }
 
 void SharedCarrier::record_buffers(std::byte* state) {
-  const Job& job = place_.job;
+  const ModelPlaces& model = place_.job.places().model;
   comm::RecordView record = place_.memory.ring().pending();
-  for (size_t i = 0; i < job.buffers().size(); ++i) {
-    const std::byte* values = job.buffers(state) + job.buffer_offset(i);
-    record.digests[job.parameters().size() + i].store(kernels::digest(values, job.buffers()[i].nbytes()));
-  }
+  for (size_t i = 0; i < model.num_buffers(); ++i)
+    record.digests[model.num_parameters() + i].store(kernels::digest(model.buffer(state, i), model.buffer_bytes(i)));
 }
 
 int64_t SharedCarrier::pass() {
@@ -132,7 +130,8 @@ void SharedCarrier::leave_out() {
   std::byte* old_state = place_.host_state(step_);
   std::byte* new_state = place_.host_state(step_.next());
   updater_.leave_out();
-  std::memcpy(place_.job.buffers(new_state), place_.job.buffers(old_state), place_.job.buffers_bytes());
+  const ModelPlaces& model = place_.job.places().model;
+  std::memcpy(model.buffers(new_state), model.buffers(old_state), model.buffers_bytes());
   record_buffers(new_state);
 }
 

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "core/train/evaluation/learning_rates.h"
-#include "core/train/job/update_count.h"
 #include "kernels/average.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
@@ -27,6 +26,7 @@ constexpr uint64_t kLargeState = 24 << 20;
 
 Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order)
     : job_(job),
+      places_(job.places()),
       memory_(memory),
       gradients_(gradients),
       clips_(job.spec().train.clip_grad_norm > 0),
@@ -38,8 +38,8 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
 // Last parameters first: theirs are the partial sums written last, on the way back from the backward pass still in
 // cache.
 void Updater::cut_pieces() {
-  for (size_t i = job_.parameters().size(); i-- > 0;) {
-    const size_t elements = job_.elements(i);
+  for (size_t i = places_.model.num_parameters(); i-- > 0;) {
+    const size_t elements = places_.model.elements(i);
     for (size_t begin = 0; begin == 0 || begin < elements; begin += kPiece) {
       pieces_.push_back({i, begin, std::min(kPiece, elements - begin)});
     }
@@ -53,18 +53,19 @@ void Updater::begin_step(Step step) {
   record_ = memory_.ring().pending();
   factor_ = 1;
   is_first_ = true;
-  for (size_t i = 0; i < job_.parameters().size(); ++i) is_first_ &= *job_.updates(old_state_, i) == 0;
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i)
+    is_first_ &= *places_.optimizer.updates(old_state_, i) == 0;
 }
 
 // Averages a chunk whose new values are written. The first call copies them, as AveragedModel does.
 uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
-  if (!job_.keeps_average()) return 0;
-  const float* values = job_.parameter(new_state_, parameter) + begin;
-  float* average = job_.average(new_state_, parameter) + begin;
+  if (!places_.averages.are_kept()) return 0;
+  const float* values = places_.model.parameter(new_state_, parameter) + begin;
+  float* average = places_.averages.average(new_state_, parameter) + begin;
   if (is_first_) {
     std::memcpy(average, values, n * sizeof(float));
   } else {
-    kernels::average(average, job_.average(old_state_, parameter) + begin, values, n,
+    kernels::average(average, places_.averages.average(old_state_, parameter) + begin, values, n,
                      job_.optimizer().averaging(job_.spec().ema.decay));
   }
   return kernels::with_average(0, kernels::digest(average, n * sizeof(float), begin));
@@ -77,9 +78,11 @@ kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, siz
     return kernels::digest(to + begin, n * sizeof(float), begin);
   };
   kernels::OptimizerDigest digest;
-  digest.parameter = keep(job_.parameter(old_state_, parameter), job_.parameter(new_state_, parameter));
-  for (size_t k = 0; k < job_.num_slots(parameter); ++k) {
-    digest.slots[k] = keep(job_.slot(old_state_, parameter, k), job_.slot(new_state_, parameter, k));
+  digest.parameter =
+      keep(places_.model.parameter(old_state_, parameter), places_.model.parameter(new_state_, parameter));
+  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k) {
+    digest.slots[k] =
+        keep(places_.optimizer.slot(old_state_, parameter, k), places_.optimizer.slot(new_state_, parameter, k));
   }
   return digest;
 }
@@ -87,7 +90,7 @@ kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, siz
 template <typename GradientOf>
 void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
   const size_t i = piece.parameter;
-  const int64_t updates_before = *job_.updates(old_state_, i);
+  const int64_t updates_before = *places_.optimizer.updates(old_state_, i);
   const double lr = rates_[job_.optimizer().groups().group_of[i]];
   uint64_t digest = 0;
   bool reached = false, finite = true;
@@ -103,24 +106,24 @@ void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
       continue;
     }
     chunk.gradient_factor = factor_;
-    chunk.stream = job_.layout().bytes > kLargeState;
-    chunk.parameter = job_.parameter(old_state_, i) + begin;
-    chunk.new_parameter = job_.parameter(new_state_, i) + begin;
-    for (size_t k = 0; k < job_.num_slots(i); ++k) {
-      chunk.slots[k] = job_.slot(old_state_, i, k) + begin;
-      chunk.new_slots[k] = job_.slot(new_state_, i, k) + begin;
+    chunk.stream = places_.bytes > kLargeState;
+    chunk.parameter = places_.model.parameter(old_state_, i) + begin;
+    chunk.new_parameter = places_.model.parameter(new_state_, i) + begin;
+    for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+      chunk.slots[k] = places_.optimizer.slot(old_state_, i, k) + begin;
+      chunk.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + begin;
     }
     const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
     digest += written.combined() + average_chunk(i, begin, n);
     finite &= written.finite;
   }
   if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
-  if (piece.begin == 0) count_update(job_, old_state_, new_state_, i, reached);
+  if (piece.begin == 0) places_.optimizer.count_update(old_state_, new_state_, i, reached);
   record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
 }
 
 void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
-  update({parameter, 0, job_.elements(parameter)}, [&](size_t begin, size_t n) {
+  update({parameter, 0, places_.model.elements(parameter)}, [&](size_t begin, size_t n) {
     return gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data());
   });
 }
@@ -128,7 +131,7 @@ void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
 // Sums a whole gradient in place of its first source and takes its norm, as torch takes it.
 void Updater::sum_whole(size_t parameter) {
   float* target = gradients_.sum_target(parameter);
-  const size_t elements = job_.elements(parameter);
+  const size_t elements = places_.model.elements(parameter);
   bool reached = false;
   for (size_t begin = 0; begin < elements; begin += kChunk) {
     const size_t n = std::min(kChunk, elements - begin);
@@ -138,20 +141,20 @@ void Updater::sum_whole(size_t parameter) {
   }
   memory_.norms()[parameter] = -1;
   if (!reached) return;
-  memory_.norms()[parameter] = l2_norm(target, job_.parameters()[parameter].sizes());
+  memory_.norms()[parameter] = l2_norm(target, job_.network().parameters()[parameter].sizes());
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
 float Updater::total_norm() const {
   std::vector<float> norms;
-  std::copy_if(memory_.norms(), memory_.norms() + job_.parameters().size(), std::back_inserter(norms),
+  std::copy_if(memory_.norms(), memory_.norms() + places_.model.num_parameters(), std::back_inserter(norms),
                [](float norm) { return norm >= 0 || norm != norm; });
   return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())});
 }
 
 // On a run with GPUs in the order that they have in common.
 float Updater::l2_norm(float* values, at::IntArrayRef sizes) const {
-  if (!job_.has_cuda_streams())
+  if (!places_.ests.has_cuda_streams())
     return at::linalg_vector_norm(at::from_blob(values, sizes, torch::kFloat), 2).item<float>();
   float norm = 0;
   kernels::portable::l2_norm(&norm, values, {1, c10::multiply_integers(sizes), 1}, {});
@@ -165,7 +168,7 @@ float Updater::clip_factor(float norm) const {
 
 bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   if (clips_) {
-    const uint32_t parameters = static_cast<uint32_t>(job_.parameters().size());
+    const uint32_t parameters = static_cast<uint32_t>(places_.model.num_parameters());
     for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
     if (!meet_when_summed()) return false;
     const float norm = total_norm();
@@ -189,31 +192,31 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
 comm::Nonfinite Updater::first_nonfinite_result() const {
   comm::Nonfinite found;
   const auto look = [&](size_t parameter, const float* values) {
-    const float* end = values + job_.elements(parameter);
+    const float* end = values + places_.model.elements(parameter);
     const float* at = std::find_if_not(values, end, [](float value) { return std::isfinite(value); });
     if (at == end) return false;
     found = {.where = comm::Nonfinite::Where::update, .value = *at, .tensor = static_cast<int64_t>(parameter)};
     return true;
   };
-  for (size_t i = 0; i < job_.parameters().size(); ++i) {
-    if (look(i, job_.parameter(new_state_, i))) return found;
-    for (size_t k = 0; k < job_.num_slots(i); ++k) {
-      if (look(i, job_.slot(new_state_, i, k))) return found;
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
+    if (look(i, places_.model.parameter(new_state_, i))) return found;
+    for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+      if (look(i, places_.optimizer.slot(new_state_, i, k))) return found;
     }
   }
   return found;
 }
 
 void Updater::leave_out() {
-  for (size_t i = 0; i < job_.parameters().size(); ++i) {
-    uint64_t digest = keep_chunk(i, 0, job_.elements(i)).combined();
-    if (job_.keeps_average()) {
-      const size_t bytes = job_.elements(i) * sizeof(float);
-      std::memcpy(job_.average(new_state_, i), job_.average(old_state_, i), bytes);
-      digest = kernels::with_average(digest, kernels::digest(job_.average(new_state_, i), bytes));
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
+    uint64_t digest = keep_chunk(i, 0, places_.model.elements(i)).combined();
+    if (places_.averages.are_kept()) {
+      const size_t bytes = places_.model.elements(i) * sizeof(float);
+      std::memcpy(places_.averages.average(new_state_, i), places_.averages.average(old_state_, i), bytes);
+      digest = kernels::with_average(digest, kernels::digest(places_.averages.average(new_state_, i), bytes));
     }
     record_.digests[i].store(digest);
-    *job_.updates(new_state_, i) = *job_.updates(old_state_, i);
+    *places_.optimizer.updates(new_state_, i) = *places_.optimizer.updates(old_state_, i);
   }
 }
 

@@ -54,6 +54,7 @@ class Updater {
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
 
   Job& job_;
+  const StatePlaces& places_;
   comm::JobMemory& memory_;
   const GradientStore& gradients_;
   const bool clips_;

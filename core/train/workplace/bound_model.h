@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/device/device.h"
-#include "core/train/job/job.h"
+#include "core/train/job/network.h"
 #include "core/train/workplace/resident_state.h"
 
 namespace estrain::train {
@@ -17,14 +17,14 @@ namespace estrain::train {
 class BoundModel {
  public:
   // To the shared memory.
-  BoundModel(Job& job, comm::JobMemory& memory, device::Device& device);
+  BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::Device& device);
 
   // From now on the state is `resident`, which must last as long as it is shown; null: shared memory.
   void show(const ResidentState* resident);
 
   // Parameters read the copy of `step` from now on.
   void read_parameters_of(Step step);
-  // Or the averages of that copy, in shared memory (Job::keeps_average).
+  // Or the averages of that copy, in shared memory (AveragePlaces::are_kept).
   void read_averages_of(Step step);
 
   // What the ESTs see in the buffers: each one starts from those of `step`, the committed ones, as DDP broadcasts rank
@@ -38,7 +38,8 @@ class BoundModel {
  private:
   void bind(const c10::Storage& parameters);
 
-  Job& job_;
+  const Network& network_;
+  const StatePlaces& places_;
   comm::JobMemory& memory_;
   device::Device& device_;
   const ResidentState* resident_ = nullptr;

@@ -35,9 +35,9 @@ std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
 
 void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
 
-ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device)
-    : job_(job), memory_(memory), device_(device) {
-  const size_t size = job.layout().bytes;
+ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::Device& device)
+    : places_(places), memory_(memory), device_(device) {
+  const size_t size = places.bytes;
   const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
   for (const int copy : {0, 1}) {
     copies_[copy] = at::empty({static_cast<int64_t>(size)}, options);
@@ -49,7 +49,7 @@ ResidentState::ResidentState(const Job& job, comm::JobMemory& memory, device::De
   const Step step = memory.commit().committed();
   std::byte* committed = memory.state_of(step);
   tensor(step).copy_(at::from_blob(committed, {static_cast<int64_t>(size)}, at::kByte));
-  copy_host_part(host(step), committed, {.ests = {VirtualRank(0), VirtualRank(job.spec().job.ests)}});
+  copy_host_part(host(step), committed, {.ests = places.ests.all()});
 }
 
 at::Tensor ResidentState::bytes(Step step, size_t offset, size_t bytes) const {
@@ -57,13 +57,16 @@ at::Tensor ResidentState::bytes(Step step, size_t offset, size_t bytes) const {
 }
 
 void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
-  for (size_t i = 0; i < job_.parameters().size() && part.counts; ++i) *job_.updates(to, i) = *job_.updates(from, i);
-  if (part.counts && job_.follows_metric()) std::memcpy(job_.plateau(to), job_.plateau(from), job_.plateau_bytes());
+  if (part.counts) {
+    places_.optimizer.copy_updates(to, from);
+    places_.metrics.copy_plateau(to, from);
+  }
   for (VirtualRank rank = part.ests.begin; rank < part.ests.end; ++rank) {
-    std::memcpy(job_.generator(to, rank), job_.generator(from, rank), est::generator_state_bytes());
-    *job_.last_loss(to, rank) = *job_.last_loss(from, rank);
-    if (!job_.has_cuda_streams()) continue;
-    std::memcpy(job_.cuda_generator(to, rank), job_.cuda_generator(from, rank), est::cuda_generator_state_bytes);
+    std::memcpy(places_.ests.generator(to, rank), places_.ests.generator(from, rank), est::generator_state_bytes());
+    *places_.ests.last_loss(to, rank) = *places_.ests.last_loss(from, rank);
+    if (!places_.ests.has_cuda_streams()) continue;
+    std::memcpy(places_.ests.cuda_generator(to, rank), places_.ests.cuda_generator(from, rank),
+                est::cuda_generator_state_bytes);
   }
 }
 

@@ -18,7 +18,7 @@
 
 #include "core/comm/job_memory.h"
 #include "core/device/device.h"
-#include "core/train/job/job.h"
+#include "core/train/state/state_places.h"
 
 namespace estrain::train {
 
@@ -50,9 +50,9 @@ std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
 class ResidentState {
  public:
   // Takes the committed state. Throws c10::OutOfMemoryError.
-  ResidentState(const Job& job, comm::JobMemory& memory, device::Device& device);
+  ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::Device& device);
 
-  // The device's memory of the copy of `step`, for Job's places in it.
+  // The device's memory of the copy of `step`.
   std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
   // A part of it. dtype uint8, [bytes]
   at::Tensor bytes(Step step, size_t offset, size_t bytes) const;
@@ -72,7 +72,7 @@ class ResidentState {
   const at::Tensor& tensor(Step step) const { return copies_[step.value & 1]; }
   void copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const;
 
-  const Job& job_;
+  const StatePlaces& places_;
   comm::JobMemory& memory_;
   device::Device& device_;
   at::Tensor copies_[2];

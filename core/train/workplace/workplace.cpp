@@ -16,17 +16,18 @@ namespace {
 
 void switch_streams_in(Workplace& place, VirtualRank rank, Step step) {
   std::byte* state = place.host_state(step);
-  auto generator = place.job.has_cuda_streams() ? place.device.generator() : std::nullopt;
-  model::Interpreter* python = place.job.interpreter();
+  const EstPlaces& ests = place.job.places().ests;
+  auto generator = ests.has_cuda_streams() ? place.device.generator() : std::nullopt;
+  model::Interpreter* python = place.job.network().interpreter();
   if (place.seeded_step == step) {
     if (python != nullptr) python->seed_streams(place.job.seed_of(rank));
     est::switch_seeded_generator_in(place.job.seed_of(rank));
     if (generator) generator->set_current_seed(place.job.seed_of(rank));
     return;
   }
-  if (python != nullptr) python->load_streams(place.job.python_streams(state, rank));
-  est::switch_generator_in(place.job.generator(state, rank));
-  if (generator) est::switch_cuda_generator_in(*generator, place.job.cuda_generator(state, rank));
+  if (python != nullptr) python->load_streams(ests.python_streams(state, rank));
+  est::switch_generator_in(ests.generator(state, rank));
+  if (generator) est::switch_cuda_generator_in(*generator, ests.cuda_generator(state, rank));
 }
 
 void switch_in(Workplace& place, VirtualRank rank, Step step) {
@@ -55,7 +56,7 @@ void Workplace::require_covered() const {
 
 torch::Tensor forward(Workplace& place, const data::LoadedBatch& batch, Step step) {
   switch_in(place, batch.rank(), step);
-  return place.job.model().loss(as_tensors(batch, place.device));
+  return place.job.network().model().loss(as_tensors(batch, place.device));
 }
 
 BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
@@ -64,7 +65,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
   const bool named = !batch.tensors.fields.empty();
   const auto pass = [&place, named](const std::vector<torch::Tensor>& inputs) {
     const torch::Tensor loss =
-        place.job.model().loss(named ? model::Batch{{}, {}, inputs} : model::Batch{inputs[0], inputs[1]});
+        place.job.network().model().loss(named ? model::Batch{{}, {}, inputs} : model::Batch{inputs[0], inputs[1]});
     std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
     outputs.push_back(loss.detach());
     return outputs;
@@ -78,7 +79,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
       return {batch.rank, loss, std::move(outputs)};
     }
   }
-  return {batch.rank, place.job.model().loss(batch.tensors), std::nullopt};
+  return {batch.rank, place.job.network().model().loss(batch.tensors), std::nullopt};
 }
 
 torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
@@ -93,25 +94,26 @@ torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
 
 uint64_t save_streams(Workplace& place, Step step, VirtualRank rank) {
   const Job& job = place.job;
+  const EstPlaces& ests = job.places().ests;
   std::byte* old_state = place.host_state(step);
   std::byte* new_state = place.host_state(step.next());
-  std::byte* saved = job.generator(new_state, rank);
+  std::byte* saved = ests.generator(new_state, rank);
   est::switch_generator_out(saved);
   const uint64_t digest = kernels::digest(saved, est::generator_state_bytes());
   uint64_t python_digest = 0;
-  if (model::Interpreter* python = job.interpreter()) {
-    std::byte* streams = job.python_streams(new_state, rank);
+  if (model::Interpreter* python = job.network().interpreter()) {
+    std::byte* streams = ests.python_streams(new_state, rank);
     python->store_streams(streams);
     python_digest = kernels::digest(streams, python->stream_bytes());
   }
-  if (!job.has_cuda_streams()) return checkpoint::streams_digest(digest, 0, python_digest);
-  std::byte* saved_cuda = job.cuda_generator(new_state, rank);
+  if (!ests.has_cuda_streams()) return checkpoint::streams_digest(digest, 0, python_digest);
+  std::byte* saved_cuda = ests.cuda_generator(new_state, rank);
   if (const auto generator = place.device.generator()) {
     est::switch_cuda_generator_out(*generator, saved_cuda);
   } else if (place.seeded_step == step) {
     est::seeded_cuda_generator_state(job.seed_of(rank), saved_cuda);
   } else {
-    std::memcpy(saved_cuda, job.cuda_generator(old_state, rank), est::cuda_generator_state_bytes);
+    std::memcpy(saved_cuda, ests.cuda_generator(old_state, rank), est::cuda_generator_state_bytes);
   }
   return checkpoint::streams_digest(digest, kernels::digest(saved_cuda, est::cuda_generator_state_bytes),
                                     python_digest);

@@ -24,8 +24,8 @@ struct Made {
 // One copy of the state of a job.
 class State {
  public:
-  explicit State(const Job& job) : memory_(static_cast<std::byte*>(::operator new(job.layout().bytes, kAlignment))) {
-    std::memset(memory_.get(), 0xA5, job.layout().bytes);
+  explicit State(const Job& job) : memory_(static_cast<std::byte*>(::operator new(job.places().bytes, kAlignment))) {
+    std::memset(memory_.get(), 0xA5, job.places().bytes);
   }
   std::byte* get() const { return memory_.get(); }
 
@@ -39,7 +39,7 @@ class State {
 
 bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset = 0) {
   uint64_t words[2];
-  std::memcpy(words, job.cuda_generator(state.get(), VirtualRank(rank)), sizeof words);
+  std::memcpy(words, job.places().ests.cuda_generator(state.get(), VirtualRank(rank)), sizeof words);
   return words[0] == 40 + static_cast<uint64_t>(rank) && words[1] == offset;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("EST r's CUDA stream begins where its seed puts it, and comes back fro
   write_first_state(job, begun.get());
   for (int64_t rank : {0, 1, 2}) CHECK(is_seeded(job, begun, rank));
   const uint64_t offset = 12;
-  std::memcpy(job.cuda_generator(begun.get(), VirtualRank(1)) + 8, &offset, sizeof offset);
+  std::memcpy(job.places().ests.cuda_generator(begun.get(), VirtualRank(1)) + 8, &offset, sizeof offset);
   checkpoint::write_checkpoint(folder / "a.h5", job.layout(), begun.get(), {});
   read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), job, read.get());
   CHECK(is_seeded(job, read, 0));

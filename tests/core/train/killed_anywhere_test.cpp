@@ -137,7 +137,7 @@ std::vector<Record> records_of(comm::JobMemory& memory) {
 
 std::vector<std::byte> committed_state(WorkerInProcess& worker) {
   const std::byte* state = worker.memory().state_of(worker.memory().commit().committed());
-  return {state, state + worker.job().layout().bytes};
+  return {state, state + worker.job().places().bytes};
 }
 
 // The results of an undisturbed run.

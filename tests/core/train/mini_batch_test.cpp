@@ -61,27 +61,28 @@ std::vector<std::vector<float>> results_on(device::Device& device, const spec::J
   comm::JobMemory memory(memory_fd.get());
   memory.lay_out(job.memory_plan());
   write_first_state(job, memory.state_of(Step(0)));
-  BoundModel model(job, memory, device);
-  est::GradientHooks hooks(job.parameters(), device);
+  BoundModel model(job.network(), job.places(), memory, device);
+  est::GradientHooks hooks(job.network().parameters(), device);
   Workplace place{device, job, memory, model, hooks, -1};
   if (restarted) {
     for (VirtualRank rank; rank.value < kEsts; ++rank)
-      est::seeded_generator_state(1000, job.generator(memory.state_of(Step(0)), rank));
+      est::seeded_generator_state(1000, job.places().ests.generator(memory.state_of(Step(0)), rank));
     place.seeded_step = Step(0);
   }
-  const std::vector<std::byte> committed(memory.state_of(Step(0)), memory.state_of(Step(0)) + job.layout().bytes);
-  job.model().train();
+  const std::vector<std::byte> committed(memory.state_of(Step(0)), memory.state_of(Step(0)) + job.places().bytes);
+  job.network().model().train();
   model.read_parameters_of(Step(0));
   data::LoaderOptions options;
   options.steps = kSteps;
-  data::Loader loader(*data.train, job.sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{}, options);
+  data::Loader loader(*data.train, job.samples().sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{},
+                      options);
   BatchFeed feed(loader, device);
   std::vector<std::vector<float>> results;
   for (int64_t i = 0; i < kSteps * kEsts; ++i) {
     const DeviceBatch batch = feed.next();
-    std::vector<std::vector<float>> gradients(job.parameters().size());
+    std::vector<std::vector<float>> gradients(job.places().model.num_parameters());
     const auto sink = [&](size_t parameter, const float* gradient) {
-      if (gradient != nullptr) gradients[parameter].assign(gradient, gradient + job.elements(parameter));
+      if (gradient != nullptr) gradients[parameter].assign(gradient, gradient + job.places().model.elements(parameter));
     };
     const torch::Tensor loss = end_pass(begin_pass(place, batch, Step(0)),
                                         {[&](const torch::Tensor& with_graph) { hooks.backward(with_graph, sink); },

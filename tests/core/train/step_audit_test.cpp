@@ -265,10 +265,10 @@ TEST_CASE("a bit that changes in the committed state is found by the audit of th
     void* at;
     std::string name;
   };
-  const Place places[] = {{job.parameter(state, 0), names[0]},
-                          {job.slot(state, 1, 0), names[1]},
-                          {job.slot(state, 0, 1), names[0]},
-                          {job.generator(state, VirtualRank(4)), "est/4/generator"}};
+  const Place places[] = {{job.places().model.parameter(state, 0), names[0]},
+                          {job.places().optimizer.slot(state, 1, 0), names[1]},
+                          {job.places().optimizer.slot(state, 0, 1), names[0]},
+                          {job.places().ests.generator(state, VirtualRank(4)), "est/4/generator"}};
   for (const Place& place : places) {
     CAPTURE(place.name);
     auto* byte = static_cast<unsigned char*>(place.at) + 2;
@@ -281,7 +281,7 @@ TEST_CASE("a bit that changes in the committed state is found by the audit of th
   CHECK(train_a_step(worker) == "");  // repaired, the job goes on
   CHECK(worker.memory().audits().passed() == 1);
   std::byte* next = worker.memory().state_of(Step(2));
-  job.parameter(next, 0)[0] += 1;  // before a step that is not audited
+  job.places().model.parameter(next, 0)[0] += 1;  // before a step that is not audited
   CHECK(train_a_step(worker) == "");
 }
 

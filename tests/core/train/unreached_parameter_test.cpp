@@ -52,9 +52,9 @@ bool last_est_only(int64_t rank, size_t parameter) { return parameter != kMissed
 // Linear, so that gradients depend only on the EST and the parameter.
 torch::Tensor loss_of(const Job& job, int64_t rank, const Reach& reaches) {
   torch::Tensor loss = torch::scalar_tensor(0.0);
-  for (size_t i = 0; i < job.parameters().size(); ++i) {
+  for (size_t i = 0; i < job.places().model.num_parameters(); ++i) {
     if (!reaches(rank, i)) continue;
-    const torch::Tensor& parameter = job.parameters()[i];
+    const torch::Tensor& parameter = job.network().parameters()[i];
     const torch::Tensor slope = torch::linspace(-1, 2, parameter.numel()).view(parameter.sizes());
     loss = loss + (parameter * (slope * static_cast<double>(rank + 1))).sum();
   }
@@ -81,14 +81,16 @@ class Training {
     REQUIRE(workers_[0]->memory().commit().committed() == ++step_);
   }
 
-  int64_t updates(size_t parameter) { return *job().updates(state(), parameter); }
+  int64_t updates(size_t parameter) { return *job().places().optimizer.updates(state(), parameter); }
 
   // The parameter's values and slots.
   std::vector<float> values(size_t parameter) {
-    const size_t n = job().elements(parameter);
-    std::vector<float> values(job().parameter(state(), parameter), job().parameter(state(), parameter) + n);
-    for (size_t k = 0; k < job().num_slots(parameter); ++k)
-      values.insert(values.end(), job().slot(state(), parameter, k), job().slot(state(), parameter, k) + n);
+    const size_t n = job().places().model.elements(parameter);
+    std::vector<float> values(job().places().model.parameter(state(), parameter),
+                              job().places().model.parameter(state(), parameter) + n);
+    for (size_t k = 0; k < job().places().optimizer.num_slots(parameter); ++k)
+      values.insert(values.end(), job().places().optimizer.slot(state(), parameter, k),
+                    job().places().optimizer.slot(state(), parameter, k) + n);
     return values;
   }
 

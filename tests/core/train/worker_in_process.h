@@ -24,9 +24,9 @@ class WorkerInProcess {
         data_(data::open(spec_.data, spec_.model.context, 0, spec_.model.classes)),
         job_(spec_, data_, plan.has_value()),
         memory_(memory),
-        model_(job_, built(plan), *device_),
-        hooks_(job_.parameters(), *device_) {
-    job_.model().train();
+        model_(job_.network(), job_.places(), built(plan), *device_),
+        hooks_(job_.network().parameters(), *device_) {
+    job_.network().model().train();
   }
 
   static comm::MemoryPlan plan_of(const spec::JobSpec& spec) {

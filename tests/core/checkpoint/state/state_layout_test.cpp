@@ -11,13 +11,12 @@ namespace {
 TEST_CASE("what a model computes with starts at multiples of 256 bytes, the rest at multiples of 64, in order") {
   StateLayout layout;
   CHECK(layout.append(Role::parameter, "a", "", DType::f32, {3}) == 0);
-  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 20}) == 1);
-  CHECK(layout.append(Role::buffer, "c", "", DType::u8, {}) == 2);
-  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {1}) == 3);
-  CHECK(layout.append(Role::optimizer, "a", "momentum_buffer", DType::f32, {3}) == 4);
-  CHECK(layout.append(Role::est, "0", "generator", DType::u8, {0}) == 5);
-  const uint64_t offsets[] = {0, 256, 768, 1024, 1088, 1152};
-  for (size_t i = 0; i < 6; ++i) CHECK(layout.tensors[i].offset == offsets[i]);
+  CHECK(layout.append(Role::parameter, "b", "", DType::f64, {2, 20}) == 256);
+  CHECK(layout.append(Role::buffer, "c", "", DType::u8, {}) == 768);
+  CHECK(layout.append(Role::buffer, "d", "", DType::i64, {1}) == 1024);
+  CHECK(layout.append(Role::optimizer, "a", "momentum_buffer", DType::f32, {3}) == 1088);
+  CHECK(layout.append(Role::est, "0", "generator", DType::u8, {0}) == 1152);
+  CHECK(layout.tensors[2].offset == 768);
   CHECK(layout.bytes == 1152);
   CHECK(layout.tensors[1].elements() == 40);
   CHECK(layout.tensors[1].bytes() == 320);

@@ -32,14 +32,14 @@ TEST_CASE("every model of the zoo is covered at D2") {
     device::CpuDevice cpu;
     const operators::PortableOperators portable(cpu);
     Job job(spec, data, true);
-    est::GradientHooks hooks(job.parameters(), cpu);
-    job.model().train();
-    const auto uses = scan_operators({job, hooks, cpu}, first_batch(job), portable.names());
+    est::GradientHooks hooks(job.network().parameters(), cpu);
+    job.network().model().train();
+    const auto uses = scan_operators({job, hooks, cpu}, job.samples().first_batch(), portable.names());
     CHECK_NOTHROW(refuse_uncovered(uses));
     const bool replaced = std::ranges::any_of(
         uses, [](const auto& use) { return use.coverage == operators::Coverage::replaced && !use.layers.empty(); });
     CHECK(replaced);
-    REQUIRE(job.evaluates());
+    REQUIRE(job.timetable().evaluates());
     CHECK(
         std::ranges::any_of(uses, [](const auto& use) { return use.name == "aten::argmax"; }));  // only in evaluations
   }

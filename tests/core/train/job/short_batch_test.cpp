@@ -17,8 +17,8 @@ struct Begun {
                               "test")),
         pair(data::open(spec.data, 0, 0, spec.model.classes)),
         job(spec, pair, true),
-        hooks(job.parameters(), cpu) {
-    job.model().train();
+        hooks(job.network().parameters(), cpu) {
+    job.network().model().train();
   }
   std::optional<int64_t> shortest(int64_t step) const { return shortest_batch(job, Step(step)); }
   std::optional<Error> refusal(int64_t step = 0) { return refusal_of_short_batch({job, hooks, cpu}, Step(step)); }

@@ -39,14 +39,15 @@ class Rehearsal {
     memory_.lay_out(job_.memory_plan());
     for (int64_t est = 0; est < ests; ++est) {
       gradients_.emplace_back();
-      for (size_t i = 0; i < parameters(); ++i) gradients_.back().push_back(draw_gradient(job_.elements(i)));
+      for (size_t i = 0; i < parameters(); ++i)
+        gradients_.back().push_back(draw_gradient(job_.places().model.elements(i)));
     }
     // one parameter that no EST reaches, another that only the last one does
     for (auto& of_est : gradients_) of_est[1].reset();
     for (int64_t est = 0; est + 1 < ests; ++est) gradients_[static_cast<size_t>(est)][3].reset();
   }
 
-  size_t parameters() const { return job_.parameters().size(); }
+  size_t parameters() const { return job_.places().model.num_parameters(); }
   int64_t ests() const { return spec_.job.ests; }
 
   // The sum by its definition.
@@ -57,7 +58,8 @@ class Rehearsal {
     std::vector<std::unique_ptr<GradientStore>> workers;
     for (size_t w = 0; w < ranges.size(); ++w) {
       workers.push_back(std::make_unique<GradientStore>(
-          job_, memory_, StageOrder{WorkerRank(static_cast<int64_t>(w)), ranges, std::nullopt, false}));
+          job_.places().model, job_.gradient_sum(), memory_,
+          StageOrder{WorkerRank(static_cast<int64_t>(w)), ranges, std::nullopt, false}));
       CHECK(workers.back()->slots() <= ests());
       for (int64_t rank = ranges[w].begin.value; rank < ranges[w].end.value; ++rank)
         fold(*workers.back(), static_cast<size_t>(rank - ranges[w].begin.value), static_cast<size_t>(rank));
@@ -69,7 +71,7 @@ class Rehearsal {
 
   // One worker that folds all but its last EST, whose gradients it receives when it sums.
   std::vector<Maybe> sums_with_last() {
-    GradientStore store(job_, memory_,
+    GradientStore store(job_.places().model, job_.gradient_sum(), memory_,
                         StageOrder{WorkerRank(0), {{VirtualRank(0), VirtualRank(ests())}}, std::nullopt, false});
     const size_t last = static_cast<size_t>(ests()) - 1;
     for (size_t est = 0; est < last; ++est) fold(store, est, est);
@@ -84,10 +86,11 @@ class Rehearsal {
   // Sums written over the first source, a piece at a time, as for clipping.
   std::vector<Maybe> sums_in_place(const std::vector<EstRange>& ranges) {
     sums(ranges);
-    GradientStore store(job_, memory_, StageOrder{WorkerRank(0), ranges, std::nullopt, false});
+    GradientStore store(job_.places().model, job_.gradient_sum(), memory_,
+                        StageOrder{WorkerRank(0), ranges, std::nullopt, false});
     std::vector<Maybe> all;
     for (size_t i = 0; i < parameters(); ++i) {
-      const size_t elements = job_.elements(i);
+      const size_t elements = job_.places().model.elements(i);
       float* target = store.sum_target(i);
       Values scratch(store.scratch_floats(3));
       bool reached = false;
@@ -122,7 +125,7 @@ class Rehearsal {
     while (2 * m < hi - lo) m *= 2;
     const Maybe left = tree(parameter, lo, lo + m), right = tree(parameter, lo + m, hi);
     if (!left && !right) return {};
-    Values sum(job_.elements(parameter));
+    Values sum(job_.places().model.elements(parameter));
     for (size_t i = 0; i < sum.size(); ++i) sum[i] = (left ? (*left)[i] : 0.0f) + (right ? (*right)[i] : 0.0f);
     return sum;
   }
@@ -139,8 +142,8 @@ class Rehearsal {
     std::vector<Maybe> all;
     for (size_t i = 0; i < parameters(); ++i) {
       Values whole;
-      for (size_t begin = 0; begin < job_.elements(i); begin += 4) {
-        const size_t n = std::min<size_t>(4, job_.elements(i) - begin);
+      for (size_t begin = 0; begin < job_.places().model.elements(i); begin += 4) {
+        const size_t n = std::min<size_t>(4, job_.places().model.elements(i) - begin);
         Values scratch(std::max(store.scratch_floats(n), n));
         if (const float* sum = sum_of(i, begin, n, scratch.data())) whole.insert(whole.end(), sum, sum + n);
       }

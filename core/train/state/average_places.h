@@ -1,0 +1,28 @@
+#pragma once
+// The places of the parameters' averages (ema.decay) in a copy of the state. They lie relative to each other as the
+// parameters do.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/checkpoint/state/state_layout.h"
+#include "core/model/model.h"
+
+namespace estrain::train {
+
+class AveragePlaces {
+ public:
+  AveragePlaces() = default;  // the job keeps none
+  // Appends one for each parameter to `layout`.
+  AveragePlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout);
+
+  bool are_kept() const { return !at_.empty(); }
+  float* average(std::byte* base, size_t parameter) const { return reinterpret_cast<float*>(base + at_[parameter]); }
+  std::byte* averages(std::byte* base) const { return base + at_.front(); }
+
+ private:
+  std::vector<uint64_t> at_;
+};
+
+}  // namespace estrain::train
