@@ -13,7 +13,8 @@
 
 namespace estrain::device {
 
-struct LibraryKernels {
+// Elementwise, with broadcasting.
+struct LibraryArithmetic {
   using Tensor = at::Tensor;
   using Sum = Tensor (*)(const Tensor& self, const Tensor& other, const at::Scalar& alpha);
   using SumInPlace = Tensor& (*)(Tensor& self, const Tensor& other, const at::Scalar& alpha);
@@ -30,10 +31,19 @@ struct LibraryKernels {
   Tensor (*remainder)(const Tensor& self, const Tensor& other);
   Tensor (*fmod)(const Tensor& self, const Tensor& other);
   Tensor (*pow)(const Tensor& self, const at::Scalar& exponent);
+};
+
+struct LibraryReductions {
+  using Tensor = at::Tensor;
   Tensor (*sum)(const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::optional<at::ScalarType> dtype);
   Tensor (*prod)(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype);
   Tensor (*cumsum)(const Tensor& self, int64_t dim, std::optional<at::ScalarType> dtype);
   Tensor (*cumprod)(const Tensor& self, int64_t dim, std::optional<at::ScalarType> dtype);
+};
+
+// Moves elements to other places.
+struct LibraryIndexing {
+  using Tensor = at::Tensor;
   std::tuple<Tensor, Tensor> (*sort)(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending);
   Tensor& (*index_put_)(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values,
                         bool accumulate, bool unsafe);
@@ -42,15 +52,40 @@ struct LibraryKernels {
   Tensor (*scatter_add)(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source);
 };
 
-// Of a namespace that LibTorch declares a backend's kernels in (ATen/ops/<name>_<backend>_dispatch.h): at::cpu.
-#define ESTRAIN_LIBRARY_KERNELS(backend)                                                                          \
-  {                                                                                                               \
-    .add = backend::add, .sub = backend::sub, .add_ = backend::add_, .sub_ = backend::sub_,                       \
-    .add_out = backend::add_out, .sub_out = backend::sub_out, .div = backend::div, .div_ = backend::div_,         \
-    .div_out = backend::div_out, .div_mode = backend::div, .floor_divide = backend::floor_divide,                 \
-    .remainder = backend::remainder, .fmod = backend::fmod, .pow = backend::pow, .sum = backend::sum,             \
-    .prod = backend::prod, .cumsum = backend::cumsum, .cumprod = backend::cumprod, .sort = backend::sort,         \
-    .index_put_ = backend::_index_put_impl_, .index_add = backend::index_add, .scatter_add = backend::scatter_add \
+struct LibraryKernels {
+  LibraryArithmetic arithmetic;
+  LibraryReductions reductions;
+  LibraryIndexing indexing;
+};
+
+// The kernels of a namespace in which LibTorch declares those of a backend (ATen/ops/<name>_<backend>_dispatch.h):
+// at::cpu.
+#define ESTRAIN_LIBRARY_KERNELS(backend)                  \
+  {                                                       \
+    .arithmetic = {.add = backend::add,                   \
+                   .sub = backend::sub,                   \
+                   .add_ = backend::add_,                 \
+                   .sub_ = backend::sub_,                 \
+                   .add_out = backend::add_out,           \
+                   .sub_out = backend::sub_out,           \
+                   .div = backend::div,                   \
+                   .div_ = backend::div_,                 \
+                   .div_out = backend::div_out,           \
+                   .div_mode = backend::div,              \
+                   .floor_divide = backend::floor_divide, \
+                   .remainder = backend::remainder,       \
+                   .fmod = backend::fmod,                 \
+                   .pow = backend::pow},                  \
+    .reductions = {.sum = backend::sum,                   \
+                   .prod = backend::prod,                 \
+                   .cumsum = backend::cumsum,             \
+                   .cumprod = backend::cumprod},          \
+    .indexing = {                                         \
+      .sort = backend::sort,                              \
+      .index_put_ = backend::_index_put_impl_,            \
+      .index_add = backend::index_add,                    \
+      .scatter_add = backend::scatter_add                 \
+    }                                                     \
   }
 
 }  // namespace estrain::device

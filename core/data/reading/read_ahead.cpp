@@ -34,9 +34,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, co
     : dataset_(dataset),
       shape_(dataset.shape()),
       plan_(std::move(plan)),
-      options_(options),
-      pool_(std::make_shared<BatchPool>(shape_, options.batch, options.memory)),
-      prefetch_(options.prefetch) {
+      queue_(*plan_, std::make_shared<BatchPool>(shape_, options.batch, options.memory), options.prefetch) {
   if (options.readers < 1 || options.prefetch < 1)
     throw Error::make(Fault::bug, "{} readers, {} batches ahead: both must be positive", options.readers,
                       options.prefetch);
@@ -48,32 +46,23 @@ ReadAhead::ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, co
 }
 
 ReadAhead::~ReadAhead() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  room_.notify_all();
+  queue_.stop();
   for (std::thread& reader : readers_) reader.join();
 }
 
 // Starts threads until there are `wanted`, or ends surplus ones. If the system refuses more threads, the existing ones
 // suffice: their number does not affect the bits.
 void ReadAhead::start_readers(int64_t wanted) {
-  {
-    std::lock_guard lock(mutex_);
-    wanted_ = wanted;
-  }
-  room_.notify_all();
+  queue_.want_readers(wanted);
   for (; static_cast<int64_t>(readers_.size()) > wanted; readers_.pop_back()) readers_.back().join();
-  room_.notify_all();  // a thread that just ended may have received a wake-up meant for another
+  queue_.wake_readers();  // a thread that just ended may have received a wake-up meant for another
   const BlockedSignals blocked;
   for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
     try {
       readers_.emplace_back([this, number] { read_claims(number); });
     } catch (const std::system_error& error) {
       if (readers_.empty()) throw estrain::system_error("cannot start a reader thread", error.code().value());
-      std::lock_guard lock(mutex_);
-      wanted_ = number;
+      queue_.want_readers(number);
       tuning_.reset();
       return;
     }
@@ -81,19 +70,11 @@ void ReadAhead::start_readers(int64_t wanted) {
   }
 }
 
-void ReadAhead::read_ahead(int64_t prefetch) {
-  {
-    std::lock_guard lock(mutex_);
-    prefetch_ = prefetch;
-  }
-  room_.notify_all();
-}
-
 // Arguments: the times when the consumer requested a mini-batch and got it.
 void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
   if (last_asked_ns_ != 0) {
     const auto [readers, prefetch] = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));
-    if (prefetch != prefetch_) read_ahead(prefetch);
+    if (prefetch != queue_.prefetch()) queue_.read_ahead(prefetch);
     if (readers != static_cast<int64_t>(readers_.size())) start_readers(readers);
   }
   last_asked_ns_ = asked_ns;
@@ -101,125 +82,47 @@ void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
 
 std::optional<LoadedBatch> ReadAhead::next() {
   const int64_t asked_ns = tuning_ ? monotonic_ns() : 0;
-  std::unique_lock lock(mutex_);
-  if (failure_) std::rethrow_exception(failure_);
-  ready_.wait(lock,
-              [this] { return slots_.empty() ? exhausted_ : slots_.front().finished == slots_.front().request.size; });
-  if (slots_.empty()) {
-    failure_ = plan_failure_;
-    if (failure_) std::rethrow_exception(failure_);
-    return std::nullopt;
-  }
-  Slot slot = std::move(slots_.front());
-  slots_.pop_front();
-  failure_ = slot.failure;
-  lock.unlock();
-  room_.notify_one();
-  if (slot.failure) std::rethrow_exception(slot.failure);
+  std::optional<ClaimQueue::Slot> slot = queue_.take();
+  if (!slot) return std::nullopt;
   if (tuning_) tune(asked_ns, monotonic_ns());
-  return LoadedBatch(slot.request, shape_, std::move(slot.buffer));
-}
-
-bool ReadAhead::is_ready() {
-  std::lock_guard lock(mutex_);
-  return !failure_ && !slots_.empty() && slots_.front().finished == slots_.front().request.size &&
-         !slots_.front().failure;
+  return LoadedBatch(slot->request, shape_, std::move(slot->buffer));
 }
 
 void ReadAhead::read_claims(int64_t number) {
-  while (const std::optional<Claim> claimed = claim(number)) {
+  while (const std::optional<ClaimQueue::Claim> claimed = queue_.claim(number)) {
     std::exception_ptr failure;
     try {
       fill(*claimed);
     } catch (...) {
       failure = std::current_exception();
     }
-    finish(*claimed, failure);
+    queue_.finish(*claimed, failure);
   }
 }
 
-// These two must be called with the lock held.
-bool ReadAhead::has_unclaimed() const { return !slots_.empty() && slots_.back().claimed < slots_.back().request.size; }
-bool ReadAhead::may_open() const { return !opening_ && !exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_; }
-
-// Releases the lock while allocating memory, which may take long (page-locked memory), so that the consumer can
-// continue.
-void ReadAhead::open_slot(std::unique_lock<std::mutex>& lock) {
-  opening_ = true;
-  lock.unlock();
-  BatchPool::Lease buffer;
-  std::exception_ptr failure;
-  try {
-    buffer = pool_->take();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  lock.lock();
-  opening_ = false;
-  try {
-    if (failure) std::rethrow_exception(failure);
-    const std::optional<BatchRequest> request = plan_->following();
-    exhausted_ = !request;
-    if (request) slots_.push_back({*request, std::move(buffer), 0, 0, nullptr});
-  } catch (...) {
-    exhausted_ = true;
-    plan_failure_ = std::current_exception();
-  }
-  if (exhausted_) ready_.notify_all();
-}
-
-// Returns nothing for a reader that must end.
-std::optional<ReadAhead::Claim> ReadAhead::claim(int64_t number) {
-  std::unique_lock lock(mutex_);
-  const auto is_to_end = [&] { return stop_ || number >= wanted_; };
-  while (true) {
-    room_.wait(lock, [&] { return is_to_end() || has_unclaimed() || may_open(); });
-    if (is_to_end()) return std::nullopt;
-    if (has_unclaimed()) break;
-    open_slot(lock);
-  }
-  Slot& slot = slots_.back();
-  const int64_t share = (slot.request.size + wanted_ - 1) / wanted_;
-  const Claim claimed{&slot, slot.claimed, std::min(share, slot.request.size - slot.claimed)};
-  slot.claimed += claimed.count;
-  if (wanted_ > 1 && (has_unclaimed() || may_open())) room_.notify_one();
-  return claimed;
-}
-
-void ReadAhead::fill_fields(const Claim& claimed) const {
+void ReadAhead::fill_fields(const ClaimQueue::Claim& claimed) const {
   BatchBuffer& buffer = *claimed.slot->buffer;
   const int64_t* indices = buffer.indices() + claimed.first;
   std::vector<std::byte*> out(shape_.parts.size());
-  for (int64_t i = 0; i < claimed.count && !stop_.load(std::memory_order_relaxed); ++i) {
+  for (int64_t i = 0; i < claimed.count && !queue_.is_stopped(); ++i) {
     for (size_t part = 0; part < out.size(); ++part)
       out[part] = buffer.field(part) + static_cast<size_t>(claimed.first + i) * shape_.parts[part].bytes();
     dataset_.read_fields(indices[i], plan_->draw(claimed.slot->request, indices[i]), out);
   }
 }
 
-void ReadAhead::fill(const Claim& claimed) const {
-  const Slot& slot = *claimed.slot;
+void ReadAhead::fill(const ClaimQueue::Claim& claimed) const {
+  const ClaimQueue::Slot& slot = *claimed.slot;
   int64_t* indices = slot.buffer->indices() + claimed.first;
   std::byte* input = slot.buffer->input() + static_cast<size_t>(claimed.first) * shape_.input_bytes();
   int64_t* targets = slot.buffer->targets() + claimed.first * shape_.targets();
   plan_->indices(slot.request, claimed.first, {indices, static_cast<size_t>(claimed.count)});
   if (shape_.kind == SampleShape::Kind::fields) return fill_fields(claimed);
-  for (int64_t i = 0; i < claimed.count && !stop_.load(std::memory_order_relaxed); ++i) {
+  for (int64_t i = 0; i < claimed.count && !queue_.is_stopped(); ++i) {
     dataset_.read(indices[i], plan_->draw(claimed.slot->request, indices[i]), input, targets);
     input += shape_.input_bytes();
     targets += shape_.targets();
   }
-}
-
-void ReadAhead::finish(const Claim& claimed, const std::exception_ptr& failure) {
-  std::lock_guard lock(mutex_);
-  Slot& slot = *claimed.slot;
-  slot.finished += claimed.count;
-  if (failure) {
-    exhausted_ = true;
-    if (!slot.failure) slot.failure = failure;
-  }
-  if (slot.finished == slot.request.size) ready_.notify_one();
 }
 
 }  // namespace estrain::data

@@ -6,35 +6,18 @@
 // ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per claim,
 // not per sample.
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <thread>
 #include <vector>
 
 #include "core/data/formats/dataset.h"
+#include "core/data/reading/claim_queue.h"
 #include "core/data/reading/reader_tuning.h"
 #include "core/data/sampling/batch.h"
 
 namespace estrain::data {
-
-// The mini-batches to read, their order and their samples.
-class BatchPlan {
- public:
-  virtual ~BatchPlan() = default;
-  // The next mini-batch, or nothing at the end. Called by one thread at a time.
-  virtual std::optional<BatchRequest> following() = 0;
-  // The samples of a mini-batch from `first` on, as many as fit into `out`. Thread-safe.
-  virtual void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const = 0;
-  // Thread-safe.
-  virtual SampleDraw draw(const BatchRequest& request, int64_t index) const = 0;
-};
 
 class ReadAhead {
  public:
@@ -58,58 +41,27 @@ class ReadAhead {
   // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
   // place of its mini-batch, and at every later call. For one consumer thread.
   std::optional<LoadedBatch> next();
-  // Whether next() would return without waiting.
-  bool is_ready();
+  // Whether next() would return a mini-batch without waiting.
+  bool is_ready() { return queue_.is_ready(); }
 
   // The current number of threads. For the consumer thread.
   int64_t readers() const { return static_cast<int64_t>(readers_.size()); }
-  int64_t prefetch() const { return prefetch_; }  // the current value; for the consumer thread
+  int64_t prefetch() const { return queue_.prefetch(); }  // the current value; for the consumer thread
 
  private:
-  struct Slot {  // one mini-batch in progress
-    BatchRequest request;
-    BatchPool::Lease buffer;
-    int64_t claimed = 0;   // samples taken by readers
-    int64_t finished = 0;  // samples that are read, or abandoned after a failure
-    std::exception_ptr failure;
-  };
-  struct Claim {  // samples [first, first + count) of a slot
-    Slot* slot;
-    int64_t first, count;
-  };
-
   void start_readers(int64_t wanted);
   void read_claims(int64_t number);
-  std::optional<Claim> claim(int64_t number);
-  void read_ahead(int64_t prefetch);
   void tune(int64_t asked_ns, int64_t got_ns);
-  bool has_unclaimed() const;
-  bool may_open() const;
-  void open_slot(std::unique_lock<std::mutex>& lock);
-  void finish(const Claim& claimed, const std::exception_ptr& failure);
-  void fill(const Claim& claimed) const;
-  void fill_fields(const Claim& claimed) const;
+  void fill(const ClaimQueue::Claim& claimed) const;
+  void fill_fields(const ClaimQueue::Claim& claimed) const;
 
   const Dataset& dataset_;
   const SampleShape shape_;
   const std::unique_ptr<BatchPlan> plan_;
-  const Options options_;
-  const std::shared_ptr<BatchPool> pool_;
-
-  std::mutex mutex_;  // guards the members below and the slots' counters
-  std::condition_variable room_, ready_;
-  std::deque<Slot> slots_;  // front: the next to return; only the back one has unclaimed samples
-  bool opening_ = false;    // a reader is allocating memory for a slot
-  bool exhausted_ = false;  // no mini-batch will follow: the plan has ended, or something failed
-  std::atomic<bool> stop_ = false;
-  std::exception_ptr plan_failure_;  // the reason for exhausted_, if the plan or an allocation failed
-  std::exception_ptr failure_;       // already thrown by next()
-  int64_t wanted_ = 0;               // wanted number of readers; those with a higher number end
-  int64_t prefetch_;
+  ClaimQueue queue_;
   std::vector<std::thread> readers_;
-  // Used only by the consumer:
   std::optional<ReaderTuning> tuning_;
-  int64_t last_asked_ns_ = 0;
+  int64_t last_asked_ns_ = 0;  // when next() was called before
 };
 
 }  // namespace estrain::data

@@ -112,14 +112,9 @@ void Launcher::serve_clients(std::span<const pollfd> polled) {
 
 // Answers of actions come before anything else that happens: nothing else is looked at meanwhile.
 void Launcher::decide(conduct::Event event) {
-  events_.push_back(std::move(event));
-  if (std::exchange(deciding_, true)) return;
-  while (!events_.empty()) {
-    const conduct::Event next = std::move(events_.front());
-    events_.pop_front();
+  events_.add(std::move(event), [this](const conduct::Event& next) {
     for (const conduct::Action& action : conduct::decide(run_.job, next, moment())) carry_out(action);
-  }
-  deciding_ = false;
+  });
 }
 
 conduct::Moment Launcher::moment() const {
@@ -155,7 +150,7 @@ void Launcher::tick() {
 
 // This launcher goes on if exec fails or there is more to decide.
 void Launcher::hand_over() {
-  if (!events_.empty()) return;
+  if (!events_.is_empty()) return;
   Handover& state = run_.state;
   state.changes = run_.adviser.past().to_json();
   state.profiles = run_.adviser.speed_planner().profiles.to_json();

@@ -7,12 +7,12 @@
 
 #include <poll.h>
 
-#include <deque>
 #include <span>
 
 #include "core/base/clock.h"
 #include "core/conduct/decide.h"
 #include "core/launch/run/ending.h"
+#include "core/launch/run/event_queue.h"
 #include "core/launch/run/parts/audits.h"
 #include "core/launch/run/parts/crew.h"
 #include "core/launch/run/parts/hosts.h"
@@ -51,8 +51,7 @@ class Launcher {
 
   Run run_;
   UniqueFd signals_;
-  std::deque<conduct::Event> events_;  // to be decided
-  bool deciding_ = false;
+  EventQueue events_;
   Sentry sentry_{nanoseconds(run_.spec.recovery.hang_seconds)};
   Audits audits_{run_};
   Losses losses_{run_, audits_};

@@ -49,7 +49,7 @@ Tensor cumulative(Combine combine, const Tensor& x, int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& self, int64_t dim, Type type) {
-  if (is_whole(self, type)) return library_of(self).cumsum(self, dim, type);
+  if (is_whole(self, type)) return library_of(self).reductions.cumsum(self, dim, type);
   return cumulative(sum_of, as_float("cumsum", self, type), dim);
 }
 Tensor& cumsum_(Tensor& self, int64_t dim, Type type) { return self.copy_(operators::cumsum(self, dim, type)); }
@@ -58,7 +58,7 @@ Tensor& cumsum_out(const Tensor& self, int64_t dim, Type type, Tensor& out) {
 }
 
 Tensor cumprod(const Tensor& self, int64_t dim, Type type) {
-  if (is_whole(self, type)) return library_of(self).cumprod(self, dim, type);
+  if (is_whole(self, type)) return library_of(self).reductions.cumprod(self, dim, type);
   return cumulative(product_of, as_float("cumprod", self, type), dim);
 }
 Tensor& cumprod_(Tensor& self, int64_t dim, Type type) { return self.copy_(operators::cumprod(self, dim, type)); }
@@ -82,7 +82,7 @@ Tensor product(const Tensor& x, int64_t dim) {
 }
 
 Tensor prod_dim(const Tensor& self, int64_t dim, bool keep, Type type) {
-  if (is_whole(self, type)) return library_of(self).prod(self, dim, keep, type);
+  if (is_whole(self, type)) return library_of(self).reductions.prod(self, dim, keep, type);
   const Tensor x = as_float("prod", self, type);
   if (x.dim() == 0) return x.clone();
   dim = at::maybe_wrap_dim(dim, x.dim());

@@ -58,27 +58,27 @@ Tensor scaled_sum(const char* name, const Tensor& a, const Tensor& b, double alp
 }
 
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).add(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.add(self, other, alpha)
                                           : scaled_sum("add", self, other, alpha.toDouble());
 }
 Tensor& add_(Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).add_(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.add_(self, other, alpha)
                                           : self.copy_(scaled_sum("add_", self, other, alpha.toDouble()));
 }
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).add_out(out, self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.add_out(out, self, other, alpha)
                                           : give(scaled_sum("add.out", self, other, alpha.toDouble()), out);
 }
 Tensor sub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).sub(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.sub(self, other, alpha)
                                           : scaled_sum("sub", self, other, -alpha.toDouble());
 }
 Tensor& sub_(Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).sub_(self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.sub_(self, other, alpha)
                                           : self.copy_(scaled_sum("sub_", self, other, -alpha.toDouble()));
 }
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  return stays_torchs(self, other, alpha) ? library_of(self, other).sub_out(out, self, other, alpha)
+  return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.sub_out(out, self, other, alpha)
                                           : give(scaled_sum("sub.out", self, other, -alpha.toDouble()), out);
 }
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return operators::sub(other, self, alpha); }
@@ -90,10 +90,12 @@ Tensor divisor(const Tensor& self, const Tensor& other) {
     return other;
   return at::full({}, other.item(), self.options().dtype(at::result_type(self, other)));
 }
-Tensor div(const Tensor& self, const Tensor& other) { return library_of(self, other).div(self, divisor(self, other)); }
-Tensor& div_(Tensor& self, const Tensor& other) { return library_of(self).div_(self, divisor(self, other)); }
+Tensor div(const Tensor& self, const Tensor& other) {
+  return library_of(self, other).arithmetic.div(self, divisor(self, other));
+}
+Tensor& div_(Tensor& self, const Tensor& other) { return library_of(self).arithmetic.div_(self, divisor(self, other)); }
 Tensor& div_out(const Tensor& self, const Tensor& other, Tensor& out) {
-  return library_of(self, other).div_out(out, self, divisor(self, other));
+  return library_of(self, other).arithmetic.div_out(out, self, divisor(self, other));
 }
 
 using Ternary = void (*)(float*, const float*, const float*, const float*, float, int64_t, const kernels::Execution&);
@@ -149,7 +151,7 @@ Tensor lerp_each(const Tensor& self, const Tensor& end, const Tensor& weight) {
 
 Tensor power(const Tensor& self, const Scalar& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
-  if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).pow(self, exponent);
+  if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).arithmetic.pow(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
   const Tensor x = self.to(at::kFloat).contiguous();
   Tensor out = new_like(x);

@@ -36,7 +36,7 @@ struct Places {
   int64_t front = 0;                 // its dimensions before those of the index
   int64_t row_count = 1;
 
-  // What is assigned, [place, element of a row].
+  // The values to assign, [place, element of a row].
   Tensor values_by_row(const Tensor& values) const {
     const auto index_dims = static_cast<int64_t>(index_sizes.size());
     std::vector<int64_t> order;
@@ -101,7 +101,7 @@ Places places_of(const Tensor& self, const IndexList& indices) {
   return places;
 }
 
-// Of values for one place, all become the last one.
+// Replaces all values for one place by the last of them.
 Tensor last_ones(const Tensor& values, const Places& places) {
   const int64_t n = places.rows.numel();
   if (n < 2) return values;
@@ -148,7 +148,8 @@ Tensor& index_put(Tensor& self, const IndexList& indices, const Tensor& values, 
 
 // Element i of dimension `dim` of `self` gets `alpha` times the sum of those slices of `source` whose index is i.
 Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
-  if (!at::isFloatingType(self.scalar_type())) return library_of(self).index_add(self, dim, index, source, alpha);
+  if (!at::isFloatingType(self.scalar_type()))
+    return library_of(self).indexing.index_add(self, dim, index, source, alpha);
   require_float("index_add", self);
   if (self.dim() == 0) return at::add(self, at::sum(source), alpha);
   dim = at::maybe_wrap_dim(dim, self.dim());
@@ -190,7 +191,7 @@ bool is_one_per_slice(const Tensor& self, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  if (!at::isFloatingType(self.scalar_type())) return library_of(self).scatter_add(self, dim, index, source);
+  if (!at::isFloatingType(self.scalar_type())) return library_of(self).indexing.scatter_add(self, dim, index, source);
   require_float("scatter_add", self);
   if (index.numel() == 0) return self.clone();
   if (self.dim() == 0) return at::add(self, source.view({}));

@@ -89,7 +89,7 @@ bool counts_integers(const Tensor& self, Type type) {
 }
 
 Tensor sum_dims(const Tensor& self, OptionalIntArrayRef dims, bool keep, Type type) {
-  if (counts_integers(self, type)) return library_of(self).sum(self, dims, keep, type);
+  if (counts_integers(self, type)) return library_of(self).reductions.sum(self, dims, keep, type);
   return reduce(portable::sum, layout_of(in_type("sum", self, type), dims, keep));
 }
 Tensor& sum_out(const Tensor& self, OptionalIntArrayRef dims, bool keep, Type type, Tensor& out) {

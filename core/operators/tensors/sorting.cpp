@@ -21,7 +21,7 @@ Into give_both(const Sorted& sorted, Tensor& values, Tensor& indices) {
 }
 
 Sorted sort(const Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
-  return library_of(self).sort(self, true, dim, descending);
+  return library_of(self).indexing.sort(self, true, dim, descending);
 }
 Into sort_out(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values,
               Tensor& indices) {

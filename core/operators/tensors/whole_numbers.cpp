@@ -24,7 +24,7 @@ void require_whole(const char* name, const Tensor& a, const Tensor& b) {
 
 Tensor floor_divide(const Tensor& self, const Tensor& other) {
   require_whole("floor_divide", self, other);
-  return library_of(self, other).floor_divide(self, other);
+  return library_of(self, other).arithmetic.floor_divide(self, other);
 }
 Tensor& floor_divide_(Tensor& self, const Tensor& other) { return self.copy_(operators::floor_divide(self, other)); }
 Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -33,7 +33,7 @@ Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) {
 
 Tensor remainder(const Tensor& self, const Tensor& other) {
   require_whole("remainder", self, other);
-  return library_of(self, other).remainder(self, other);
+  return library_of(self, other).arithmetic.remainder(self, other);
 }
 Tensor& remainder_(Tensor& self, const Tensor& other) { return self.copy_(operators::remainder(self, other)); }
 Tensor& remainder_out(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -42,7 +42,7 @@ Tensor& remainder_out(const Tensor& self, const Tensor& other, Tensor& out) {
 
 Tensor fmod(const Tensor& self, const Tensor& other) {
   require_whole("fmod", self, other);
-  return library_of(self, other).fmod(self, other);
+  return library_of(self, other).arithmetic.fmod(self, other);
 }
 Tensor& fmod_(Tensor& self, const Tensor& other) { return self.copy_(operators::fmod(self, other)); }
 Tensor& fmod_out(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -51,7 +51,7 @@ Tensor& fmod_out(const Tensor& self, const Tensor& other, Tensor& out) {
 
 Tensor divide(const Tensor& self, const Tensor& other, Mode mode) {
   if (!mode) return at::div(self, other);
-  if (are_whole(self, other)) return library_of(self, other).div_mode(self, other, mode);
+  if (are_whole(self, other)) return library_of(self, other).arithmetic.div_mode(self, other, mode);
   if (*mode == "trunc") return at::trunc(at::div(self, other));
   refuse_case("div", "rounding_mode = \"floor\" of floating-point numbers");
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What carriers in GPUs' memory have in common, of one (resident_update.h) and of several (exchanged_update.h):
-// gradients are folded where they are, as the backward pass gives them. A commit publishes the step's record only; the
+// The common part of the carriers in GPUs' memory: of one GPU (resident_update.h) and of several (exchanged_update.h).
+// Gradients are folded where they are, as the backward pass gives them. A commit publishes the step's record only; the
 // state follows now and then (resident_saving.h).
 //
 // Where a step is not finite all workers go back to the state in shared memory, and train the steps since once more
@@ -30,7 +30,7 @@ class ResidentCarrier : public Carrier {
  protected:
   // A gradient (undefined: not reached) of the EST `arrival`.
   virtual void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) = 0;
-  // What of the state this worker brings to shared memory.
+  // The part of the state that this worker brings to shared memory.
   virtual SavedPart saved_part() const = 0;
 
   Workplace& place_;

@@ -36,7 +36,7 @@ class ResidentOptimizer {
   // null: absent) are to be multiplied by, in the device's memory.
   const float* clip_factor(std::span<const float* const> gradients);
 
-  // Of the new copy, which holds them.
+  // Takes the digests of the buffers in the new copy, which holds them.
   void digest_buffers();
 
   // Behind all of it: adds what came out to the step's record, once Device::finish() returns.

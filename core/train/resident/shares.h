@@ -1,5 +1,5 @@
 #pragma once
-// Who owns what of the parameters where several devices update them (exchanged_update.h).
+// The owners of the parameters where several devices update them (exchanged_update.h).
 //
 // All parameters, one behind the other as they lie in the state, are cut into buckets from the end, which the backward
 // pass reaches first; a bucket into one share for each worker. Cuts fall anywhere, at multiples of 64 floats, and leave
@@ -19,13 +19,13 @@ struct FloatRange {
 
 class Shares {
  public:
-  // Of `floats` floats.
+  // Cuts an array of `floats` elements.
   Shares(size_t floats, uint32_t workers);
 
   size_t buckets() const { return buckets_.size(); }
   // Bucket 0 is the last in memory.
   FloatRange bucket(size_t b) const { return buckets_[b]; }
-  // Of a worker; may be empty.
+  // A worker's share of a bucket; may be empty.
   FloatRange share(size_t b, uint32_t worker) const;
 
  private:
