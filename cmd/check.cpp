@@ -121,7 +121,7 @@ class Check {
   void check_devices() {
     const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
     std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
-    // What the machine lacks is told for one worker where the list makes no sense.
+    // Where the list makes no sense, the machine is checked for one worker.
     if (std::ranges::any_of(found, is_error)) job_.devices = {place::Share{}};
     add(std::move(found));
   }

@@ -1,4 +1,4 @@
-# What needs CUDA is built where there is a toolkit, HAS_CUDA; everything else configures and builds without.
+# Parts that need CUDA are built where there is a toolkit, HAS_CUDA; everything else configures and builds without.
 set(ESTRAIN_CUDA AUTO CACHE STRING "Build what needs CUDA: ON, OFF or AUTO (where a toolkit is found)")
 set(ESTRAIN_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "GPUs to compile for, or `all`. Others get theirs from PTX of the oldest, compiled by the driver when first loaded")
@@ -54,7 +54,7 @@ if(HAS_CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   endif()
-  # What is compiled for is said by options of ours: real ones, and PTX of the oldest.
+  # Our own options name the architectures: real ones, and PTX of the oldest.
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   enable_language(CUDA)
   # CMake 3.25 does not know what nvcc 13 calls the language that the rest is written in.

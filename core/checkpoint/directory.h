@@ -45,10 +45,10 @@ class CheckpointDirectory {
   // The newest checkpoint that is valid in every byte, and the damaged ones skipped before it; nothing if none is.
   NewestCheckpoint newest_valid() const;
 
-  // Of the checkpoints up to `newest`, where the run is, removes all but the newest `keep` and step 0. Later ones are
-  // left alone: the run went on from before them, so that they may be wrong. That of step `best` stays, too. A damaged
-  // one does not count among those that are kept, and stays as long as an older one is kept; each file is opened once
-  // at most to see that, and none that this object published. Returns the steps removed.
+  // Removes checkpoints up to `newest`, where the run is, except for the newest `keep`, step 0 and step `best`. Later
+  // ones are left alone: the run went on from before them, so they may be wrong. A damaged one does not count among
+  // those that are kept, and stays as long as an older one is kept. To see damage, each file is opened at most once,
+  // and none that this object published. Returns the steps removed.
   std::vector<Step> prune(Step newest, int64_t keep, std::optional<Step> best = std::nullopt);
 
   // Renames the checkpoints later than `step` to FILE.unvouched, so that no run continues from them, and points

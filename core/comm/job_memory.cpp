@@ -9,7 +9,7 @@
 namespace estrain::comm {
 namespace {
 
-// Of another version, what lies in the memory is most likely of another size.
+// The layout of another version most likely has structs of another size.
 constexpr uint64_t kVersion = (sizeof(MemoryHeader) << 40) + (sizeof(WorkerPulse) << 20) + sizeof(RecordHead);
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHeaderBytes = (sizeof(MemoryHeader) + kPage - 1) / kPage * kPage;

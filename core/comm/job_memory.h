@@ -33,7 +33,7 @@
 
 namespace estrain::comm {
 
-// What the process that built the model asks for. Sizes in bytes unless named otherwise.
+// The sizes that the process that built the model asks for. Sizes in bytes unless named otherwise.
 struct MemoryPlan {
   std::string manifest;         // opaque text for whoever attaches later: the state's layout and facts of the job
   uint64_t state_bytes = 0;     // of one copy
@@ -52,7 +52,7 @@ struct GradientSlot {
   uint8_t* presence;  // [parameters]: 1 where some EST below reached the parameter in this step
 };
 
-// What the newest evaluation gave for each sample of the test set.
+// The results of the newest evaluation for each sample of the test set.
 struct EvaluationResults {
   int64_t samples;
   float* losses;     // [samples]
@@ -88,7 +88,7 @@ class JobMemory {
   BuildWords builds() const { return BuildWords(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;
 
-  // What lies in it.
+  // The contents.
   std::string_view manifest() const;
   int64_t ests() const { return words().ests; }
   int64_t digests() const { return words().digests; }  // per step record

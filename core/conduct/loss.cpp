@@ -136,7 +136,7 @@ bool count_fault(Turn& turn, const Verdict& verdict) {
   return verdict.retry && state.faults_at_step <= state.retries;
 }
 
-// What is only wished for is given up; what the job needs is tried again.
+// Gives up workers that are only wished for; tries again for those that the job needs.
 void on_cannot_start(Turn& turn, const CannotStart& event) {
   State& state = turn.state;
   for (const WorkerId id : event.workers) {

@@ -123,7 +123,7 @@ void hurry_reclaims(Turn& turn) {
   hurry_waiting_reclaims(turn);
 }
 
-// What came while the workers were changing is taken up when they have.
+// Takes up the requests that came while the workers were changing.
 void take_up_waiting(Turn& turn) {
   State& state = turn.state;
   if (!is_settled(state) || state.waiting.empty()) return;

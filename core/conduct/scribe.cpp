@@ -53,7 +53,7 @@ void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event) {
   go_on_closing(turn);
 }
 
-// What it is told comes with the next event: it may not have been possible to start it.
+// Starts a scribe. Its messages come with a later event: starting it may fail.
 void start_scribe(Turn& turn) {
   Scribe& scribe = turn.state.scribe;
   scribe.start_at_ns = 0;

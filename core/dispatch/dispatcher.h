@@ -1,9 +1,9 @@
 #pragma once
-// What a pool of real jobs does next: a policy (core/pool) says who is to have which devices; the dispatcher brings it
-// about with jobs that take time to start, to change and to stop, and may fail at any of it. Pure: told what happened
-// and the moment, it changes its state and leaves actions.
+// The next actions of a pool of real jobs. A policy (core/pool) says who is to have which devices; the dispatcher
+// brings it about with jobs that take time to start, to change and to stop, and may fail at any of it. Pure: told what
+// happened and the moment, it changes its state and leaves actions.
 //
-// What must always hold, whatever happens and when:
+// Invariants, whatever happens and when:
 //   1. a device is with one job at most: it is given on when the job that held it has said that it let go, or is gone;
 //   2. who asks devices back gets them in time: jobs shrink, to nothing if need be, and who does not let go is killed,
 //      which costs a job time and nothing else;
@@ -101,7 +101,7 @@ class Dispatcher {
   // Time has passed. Decides where it is time, and sees to what is late.
   void tick(double now);
 
-  // What is to be done, in this order.
+  // The actions to do now, in this order.
   std::vector<Action> take_actions();
   // Seconds since the last decision that the policy was asked for; for tests.
   int64_t decisions() const { return decisions_; }

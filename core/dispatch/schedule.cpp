@@ -10,7 +10,7 @@
 namespace estrain::dispatch {
 namespace {
 
-// What a policy may ask of a real job.
+// Answers the questions of a policy for a real job.
 class RealOutlook : public pool::Outlook {
  public:
   RealOutlook(const Job& job, const pool::Cluster& cluster) : job_(job), cluster_(cluster) {}

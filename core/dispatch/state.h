@@ -1,6 +1,6 @@
 #pragma once
-// What a pool of real jobs knows: devices, jobs, who has used how much. Plain data, kept in a database between lives of
-// the daemon. Times are seconds since 1970.
+// The knowledge of a pool of real jobs: devices, jobs, who has used how much. Plain data, kept in a database between
+// lives of the daemon. Times are seconds since 1970.
 
 #include <cstdint>
 #include <limits>
@@ -52,7 +52,7 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 // Whether a launcher of it is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
-// What its owner asked for.
+// The owner's wishes for a job.
 struct Request {
   std::string name, user;
   int64_t priority = 0;  // higher ones first

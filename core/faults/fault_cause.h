@@ -11,8 +11,8 @@
 
 namespace estrain::faults {
 
-// Who has to act. The categories of Table 7 in M. Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for
-// DNN Training Workloads" (USENIX ATC 2019), the Philly study.
+// The party that has to act. The categories are those of Table 7 in M. Jeon et al., "Analysis of Large-Scale
+// Multi-Tenant GPU Clusters for DNN Training Workloads" (USENIX ATC 2019), the Philly study.
 enum class FaultClass {
   user,            // the job, its data or its surroundings, as the user set them up; never retried
   infrastructure,  // machine, devices, storage, network, scheduler

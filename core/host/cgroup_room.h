@@ -1,5 +1,5 @@
 #pragma once
-// What the cgroups of this process (versions 1 and 2) and their ancestors leave free. The limits themselves:
+// The memory that the cgroups of this process (versions 1 and 2) and their ancestors leave free. The limits themselves:
 // machine_limits.h.
 
 #include <cstdint>

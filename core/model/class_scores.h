@@ -1,5 +1,5 @@
 #pragma once
-// What an evaluation makes of the scores of classes.
+// From the scores of classes to the results of an evaluation.
 
 #include "core/model/model.h"
 

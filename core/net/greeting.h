@@ -1,6 +1,5 @@
 #pragma once
-// What the two ends of a connection tell each other first, once TLS stands: who they are and what they run. Both
-// compare.
+// The first message each way once TLS stands: each end says who it is and what it runs, and compares it with its own.
 
 #include <cstdint>
 #include <string>

@@ -20,8 +20,8 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   TlsConnection(Loop& loop, asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context, Greeting own);
 
   asio::ip::tcp::socket& socket() { return stream_.next_layer(); }
-  // Of a socket that is connected: TLS, then greetings both ways. Calls back once, with what went wrong if anything
-  // did.
+  // Takes a connected socket through the TLS handshake, then exchanges greetings. Calls back once, with the error if
+  // there was one.
   void open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done);
 
   const Greeting& peer() const override { return peer_; }
@@ -46,7 +46,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   void read();
   void enqueue(Item item);
   void write();
-  // What is wrong with the peer's words ends the connection; what is wrong here ends the loop.
+  // Runs `act`. An error in the peer's words ends the connection; an error on this side ends the loop.
   template <typename Act>
   void guarded(Act&& act);
   void lose(const asio::error_code& error);

@@ -1,6 +1,6 @@
 #pragma once
-// What the portable random operators draw from: each call from a counter-based stream of its own (Philox), so that what
-// it draws does not depend on how the work is cut.
+// The source of the portable random operators: each call draws from a counter-based stream of its own (Philox), so its
+// numbers do not depend on how the work is cut.
 //
 // The key of a call is the next 64 bits of a generator: of the one that the operator is given, else of LibTorch's
 // default generator for the CPU, in which the EST at hand has its state. Those bits are integers, equal on every kind

@@ -11,7 +11,7 @@
 
 namespace estrain::place {
 
-// What one worker gets.
+// The part of one worker.
 struct Share {
   Device device = {};
   std::optional<int64_t> ests = std::nullopt;  // how many, where the list says so ("cpu=3")

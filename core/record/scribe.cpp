@@ -203,7 +203,7 @@ class Scribe {
     return skipped;
   }
 
-  // What a message can hold: numbers.
+  // The metrics that a message can hold: numbers.
   static std::vector<MetricValue> values_of(const EvaluationRecord& evaluation) {
     std::vector<MetricValue> values;
     for (const auto& [name, value] : evaluation.metrics) {

@@ -9,7 +9,7 @@
 // long as the run directory exists, with the process name (/proc/PID/comm) kWaitingScribe. When told to finish, it
 // waits only for the records of steps before a checkpoint, which a resume would not repeat.
 //
-// What it and the launcher say to each other: scribe_messages.h. It says in shared memory that it lives
+// Its messages to and from the launcher: scribe_messages.h. It says in shared memory that it lives
 // (comm/memory/work_clock.h), also while there is no state yet. If it dies the launcher
 // starts another one: records that were not marked as drained are still in the ring, a hold that was not released
 // still stands.

@@ -1,5 +1,5 @@
 #pragma once
-// What the launcher and the scribe say to each other.
+// Messages between the launcher and the scribe.
 
 #include <cstdint>
 #include <optional>

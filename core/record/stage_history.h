@@ -26,7 +26,7 @@ class StageHistory {
   // A JSON list of the lines, oldest first. In place of omitted stages is {"event": "stages_left_out", "count",
   // "step"}, with the step of the first.
   std::string to_json() const;
-  // Of the newest stage: "cpu,cpu:avx2".
+  // The devices of the newest stage: "cpu,cpu:avx2".
   const std::string& devices() const { return devices_; }
 
  private:

@@ -120,7 +120,7 @@ struct TrainSection {
   int64_t eval_batch = 256;    // samples per evaluation batch
   double clip_grad_norm = 0;   // 0: none
   double label_smoothing = 0;  // [0, 1)
-  // Of evaluations, beside loss and accuracy.
+  // Metrics of an evaluation beside loss and accuracy.
   std::vector<int64_t> top_k;        // accuracies that count a target among the k most likely classes
   bool per_class = false;            // accuracy of each class
   std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second one on
@@ -162,7 +162,7 @@ struct ResourcesSection {
   bool operator==(const ResourcesSection&) const = default;
 };
 
-// What happens when a process of the run dies or hangs (core/faults/diagnosis.h).
+// The reaction to a process of the run that dies or hangs (core/faults/diagnosis.h).
 struct RecoverySection {
   int64_t retries = 3;  // faults at one step before the job gives up; 0: any fault ends it
   double hang_seconds =

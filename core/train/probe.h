@@ -30,5 +30,5 @@ comm::ProbeReport probe(ProbeSetup& setup);
 
 }  // namespace estrain::train
 
-// What the program looks up in the library.
+// The symbol that the program looks up in the library.
 extern "C" void estrain_probe(estrain::train::ProbeSetup* setup, estrain::comm::ProbeReport* report);

@@ -27,7 +27,7 @@ namespace {
 // The builder may read a checkpoint for long. If it dies, the launcher replaces it or ends those that wait.
 constexpr int kGlanceMs = 60'000;
 
-// Of parts with these build ids; 0 where none has one.
+// One id for parts with these build ids; 0 where none has one.
 uint64_t build_of(std::initializer_list<uint64_t> parts) {
   uint64_t build = 0;
   for (const uint64_t part : parts) build = build * 31 + part;
@@ -49,7 +49,8 @@ void require_same_builds(comm::BuildWords run) {
 
 using Checkpoint = std::optional<checkpoint::CheckpointFile>;
 
-// Of a run that begins, what it finds; of one that goes on, that of the checkpoint, unless other files are accepted.
+// The data's identity: for a run that begins, that of the files; for one that goes on, that of the checkpoint, unless
+// other files are accepted.
 data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
   if (!file || file->meta().data.empty() || accepts_data) return data::identify(files);
   return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
@@ -90,7 +91,7 @@ void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
       .advise("use GPUs of one model, or accept other bits with --allow-mixed");
 }
 
-// Of logging.trace: none where they are over, since a profiler that was loaded once costs time.
+// The steps of logging.trace; none where they are over, since a profiler that was loaded once costs time.
 std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMemory& memory) {
   const std::vector<int64_t>& steps = spec.logging.trace;
   return !steps.empty() && steps[1] > memory.commit().committed().value ? steps : std::vector<int64_t>{};
@@ -120,7 +121,7 @@ void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint
                           checkpoint));
 }
 
-// What would end the run with its epoch ends it now.
+// Ends the run now if the last mini-batch of an epoch would end it later.
 void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
   const Step step = place.memory.commit().committed();
   if (shortest_batch(place.job, step) != 1) return;

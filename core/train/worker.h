@@ -42,5 +42,5 @@ void run_worker(WorkerSetup& setup);
 
 }  // namespace estrain::train
 
-// What the program looks up in the library.
+// The symbol that the program looks up in the library.
 extern "C" void estrain_run_worker(estrain::train::WorkerSetup* setup);

@@ -1,5 +1,6 @@
 #pragma once
-// What shells complete: commands, their options, words that an option takes, keys behind --set, topics behind help.
+// The words that shells complete: commands, their options, words that an option takes, keys behind --set, topics behind
+// help.
 
 #include <string>
 #include <string_view>

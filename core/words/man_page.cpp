@@ -9,8 +9,8 @@
 namespace estrain::words {
 namespace {
 
-// What roff would take for its own: a backslash, and a dot or an apostrophe at the start of a line. A minus is one of
-// ASCII, so that an option can be copied.
+// Escapes what roff would read as a command: a backslash, and a dot or an apostrophe at the start of a line. A minus is
+// one of ASCII, so that an option can be copied.
 std::string roff(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

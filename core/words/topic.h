@@ -1,5 +1,5 @@
 #pragma once
-// What `estrain help WHAT` knows: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
+// The topics of `estrain help WHAT`: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
 // All of it comes from the tables that the program goes by.
 
 #include <string>

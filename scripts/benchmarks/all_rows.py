@@ -32,7 +32,7 @@ MODULES = (
     accuracy,
 )
 
-# What `scripts/bench --quick` measures: about one group of each kind, in at most five minutes.
+# The rows of `scripts/bench --quick`: about one group of each kind, in at most five minutes.
 QUICK = (
     "throughput/1w/lenet-b32-1est/*",
     "throughput/2w/gpt-d64-l2-t64-b8-2est/*",

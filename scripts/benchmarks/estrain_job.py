@@ -82,7 +82,7 @@ class EstrainJob:
         self.go_on()
         time.sleep(seconds)
         self.pause()
-        # What was recorded before the turn is told by the step that the stop fell into.
+        # The step that the stop fell into tells which records come from before the turn.
         steps = self.step_seconds()
         gap = max(range(len(steps)), key=steps.__getitem__, default=-1)
         if gap < 0 or steps[gap] < 0.9 * stood_still or len(steps) < gap + 2:

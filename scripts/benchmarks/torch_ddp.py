@@ -14,7 +14,7 @@ ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "att
 
 def torchrun(bench, ranks, name, case, *options):
     """The command that runs ddp_script.py; `name`: no other job's at this time. Wants ALONE in its environment."""
-    # What --standalone means, by number: on some machines names are not known, or only after a minute.
+    # The meaning of --standalone, with addresses as numbers: on some machines names are not known, or only after a minute.
     command = [bench.python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
     command += ["--rdzv-endpoint=127.0.0.1:0", f"--rdzv-id={name}", "--nproc-per-node", str(ranks)]
     return [*command, SCRIPT, case, *bench.ddp_options, *options]

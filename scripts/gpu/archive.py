@@ -6,7 +6,7 @@ import os
 import shutil
 import tarfile
 
-# What a file of a run must be to be kept; of one that is larger, its end is, or nothing of what is compressed.
+# Kinds of files of a run that are kept. Of a larger one only the end is kept; of a larger compressed one, nothing.
 KEPT = {".log", ".toml", ".jsonl", ".json", ".txt", ".gz"}
 MOST_BYTES_OF_FILE = 2 << 20
 MOST_BYTES_OF_CHECK = 6 << 20  # compressed

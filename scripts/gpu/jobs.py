@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from report import Failed
 
-# What workers say of algorithms.
+# Words of workers about algorithms.
 MEASURED = ", the fastest of "
 STORE_LOST = ("algorithms chosen for earlier runs are not used", "a chosen algorithm is not kept for later runs")
 REASONS = ("estrain: ", "lost worker")  # how lines begin that say why a run ended

@@ -23,7 +23,7 @@ LEFT_OUT = "did not get to it"
 SANITIZERS = 4  # side by side
 TARGET, LEAST_SIZE = 0.8, 2048
 HOW = "TFLOP/s of the portable gemm in fp32 over those of cuBLAS without TF32, best of 5 times 10 calls each"
-# What gpu_check tells of, for a dry run.
+# A report of gpu_check, for a dry run.
 SAMPLE = [
     {"part": "gemm", "cases": 1, "differing": 0, "first": "", "seconds": 0.1},
     {"part": "pinned_product", "cases": 1, "without": 0, "algorithms": 9, "unfit": 0, "failing": 0, "first": "",

@@ -8,7 +8,7 @@ from machine import COMMIT
 
 LIMIT = 58 << 20  # of 64 MiB that travel: the tree goes with it
 PROGRAMS = ["estrain", "libestrain_worker.so", "libestrain_cuda.so", "tests/gpu_check"]
-# What the other machine has: the C library and loader, which must fit its kernel; the C++ library, which its own
+# Libraries that the other machine has: the C library and loader, which must fit its kernel; the C++ library, which its own
 # programs want as new as it is there; and all of LibTorch and CUDA.
 THERE = (
     "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libutil.so",

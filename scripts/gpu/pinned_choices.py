@@ -40,7 +40,7 @@ def check(name):
         lines = [json.dumps(choice) + "\n" for choice in (chosen | exchanged(chosen)).values()]
         (store / CHOICES).write_text("".join(lines))
         run = train("others", STEPS, store / "profiles.json")
-        # What does not fit the other shape is chosen anew.
+        # Choices that do not fit the other shape are made anew.
         taken = [key for key, choice in run.choices().items() if choice != chosen.get(key)]
         if not taken:
             raise Skipped(f"{len(chosen)} algorithms, and none of them computes another shape")

@@ -13,7 +13,7 @@ ROUNDS = 3
 LEAST_STEPS = 10  # of a turn
 PACKED = 4
 BYTES_OF_FLOAT = 4
-# Of the models of contestants.cases.
+# Parameters of the models of contestants.cases.
 PARAMETERS = {"resnet50": 23_528_522, "gpt": 10_844_160}
 SMALL_PARAMETERS = {"resnet50": 44_426, "gpt": 34_688}
 HOW_SWITCHING = (

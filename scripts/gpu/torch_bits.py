@@ -14,7 +14,7 @@ REPLAY_SECONDS, FURTHER_SECONDS = 75, 30
 DEFAULT = "torch's default"
 SETTING = 'algorithms = "torch", not the default'
 ALWAYS = [DEFAULT, "foreach=False", "fused=True"]
-# What could explain a difference, each in a process of its own: {in words: (cuDNN's benchmark mode, environment)}.
+# Settings that could explain a difference, each in a process of its own: {in words: (cuDNN's benchmark mode, environment)}.
 FURTHER = {
     "cuDNN chooses by measuring": (True, {}),
     "NVIDIA_TF32_OVERRIDE=0": (False, {"NVIDIA_TF32_OVERRIDE": "0"}),

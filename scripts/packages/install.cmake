@@ -22,7 +22,7 @@ install(CODE [[
   list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${CMAKE_INSTALL_PREFIX}/bin/estrain")
 ]])
 
-# What libtorch_cpu.so needs of CUDA it loads where there is no GPU, too. It finds it by its place.
+# libtorch_cpu.so loads CUDA libraries also where there is no GPU. It finds them by their place.
 if(ESTRAIN_INSTALL_LIBTORCH AND TARGET estrain_worker)
   install(FILES ${TORCH_LIB}/libtorch_cpu.so ${TORCH_LIB}/libc10.so ${TORCH_LIB}/libgomp.so.1
           DESTINATION ${PRIVATE}/libtorch/torch/lib)

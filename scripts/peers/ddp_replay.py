@@ -240,7 +240,7 @@ class Replay:
         module = self.model.module
         shared = {f"model/{name}": value.detach().numpy()
                   for name, value in module.named_parameters(remove_duplicate=False)}
-        # What is in no state_dict is a part of the state where forward changes it.
+        # A buffer that is in no state_dict is a part of the state where forward changes it.
         kept = module.state_dict().keys() | {"seen"}
         shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers() if name in kept}
         for name, parameter in module.named_parameters():

@@ -53,7 +53,7 @@ extern "C" {
 
 void set_vms_sqrt(void (*function)(int, const float*, float*, int64_t)) { vms_sqrt = function; }
 
-// What the last call that failed, or that answers with text, had to say.
+// The text of the last call that failed, or that answers with text.
 const char* last_answer() { return answer.c_str(); }
 
 // Names of the optimizers, or of the schedules.

@@ -12,7 +12,7 @@ inline Words kinds() {
   return all;
 }
 
-// As one device list.
+// All kinds in one device list.
 inline std::string all_kinds() {
   std::string all;
   for (const std::string& kind : kinds()) all += (all.empty() ? "" : ",") + kind;

@@ -1,4 +1,4 @@
-// What evaluations decide, and averages of the weights: no trace of placements and stops, and the right state is kept.
+// Decisions of evaluations, and averages of the weights: no trace of placements and stops, and the right state is kept.
 
 #include <doctest/doctest.h>
 

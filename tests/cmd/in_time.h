@@ -7,7 +7,7 @@
 
 namespace estrain::testing {
 
-// What was too slow in an attempt.
+// The checks that were too slow in an attempt.
 class Timed {
  public:
   // Returns `holds`. `what` should happen in time, or follow from the speeds of a quiet machine.

@@ -77,7 +77,7 @@ class OnTerminal {
     wait_until("its end", [&] { return ended(); });
     return code_;
   }
-  // As the program found it: echo and whole lines.
+  // Whether the terminal is as the program found it: echo and whole lines.
   bool is_given_back() const {
     termios now{};
     return ::tcgetattr(master_.get(), &now) == 0 && now.c_lflag == before_.c_lflag;

@@ -102,7 +102,7 @@ TEST_CASE("there is a manual page for every command, and groff takes all of them
   CHECK(ended.text.empty());
 }
 
-// What bash offers behind these words, the last of which is being typed.
+// Bash's offers behind these words, the last of which is being typed.
 std::string completed(const std::string& file, const std::string& words) {
   return shell(fmt::format("bash -c 'compopt() {{ :; }}; . {}; COMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); "
                            "_estrain; echo ${{COMPREPLY[*]}}'",

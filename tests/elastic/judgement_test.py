@@ -63,7 +63,7 @@ def expect_oracle():
     assert oracle.sets_offered(LINE, "cpu") == set(SPEED)
     best = oracle.oracle_seconds(LINE, SPEED, 10 * 10 + 20 * 10 + 15 * 10 + 10 * 5, "cpu")
     assert abs(best - 35) < 1e-9, best
-    # Who stays on one device takes 50 s for these 500 steps: 1.43 times the oracle's time, and not 1.
+    # A job that stays on one device takes 50 s for these 500 steps: 1.43 times the oracle's time, and not 1.
     assert 50 / best > 1.4
     # Faster alone than with a slow one beside it: an oracle lets that pass.
     slow = SPEED | {("cpu", "cpu:sse"): 5.0}

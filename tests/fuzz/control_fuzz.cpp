@@ -19,7 +19,7 @@ namespace {
 using launch::ClientId;
 using launch::ControlServer;
 
-// What a launcher makes of a request (core/launch/run/launcher.cpp), without a job behind it.
+// A launcher's treatment of a request (core/launch/run/launcher.cpp), without a job behind it.
 Json carry_out(const conduct::Request& request) {
   try {
     const auto* resize = std::get_if<conduct::ResizeRequest>(&request);

@@ -9,7 +9,7 @@
 
 namespace estrain::fuzz {
 
-// Of several arrays.
+// Reads samples of several arrays.
 inline void read_fields(const data::Dataset& samples) {
   std::vector<std::vector<int64_t>> memory;
   std::vector<std::byte*> out;

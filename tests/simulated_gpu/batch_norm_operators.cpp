@@ -23,7 +23,7 @@ Stack native(const Stack& given) {
   return {output, mean, invstd};
 }
 
-// As native() -> (output, save_mean, save_invstd, reserve): only cuDNN reads the last.
+// native() with a fourth result -> (output, save_mean, save_invstd, reserve): only cuDNN reads the last.
 Stack of_cudnn(const Stack& given) {
   Stack results = native(given);
   results.emplace_back(Tensor());

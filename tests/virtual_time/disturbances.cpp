@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
 
-// As place::list_of() writes it.
+// Reads a list that place::list_of() wrote.
 place::Devices devices_in(const std::string& list) {
   if (list == place::list_of({})) return {};
   std::vector<std::string> texts;

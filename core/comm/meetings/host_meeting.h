@@ -1,7 +1,7 @@
 #pragma once
-// What the workers of one host ask of its courier, where a job has several hosts: the courier exchanges with the other
-// hosts what each of them needs (core/hosts). The last worker to arrive at a meeting of the host asks for all, and the
-// others wait for it as they always do.
+// Requests of the workers of one host to its courier, where a job has several hosts: the courier exchanges with the
+// other hosts what each of them needs (core/hosts). The last worker to arrive at a meeting of the host asks for all,
+// and the others wait for it as they always do.
 //
 //   asked, answered   how often; one request is open while they differ
 //   agreed            the last step that all hosts have whole, as far as this one knows; 0: none

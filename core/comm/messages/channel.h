@@ -18,10 +18,10 @@ class Channel {
   explicit operator bool() const { return static_cast<bool>(socket_); }
   void close() { socket_.close(); }
 
-  // As MessageSocket::send.
+  // MessageSocket::send() of a message in its JSON.
   bool send(const Out& message) { return socket_.send(encode(message)); }
   bool flush() { return socket_.flush(); }
-  // As MessageSocket::receive. Throws Fault::usage where the message makes no sense.
+  // MessageSocket::receive(). Throws Fault::usage where the message makes no sense.
   MessageSocket::Received receive(In* message, int milliseconds) {
     Json json;
     const MessageSocket::Received received = socket_.receive(&json, milliseconds);

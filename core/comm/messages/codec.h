@@ -12,7 +12,7 @@
 //     }
 //   };
 //
-// As JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
+// In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
 // struct with fields, a list of those, or a std::optional, which is left out where it is empty. Fields that a message
 // lacks keep their defaults; keys that are unknown are passed over.
 

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLargestMessage = 128 * 1024;
 constexpr size_t kMostKept = 256 * 1024;
 
-// As poll(2), but not cut short by signals, nor by a stop and its continuation.
+// A poll(2) that is not cut short by signals, nor by a stop and its continuation.
 int poll_until(pollfd& waiting, int64_t deadline_ns) {
   for (;;) {
     int left = -1;

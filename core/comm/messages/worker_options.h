@@ -1,5 +1,5 @@
 #pragma once
-// What a worker is told when it is started, beside descriptors and the spec: `estrain worker --options JSON`. The
+// The options of a worker at its start, beside descriptors and the spec: `estrain worker --options JSON`. The
 // checkpoint is an argument of its own: a path may have bytes that JSON cannot hold.
 
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What left the range of finite numbers in a step: where NaN or infinity was seen first, and the same in words.
+// The first NaN or infinity of a step: where it was seen, and the same in words.
 //
 // "First" means nothing of the placement: ESTs are asked in the order of their virtual ranks, and of an EST the tensor
 // counts whose gradient its backward pass completed first, the one nearest to the loss.

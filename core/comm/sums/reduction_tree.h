@@ -25,7 +25,7 @@ enum class SumOrder { tree, left_to_right };
 // Partial sums that a stack ever holds: those of a tree over 2^63 ESTs.
 inline constexpr size_t kDeepestStack = 64;
 
-// What one worker does with the gradients of its ESTs, in order of virtual rank.
+// One worker's plan for the gradients of its ESTs, in order of virtual rank.
 struct FoldPlan {
   struct Arrival {
     int depth;   // partial sums on the stack before this EST's gradient

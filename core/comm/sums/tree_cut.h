@@ -6,7 +6,7 @@
 
 namespace estrain::comm {
 
-// Of tree(lo, hi) over more than one EST: lo + m, m the largest power of two below hi - lo.
+// Where tree(lo, hi) over more than one EST is cut: lo + m, m the largest power of two below hi - lo.
 inline int64_t middle_of(int64_t lo, int64_t hi) {
   return lo + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(hi - lo)) / 2);
 }

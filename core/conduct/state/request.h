@@ -1,5 +1,5 @@
 #pragma once
-// What users ask of a running job. How a request travels: core/launch/control/control_socket.h.
+// The requests of users to a running job. How a request travels: core/launch/control/control_socket.h.
 
 #include <string>
 #include <string_view>

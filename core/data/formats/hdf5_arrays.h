@@ -3,8 +3,8 @@
 // floating-point numbers of any size. Values are used unchanged. Types that torch lacks are widened: uint16 to int32,
 // uint32 and uint64 to int64.
 //
-// As with images (hdf5_images.h), an array that is contiguous and in native format is mapped; others are read into
-// memory once.
+// An array that is contiguous and in native format is mapped; others are read into
+// memory once (so are images: hdf5_images.h).
 
 #include <memory>
 #include <string>

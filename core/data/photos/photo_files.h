@@ -30,7 +30,7 @@ class PhotoFiles {
 std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint64_t most,
                                        std::vector<std::byte>& scratch);
 
-// What read() throws, naming sample and file.
+// The error that read() throws, naming sample and file.
 Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
 
 }  // namespace estrain::data

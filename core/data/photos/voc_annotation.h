@@ -1,6 +1,6 @@
 #pragma once
-// What PASCAL VOC says of a picture: an XML file with an <object> for each thing that is seen, its <name>, its <bndbox>
-// and whether it is <difficult>. Anything else in the file is passed over.
+// The annotation of a picture in PASCAL VOC: an XML file with an <object> for each thing that is seen, its <name>, its
+// <bndbox> and whether it is <difficult>. Anything else in the file is passed over.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// What a model sees of a photo of any size: cut and scaled (photo_cut.h, antialiased.h), then, as torchvision's
-// ToTensor and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
+// From a photo of any size to a model's input: cut and scaled (photo_cut.h, antialiased.h), then torchvision's ToTensor
+// and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
 //
 // data.channels = 3, the default, repeats a grey image three times; 1 refuses colours.
 

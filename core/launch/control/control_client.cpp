@@ -27,7 +27,7 @@ class Deadline {
  public:
   explicit Deadline(int milliseconds)
       : deadline_ns_(milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000)) {}
-  // As poll(2) takes it: -1 for no limit.
+  // For poll(2): -1 for no limit.
   int left_ms() const {
     if (deadline_ns_ < 0) return -1;
     return static_cast<int>(std::max<int64_t>(0, (deadline_ns_ - monotonic_ns() + 999'999) / 1'000'000));

@@ -1,5 +1,6 @@
 #pragma once
-// What the user sees while a job runs: one line that is rewritten on a terminal, plain lines now and then otherwise.
+// The output for the user while a job runs: one line that is rewritten on a terminal, plain lines now and then
+// otherwise.
 
 #include <cstdint>
 #include <cstdio>
@@ -26,13 +27,13 @@ double seconds_until_done(const Progress& progress, double seconds_per_step);
 std::string format_progress(const Progress& progress);
 std::string format_duration(double seconds);  // "42 s", "3 min 05 s", "2 h 10 min"
 
-// What lines are printed on.
+// The terminal or file that lines are printed on.
 struct Screen {
   bool terminal = false;  // else no control characters at all
   bool erases = false;    // knows "erase to the end of the line"; else spaces are written over what is there
   size_t columns = 80;    // a longer line would go on in the next row, where nothing erases it
 
-  // As it is now: a terminal may change its size.
+  // The present state of `out`: a terminal may change its size.
   static Screen of(std::FILE* out);
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 
-// What is not finite stands as null.
+// A value that is not finite stands as null.
 bool is_sound_step(const Json& line) {
   const auto is_number = [&](const char* key) {
     return line.contains(key) && (line.at(key).is_number() || line.at(key).is_null());
@@ -57,7 +57,7 @@ void add_owner_elsewhere(const RunDirectory& directory, RunStatus& status) {
   status.seconds_since_sign_of_life = owner->silent_seconds;
 }
 
-// As job.toml has it; where that is gone or damaged, as the newest checkpoint has it.
+// The spec of job.toml; where that is gone or damaged, the one of the newest checkpoint.
 spec::JobSpec recorded_spec(const RunDirectory& directory) {
   try {
     return directory.read_spec();
@@ -70,7 +70,7 @@ spec::JobSpec recorded_spec(const RunDirectory& directory) {
   }
 }
 
-// Of a run that has no launcher here.
+// The status of a run that has no launcher here.
 RunStatus recorded_status(const RunDirectory& directory) {
   const spec::JobSpec spec = recorded_spec(directory);
   RunStatus status;

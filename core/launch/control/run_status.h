@@ -1,5 +1,6 @@
 #pragma once
-// What `estrain status` knows of a run: from its launcher while one answers, else from the run directory's files.
+// The knowledge of `estrain status` about a run: from its launcher while one answers, else from the run directory's
+// files.
 
 #include <string>
 #include <vector>

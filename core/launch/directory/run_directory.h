@@ -43,7 +43,7 @@ class RunDirectory {
   std::optional<UniqueFd> try_lock() const;
   void watch_owner() const;
   void own(const UniqueFd& lock) const;
-  // Who has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
+  // The process that has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
   std::optional<RunOwner> owner() const;
   // The owner where it is on another host and has shown life within kSilentSeconds.
   std::optional<DistantOwner> owner_elsewhere() const;

@@ -1,7 +1,7 @@
 #pragma once
-// Who is at work on a run directory, as its file `lock` says: a JSON object, and nothing once a launcher has ended as
-// it should. The launcher touches the file now and then. So other hosts that share the directory see that it lives:
-// they cannot reach its control socket, and some file systems keep a host's locks from the others.
+// The process that is at work on a run directory, as its file `lock` says: a JSON object, and nothing once a launcher
+// has ended as it should. The launcher touches the file now and then. So other hosts that share the directory see that
+// it lives: they cannot reach its control socket, and some file systems keep a host's locks from the others.
 
 #include <sys/types.h>
 

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kMostDevices = 4096;
 
-// What a worker's malloc is told; nothing else tells it anything. Freed tensors stay with the process: page faults of
-// memory that malloc maps and trims cost up to a third of a step. Large pages: fewer faults and misses on activations.
-// No part in the bits.
+// The settings of a worker's malloc; it gets no others. Freed tensors stay with the process: page faults of memory that
+// malloc maps and trims cost up to a third of a step. Large pages: fewer faults and misses on activations. The settings
+// have no part in the bits.
 constexpr const char* kMallocSettings =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647:"
     "glibc.malloc.top_pad=67108864";
@@ -57,13 +57,12 @@ void number_gpus(Assignment& list) {
   }
 }
 
-// What the names of variables begin with that tell libraries how to compute: LibTorch, those below it on CPUs, and on
-// GPUs.
+// Prefixes of the variables that tell libraries how to compute: LibTorch, those below it on CPUs, and on GPUs.
 constexpr std::string_view kOfArithmetic =
     "ATEN_ TORCH_ PYTORCH_TUNABLEOP_ DISABLE_ADDMM_ "
     "ONEDNN_ DNNL_ _ONEDNN_ _DNNL_ MKL_ OPENBLAS_ FBGEMM_ OMP_ KMP_ "
     "CUBLAS_ CUBLASLT_ CUDNN_ NVIDIA_TF32_ CUDA_FORCE_";
-// Of these, what says only where threads run, how they wait, and what is logged.
+// Prefixes, among these, of variables that say only where threads run, how they wait, and what is logged.
 constexpr std::string_view kWithoutBits =
     "TORCH_CPP_LOG_LEVEL TORCH_SHOW_ TORCH_SYMBOLIZE_MODE TORCH_DISABLE_ADDR2LINE TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_ "
     "ONEDNN_VERBOSE DNNL_VERBOSE MKL_VERBOSE "

@@ -27,7 +27,7 @@ using place::Share;
 // wrong with the list; "auto" is none.
 Assignment parse_devices(std::string_view list, const std::string& own = "");
 
-// As parse_devices, and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
+// parse_devices(), and "auto": as many plain CPU workers as `cores` give every one of their threads a core of its own,
 // at most one for each EST, and at least one. `cores`: what this process may use (core/host/allocation.h).
 Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores,
                           const std::string& own = "");
@@ -55,7 +55,7 @@ void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::s
 // model, workers find out.
 bool are_of_one_kind(const Devices& devices);
 
-// What is refused unless a user asks for it.
+// Uses of devices that are refused unless a user asks for them.
 struct Permissions {
   bool mixed = false;           // devices of different kinds, whose bits differ below D2
   bool oversubscribed = false;  // several workers on one GPU
@@ -65,9 +65,9 @@ struct Permissions {
 // Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
 void check_devices(const Devices& devices, const Permissions& permissions);
 
-// What a worker's environment must say before LibTorch loads, so that it behaves as this kind of device, with the
-// threads and the precision of the job: for ChildOptions::environment. What else `inherited`, the launcher's, holds of
-// how libraries compute (MKL_CBWR, OMP_DYNAMIC, …) is taken away, so that it does not reach the bits.
+// A worker's environment before LibTorch loads, so that it behaves as this kind of device, with the threads and the
+// precision of the job: for ChildOptions::environment. Other variables of `inherited`, the launcher's environment, that
+// tell libraries how to compute (MKL_CBWR, OMP_DYNAMIC, …) are taken away, so that they do not reach the bits.
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
                                                                     const host::Environment& inherited);
 

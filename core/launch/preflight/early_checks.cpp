@@ -53,14 +53,14 @@ int64_t gradient_slots(const CheckedJob& job) {
   return slots;
 }
 
-// As much as there can be, where it is more.
+// UINT64_MAX where the result would be larger.
 uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 uint64_t product(uint64_t a, uint64_t b) {
   uint64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
-// Of metrics.jsonl, fingerprints and tensorboard (core/record/FORMAT.md).
+// Bytes of metrics.jsonl, fingerprints and tensorboard (core/record/FORMAT.md).
 uint64_t log_bytes(const CheckedJob& job) {
   const uint64_t line = 160 + 32 * unsigned_of(job.spec.job.ests);
   const uint64_t digests = job.spec.logging.fingerprints ? 16 + 8 * unsigned_of(job.size->digests) : 0;

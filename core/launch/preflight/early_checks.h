@@ -24,7 +24,7 @@
 
 namespace estrain::launch {
 
-// What a job takes, as its probe measured it on one device. Bytes.
+// The size of a job, as its probe measured it on one device. Bytes.
 struct JobSize {
   uint64_t state = 0;          // one copy of the state
   uint64_t gradients = 0;      // one slot of gradients
@@ -45,7 +45,7 @@ struct CheckedJob {
   std::optional<JobSize> size;  // nothing: no mini-batch has been tried
 };
 
-// What a run holds in memory at once.
+// The memory that a run holds at once.
 struct MemoryNeeds {
   uint64_t workers = 0;   // of all of them, with the mini-batches that they read ahead
   uint64_t shared = 0;    // both copies of the state, gradients, records

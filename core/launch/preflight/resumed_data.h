@@ -11,8 +11,8 @@
 
 namespace estrain::launch {
 
-// What has changed of the files that `section` names since `known`, a checkpoint's CheckpointMeta::data, was taken.
-// Reads no file whose stamp is unchanged. Throws Fault::io where one is missing, Fault::corrupt.
+// The changes of the files that `section` names since `known`, a checkpoint's CheckpointMeta::data, was taken. Reads no
+// file whose stamp is unchanged. Throws Fault::io where one is missing, Fault::corrupt.
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section);
 // The same of files that are given.
 std::vector<data::DataChange> changes_since(const std::string& known, const std::vector<data::FileName>& names);

@@ -1,5 +1,5 @@
 #pragma once
-// What a run was asked to accept, and what follows for all its launchers and workers.
+// The exceptions that a run was asked to accept, and what follows for all its launchers and workers.
 
 #include <string>
 #include <string_view>

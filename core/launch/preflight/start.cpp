@@ -72,10 +72,10 @@ void refuse_second_run(const RunDirectory& directory) {
       .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
 }
 
-// What a run directory holds of the run that is to go on.
+// The records of the run that is to go on, from its directory.
 struct Begun {
   checkpoint::NewestCheckpoint newest;
-  // What the run trains by, and where that is written: in its newest checkpoint; without one in job.toml.
+  // The spec of the run, and where that is written: in its newest checkpoint; without one in job.toml.
   std::optional<spec::JobSpec> spec;
   std::string source;
 };
@@ -137,7 +137,7 @@ Begun look_at(const RunDirectory& directory) {
   return begun;
 }
 
-// As job.toml has it, with --set; where that is gone or damaged, as the checkpoint has it.
+// The spec of job.toml, with --set; where that is gone or damaged, the one of the checkpoint.
 spec::JobSpec spec_to_go_on_with(const StartRequest& request, const RunDirectory& directory, const Begun& begun) {
   try {
     directory.read_spec();
@@ -176,7 +176,7 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
   }
 }
 
-// What "auto" means for this run: what it was decided to mean when the run began, else what trying it shows.
+// Decides what "auto" means for this run: what was decided when the run began, else what trying it shows.
 void decide_determinism(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   spec::JobSection& job = plan.spec.job;
   if (job.determinism != spec::Determinism::automatic) return;
@@ -257,7 +257,7 @@ void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
   }
 }
 
-// What does not depend on the run directory: devices, fault rules, this machine.
+// Checks what does not depend on the run directory: devices, fault rules, this machine.
 void check_request(const StartRequest& request, const host::Allocation& allocation, LaunchPlan& plan) {
   plan.fault_rules = faults::text_of_rules(plan.spec.recovery.rules);
   faults::FaultTable::with_rules_of(plan.fault_rules, plan.spec.recovery.rules);

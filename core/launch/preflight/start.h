@@ -32,7 +32,7 @@ std::vector<std::string> resume_command(const StartRequest& request);
 // The absolute path of the run directory. Throws as plan_launch() of a spec that is wrong.
 std::string run_directory_of(const StartRequest& request);
 
-// What the run directory holds is looked at while its lock is held, which the plan keeps. A resumed run's spec is that
+// Looks at the run directory while holding its lock, which the plan keeps. A resumed run's spec is that
 // of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
 // Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys
 // where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its

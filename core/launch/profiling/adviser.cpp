@@ -83,7 +83,8 @@ SpeedMeter::Span Adviser::require_speeds() const {
   return span;
 }
 
-// What a change of devices takes from the training: as measured, else at most what starting the first workers took.
+// The seconds that a change of devices takes from the training: as measured; else what starting the first workers took,
+// which is an upper limit.
 double Adviser::resize_seconds(const Course& course) const { return past_.change_seconds(false, course.start_seconds); }
 
 std::optional<Advice> Adviser::advise(const conduct::State& job, const Course& course) {

@@ -31,7 +31,7 @@ struct Advice {
   conduct::PendingChange change;
 };
 
-// What comes of an offer.
+// The verdict on an offer.
 struct OfferWeighed {
   std::string what, reason;
   Json answer;
@@ -64,7 +64,7 @@ class Adviser {
   void end_stage(Step step, int64_t now_ns);
   void forget_trends();  // of the shares that were in force
 
-  // What workers have done in the stage (SpeedMeter, SpeedWatch).
+  // Takes in what workers have done in the stage (SpeedMeter, SpeedWatch).
   void interrupt() { meter_.interrupt(); }
   bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<SpeedMeter::Worker>& done) {
     return meter_.observe(step, step_ns, evaluated, done);

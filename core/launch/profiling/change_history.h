@@ -1,6 +1,6 @@
 #pragma once
-// What a launcher remembers of changing its devices: what each change cost, what was decided and why, and the growth
-// that is on trial. Handed over across a re-exec.
+// A launcher's memory of changes of its devices: the cost of each, the decisions and their reasons, and the growth that
+// is on trial. Handed over across a re-exec.
 
 #include <cstdint>
 #include <deque>
@@ -41,7 +41,7 @@ class ChangeHistory {
   void note(Decision decision);
   const std::deque<Decision>& decisions() const { return decisions_; }
 
-  // Of one change: seconds that it kept the job from training in all.
+  // Takes in one change: the seconds that it kept the job from training in all.
   void count_change(double seconds, bool keeps_devices);
   // The mean of those that were measured; before the first one `unmeasured`.
   double change_seconds(bool keeps_devices, double unmeasured) const;

@@ -30,7 +30,7 @@ struct ProfilingOptions {
   std::function<void(const std::string&)> say = [](const std::string&) {};  // told of each run before it starts
 };
 
-// What has been measured of one kind.
+// The measurements of one kind.
 struct KindProfile {
   std::string kind;
   std::optional<profile::StageSpeed> one_est, alone;  // one worker: with one EST; with several

@@ -41,7 +41,7 @@ class SpeedMeter {
   // worker order, counts since the stage began. True: a window is complete.
   bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<Worker>& workers);
 
-  // What goes on now is not to be counted.
+  // Leaves out what goes on now.
   void interrupt() { mark_.reset(); }
 
   const Span& stage() const { return stage_; }

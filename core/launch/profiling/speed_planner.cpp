@@ -104,7 +104,7 @@ std::vector<SpeedPlanner::Group> SpeedPlanner::groups(const SpeedMeter::Span& sp
 
 plan::Plan SpeedPlanner::current(const SpeedMeter::Span& span) const { return evaluated(span, span); }
 
-// What the shares of `moved`, of the same workers, would take at the speeds of `span`.
+// The plan of the shares of `moved`, of the same workers, at the speeds of `span`.
 plan::Plan SpeedPlanner::evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const {
   std::vector<std::string> kinds;
   for (const SpeedMeter::Worker& worker : span.workers) kinds.push_back(worker.kind);

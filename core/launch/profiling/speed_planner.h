@@ -20,7 +20,7 @@ struct Placement {
   plan::Plan plan;
 };
 
-// What a stage did, as a profile takes it in.
+// The work of a stage, in the form that a profile takes in.
 profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span);
 
 class SpeedPlanner {

@@ -31,7 +31,7 @@ class SpeedWatch {
   // Call often, with all workers of the stage and what they have done in it; looks at windows as long as SpeedMeter's.
   //  `now_ns` is monotonic. Returns those that became slow, or are no longer.
   std::vector<Speed> observe(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers);
-  // What is known of a worker; null before it has been measured.
+  // The speed of a worker; null before it has been measured.
   const Speed* find(int64_t worker) const;
 
  private:

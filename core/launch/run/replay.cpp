@@ -14,13 +14,13 @@
 namespace estrain::launch {
 namespace {
 
-// What a run was on from a step on.
+// The devices of a run from a step on.
 struct RecordedDevices {
   Step from;
   std::string devices;
 };
 
-// Of a stage's event; nothing where that is damaged.
+// The device list of a stage's event; nothing where that is damaged.
 std::string device_list(const Json& stage) {
   const Json &kinds = list_in(stage, "devices"), &ranges = list_in(stage, "ranges");
   std::string devices;
@@ -34,8 +34,8 @@ std::string device_list(const Json& stage) {
   return devices;
 }
 
-// Of the steps behind `from` up to `to`, by events.jsonl. Where the run went back to a checkpoint, what it was on in
-// the end counts.
+// The devices of the steps behind `from` up to `to`, by events.jsonl. Where the run went back to a checkpoint and
+// repeated steps, the last devices count.
 std::vector<RecordedDevices> placements(const RunDirectory& directory, Step from, Step to) {
   std::vector<RecordedDevices> all = {{from, "1"}};
   for_each_object(directory.events(), [&](const Json& event) {

@@ -1,5 +1,5 @@
 #pragma once
-// What users ask of the running job: each request is refused at once, answered, or goes to decide().
+// Requests of users to the running job: each is refused at once, answered, or goes to decide().
 
 #include "core/conduct/action.h"
 #include "core/launch/run/parts/audits.h"

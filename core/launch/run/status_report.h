@@ -1,5 +1,5 @@
 #pragma once
-// What the launcher says of its job while it runs: the progress line and the answer to `estrain status`.
+// The launcher's reports while the job runs: the progress line and the answer to `estrain status`.
 
 #include "core/launch/control/status.h"
 #include "core/launch/run/parts/audits.h"

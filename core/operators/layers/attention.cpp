@@ -132,8 +132,8 @@ Tensor with_batch(const Tensor& x) {
   return x.dim() < 4 ? x.expand({1, x.dim() == 3 ? x.size(0) : 1, x.size(-2), x.size(-1)}) : x.flatten(0, -4);
 }
 
-// What is added to the scores: a mask of truths, which tells the keys that a query attends to, becomes 0 and -infinity.
-// It keeps one dimension per dimension of the result.
+// The term that is added to the scores. A mask of truths, which tells the keys that a query attends to, becomes 0 and
+// -infinity. It keeps one dimension per dimension of the result.
 Tensor additive(const Tensor& mask, const Tensor& query) {
   if (!mask.defined()) return mask;
   const Tensor lowest = at::scalar_tensor(-std::numeric_limits<float>::infinity(), query.options());
@@ -145,7 +145,7 @@ Tensor additive(const Tensor& mask, const Tensor& query) {
   return added.expand(sizes).flatten(0, -4);
 }
 
-// What the kernel takes: as many heads and as wide values everywhere, one batch, no gradient for the mask.
+// Whether the kernel takes it: as many heads and as wide values everywhere, one batch, no gradient for the mask.
 bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool causal) {
   if (query.dim() < 2 || key.dim() != query.dim() || value.dim() != query.dim()) return false;
   if (query.numel() == 0 || key.numel() == 0) return false;

@@ -92,7 +92,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   return y;
 }
 
-// As traces record it: what the flags choose among does not matter here.
+// The form that traces record. The flags choose among backends, which does not matter here.
 Tensor traced_convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                           IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                           IntArrayRef output_padding, int64_t groups, bool, bool, bool, bool) {

@@ -53,7 +53,7 @@ void check_bag(const char* name, int64_t mode, bool sparse) {
 
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// What each bag is divided by: how many of its indices count, 1 for none.
+// The divisor of each bag: how many of its indices count, 1 for none.
 Tensor divisors(const Tensor& sizes) { return at::clamp_min(sizes, 1).to(at::kFloat).unsqueeze(1); }
 
 // Bag b is a row, the sum of weight[indices[i]], each times its own factor if there are any, over its i in order; a
@@ -93,7 +93,7 @@ Tensor embedding_bag_backward(const Tensor& gradient, const Tensor& indices, con
   return sum_into_rows(scaled, at::where(at::lt(bag, 0), at::full_like(index, -1), index), rows);
 }
 
-// Of a sum's factors: the dot product of each row with the gradient of its bag.
+// The gradient of a sum's factors: the dot product of each row with the gradient of its bag.
 Tensor embedding_bag_factors_backward(const Tensor& gradient, const Tensor& weight, const Tensor& indices,
                                       const Tensor&, const Tensor& bag, int64_t mode, int64_t) {
   constexpr const char* name = "_embedding_bag_per_sample_weights_backward";

@@ -106,7 +106,7 @@ Tensor reduced(const Tensor& each, int64_t reduction) {
   return reduction == at::Reduction::Mean ? at::mean(each) : at::sum(each);
 }
 
-// What every element's gradient is multiplied with: the gradient of the result, its share of a mean.
+// The factor of every element's gradient: the gradient of the result; for a mean, the element's share of it.
 Tensor share(const Tensor& gradient, const Tensor& self, int64_t reduction) {
   return reduction == at::Reduction::Mean ? at::div(gradient, static_cast<double>(self.numel())) : gradient;
 }

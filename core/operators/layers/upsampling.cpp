@@ -43,7 +43,7 @@ Tensor nearest_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef 
   return dx;
 }
 
-// Of one dimension: images of height 1.
+// One dimension: images of height 1.
 Tensor nearest_line(const Tensor& self, IntArrayRef output, Factor factor) {
   return nearest(self.unsqueeze(2), {1, output[0]}, 1.0, factor).squeeze(2);
 }

@@ -9,8 +9,8 @@ namespace estrain::record {
 
 uint32_t crc32c(std::string_view bytes);
 
-// As stored in TFRecord files: rotated right by 15 bits, plus a constant, so that a checksum of data with embedded
-// checksums is robust.
+// The form stored in TFRecord files: rotated right by 15 bits, plus a constant, so that a checksum of data with
+// embedded checksums is robust.
 uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace estrain::record

@@ -54,7 +54,7 @@ class Carrier {
   virtual int64_t pass() = 0;
   // Whether a device may be given the first mini-batch of the next step between pass() and finish().
   virtual bool begins_ahead() const { return false; }
-  // What is left of the update; the step's record is complete then. False on abort.
+  // Does the rest of the update; the step's record is complete then. False on abort.
   virtual bool finish() = 0;
 
   // False: the stage was aborted, or the step is not to be committed. Throws Fault::infeasible "step t: the gradient of

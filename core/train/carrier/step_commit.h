@@ -1,6 +1,6 @@
 #pragma once
-// What the last worker to arrive does for all when the results of a step are there: it completes the step's record,
-// publishes it, and answers the launcher. Where the state of the step then is, is the carrier's to say in between.
+// The commit of a step. When its results are there, the last worker to arrive completes the step's record, publishes
+// it, and answers the launcher. In between, the carrier says where the state of the step is.
 
 #include "core/comm/records/step_record.h"
 #include "core/train/job/stage_order.h"

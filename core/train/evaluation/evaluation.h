@@ -12,7 +12,7 @@ namespace estrain::train {
 // This worker's batches, by the parameters and buffers that place.model shows. False on abort.
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 
-// What the newest evaluation in shared memory gave, over all samples in their order.
+// The result of the newest evaluation in shared memory, over all samples in their order.
 struct EvaluationResult {
   double loss = 0, accuracy = 0;  // means over the predictions
   int64_t predictions = 0;

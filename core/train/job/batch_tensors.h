@@ -28,7 +28,7 @@ class BatchFeed {
 
   // Waits until the one that next() gives has been read.
   void read();
-  // As Loader::next().
+  // Loader::next(), as tensors.
   DeviceBatch next();
   // Begins to copy the next one, if that takes a copy and it has been read. Returns whether next() has it at hand.
   bool look_ahead();

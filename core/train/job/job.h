@@ -46,9 +46,9 @@ class Job {
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
-  // What D1's bits hold for, as the device that builds the state says.
+  // Sets the processor that D1's bits hold for, as the device that builds the state says.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
-  // What its data files are: the identity's JSON.
+  // Sets the identity of the job's data files, as JSON.
   void set_data(std::string identity) { manifest_.data = std::move(identity); }
 
   // Sizes of the shared memory that this job needs.

@@ -12,7 +12,7 @@
 
 namespace estrain::train {
 
-// What a mini-batch that leaves no trace is run on.
+// The objects that a mini-batch needs which leaves no trace.
 struct Trial {
   Job& job;
   est::GradientHooks& hooks;
@@ -23,8 +23,8 @@ struct Trial {
   void run(const data::LoadedBatch& batch) const;
 };
 
-// Of a step and, if the job has any, of an evaluation, on `batch`, without a trace: with the portable kernels in place
-// where they are registered: they replace `replaced`.
+// The operators of a step and, if the job has any, of an evaluation, run on `batch` without a trace. Where the portable
+// kernels are registered they are used: they replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 

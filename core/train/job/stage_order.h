@@ -1,5 +1,5 @@
 #pragma once
-// What the launcher tells a worker at the start of a stage.
+// The launcher's message to a worker at the start of a stage.
 
 #include <optional>
 #include <string>

@@ -10,14 +10,14 @@
 
 namespace estrain::train {
 
-// Of the step that follows `step`, the committed one, whose parameters the model reads, where a loss is not finite or
-// the record is marked as suspect. The first EST with a gradient that is not finite, or else with such a loss; if there
-// is none, what the update made of finite gradients. Leaves no trace in the state. Beats `pulse` before every
-// mini-batch; what it returns does not count if the stage is aborted.
+// Searches the step that follows `step`, the committed one, whose parameters the model reads, after a loss that is not
+// finite or a record marked as suspect. Finds the first EST with a gradient that is not finite, or else with such a
+// loss; if there is none, the result that the update made of finite gradients. Leaves no trace in the state. Beats
+// `pulse` before every mini-batch. The result does not count if the stage is aborted.
 comm::Nonfinite find_nonfinite(Workplace& place, const Updater& updater, Step step, comm::WorkerPulse& pulse);
 
-// What the job ends with: Fault::infeasible, "step t: the gradient of … is NaN (virtual rank r; …)", advising to look
-// at the samples concerned.
+// The error that ends the job: Fault::infeasible, "step t: the gradient of … is NaN (virtual rank r; …)", advising to
+// look at the samples concerned.
 Error nonfinite_error(const Job& job, Step step, const comm::Nonfinite& found);
 
 }  // namespace estrain::train

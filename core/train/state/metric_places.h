@@ -1,6 +1,6 @@
 #pragma once
-// The places of what a copy of the state holds of past evaluations: what the schedule "plateau" and the early stop go
-// by. Each has a place only if the job uses it.
+// The places of the memory of past evaluations in a copy of the state: that of the schedule "plateau", and that of the
+// early stop. Each has a place only if the job uses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace estrain::train {
 
 class MetricPlaces {
  public:
-  // What the schedule has learnt so far: its state, and the learning rate of each parameter group.
+  // The memory of the schedule: its state, and the learning rate of each parameter group.
   struct Plateau {
     optim::PlateauState state;
     std::vector<double> rates;

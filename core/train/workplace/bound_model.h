@@ -27,8 +27,7 @@ class BoundModel {
   // Or the averages of that copy, in shared memory (AveragePlaces::are_kept).
   void read_averages_of(Step step);
 
-  // What the ESTs see in the buffers: each one starts from those of `step`, the committed ones, as DDP broadcasts rank
-  // 0's.
+  // Loads the committed buffers, those of `step`: each EST starts from them, as DDP broadcasts rank 0's.
   void load_buffers(Step step);
   // Writes them to shared memory, then calls `then` (device::Mirror::store).
   void store_buffers(std::byte* state, std::function<void()> then);

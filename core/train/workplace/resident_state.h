@@ -4,9 +4,9 @@
 // earlier step, brought up to date beside the training (ns_between_saves): what is committed there survives the loss of
 // workers and GPUs, and the steps since are done again, with the same bits.
 //
-// What the host computes itself (random streams, counts of updates, losses) lies in host memory of this worker, at the
-// same offsets. Of several workers each has the parameters and the buffers; of slots and random streams, what is its
-// own is up to date.
+// The results that the host computes itself (random streams, counts of updates, losses) lie in host memory of this
+// worker, at the same offsets. Each of several workers has all parameters and buffers; its slots and random streams are
+// up to date only where they are its own.
 
 #include <ATen/core/Tensor.h>
 
@@ -32,7 +32,7 @@ struct UnmapMemory {
   void operator()(std::byte* memory) const;
 };
 
-// What a worker brings to shared memory.
+// The part of the state that a worker brings to shared memory.
 struct SavedPart {
   struct Region {
     size_t offset, bytes;  // of a copy of the state

@@ -1,5 +1,5 @@
 #pragma once
-// What a worker keeps across stages, and how it switches from EST to EST.
+// The things that a worker keeps across stages, and how it switches from EST to EST.
 
 #include <atomic>
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Workplace {
   // Throws Fault::infeasible where code of the model called an operator that D2 cannot have.
   void require_covered() const;
 
-  // What the host computes of the state of `step`: random streams, counts of updates, losses.
+  // The part of the state of `step` that the host computes: random streams, counts of updates, losses.
   std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
 };
 
@@ -60,10 +60,10 @@ struct BegunPass {
   std::optional<Gradients> gradients;
 };
 
-// As forward().
+// Does the same as forward(), or replays the whole pass.
 BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step);
 
-// What becomes of a mini-batch's gradients: `run` makes the backward pass of the loss; `take` is given the gradients
+// The use of a mini-batch's gradients: `run` makes the backward pass of the loss; `take` is given the gradients
 // where the pass was replayed.
 struct BackwardPass {
   std::function<void(const torch::Tensor& loss)> run;

@@ -1,5 +1,5 @@
 #pragma once
-// As many fused multiply-adds as a core can do: what a matrix product is measured against.
+// The fused multiply-adds that a core can do: a matrix product is measured against them.
 
 #include "kernels/isa.h"
 

@@ -17,7 +17,7 @@ namespace {
 
 using torch::Tensor;
 
-// What the launcher puts into a worker's environment (core/launch/preflight/devices.cpp, and its test).
+// The variables that the launcher puts into a worker's environment (core/launch/preflight/devices.cpp, and its test).
 const std::map<std::string, std::string> kEnvironments = {
     {"avx512", "ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE"},
     {"avx2", "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2"},

@@ -95,7 +95,7 @@ TEST_CASE("a random number depends on seed, virtual rank, step and call") {
   CHECK_FALSE(from_generator(5).equal(from_generator(6)));
 }
 
-// As gradient checkpointing does it: the forward pass once more, from the generator's state before the first.
+// The way of gradient checkpointing: the forward pass once more, from the generator's state before the first.
 std::pair<Tensor, Tensor> twice_from_one_state(const std::function<Tensor()>& draw) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const Tensor before = generator.get_state().clone();

@@ -1,4 +1,4 @@
-// What help knows and finds.
+// The topics of help, and how it finds them.
 
 #include "core/words/topic.h"
 

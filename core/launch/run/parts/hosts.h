@@ -17,7 +17,7 @@ class Hosts {
   std::vector<std::string> others() const;
   // Before the workers are told to begin.
   void begin_stage();
-  // What the worker of that place in the stage is told of its host's workers, and of what there is beyond.
+  // Writes the order for the worker at that place of the stage: its host's workers, and the hosts beyond.
   void place(size_t index, comm::RunStage& order) const;
   // Handles the courier's message, or its end.
   void hear();

@@ -25,7 +25,7 @@ std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& 
   return diagnosis.description;
 }
 
-// What a run ends with when it ends by this fault: the words of what happened, and what to do about it.
+// The error of a run that ends by this fault: what happened, and what to do about it.
 Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
   const auto ended = [&] {
     if (!evidence.ended)

@@ -40,7 +40,7 @@ class ScribeDesk {
   Run& run_;
   Losses& losses_;
   Audits& audits_;
-  // What kept it from writing, and how many records it had written then.
+  // The error that kept it from writing, and how many records it had written then.
   std::string write_error_;
   uint32_t written_before_error_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What a launcher tells itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
+// A launcher's message to itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
 // sockets and shared memory stay open; everything else is written down here.
 
 #include <map>

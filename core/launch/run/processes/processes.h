@@ -17,7 +17,7 @@
 
 namespace estrain::launch {
 
-// What the processes of a run share: descriptors they inherit.
+// The descriptors that the processes of a run inherit and share.
 struct SharedDescriptors {
   int memory;        // the job's shared memory
   int doorbell;      // eventfd that wakes the scribe

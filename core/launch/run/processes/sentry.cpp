@@ -51,7 +51,7 @@ void Sentry::begin_round(comm::JobMemory* memory, int64_t now) {
   if (memory != nullptr) pace_ = pace_of(*memory);
 }
 
-// What was under way when everybody stood still is no measure of how long it takes.
+// Forgets how long things took that were under way when everybody stood still.
 void Sentry::note_own_pause(comm::JobMemory* memory, int64_t now) {
   from_ns_ = now;
   if (memory == nullptr) return;

@@ -1,7 +1,7 @@
 #pragma once
-// Who of a run's processes hangs, is stopped, or waits for ever: told from a few words in shared memory that workers
-// write as they go on, and from /proc for those that have been silent (hang.h, work_sign.h). The finding is an event;
-// what follows from it is decided in core/conduct.
+// Finds processes of a run that hang, are stopped, or wait for ever. It tells them by a few words in shared memory that
+// workers write as they go on, and from /proc for those that have been silent (hang.h, work_sign.h). The finding is an
+// event; what follows from it is decided in core/conduct.
 
 #include <map>
 #include <optional>

@@ -73,7 +73,7 @@ TEST_CASE("an abort releases those who wait") {
   }
 }
 
-// As in workers: processes share only the job's memory. The header's barrier words need only the state of
+// Like workers, the processes share only the job's memory. The header's barrier words need only the state of
 // JobMemory::create.
 TEST_CASE("processes meet, and one that dies is not waited for after an abort") {
   const UniqueFd fd = JobMemory::create();

@@ -91,7 +91,7 @@ class Host : public Outbox {
     send(host, head, bytes);
   }
 
-  // As the last worker to arrive does, without waiting.
+  // Asks like the last worker to arrive, without waiting.
   void ask(comm::HostAsk what, int64_t step) { exchange->ask({what, Step(step), ++asked}); }
   bool answered() const { return memory.hosts().answered() == asked; }
 
@@ -179,7 +179,7 @@ Sum tree(const Gradients& gradients, const Presence& presence, int64_t lo, int64
   return left;
 }
 
-// What the workers of a host leave in its slots: each folds its ESTs as far as the tree allows.
+// Fills the slots of a host like its workers: each folds its ESTs as far as the tree allows.
 void fold_workers(Host& host, const Gradients& gradients, const Presence& presence) {
   int64_t first_slot = 0;
   for (const EstRange& range : host.plan.here().workers) {
@@ -229,7 +229,7 @@ Presence random_presence(int64_t ests, std::mt19937_64& random) {
 
 uint8_t mark(int64_t rank, int64_t step) { return static_cast<uint8_t>(16 * step + rank + 1); }
 
-// What the ESTs of the host leave behind beside their gradients.
+// Writes what the ESTs of the host leave behind beside their gradients.
 void leave_contexts(Host& host, int64_t step) {
   const checkpoint::Manifest of = manifest(host.plan.ests());
   std::byte* state = host.memory.state_of(Step(step + 1));

@@ -112,7 +112,7 @@ TEST_CASE("more workers than cores are not taken for faster") {
   SpeedPlanner planner(spec, {"a CPU", 1, "1"}, false);
   const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
   planner.learn(alone, 1000);
-  // What is not known yet is how much of the exchange two would share.
+  // How much of the exchange two would share is not known yet.
   CHECK(planner.best(alone, place::devices_from({"cpu", "cpu"})).plan.step_seconds > 0.95 * alone.step_seconds());
 }
 
