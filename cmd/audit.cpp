@@ -47,7 +47,7 @@ int audit(const AuditArguments& arguments) {
   launch::ask_launcher(arguments.run, conduct::AuditRequest{}, kPatienceMs);
   const launch::AuditStatus audit = await_audit(arguments, before);
   if (arguments.json) {
-    fmt::print("{}\n", json_text(comm::fields_of(audit)));
+    fmt::print("{}\n", json_text(codec::fields_of(audit)));
     return 0;
   }
   const bool blind = audit.blind.value_or(false);

@@ -73,7 +73,7 @@ class Check {
   int print() const {
     const int code = launch::exit_code(findings_);
     if (arguments_.json) {
-      Json all = report_ ? comm::fields_of(*report_) : Json::object();
+      Json all = report_ ? codec::fields_of(*report_) : Json::object();
       if (!report_) all["operators"] = Json::array();
       all["verdict"] = verdict_.empty() ? Json() : Json(verdict_);
       all["reason"] = reason_;

@@ -63,7 +63,7 @@ int run_proxy(const Arguments& arguments) {
         setup.spec = spec::to_toml(launch::read_passed_spec(arguments.spec));
         reinterpret_cast<void (*)(hosts::ProxySetup*)>(hosts_library_function("estrain_run_proxy"))(&setup);
       },
-      [&](const Error& error) { setup.launcher.send(comm::encode(comm::WorkerReport(comm::Failed(error)))); });
+      [&](const Error& error) { setup.launcher.send(codec::encode(comm::WorkerReport(comm::Failed(error)))); });
 }
 
 }  // namespace

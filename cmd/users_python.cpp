@@ -11,10 +11,10 @@
 #include "cmd/worker_library.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
+#include "core/base/json/codec.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/replace_program.h"
-#include "core/comm/messages/codec.h"
 #include "core/comm/messages/failed.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/spec/parsing/parse.h"
@@ -86,7 +86,7 @@ void become_users_python(const spec::JobSpec& spec, Json job, int library) {
   const std::string python = python_of(spec.model);
   require_python(python);
   job["spec"] = spec::to_toml(spec);
-  job["refusal"] = comm::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
+  job["refusal"] = codec::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();

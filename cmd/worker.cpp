@@ -46,7 +46,7 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
 Json job_of(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
   const launch::RunDirectory run(arguments.run);
   return {{"runs", "worker"},
-          {"options", comm::fields_of(setup.options)},
+          {"options", codec::fields_of(setup.options)},
           {"memory", arguments.memory},
           {"doorbell", arguments.doorbell},
           {"courier", arguments.courier},
@@ -63,7 +63,7 @@ int work(const WorkerArguments& arguments) {
   setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
-    comm::from_field(parse_json(arguments.options, "--options"), setup.options);
+    codec::from_field(parse_json(arguments.options, "--options"), setup.options);
     setup.options.checkpoint = arguments.checkpoint;
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     if (setup.spec.model.is_python()) become_users_python(setup.spec, job_of(arguments, setup), arguments.library);

@@ -36,7 +36,7 @@ namespace {
 constexpr int kPatienceWithKillMs = 1500;
 constexpr int kBetweenLooksMs = 1000;  // for a coordinator that came to grief
 
-Json words_of(const Error& error) { return comm::encode(comm::WorkerReport(comm::Failed(error))); }
+Json words_of(const Error& error) { return codec::encode(comm::WorkerReport(comm::Failed(error))); }
 
 // The stage of an order to run; 0: another order.
 uint64_t stage_of_order(const Json& order) {
@@ -191,14 +191,14 @@ class Agent {
     if (waits) {
       at->order = order;
     } else {
-      at->worker.socket.send(comm::decode<comm::WorkerOrder>(order));
+      at->worker.socket.send(codec::decode<comm::WorkerOrder>(order));
     }
   }
 
   // Of a stage that was aborted before it was open here.
   static void leave_for(Session& session) {
     session.order.reset();
-    session.proxy->send({{"relay", comm::encode(comm::WorkerReport(comm::LeftStage{}))}});
+    session.proxy->send({{"relay", codec::encode(comm::WorkerReport(comm::LeftStage{}))}});
   }
 
   void start(At at, const Json& said) {
@@ -206,7 +206,7 @@ class Agent {
     if (!spec_) spec_ = launch::pass_spec(spec);
     launch::WorkerStart start;
     start.id = said.value("id", INT64_C(0));
-    comm::from_field(said.at("options"), start.options);
+    codec::from_field(said.at("options"), start.options);
     const std::optional<place::Device> device = place::parse_device(start.options.device);
     if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
     start.device = *device;
@@ -234,7 +234,7 @@ class Agent {
         session.socket.reset();  // its end follows
         return;
       }
-      session.proxy->send({{"relay", comm::encode(said)}});
+      session.proxy->send({{"relay", codec::encode(said)}});
     }
   }
 
@@ -309,7 +309,7 @@ class Agent {
     opened_ = stage;
     for (Session& session : sessions_) {
       if (!session.order || stage_of_order(*session.order) != stage) continue;
-      session.worker.socket.send(comm::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
+      session.worker.socket.send(codec::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
     }
   }
 

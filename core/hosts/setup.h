@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 #include "core/base/json/json.h"
-#include "core/comm/messages/codec.h"
 #include "core/comm/messages/failed.h"
 #include "core/comm/messages/message_socket.h"
 
@@ -35,7 +35,7 @@ struct CourierSetup {
 };
 // {"say": "error", "fault", "message", "advice"}
 inline Json told(const Error& error) {
-  Json words = comm::fields_of(comm::Failed(error));
+  Json words = codec::fields_of(comm::Failed(error));
   words["say"] = "error";
   return words;
 }

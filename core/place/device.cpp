@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::place {
 namespace {
@@ -56,6 +57,14 @@ std::optional<Device> parse_device(std::string_view text) {
 }
 
 std::string known_kinds() { return fmt::format("{}, cuda:N", fmt::join(kKinds, ", ")); }
+
+Json to_field(const Device& device) { return device.text(); }
+
+void from_field(const Json& json, Device& device) {
+  std::string text;
+  codec::from_field(json, text);
+  device = devices_from({text}).front();
+}
 
 std::vector<std::string> texts_of(const Devices& devices) {
   std::vector<std::string> texts;

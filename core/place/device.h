@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json/json.h"
+
 namespace estrain::place {
 
 struct Device {
@@ -26,6 +28,10 @@ struct Device {
 std::optional<Device> parse_device(std::string_view text);
 // Kinds that a text may name, for a reader.
 std::string known_kinds();
+
+// A device as a field of a message (core/base/json/codec.h): its text. The reader throws Fault::corrupt.
+Json to_field(const Device& device);
+void from_field(const Json& json, Device& device);
 
 using Devices = std::vector<Device>;  // a device may stand in it several times
 

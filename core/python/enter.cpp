@@ -42,7 +42,7 @@ int work(HostInterpreter& interpreter, const Json& job) {
   try {
     require_same_libtorch(job.at("libtorch"));
     setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
-    comm::from_field(job.at("options"), setup.options);
+    codec::from_field(job.at("options"), setup.options);
     setup.data = open_data(setup.spec);
     setup.memory = job.at("memory");
     setup.doorbell = job.at("doorbell");

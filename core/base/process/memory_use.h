@@ -17,7 +17,7 @@ struct MemoryUse {
   uint64_t files = 0;          // resident pages of files (libraries, mapped data) now: shared with other processes
   uint64_t address_space = 0;  // largest
 
-  // Fields of messages (core/comm/messages/codec.h).
+  // Fields of messages (core/base/json/codec.h).
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("peak", self.peak);

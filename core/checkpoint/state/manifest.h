@@ -25,7 +25,23 @@ struct Manifest {
   std::string data;                       // CheckpointMeta::data for the builder's files
 
   std::string to_json() const;
+  // Throws Fault::corrupt.
   static Manifest from_json(std::string_view text);
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("layout", self.layout);
+    visit("digest_names", self.digest_names);
+    visit("metric_names", self.metric_names);
+    visit("batches_per_epoch", self.batches_per_epoch);
+    visit("samples_per_rank", self.samples_per_rank);
+    visit("samples_per_epoch", self.samples_per_epoch);
+    visit("batch", self.batch);
+    visit("total_steps", self.total_steps);
+    visit("parameter_count", self.parameter_count);
+    visit("processor", self.processor);
+    visit("data", self.data);
+  }
 
   // Where the job stands in its data at `step`.
   Epoch epoch_at(Step step) const { return Epoch(step.value / batches_per_epoch); }

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/json/json.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::checkpoint {
 namespace {
@@ -47,26 +47,10 @@ const auto& row_named(const Rows& rows, std::string_view name) {
   throw Error::make(Fault::corrupt, "state layout: unknown word '{}'", name);
 }
 
-Json to_json(const StateTensor& tensor) {
-  return {{"role", row(tensor.role).name},   {"name", tensor.name},   {"slot", tensor.slot},
-          {"dtype", row(tensor.dtype).name}, {"shape", tensor.shape}, {"offset", tensor.offset}};
-}
-
-StateTensor tensor_from(const Json& json) {
-  return {row_named(roles, json.at("role").get<std::string>()).role,    json.at("name"),  json.at("slot"),
-          row_named(dtypes, json.at("dtype").get<std::string>()).dtype, json.at("shape"), json.at("offset")};
-}
-
-StateAlias alias_from(const Json& json) {
-  return {row_named(roles, json.at("role").get<std::string>()).role, json.at("name"), json.at("target")};
-}
-
-StateLayout layout_from(const Json& json) {
-  StateLayout layout;
-  for (const Json& tensor : json.at("tensors")) layout.tensors.push_back(tensor_from(tensor));
-  for (const Json& alias : json.at("aliases")) layout.aliases.push_back(alias_from(alias));
-  layout.bytes = json.at("bytes");
-  return layout;
+std::string word_in(const Json& json) {
+  std::string word;
+  codec::from_field(json, word);
+  return word;
 }
 
 }  // namespace
@@ -96,21 +80,11 @@ uint64_t StateLayout::append(Role role, std::string name, std::string slot, DTyp
   return offset;
 }
 
-std::string StateLayout::to_json() const {
-  Json json = {{"tensors", Json::array()}, {"aliases", Json::array()}, {"bytes", bytes}};
-  for (const StateTensor& tensor : tensors) json["tensors"].push_back(checkpoint::to_json(tensor));
-  for (const StateAlias& alias : aliases)
-    json["aliases"].push_back({{"role", row(alias.role).name}, {"name", alias.name}, {"target", alias.target}});
-  return json.dump();
-}
+std::string StateLayout::to_json() const { return codec::fields_of(*this).dump(); }
 
-StateLayout StateLayout::from_json(std::string_view text) {
-  const Json json = parse_json(text, "state layout");
-  try {
-    return layout_from(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::corrupt, "state layout: {}", error.what());
-  }
-}
+Json to_field(DType dtype) { return row(dtype).name; }
+Json to_field(Role role) { return row(role).name; }
+void from_field(const Json& json, DType& dtype) { dtype = row_named(dtypes, word_in(json)).dtype; }
+void from_field(const Json& json, Role& role) { role = row_named(roles, word_in(json)).role; }
 
 }  // namespace estrain::checkpoint

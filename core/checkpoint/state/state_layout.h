@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json/json.h"
+
 namespace estrain::checkpoint {
 
 enum class DType : uint8_t { f32, f64, i64, u8 };
@@ -34,26 +36,43 @@ enum class Role : uint8_t {
 inline constexpr std::string_view early_stop_name = "early_stop";  // in /schedule
 
 struct StateTensor {
-  Role role;
+  Role role = Role::parameter;
   std::string name;  // PyTorch's state_dict name (dots kept), or the virtual rank
   std::string slot;  // for optimizer and est; otherwise empty
-  DType dtype;
+  DType dtype = DType::f32;
   std::vector<int64_t> shape;  // empty: a scalar
-  uint64_t offset;             // in bytes from the start of the copy
+  uint64_t offset = 0;         // in bytes from the start of the copy
 
   uint64_t elements() const;
   uint64_t bytes() const { return elements() * element_size(dtype); }
   std::string path() const;  // of its HDF5 dataset
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("role", self.role);
+    visit("name", self.name);
+    visit("slot", self.slot);
+    visit("dtype", self.dtype);
+    visit("shape", self.shape);
+    visit("offset", self.offset);
+  }
 };
 
 // A second state_dict name of a tied parameter or buffer: a hard link in the file.
 struct StateAlias {
-  Role role;
+  Role role = Role::parameter;
   std::string name;
   std::string target;
 
   std::string path() const;         // of the link
   std::string target_path() const;  // of the dataset
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("role", self.role);
+    visit("name", self.name);
+    visit("target", self.target);
+  }
 };
 
 struct StateLayout {
@@ -66,8 +85,18 @@ struct StateLayout {
   uint64_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
 
   std::string to_json() const;
-  // Throws Fault::corrupt.
-  static StateLayout from_json(std::string_view text);
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("tensors", self.tensors);
+    visit("aliases", self.aliases);
+    visit("bytes", self.bytes);
+  }
 };
+
+// Fields of messages (core/base/json/codec.h): the words of the formats. The readers throw Fault::corrupt.
+Json to_field(DType dtype);
+Json to_field(Role role);
+void from_field(const Json& json, DType& dtype);
+void from_field(const Json& json, Role& role);
 
 }  // namespace estrain::checkpoint

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/comm/messages/codec.h"
+#include "core/base/json/codec.h"
 #include "core/comm/messages/message_socket.h"
 
 namespace estrain::comm {
@@ -19,13 +19,13 @@ class Channel {
   void close() { socket_.close(); }
 
   // MessageSocket::send() of a message in its JSON.
-  bool send(const Out& message) { return socket_.send(encode(message)); }
+  bool send(const Out& message) { return socket_.send(codec::encode(message)); }
   bool flush() { return socket_.flush(); }
   // MessageSocket::receive(). Throws Fault::usage where the message makes no sense.
   MessageSocket::Received receive(In* message, int milliseconds) {
     Json json;
     const MessageSocket::Received received = socket_.receive(&json, milliseconds);
-    if (received == MessageSocket::Received::message) *message = decode<In>(json);
+    if (received == MessageSocket::Received::message) *message = codec::decode<In>(json);
     return received;
   }
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/comm/messages/codec.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::comm {
 

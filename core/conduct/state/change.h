@@ -49,6 +49,23 @@ struct ResizeUnderWay {
   bool gives_back = false;                                  // devices that somebody waits for
   bool keeps_devices = false;                               // only shares move
   std::optional<Json> answer;                               // what the client is told beside the figures
+
+  // Fields that a handover keeps: it happens only where devices change.
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("client", self.client);
+    visit("before", self.before);
+    visit("after", self.after);
+    visit("step", self.step);
+    visit("requested_ns", self.requested_ns);
+    visit("warmed_ns", self.warmed_ns);
+    visit("stopped_ns", self.stopped_ns);
+    visit("step_seconds_before", self.step_seconds_before);
+    visit("step_seconds_warming", self.step_seconds_warming);
+    visit("why", self.why);
+    visit("gives_back", self.gives_back);
+    visit("answer", self.answer);
+  }
 };
 
 // A request that could not be served at once: its client waits.
@@ -56,6 +73,13 @@ struct WaitingRequest {
   ClientId client = 0;
   Request request;
   int64_t arrived_ns = 0;  // monotonic
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("client", self.client);
+    visit("request", self.request);
+    visit("arrived_ns", self.arrived_ns);
+  }
 };
 
 }  // namespace estrain::conduct

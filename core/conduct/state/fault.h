@@ -33,6 +33,19 @@ struct Loss {
   int64_t steps_redone = 0;  // of those: their state was lost with a GPU's memory
   int64_t last_beat_ns = 0;  // its last sign of life; 0: none yet
   int64_t noticed_ns = 0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("worker", self.worker);
+    visit("device", self.device);
+    visit("ests", self.ests);
+    visit("cause", self.cause);
+    visit("what", self.what);
+    visit("step", self.step);
+    visit("steps_redone", self.steps_redone);
+    visit("last_beat_ns", self.last_beat_ns);
+    visit("noticed_ns", self.noticed_ns);
+  }
 };
 
 // A fault that the run survived, for the report at its end.
@@ -42,6 +55,16 @@ struct SurvivedFault {
   std::string cause, fault_class;
   std::optional<double> seconds_lost = std::nullopt;  // known when the run has recovered
   int64_t steps_redone = 0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("worker", self.worker);
+    visit("step", self.step);
+    visit("cause", self.cause);
+    visit("class", self.fault_class);
+    visit("seconds_lost", self.seconds_lost);
+    visit("steps_redone", self.steps_redone);
+  }
 };
 
 }  // namespace estrain::conduct

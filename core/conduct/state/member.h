@@ -24,6 +24,14 @@ struct Member {
   bool ready = false;  // it said that it can take up work
   bool left = false;   // it said that it left the loop of the stage
   int64_t rank = -1;   // in the stage under way; -1: in none
+
+  // Fields that a handover keeps (state.h).
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("device", self.device);
+    visit("ests", self.ests);
+  }
 };
 
 }  // namespace estrain::conduct

@@ -79,6 +79,27 @@ struct State {
   std::vector<ClientId> stop_clients;
   int64_t stop_deadline_ns = 0;  // when a stop no longer waits for the step under way. 0: none
   double grace_seconds = 0;      // from a signal to the checkpoint; the step under way is given up after that
+
+  // Fields that a handover keeps (after_handover).
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("ests", self.ests);
+    visit("retries", self.retries);
+    visit("stage", self.stage);
+    visit("workers", self.workers);
+    visit("leaving", self.leaving);
+    visit("workers_started", self.workers_started);
+    visit("last_saved_step", self.scribe.last_saved_step);
+    visit("held", self.held);
+    visit("resize", self.resize);
+    visit("waiting", self.waiting);
+    visit("recovery", self.recovery);
+    visit("fault_step", self.fault_step);
+    visit("faults_at_step", self.faults_at_step);
+    visit("less_memory", self.less_memory);
+    visit("faults", self.faults);
+    visit("grace_seconds", self.grace_seconds);
+  }
 };
 
 // The world at the moment of a decision: the time, and words of shared memory.

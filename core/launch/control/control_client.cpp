@@ -10,8 +10,8 @@
 #include <cerrno>
 
 #include "core/base/clock.h"
+#include "core/base/json/codec.h"
 #include "core/base/json/json_text.h"
-#include "core/comm/messages/codec.h"
 #include "core/launch/control/control_request.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/directory/run_directory.h"
@@ -136,7 +136,7 @@ struct Verdict {
 Verdict verdict_of(const Json& answer, const std::string& run) {
   Verdict verdict;
   try {
-    comm::from_field(answer, verdict);
+    codec::from_field(answer, verdict);
   } catch (const Error& error) {
     throw Error::make(Fault::peer, "{}: the launcher's answer makes no sense: {}", run, error.message());
   }

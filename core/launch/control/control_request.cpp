@@ -1,7 +1,7 @@
 #include "core/launch/control/control_request.h"
 
+#include "core/base/json/codec.h"
 #include "core/base/json/json_fields.h"
-#include "core/comm/messages/codec.h"
 
 namespace estrain::launch {
 namespace {
@@ -17,11 +17,11 @@ Error no_request(const std::string& what) {
 
 }  // namespace
 
-Json encode_request(const conduct::Request& request) { return comm::encode(request, kVerb); }
+Json encode_request(const conduct::Request& request) { return codec::encode(request, kVerb); }
 
 conduct::Request decode_request(const Json& json) {
   try {
-    return comm::decode<conduct::Request>(json, kVerb);
+    return codec::decode<conduct::Request>(json, kVerb);
   } catch (const Error& error) {
     const std::optional<std::string> verb = text_in(json, kVerb);
     throw verb ? error.within(fmt::format("request \"{}\"", *verb)) : no_request("it has no \"do\"");

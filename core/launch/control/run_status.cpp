@@ -198,12 +198,12 @@ RunStatus run_status(const std::string& run) {
   return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
 }
 
-Json status_as_json(const RunStatus& status) { return comm::fields_of(status); }
+Json status_as_json(const RunStatus& status) { return codec::fields_of(status); }
 
 RunStatus status_from_json(const Json& json) {
   RunStatus status;
   try {
-    comm::from_field(json, status);
+    codec::from_field(json, status);
   } catch (const Error& error) {
     throw Error::make(Fault::peer, "the launcher's answer makes no sense: {}", error.message());
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/messages/codec.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::launch {
 
@@ -23,7 +23,7 @@ Json to_field(const OrNull<T>& field) {
 template <typename T>
 void from_field(const Json& json, OrNull<T>& field) {
   field.value.reset();
-  if (!json.is_null()) comm::from_field(json, field.value.emplace());
+  if (!json.is_null()) codec::from_field(json, field.value.emplace());
 }
 
 struct SlowWorker {

@@ -101,7 +101,7 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
     const std::string& host = worker.device.host;
     if (rows.empty() || rows.back().host != host) {
       HostStatus& row = rows.emplace_back();
-      comm::from_field(run_.state.links.value(host == own ? "" : host, Json::object()), row);
+      codec::from_field(run_.state.links.value(host == own ? "" : host, Json::object()), row);
       row.host = host;
       row.leads = host == own;
     }

@@ -88,7 +88,7 @@ void Hosts::hear() {
   if (say != "error") return;
   run_.left_to_others |= said.value("gives_up", false);
   comm::Failed failed;
-  comm::from_field(said, failed);
+  codec::from_field(said, failed);
   run_.decide(conduct::HostsFailed{failed.error()});
 }
 

@@ -64,12 +64,12 @@ void ScribeDesk::note_end() {
 }
 
 void ScribeDesk::on_report(const record::Saved& saved) {
-  run_.directory.log_event("checkpoint", comm::fields_of(saved));
+  run_.directory.log_event("checkpoint", codec::fields_of(saved));
   run_.decide(conduct::Saved{saved.step});
 }
 
 void ScribeDesk::on_report(const record::SaveFailed& failed) {
-  run_.directory.log_event("checkpoint_failed", comm::fields_of(failed));
+  run_.directory.log_event("checkpoint_failed", codec::fields_of(failed));
   run_.printer.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
   if (failed.damaged && run_.job.phase != conduct::Phase::over) return end_by_damage(failed);
   run_.decide(conduct::NotSaved{failed.step, failed.error});
@@ -93,12 +93,12 @@ void ScribeDesk::on_report(const record::Evaluated& evaluated) {
 }
 
 void ScribeDesk::on_report(const record::Skipped& skipped) {
-  run_.directory.log_event("skipped", comm::fields_of(skipped));
+  run_.directory.log_event("skipped", codec::fields_of(skipped));
   run_.printer.note(fmt::format("step {}: no update: {}", skipped.step, skipped.why));
 }
 
 void ScribeDesk::on_report(const record::WriteFailed& failed) {
-  run_.directory.log_event("write_failed", comm::fields_of(failed));
+  run_.directory.log_event("write_failed", codec::fields_of(failed));
   write_error_ = failed.error;
   written_before_error_ = run_.memory ? run_.memory->ring().drained() : 0;
   run_.printer.note(

@@ -94,7 +94,7 @@ void Stages::start() {
                                      {"exchange", order.exchanges           ? "GPUs"
                                                   : hosts_.others().empty() ? "host"
                                                                             : "hosts"},
-                                     {"ranges", comm::to_field(ranges)}});
+                                     {"ranges", codec::to_field(ranges)}});
 }
 
 // Whether workers pass data to each other by their devices: all are GPUs, each with one worker.

@@ -34,6 +34,25 @@ struct Handover {
   Json changes = Json::object();    // profiling/change_history.h
   Json profiles = Json::object();   // core/profile/profiles.h
   double start_seconds = 0;         // from the start of the first workers to the first stage
+
+  // All but the job and its processes and clients.
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
+    visit("fault_rules", self.fault_rules);
+    visit("options", self.options);
+    visit("ends_ns", self.ends_ns);
+    visit("cores", self.cores);
+    visit("shared", self.shared);
+    visit("started_ns", self.started_ns);
+    visit("accuracy", self.accuracy);
+    visit("hosts_stage", self.hosts_stage);
+    visit("links", self.links);
+    visit("listener", self.listener);
+    visit("changes", self.changes);
+    visit("profiles", self.profiles);
+    visit("start_seconds", self.start_seconds);
+  }
 };
 
 // Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.

@@ -45,7 +45,7 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
                        "--id",           number(start.id),
                        "--spec",         number(shared.spec),
                        "--socket",       number(theirs.descriptor()),
-                       "--options",      json_text(comm::fields_of(start.options))};
+                       "--options",      json_text(codec::fields_of(start.options))};
   options.inherited = {shared.spec, theirs.descriptor()};
   options.output = run.worker_log(start.id);
   return launch_worker(std::move(options), std::move(ours));
@@ -63,7 +63,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
                        "--memory",       number(shared.memory),
                        "--doorbell",     number(shared.doorbell),
                        "--socket",       number(theirs.descriptor()),
-                       "--options",      json_text(comm::fields_of(start.options))};
+                       "--options",      json_text(codec::fields_of(start.options))};
   if (!start.options.checkpoint.empty())
     options.arguments.insert(options.arguments.end(), {"--checkpoint", start.options.checkpoint});
   options.environment = device_environment(start.device, start.job, own_environment());

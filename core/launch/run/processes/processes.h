@@ -25,6 +25,16 @@ struct SharedDescriptors {
   int spec;          // passed_spec.h
   int library;       // the worker library as it was when the job began; -1: there was none
   int courier = -1;  // eventfd that wakes the host's courier; -1: the process that would be it has not been asked for
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("memory", self.memory);
+    visit("doorbell", self.doorbell);
+    visit("lock", self.lock);
+    visit("spec", self.spec);
+    visit("library", self.library);
+    visit("courier", self.courier);
+  }
 };
 
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended

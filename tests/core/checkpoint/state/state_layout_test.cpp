@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "tests/core/checkpoint/sample_state.h"
-#include "tests/error_of.h"
 
 namespace estrain::checkpoint {
 namespace {
@@ -31,29 +30,6 @@ TEST_CASE("paths are those of the file format") {
   CHECK(layout.tensors[8].path() == "/ests/0/generator");
   CHECK(layout.aliases[0].path() == "/model/head.weight");
   CHECK(layout.aliases[0].target_path() == "/model/embed.weight");
-}
-
-TEST_CASE("JSON carries all of it") {
-  const StateLayout layout = small_layout();
-  const StateLayout copy = StateLayout::from_json(layout.to_json());
-  CHECK(copy.to_json() == layout.to_json());
-  REQUIRE(copy.tensors.size() == layout.tensors.size());
-  for (size_t i = 0; i < copy.tensors.size(); ++i) {
-    CHECK(copy.tensors[i].path() == layout.tensors[i].path());
-    CHECK(copy.tensors[i].dtype == layout.tensors[i].dtype);
-    CHECK(copy.tensors[i].shape == layout.tensors[i].shape);
-    CHECK(copy.tensors[i].offset == layout.tensors[i].offset);
-  }
-  CHECK(copy.bytes == layout.bytes);
-  CHECK(copy.aliases[0].target == "embed.weight");
-}
-
-TEST_CASE("JSON that is no layout is corrupt") {
-  for (const char* text : {"", "{", "[]", "{\"tensors\":[],\"aliases\":[]}",
-                           "{\"tensors\":[{\"role\":\"hat\"}],\"aliases\":[],\"bytes\":0}"}) {
-    CAPTURE(text);
-    CHECK(error_of([&] { (void)StateLayout::from_json(text); }).fault() == Fault::corrupt);
-  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ Json describe(const Handover& handover) {
   Json clients = Json::array();
   for (const auto& [id, fd] : handover.clients) clients.push_back({id, fd});
   Json json = {{"run", std::vector<unsigned char>(handover.run.begin(), handover.run.end())},
-               {"options", comm::fields_of(handover.options)},
+               {"options", codec::fields_of(handover.options)},
                {"fault_rules", handover.fault_rules},
                {"shared",
                 {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec,

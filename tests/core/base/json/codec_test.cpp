@@ -1,12 +1,10 @@
-#include "core/comm/messages/codec.h"
+#include "core/base/json/codec.h"
 
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/comm/messages/channel.h"
-#include "core/comm/messages/worker_messages.h"
 
-namespace estrain::comm {
+namespace estrain::codec {
 namespace {
 
 struct Part {
@@ -90,31 +88,5 @@ TEST_CASE("what is no message of the kind that is expected is refused") {
   }
 }
 
-TEST_CASE("what one end of a channel says the other one hears") {
-  auto [a, b] = MessageSocket::pair();
-  WorkerChannel launcher(std::move(a));
-  WorkersOwnChannel worker(std::move(b));
-  RunStage stage{
-      WorkerRank(1), {{VirtualRank(0), VirtualRank(3)}, {VirtualRank(3), VirtualRank(4)}}, std::nullopt, true, false};
-  REQUIRE(launcher.send(stage));
-  WorkerOrder order;
-  REQUIRE(worker.receive(&order, 1000) == Received::message);
-  const auto& heard = std::get<RunStage>(order);
-  CHECK(heard.worker == stage.worker);
-  CHECK(heard.ranges == stage.ranges);
-  CHECK(heard.restarted);
-  CHECK_FALSE(heard.exchanges);
-  REQUIRE(worker.send(Failed(Error(Fault::infeasible, "no").advise("try"))));
-  WorkerReport report;
-  REQUIRE(launcher.receive(&report, 1000) == Received::message);
-  const Error error = std::get<Failed>(report).error();
-  CHECK(error.fault() == Fault::infeasible);
-  CHECK(error.message() == "no");
-  CHECK(error.advice() == "try");
-  CHECK(launcher.receive(&report, 0) == Received::nothing);
-  worker.close();
-  CHECK(launcher.receive(&report, 1000) == Received::closed);
-}
-
 }  // namespace
-}  // namespace estrain::comm
+}  // namespace estrain::codec

@@ -1,5 +1,6 @@
 #pragma once
-// One codec for messages, used by both ends. A message is a struct that names itself and lists its fields:
+// One codec for what processes tell each other, used by both ends. A message is a struct that names itself and lists
+// its fields:
 //
 //   struct Saved {
 //     static constexpr std::string_view name = "saved";
@@ -13,8 +14,9 @@
 //   };
 //
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
-// struct with fields, a list of those, or a std::optional, which is left out where it is empty. Fields that a message
-// lacks keep their defaults; keys that are unknown are passed over.
+// struct with fields, a list of those, another message, or a std::optional, which is left out where it is empty; or a
+// type with to_field() and from_field() in its own namespace. A struct that is no message needs no name. Fields that a
+// message lacks keep their defaults; keys that are unknown are passed over.
 
 #include <cstdint>
 #include <optional>
@@ -27,7 +29,7 @@
 #include "core/base/ids.h"
 #include "core/base/json/json.h"
 
-namespace estrain::comm {
+namespace estrain::codec {
 
 template <typename T>
 concept HasFields = requires(T& value) {
@@ -41,6 +43,10 @@ template <HasFields Struct>
 Json fields_of(const Struct& value);
 template <HasFields Struct>
 void read_fields(const Json& json, Struct& value);
+template <typename... Messages>
+Json encode(const std::variant<Messages...>& message, std::string_view key = "is");
+template <typename Variant>
+Variant decode(const Json& json, std::string_view key = "is");
 
 inline Json to_field(bool value) { return value; }
 inline Json to_field(int64_t value) { return value; }
@@ -57,6 +63,10 @@ Json to_field(Id<Tag> id) {
 template <HasFields Struct>
 Json to_field(const Struct& value) {
   return fields_of(value);
+}
+template <typename... Messages>
+Json to_field(const std::variant<Messages...>& message) {
+  return encode(message);
 }
 template <typename T>
 Json to_field(const std::vector<T>& list) {
@@ -93,6 +103,10 @@ void from_field(const Json& json, Struct& value) {
   if (!json.is_object()) refuse_message("not an object");
   read_fields(json, value);
 }
+template <typename... Messages>
+void from_field(const Json& json, std::variant<Messages...>& message) {
+  message = decode<std::variant<Messages...>>(json);
+}
 template <typename T>
 void from_field(const Json& json, std::vector<T>& list) {
   if (!json.is_array()) refuse_message("not a list");
@@ -119,7 +133,7 @@ void read_fields(const Json& json, Struct& value) {
   Struct::fields(value, [&json]<typename T>(std::string_view key, T& field) {
     const auto at = json.find(std::string(key));
     if (at == json.end()) return;
-    if constexpr (requires { field.emplace(); }) {
+    if constexpr (requires { field.has_value(); }) {
       if (!at->is_null()) from_field(*at, field.emplace());
     } else {
       from_field(*at, field);
@@ -129,7 +143,7 @@ void read_fields(const Json& json, Struct& value) {
 
 // `key`: what names the message in JSON.
 template <typename... Messages>
-Json encode(const std::variant<Messages...>& message, std::string_view key = "is") {
+Json encode(const std::variant<Messages...>& message, std::string_view key) {
   return std::visit(
       [key]<typename Message>(const Message& one) {
         Json json = {{std::string(key), Message::name}};
@@ -139,14 +153,8 @@ Json encode(const std::variant<Messages...>& message, std::string_view key = "is
       message);
 }
 
-// Reads the message whose name the JSON gives; `Variant` lists the possible ones. Throws Fault::usage.
-template <typename Variant>
-Variant decode(const Json& json, std::string_view key = "is");
-
-namespace codec {
-
 template <typename... Messages>
-std::variant<Messages...> decode(const Json& json, std::string_view name, std::variant<Messages...>*) {
+std::variant<Messages...> decode_named(const Json& json, std::string_view name, std::variant<Messages...>*) {
   std::optional<std::variant<Messages...>> found;
   const auto attempt = [&]<typename Message>(Message message) {
     if (found || Message::name != name) return;
@@ -158,13 +166,12 @@ std::variant<Messages...> decode(const Json& json, std::string_view name, std::v
   return *std::move(found);
 }
 
-}  // namespace codec
-
+// Reads the message whose name the JSON gives; `Variant` lists the possible ones. Throws Fault::usage.
 template <typename Variant>
 Variant decode(const Json& json, std::string_view key) {
   std::string name;
   if (const auto at = json.find(std::string(key)); json.is_object() && at != json.end()) from_field(*at, name);
-  return codec::decode(json, name, static_cast<Variant*>(nullptr));
+  return decode_named(json, name, static_cast<Variant*>(nullptr));
 }
 
-}  // namespace estrain::comm
+}  // namespace estrain::codec
