@@ -16,7 +16,7 @@
 
 namespace estrain::cuda {
 
-class CudaDevice : public device::Device {
+class CudaDevice : public device::ComputeDevice {
  public:
   // Makes GPU `index` this process's device, with deterministic arithmetic. Throws Fault::device if it is missing or
   // cannot run this LibTorch's code.

@@ -17,7 +17,7 @@ namespace estrain::cuda {
 // Throws Fault::device.
 device::ExchangeId new_nccl_id();
 
-// Like Device::open_exchange(), on the stream `by`, which nothing else uses.
+// Like ComputeDevice::open_exchange(), on the stream `by`, which nothing else uses.
 std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
                                                      const device::ExchangeParty& party);
 

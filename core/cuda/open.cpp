@@ -5,7 +5,8 @@
 #include "core/base/error.h"
 #include "core/cuda/cuda_device.h"
 
-extern "C" estrain::device::Device* estrain_open_cuda_device(int index, const estrain::device::DeviceOptions& options) {
+extern "C" estrain::device::ComputeDevice* estrain_open_cuda_device(int index,
+                                                                    const estrain::device::DeviceOptions& options) {
   using namespace estrain;
   try {
     return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index), options);

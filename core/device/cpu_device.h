@@ -7,7 +7,7 @@ namespace estrain::device {
 
 extern const LibraryKernels cpu_library_kernels;
 
-class CpuDevice : public Device {
+class CpuDevice : public ComputeDevice {
  public:
   c10::Device torch_device() const override { return c10::Device(c10::kCPU); }
   std::string describe() const override;

@@ -34,7 +34,7 @@ void require_driver() {
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda_device(int index, const std::string& libraries, const DeviceOptions& options) {
+std::unique_ptr<ComputeDevice> open_cuda_device(int index, const std::string& libraries, const DeviceOptions& options) {
   const std::string path = libraries + "/libestrain_cuda.so";
   if (!std::filesystem::exists(path)) {
     throw Error::make(Fault::device, "cuda:{}: this estrain was built without CUDA ({} is missing)", index, path)
@@ -50,7 +50,7 @@ std::unique_ptr<Device> open_cuda_device(int index, const std::string& libraries
   }
   const auto open = reinterpret_cast<OpenCudaDevice>(::dlsym(library, "estrain_open_cuda_device"));
   if (open == nullptr) throw Error::make(Fault::bug, "{} is not estrain's CUDA library", path);
-  return std::unique_ptr<Device>(open(index, options));
+  return std::unique_ptr<ComputeDevice>(open(index, options));
 }
 
 }  // namespace estrain::device

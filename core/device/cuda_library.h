@@ -12,9 +12,9 @@ namespace estrain::device {
 // Opens GPU `index`, in CUDA's numbering. Throws Fault::device if the program was built without CUDA, the driver
 // is missing or does not start, a CUDA library is missing, there is no such GPU, or this LibTorch has no code for
 // it.
-std::unique_ptr<Device> open_cuda_device(int index, const std::string& libraries, const DeviceOptions& options);
+std::unique_ptr<ComputeDevice> open_cuda_device(int index, const std::string& libraries, const DeviceOptions& options);
 
 // The function that libestrain_cuda.so exports as "estrain_open_cuda_device". Throws Error.
-using OpenCudaDevice = Device* (*)(int index, const DeviceOptions& options);
+using OpenCudaDevice = ComputeDevice* (*)(int index, const DeviceOptions& options);
 
 }  // namespace estrain::device

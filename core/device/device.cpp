@@ -15,14 +15,14 @@ FinishAtEnd::~FinishAtEnd() {
   }
 }
 
-ExchangeId Device::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }
+ExchangeId ComputeDevice::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }
 
-std::unique_ptr<Exchange> Device::open_exchange(const ExchangeId&, const ExchangeParty&) {
+std::unique_ptr<Exchange> ComputeDevice::open_exchange(const ExchangeId&, const ExchangeParty&) {
   throw Error::make(Fault::bug, "{} does not exchange", describe());
 }
 
-std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries,
-                                    const DeviceOptions& options) {
+std::unique_ptr<ComputeDevice> open_device(const std::string& name, const std::string& libraries,
+                                           const DeviceOptions& options) {
   if (name == "cpu" || name.starts_with("cpu:")) return std::make_unique<CpuDevice>();
   int index = -1;
   if (name.starts_with("cuda:")) {

@@ -28,8 +28,8 @@
 
 namespace estrain::device {
 
-// Device memory that mirrors a region of host memory of the same size; tensors of the device are views of it, at the
-// same offsets as in the region. Offsets are multiples of StateLayout's alignment, enough for any device.
+// Memory of the device that mirrors a region of host memory of the same size; tensors of the device are views of it, at
+// the same offsets as in the region. Offsets are multiples of StateLayout's alignment, enough for any device.
 class Mirror {
  public:
   virtual ~Mirror() = default;
@@ -41,7 +41,7 @@ class Mirror {
 
   // Later computations see the values of the region at `host`, which must not change until finish().
   virtual void load(std::byte* host) = 0;
-  // Writes the mirror's values after all earlier computations, then calls `then`, like Device::read.
+  // Writes the mirror's values after all earlier computations, then calls `then`, like ComputeDevice::read.
   virtual void store(std::byte* host, std::function<void()> then) = 0;
 };
 
@@ -49,12 +49,12 @@ class Mirror {
 // it. A written one is always a copy: the committed state is never written.
 enum class MirrorUse { read_only, written };
 
-class Device {
+class ComputeDevice {
  public:
-  virtual ~Device() = default;
-  Device() = default;
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  virtual ~ComputeDevice() = default;
+  ComputeDevice() = default;
+  ComputeDevice(const ComputeDevice&) = delete;
+  ComputeDevice& operator=(const ComputeDevice&) = delete;
 
   virtual c10::Device torch_device() const = 0;
 
@@ -114,16 +114,16 @@ class Device {
 };
 
 // Waits at the end of a scope, however it is left, so that no reader outlives its references. It discards exceptions of
-// readers: on the normal path, call Device::finish().
+// readers: on the normal path, call ComputeDevice::finish().
 class FinishAtEnd {
  public:
-  explicit FinishAtEnd(Device& device) : device_(device) {}
+  explicit FinishAtEnd(ComputeDevice& device) : device_(device) {}
   ~FinishAtEnd();
   FinishAtEnd(const FinishAtEnd&) = delete;
   FinishAtEnd& operator=(const FinishAtEnd&) = delete;
 
  private:
-  Device& device_;
+  ComputeDevice& device_;
 };
 
 struct DeviceOptions {
@@ -133,7 +133,7 @@ struct DeviceOptions {
 
 // "cpu", "cpu:avx2", …: the processor. "cuda:N": that GPU, through libestrain_cuda.so in `libraries`, the folder of the
 // program or worker library. Throws Fault::device, naming what is missing, if the device is not available.
-std::unique_ptr<Device> open_device(const std::string& name, const std::string& libraries,
-                                    const DeviceOptions& options = {});
+std::unique_ptr<ComputeDevice> open_device(const std::string& name, const std::string& libraries,
+                                           const DeviceOptions& options = {});
 
 }  // namespace estrain::device

@@ -30,7 +30,7 @@ struct Transfer {
 // others are released once the stage is aborted; transfers in progress then leave arbitrary bytes.
 class Exchange {
  public:
-  virtual ~Exchange() = default;  // after Device::finish()
+  virtual ~Exchange() = default;  // after ComputeDevice::finish()
   Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -42,7 +42,7 @@ class Exchange {
   // Makes later work of the device wait for all transfers.
   virtual void join() = 0;
 
-  // Call it after Device::finish(): throws Fault::device if transfers failed and this did not abort the stage.
+  // Call it after ComputeDevice::finish(): throws Fault::device if transfers failed and this did not abort the stage.
   virtual void check() = 0;
 };
 

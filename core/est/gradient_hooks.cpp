@@ -21,7 +21,7 @@ class TakeGradient : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters, device::Device& device, Backward run)
+GradientHooks::GradientHooks(const std::vector<torch::Tensor>& parameters, device::ComputeDevice& device, Backward run)
     : device_(device), run_(std::move(run)), reached_(parameters.size()) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     auto hook = std::make_unique<TakeGradient>([this, i](const torch::Tensor& tensor) {

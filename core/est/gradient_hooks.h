@@ -34,14 +34,14 @@ class GradientHooks {
  public:
   // Installs the hooks on parameters of that device; the object must outlive every backward pass of the parameters.
   GradientHooks(
-      const std::vector<torch::Tensor>& parameters, device::Device& device,
+      const std::vector<torch::Tensor>& parameters, device::ComputeDevice& device,
       Backward run = [](const torch::Tensor& loss) { loss.backward(); });
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
   // Runs the backward pass of `loss`, passing every gradient to `sink`, and then the parameters that were not reached.
-  // The device calls the sink like its readers: all calls are done after Device::finish(), and the sink's references
-  // must live until then.
+  // The device calls the sink like its readers: all calls are done after ComputeDevice::finish(), and the sink's
+  // references must live until then.
   void backward(const torch::Tensor& loss, GradientSink sink);
   // The same with gradients on the device: all calls are done when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
@@ -64,7 +64,7 @@ class GradientHooks {
   void read(size_t parameter, const torch::Tensor& gradient);
   void report_absent(const std::vector<bool>& reached);
 
-  device::Device& device_;
+  device::ComputeDevice& device_;
   const Backward run_;
   std::exception_ptr failed_;  // thrown in a hook of the pass, and maybe wrapped by what it passed through
   std::vector<bool> reached_;

@@ -18,12 +18,12 @@ class Witness {
   // The tensors and hooks of the model, and its device.
   struct Model {
     GradientHooks& hooks;
-    device::Device& device;
+    device::ComputeDevice& device;
     const std::vector<torch::Tensor>& parameters;
     const std::vector<torch::Tensor>& buffers;
   };
   // Writes to `row`, which has a word for each digest (comm::AuditBoard::words_of_row) and must live until
-  // Device::finish().
+  // ComputeDevice::finish().
   Witness(const Model& model, uint64_t* row) : model_(model), row_(row) {}
 
   // From now on, takes the digests of the gradients that pass through the hooks.
@@ -31,7 +31,7 @@ class Witness {
   // The gradients of a replayed pass that do not pass through the hooks; undefined: not reached.
   void take(const std::vector<torch::Tensor>& gradients);
   // Takes all other digests. Call it after the backward pass and before the next pass. All digests are there after
-  // Device::finish().
+  // ComputeDevice::finish().
   void end(const torch::Tensor& loss);
 
  private:

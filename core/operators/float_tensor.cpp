@@ -17,11 +17,11 @@ void run_in_parallel(int tasks, void (*task)(void*, int), void* context) {
   });
 }
 
-device::Device* the_device = nullptr;
+device::ComputeDevice* the_device = nullptr;
 
 }  // namespace
 
-void set_device(device::Device* device) { the_device = device; }
+void set_device(device::ComputeDevice* device) { the_device = device; }
 
 kernels::Execution execution_on(const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return {.device = the_device->queue()};

@@ -11,7 +11,7 @@
 namespace estrain::operators {
 
 // Sets the device for computations on its tensors; not owned.
-void set_device(device::Device* device);
+void set_device(device::ComputeDevice* device);
 
 // The execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
 // device's queue.

@@ -18,7 +18,8 @@ struct PortableOperators::Registrations {
   bool mkldnn = at::globalContext().userEnabledMkldnn();
 };
 
-PortableOperators::PortableOperators(device::Device& device) : registrations_(std::make_unique<Registrations>()) {
+PortableOperators::PortableOperators(device::ComputeDevice& device)
+    : registrations_(std::make_unique<Registrations>()) {
   const device::QuietWarnings quiet;
   const c10::Device where = device.torch_device();
   if (!where.is_cpu()) {

@@ -16,7 +16,7 @@ class PortableOperators {
  public:
   // During its lifetime the process computes with the portable kernels: on the CPU with the instruction set
   // device::portable_isa(), and on `device`, which must outlive it. One object at a time.
-  explicit PortableOperators(device::Device& device);
+  explicit PortableOperators(device::ComputeDevice& device);
   ~PortableOperators();
   PortableOperators(const PortableOperators&) = delete;
   PortableOperators& operator=(const PortableOperators&) = delete;

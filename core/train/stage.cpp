@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostReaders = 16;  // where their number is to be found
 
-data::LoaderOptions loader_options(const Job& job, const device::Device& device, Step from_step) {
+data::LoaderOptions loader_options(const Job& job, const device::ComputeDevice& device, Step from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cpus_of_affinity());

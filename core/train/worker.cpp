@@ -142,7 +142,7 @@ void beat() {
   if (comm::WorkerPulse* pulse = current_pulse.load()) pulse->beat(comm::Activity::computing, monotonic_ns());
 }
 
-void pin_algorithms(device::Device& device, const WorkerSetup& setup) {
+void pin_algorithms(device::ComputeDevice& device, const WorkerSetup& setup) {
   algorithms::Pinning pinning;
   pinning.run = setup.algorithms;
   pinning.store = setup.algorithm_store;

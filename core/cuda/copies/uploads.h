@@ -17,7 +17,7 @@ class Uploads {
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
 
-  // Device::upload. One copy from page-locked memory; other memory is first copied to page-locked memory.
+  // ComputeDevice::upload. One copy from page-locked memory; other memory is first copied to page-locked memory.
   at::Tensor upload(const at::Tensor& host);
   // Orders future work of the current stream after all uploads.
   void await();

@@ -8,8 +8,8 @@
 namespace estrain::train {
 namespace {
 
-// For what is asked for after Device::await_uploads(). The tensors share `batch`.
-model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::Device& device) {
+// For what is asked for after ComputeDevice::await_uploads(). The tensors share `batch`.
+model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
   std::vector<int64_t> dims = batch->shape().dims();
   dims.insert(dims.begin(), batch->size());
   const bool tokens = batch->shape().kind == data::SampleShape::Kind::tokens;
@@ -34,7 +34,7 @@ model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, devic
 
 }  // namespace
 
-model::Batch as_tensors(const data::LoadedBatch& batch, device::Device& device) {
+model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device) {
   const std::shared_ptr<const data::LoadedBatch> not_owned(std::shared_ptr<const data::LoadedBatch>(), &batch);
   model::Batch tensors = upload(not_owned, device);
   device.await_uploads();

@@ -12,8 +12,8 @@
 namespace estrain::train {
 
 // For what is asked for from now on. The tensors may point into `batch`, which must outlive them and whatever graph was
-// built on them, and Device::finish().
-model::Batch as_tensors(const data::LoadedBatch& batch, device::Device& device);
+// built on them, and ComputeDevice::finish().
+model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
 
 struct DeviceBatch {
   VirtualRank rank;
@@ -24,7 +24,7 @@ struct DeviceBatch {
 class BatchFeed {
  public:
   // Both must outlive the feed.
-  BatchFeed(data::Loader& loader, device::Device& device) : loader_(loader), device_(device) {}
+  BatchFeed(data::Loader& loader, device::ComputeDevice& device) : loader_(loader), device_(device) {}
 
   // Waits until the one that next() gives has been read.
   void read();
@@ -37,7 +37,7 @@ class BatchFeed {
   DeviceBatch upload_next();
 
   data::Loader& loader_;
-  device::Device& device_;
+  device::ComputeDevice& device_;
   std::shared_ptr<const data::LoadedBatch> read_;  // and not on its way
   std::optional<DeviceBatch> ahead_;
 };

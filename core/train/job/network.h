@@ -17,7 +17,7 @@ model::MetricsWanted metrics_of(const spec::TrainSection& train);
 
 struct PythonSide {
   model::Interpreter* interpreter = nullptr;  // that the module lives in
-  device::Device* device = nullptr;           // that it computes on: a CPU
+  device::ComputeDevice* device = nullptr;    // that it computes on: a CPU
 };
 
 class Network {

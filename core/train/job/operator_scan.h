@@ -16,7 +16,7 @@ namespace estrain::train {
 struct Trial {
   Job& job;
   est::GradientHooks& hooks;
-  device::Device& device;
+  device::ComputeDevice& device;
 
   // Forward and backward, and waits for the end.
   void run(const model::Batch& batch) const;

@@ -5,7 +5,7 @@
 namespace estrain::train {
 
 PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
-                       comm::JobMemory& memory, device::Device& device)
+                       comm::JobMemory& memory, device::ComputeDevice& device)
     : shares_(shares), sums_(sums), memory_(memory), tree_(sum.finish(order.ranges)) {
   std::vector<int64_t> first_slot;
   int64_t slots = 0;

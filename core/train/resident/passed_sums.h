@@ -19,7 +19,7 @@ class PassedSums {
  public:
   // `sums`: this worker's. All must outlive this.
   PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
-             comm::JobMemory& memory, device::Device& device);
+             comm::JobMemory& memory, device::ComputeDevice& device);
 
   // Tells the other workers, which have met before they look, which of this worker's sums have the parameter. An absent
   // one is sent as the zero that it counts as.

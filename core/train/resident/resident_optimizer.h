@@ -39,7 +39,7 @@ class ResidentOptimizer {
   // Takes the digests of the buffers in the new copy, which holds them.
   void digest_buffers();
 
-  // Behind all of it: adds what came out to the step's record, once Device::finish() returns.
+  // Behind all of it: adds what came out to the step's record, once ComputeDevice::finish() returns.
   void read_results();
 
  private:

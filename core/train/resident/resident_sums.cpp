@@ -6,11 +6,12 @@
 
 namespace estrain::train {
 
-at::Tensor new_floats(size_t count, const device::Device& device) {
+at::Tensor new_floats(size_t count, const device::ComputeDevice& device) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kFloat).device(device.torch_device()));
 }
 
-ResidentSums::ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::Device& device, EstRange own)
+ResidentSums::ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device,
+                           EstRange own)
     : places_(places), device_(device), plan_(sum.fold(own)), factor_(sum.factor()) {
   for (int slot = 0; slot < plan_.buffers; ++slot) {
     slots_.push_back(new_floats(places.parameters_bytes() / sizeof(float), device));

@@ -19,11 +19,11 @@ namespace estrain::train {
 inline constexpr size_t kEnoughElements = size_t{1} << 19;
 
 // float32, uninitialised, in the device's memory
-at::Tensor new_floats(size_t count, const device::Device& device);
+at::Tensor new_floats(size_t count, const device::ComputeDevice& device);
 
 class ResidentSums {
  public:
-  ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::Device& device, EstRange own);
+  ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device, EstRange own);
 
   size_t ests() const { return plan_.arrivals.size(); }
   int passed_on() const { return plan_.passed_on; }  // partial sums, slots 0 to …, that are left behind the last EST
@@ -51,7 +51,7 @@ class ResidentSums {
   bool fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient);
 
   const ModelPlaces& places_;
-  device::Device& device_;
+  device::ComputeDevice& device_;
   const comm::FoldPlan plan_;
   const float factor_;  // 1/N
   std::vector<at::Tensor> slots_;

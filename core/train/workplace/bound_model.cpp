@@ -17,7 +17,7 @@ torch::Tensor view_of(const c10::Storage& storage, const torch::Tensor& like, ui
 }  // namespace
 
 BoundModel::BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory,
-                       device::Device& device)
+                       device::ComputeDevice& device)
     : network_(network),
       places_(places),
       memory_(memory),

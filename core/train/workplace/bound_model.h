@@ -17,7 +17,7 @@ namespace estrain::train {
 class BoundModel {
  public:
   // To the shared memory.
-  BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::Device& device);
+  BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
   // From now on the state is `resident`, which must last as long as it is shown; null: shared memory.
   void show(const ResidentState* resident);
@@ -40,7 +40,7 @@ class BoundModel {
   const Network& network_;
   const StatePlaces& places_;
   comm::JobMemory& memory_;
-  device::Device& device_;
+  device::ComputeDevice& device_;
   const ResidentState* resident_ = nullptr;
   c10::Storage shown_;                          // over one of the resident copies
   std::unique_ptr<device::Mirror> parameters_;  // of the shared memory

@@ -35,7 +35,7 @@ std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
 
 void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
 
-ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::Device& device)
+ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device)
     : places_(places), memory_(memory), device_(device) {
   const size_t size = places.bytes;
   const auto options = at::TensorOptions(at::kByte).device(device.torch_device());

@@ -50,7 +50,7 @@ std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
 class ResidentState {
  public:
   // Takes the committed state. Throws c10::OutOfMemoryError.
-  ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::Device& device);
+  ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
   // The device's memory of the copy of `step`.
   std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
@@ -62,8 +62,9 @@ class ResidentState {
 
   // Whether the copy of shared memory that the state of `step` belongs into is free: it is not the committed one.
   bool can_save(Step step) const;
-  // Writes a part of the state of `step` there, beside what is computed from now on; it is there once Device::finish()
-  // returns, which must be before the copy of `step` is written again. The last part commits the step. False on abort.
+  // Writes a part of the state of `step` there, beside what is computed from now on; it is there once
+  // ComputeDevice::finish() returns, which must be before the copy of `step` is written again. The last part commits
+  // the step. False on abort.
   bool save(Step step, double lr, const SavedPart& part);
   // How long the last one took that is through; 0: none is.
   int64_t last_save_ns() const { return last_save_ns_.load(); }
@@ -74,7 +75,7 @@ class ResidentState {
 
   const StatePlaces& places_;
   comm::JobMemory& memory_;
-  device::Device& device_;
+  device::ComputeDevice& device_;
   at::Tensor copies_[2];
   std::unique_ptr<std::byte, UnmapMemory> host_[2];
   std::atomic<int64_t> last_save_ns_{0};

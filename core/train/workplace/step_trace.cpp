@@ -26,7 +26,7 @@ using torch::profiler::impl::ActivityType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
-std::set<ActivityType> activities_of(const device::Device& device) {
+std::set<ActivityType> activities_of(const device::ComputeDevice& device) {
   if (device.torch_device().is_cuda()) return {ActivityType::CPU, ActivityType::CUDA};
   return {ActivityType::CPU};
 }
@@ -42,7 +42,7 @@ std::jthread beating(const std::function<void()>& beat) {
   });
 }
 
-void start(const device::Device& device) {
+void start(const device::ComputeDevice& device) {
   const ProfilerConfig config(ProfilerState::KINETO, /*report_input_shapes=*/true);
   profiler::prepareProfiler(config, activities_of(device));
   profiler::enableProfiler(config, activities_of(device));
@@ -50,7 +50,7 @@ void start(const device::Device& device) {
 
 }  // namespace
 
-StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, device::Device& device,
+StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, device::ComputeDevice& device,
                      std::function<void()> beat)
     : folder_(std::move(folder)), device_(device), beat_(std::move(beat)) {
   if (steps.empty()) return;

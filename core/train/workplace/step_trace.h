@@ -21,7 +21,8 @@ class StepTrace {
   // `steps`: logging.trace, or empty. Files go to `folder`, which is made when there is one. `device` must outlive the
   // object. Where something is to be recorded the profiler is loaded here, which takes up to seconds; so does writing
   // it: `beat` is called all the while, by another thread.
-  StepTrace(const std::vector<int64_t>& steps, std::string folder, device::Device& device, std::function<void()> beat);
+  StepTrace(const std::vector<int64_t>& steps, std::string folder, device::ComputeDevice& device,
+            std::function<void()> beat);
   ~StepTrace();
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
@@ -39,7 +40,7 @@ class StepTrace {
 
   int64_t first_ = 0, last_ = -1;
   const std::string folder_;
-  device::Device& device_;
+  device::ComputeDevice& device_;
   const std::function<void()> beat_;
   std::optional<std::string> recording_;         // the file's name
   std::unique_ptr<at::RecordFunction> of_step_;  // a step's name in the trace

@@ -15,7 +15,7 @@
 namespace estrain::train {
 
 struct Workplace {
-  device::Device& device;
+  device::ComputeDevice& device;
   Job& job;
   comm::JobMemory& memory;
   BoundModel& model;

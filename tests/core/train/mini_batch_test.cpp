@@ -54,7 +54,8 @@ spec::JobSpec job_of(const std::string& model, const std::string& precision) {
 
 // Results of the mini-batches of a job's first steps, in order: the loss, every gradient, the streams' digest.
 // `restarted`: with streams seeded again from another state.
-std::vector<std::vector<float>> results_on(device::Device& device, const spec::JobSpec& spec, bool restarted = false) {
+std::vector<std::vector<float>> results_on(device::ComputeDevice& device, const spec::JobSpec& spec,
+                                           bool restarted = false) {
   const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
   Job job(spec, data, true);
   const UniqueFd memory_fd = comm::JobMemory::create();

@@ -92,7 +92,7 @@ StageOrder order_of(int64_t workers, int64_t worker) {
 }
 
 void work(const spec::JobSpec& spec, int memory, const StageOrder& order, const Plant& plant, End& end) {
-  std::unique_ptr<device::Device> device = std::make_unique<device::CpuDevice>();
+  std::unique_ptr<device::ComputeDevice> device = std::make_unique<device::CpuDevice>();
   if (plant.worker == order.worker.value) device = std::make_unique<FaultyCpu>(plant);
   WorkerInProcess worker(spec, memory, {}, std::move(device));
   try {

@@ -18,7 +18,7 @@ class WorkerInProcess {
   // `plan`: builds the state of step 0 in a memory with this plan; without one, the memory is another worker's or a
   // copy.
   WorkerInProcess(const spec::JobSpec& spec, int memory, std::optional<comm::MemoryPlan> plan = {},
-                  std::unique_ptr<device::Device> device = std::make_unique<device::CpuDevice>())
+                  std::unique_ptr<device::ComputeDevice> device = std::make_unique<device::CpuDevice>())
       : spec_(spec),
         device_(std::move(device)),
         data_(data::open(spec_.data, spec_.model.context, 0, spec_.model.classes)),
@@ -48,7 +48,7 @@ class WorkerInProcess {
   }
 
   const spec::JobSpec spec_;
-  const std::unique_ptr<device::Device> device_;
+  const std::unique_ptr<device::ComputeDevice> device_;
   const data::DataPair data_;
   Job job_;
   comm::JobMemory memory_;

@@ -64,7 +64,7 @@ class Late : public device::CpuDevice {
 };
 
 struct Setting {
-  explicit Setting(std::chrono::milliseconds each, const device::Device& device) : numbers(each) {
+  explicit Setting(std::chrono::milliseconds each, const device::ComputeDevice& device) : numbers(each) {
     options.prefetch = kPrefetch;
     options.steps = kFeedSteps;
     options.memory = device.host_memory();
