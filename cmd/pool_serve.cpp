@@ -17,15 +17,15 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
       ->check(not_empty());
   verb->add_option(
           "--policy", options->policy,
-          "NAME or NAME:KEY=VALUE:… (default: the one before; of a new pool: " + std::string(serve::kDefaultPolicy) +
-              "). Those that leave batches alone of:\n" + pool::describe_policies())
+          "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(serve::kDefaultPolicy) +
+              "). A pool refuses those that change batches. All:\n" + pool::describe_policies())
       ->check(not_empty());
   verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")
       ->check(seconds_from(0.1))
       ->capture_default_str();
   verb->add_option("--retries", options->settings.retries, "Times that a job is tried again without a step in between")
       ->capture_default_str();
-  verb->add_option("--seed", options->seed, "Of random choices of policies, of a new pool (default 1)");
+  verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
   verb->callback([options, &chosen] { chosen = [options] { return serve::Daemon(*options).run(); }; });
 }
 

@@ -69,7 +69,7 @@ void add_pool_submit(CLI::App& pool, Action& chosen) {
       ->check(seconds_from(0.001));
   verb->add_option("--priority", arguments->priority, "From -20 to 20; jobs of a higher one come first (default 0)")
       ->check(CLI::Range(-20, 20));
-  verb->add_option("--user", arguments->user, "Whom it counts for in the fair shares (default: who submits it)")
+  verb->add_option("--user", arguments->user, "User whose fair share it counts against (default: who submits it)")
       ->check(not_empty());
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return submit(*arguments); }; });

@@ -116,7 +116,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--round", arguments->round, "Seconds between decisions, for the trace of a pool (default 10)")
       ->check(seconds_from(0.001));
-  verb->add_option("--seed", arguments->seed, "Of random choices of policies (default 1)");
+  verb->add_option("--seed", arguments->seed, "Seed for policies that choose at random (default 1)");
   verb->add_option("--json", arguments->json, "Write the results to this file as JSON (-: print them)")
       ->check(not_empty());
   verb->add_option("--html", arguments->html, "Write a page with time lines to this file")->check(not_empty());
