@@ -279,9 +279,10 @@ void add_check(CLI::App& app, Action& chosen) {
   verb->add_option("SPEC", arguments->spec, "Job spec (TOML)")->required();
   verb->add_option("--devices", arguments->devices, "As for train; a mini-batch is tried on the first one")
       ->check(not_empty());
-  verb->add_option("--hosts", arguments->hosts,
-                   "Check the agents of these hosts, too (a list as for train): that they answer, with this program and "
-                   "key; the network; their clocks; their data files")
+  verb->add_option(
+          "--hosts", arguments->hosts,
+          "Check the agents of these hosts, too (a list as for train): that they answer, with this program and "
+          "key; the network; their clocks; their data files")
       ->check(not_empty());
   verb->add_option("--wait-hosts", arguments->wait_seconds, "With --hosts: seconds to wait for answers (default 5)")
       ->check(seconds_from(0));

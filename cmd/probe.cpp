@@ -23,10 +23,7 @@ comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::Probe
   setup.measures = request.measures;
   setup.device = request.device;
   if (setup.spec.model.is_python()) {
-    become_users_python(
-        setup.spec,
-        {{"runs", "probe"}, {"socket", asker.descriptor()}, {"measures", setup.measures}, {"device", setup.device}},
-        -1);
+    become_users_python(setup.spec, comm::PythonProbe{asker.descriptor(), setup.measures, setup.device}, -1);
   }
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });

@@ -82,21 +82,21 @@ uint64_t build_of_libtorch() {
 
 }  // namespace
 
-void become_users_python(const spec::JobSpec& spec, Json job, int library) {
+void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library) {
   const std::string python = python_of(spec.model);
   require_python(python);
-  job["spec"] = spec::to_toml(spec);
+  Json job = codec::encode(task, comm::kPythonTask);
+  job.update(codec::fields_of(comm::PythonSetting{spec::to_toml(spec), library_folder(), build_of_libtorch()}));
+  // For core/python/host.py.
   job["refusal"] = codec::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();
-  job["libraries"] = library_folder();
   job["library"] = library >= 0 ? fmt::format("/proc/self/fd/{}", library) : launch::worker_library();
   job["torch"] = ESTRAIN_LIBTORCH_VERSION;
-  job["libtorch"] = build_of_libtorch();
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
-  const std::string runs = job.at("runs");  // for those who look at the list of processes
+  const std::string runs = job.at(std::string(comm::kPythonTask));  // for those who look at the list of processes
   replace_program(python, {python, code, passed, runs});
 }
 

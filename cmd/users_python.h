@@ -3,14 +3,13 @@
 // the process that the launcher started and watches. That Python runs core/python/host.py, which loads the worker's
 // library.
 
-#include "core/base/json/json.h"
+#include "core/comm/messages/python_tasks.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::cmd {
 
-// `job` has what the library needs of the command line (core/python/enter.cpp), beside what this adds; `library`: as
-// for worker_library_function(). Descriptors below 0 in it do not exist. Returns only by an exception: Fault::spec
-// where there is no such file, or it is no Python; Fault::io.
-[[noreturn]] void become_users_python(const spec::JobSpec& spec, Json job, int library);
+// `library`: as for worker_library_function(). Returns only by an exception: Fault::spec where there is no such file,
+// or it is no Python; Fault::io.
+[[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
 
 }  // namespace estrain::cmd

@@ -42,18 +42,17 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
   leave(exit_code(error.fault()));
 }
 
-// For core/python/enter.cpp.
-Json job_of(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
+comm::PythonWorker python_worker(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
   const launch::RunDirectory run(arguments.run);
-  return {{"runs", "worker"},
-          {"options", codec::fields_of(setup.options)},
-          {"memory", arguments.memory},
-          {"doorbell", arguments.doorbell},
-          {"courier", arguments.courier},
-          {"socket", arguments.socket},
-          {"algorithms", run.algorithms()},
-          {"algorithm_store", algorithms::store_beside(profile::default_store_path(own_environment()))},
-          {"traces", run.traces()}};
+  return {.socket = arguments.socket,
+          .memory = arguments.memory,
+          .doorbell = arguments.doorbell,
+          .courier = arguments.courier,
+          .options = setup.options,
+          .checkpoint = arguments.checkpoint,
+          .algorithms = run.algorithms(),
+          .algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment())),
+          .traces = run.traces()};
 }
 
 int work(const WorkerArguments& arguments) {
@@ -66,7 +65,8 @@ int work(const WorkerArguments& arguments) {
     codec::from_field(parse_json(arguments.options, "--options"), setup.options);
     setup.options.checkpoint = arguments.checkpoint;
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
-    if (setup.spec.model.is_python()) become_users_python(setup.spec, job_of(arguments, setup), arguments.library);
+    if (setup.spec.model.is_python())
+      become_users_python(setup.spec, python_worker(arguments, setup), arguments.library);
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;

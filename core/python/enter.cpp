@@ -7,6 +7,7 @@
 #include "core/base/json/json.h"
 #include "core/base/process/build_id.h"
 #include "core/comm/messages/probe_messages.h"
+#include "core/comm/messages/python_tasks.h"
 #include "core/data/job_data.h"
 #include "core/model/torch_error.h"
 #include "core/spec/parsing/parse.h"
@@ -31,26 +32,27 @@ std::future<data::DataPair> open_data(const spec::JobSpec& spec) {
   return std::async(std::launch::async, [&spec] { return data::open_job(spec); });
 }
 
-int work(HostInterpreter& interpreter, const Json& job) {
+int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonWorker& task) {
   train::WorkerSetup setup;
-  setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(job.at("socket").get<int>())));
+  setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(task.socket)));
   const auto report = [&](const Error& error) {
     fmt::print(stderr, "{}\n{}\n", error.message(), error.advice());
     setup.launcher.send(comm::Failed(error));
     return exit_code(error.fault());
   };
   try {
-    require_same_libtorch(job.at("libtorch"));
-    setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
-    codec::from_field(job.at("options"), setup.options);
+    require_same_libtorch(setting.libtorch);
+    setup.spec = spec::parse_text(setting.spec, "the job's spec");
+    setup.options = task.options;
+    setup.options.checkpoint = task.checkpoint;
     setup.data = open_data(setup.spec);
-    setup.memory = job.at("memory");
-    setup.doorbell = job.at("doorbell");
-    setup.courier = job.at("courier");
-    setup.libraries = job.at("libraries");
-    setup.algorithms = job.at("algorithms");
-    setup.algorithm_store = job.at("algorithm_store");
-    setup.traces = job.at("traces");
+    setup.memory = task.memory;
+    setup.doorbell = task.doorbell;
+    setup.courier = task.courier;
+    setup.libraries = setting.libraries;
+    setup.algorithms = task.algorithms;
+    setup.algorithm_store = task.algorithm_store;
+    setup.traces = task.traces;
     setup.interpreter = &interpreter;
     estrain_run_worker(&setup);
   } catch (const Error& error) {
@@ -61,16 +63,16 @@ int work(HostInterpreter& interpreter, const Json& job) {
   return 0;
 }
 
-int probe(HostInterpreter& interpreter, const Json& job) {
-  comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(job.at("socket").get<int>()))};
+int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonProbe& task) {
+  comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(task.socket))};
   comm::answer_with(asker, [&] {
-    require_same_libtorch(job.at("libtorch"));
+    require_same_libtorch(setting.libtorch);
     train::ProbeSetup setup;
-    setup.spec = spec::parse_text(job.at("spec").get<std::string>(), "the job's spec");
+    setup.spec = spec::parse_text(setting.spec, "the job's spec");
     setup.data = open_data(setup.spec);
-    setup.measures = job.at("measures");
-    setup.device = job.at("device");
-    setup.libraries = job.at("libraries");
+    setup.measures = task.measures;
+    setup.device = task.device;
+    setup.libraries = setting.libraries;
     setup.interpreter = &interpreter;
     comm::ProbeReport report;
     estrain_probe(&setup, &report);
@@ -87,8 +89,10 @@ void estrain_python_prepare() { estrain::python::define_operators(); }
 int estrain_python_run(estrain::python::Callback call, const char* job_text, size_t stream_bytes) {
   estrain::python::HostInterpreter interpreter(call, stream_bytes);
   const estrain::Json job = estrain::parse_json(job_text, "the job");
-  const int code =
-      job.at("runs") == "probe" ? estrain::python::probe(interpreter, job) : estrain::python::work(interpreter, job);
+  estrain::comm::PythonSetting setting;
+  estrain::codec::from_field(job, setting);
+  const int code = std::visit([&](const auto& task) { return estrain::python::run(interpreter, setting, task); },
+                              estrain::codec::decode<estrain::comm::PythonTask>(job, estrain::comm::kPythonTask));
   std::fflush(nullptr);
   return code;
 }

@@ -93,6 +93,15 @@ TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doc
   check_disturbed_job(files.folder, files.spec(files.net), {"cpu=1,cpu=3"});
 }
 
+TEST_CASE("a resume continues from the checkpoint" * doctest::skip(!is_here())) {
+  Files files;
+  const std::string run = train_on(files.folder, files.spec(files.net), "1");
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=12"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+  CHECK(resumed.says("4 of 12 steps to go"));
+}
+
 TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *
           doctest::skip(!is_here())) {
   Files files;
