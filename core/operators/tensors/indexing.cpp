@@ -132,7 +132,7 @@ bool is_mask(const IndexList& indices) {
 }
 
 Tensor& index_put(Tensor& self, const IndexList& indices, const Tensor& values, bool accumulate, bool unsafe) {
-  const auto library = library_of(self).index_put_;
+  const auto library = library_of(self).indexing.index_put_;
   const bool adds_floats = accumulate && at::isFloatingType(self.scalar_type());
   if (accumulate && !adds_floats) return library(self, indices, values, accumulate, unsafe);
   if (!accumulate && is_mask(indices)) return library(self, indices, values, accumulate, unsafe);
