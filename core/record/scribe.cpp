@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -23,6 +22,7 @@
 #include "core/record/logs/fingerprints.h"
 #include "core/record/logs/metrics.h"
 #include "core/record/logs/openmetrics.h"
+#include "core/record/record_reader.h"
 #include "core/record/saver.h"
 #include "core/record/scribe_log.h"
 #include "core/record/tensorboard/tensorboard.h"
@@ -163,12 +163,12 @@ class Scribe {
         // Done again, with the same bits, since its state was lost with a GPU's memory.
         if (view.head->step <= newest) continue;
         newest = view.head->step;
-        steps.push_back(read_step(view));
-        if (steps.back().left_out) left_out.push_back(why_left_out(*view.head));
+        steps.push_back(reader_.read_step(view));
+        if (steps.back().left_out) left_out.push_back(reader_.why_left_out(*view.head));
         continue;
       }
       write_steps(steps);
-      const EvaluationRecord evaluation = read_evaluation(view);
+      const EvaluationRecord evaluation = reader_.read_evaluation(view);
       metrics_.append(evaluation);
       if (best_.take(evaluation)) saver_.keep_best(evaluation.step);
       point_best();
@@ -193,49 +193,6 @@ class Scribe {
     } catch (const Error& error) {
       if (std::exchange(shows_, false)) write_log("warning: " + error.message());
     }
-  }
-
-  Skipped why_left_out(const comm::RecordHead& head) const {
-    const comm::Nonfinite& found = head.left_out;
-    Skipped skipped{head.step, in_words(found, manifest_.digest_names), std::nullopt, std::nullopt};
-    if (found.rank >= 0) skipped.rank = found.rank;
-    if (found.tensor >= 0) skipped.tensor = manifest_.digest_names.at(static_cast<size_t>(found.tensor));
-    return skipped;
-  }
-
-  // The metrics that a message can hold: numbers.
-  static std::vector<MetricValue> values_of(const EvaluationRecord& evaluation) {
-    std::vector<MetricValue> values;
-    for (const auto& [name, value] : evaluation.metrics) {
-      if (std::isfinite(value)) values.push_back({name, value});
-    }
-    return values;
-  }
-
-  EvaluationRecord read_evaluation(const comm::RecordView& view) const {
-    EvaluationRecord evaluation{view.head->step, view.head->loss, view.head->accuracy, view.head->predictions};
-    for (size_t i = 0; i < manifest_.metric_names.size(); ++i) {
-      const uint64_t value = view.digests[manifest_.digest_names.size() + i].load();
-      evaluation.metrics.emplace_back(manifest_.metric_names[i], std::bit_cast<double>(value));
-    }
-    return evaluation;
-  }
-
-  StepRecord read_step(const comm::RecordView& view) {
-    StepRecord record;
-    record.step = view.head->step;
-    record.epoch = view.head->epoch;
-    record.lr = view.head->lr;
-    record.loss = static_cast<float>(view.head->loss);
-    record.est_losses.assign(view.est_losses, view.est_losses + memory_.ests());
-    for (size_t i = 0; i < manifest_.digest_names.size(); ++i) record.digests.push_back(view.digests[i].load());
-    const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
-    const double samples =
-        static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
-    record.samples_per_second = step_seconds > 0 ? samples / step_seconds : 0;
-    last_time_ns_ = view.head->time_ns;
-    record.left_out = view.head->left_out.where != comm::Nonfinite::Where::nowhere;
-    return record;
   }
 
   void write_steps(std::vector<StepRecord>& steps) {
@@ -361,6 +318,7 @@ class Scribe {
   ScribeSetup& setup_;
   comm::JobMemory& memory_;
   const checkpoint::Manifest manifest_;
+  RecordReader reader_{manifest_, memory_.ests()};
   std::unique_ptr<FingerprintWriter> fingerprints_;
   MetricsWriter metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;  // tensorboard()
@@ -369,7 +327,6 @@ class Scribe {
   BestEvaluation best_;
   std::mutex telling_;
   Step newest_;  // the newest step whose record was written
-  int64_t last_time_ns_ = 0;
   bool disk_is_full_ = false, launcher_is_gone_ = false;
   bool shows_ = true;  // whether metrics.prom could be written
 };

@@ -12,10 +12,35 @@ namespace {
 
 constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
+// The kind of data that a spec names.
+class DataKind {
+ public:
+  explicit DataKind(const DataSection& data) : data_(data) {}
+
+  bool is_text() const { return data_.format == DataFormat::text; }
+  bool is_tokens() const { return data_.format == DataFormat::tokens; }
+  bool is_for_gpt() const { return is_text() || is_tokens(); }
+  bool is_voc() const { return data_.format == DataFormat::voc; }
+  bool is_photos() const {
+    return data_.format == DataFormat::images || data_.format == DataFormat::webdataset || is_voc();
+  }
+  bool is_idx() const { return data_.format == DataFormat::idx; }
+  bool is_synthetic() const { return data_.format == DataFormat::synthetic; }
+  bool is_cifar() const { return data_.format == DataFormat::cifar10 || data_.format == DataFormat::cifar100; }
+  // [channels, height, width] of the images as stored; empty if only the files tell.
+  std::vector<int64_t> stored_shape() const {
+    if (is_cifar()) return {3, 32, 32};
+    return is_synthetic() ? data_.shape : std::vector<int64_t>{};
+  }
+
+ private:
+  const DataSection& data_;
+};
+
 class Combinations {
  public:
   Combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes)
-      : spec_(spec), document_(document), mistakes_(mistakes) {}
+      : spec_(spec), kind_(spec.data), document_(document), mistakes_(mistakes) {}
 
   void job();
   void model();
@@ -38,23 +63,6 @@ class Combinations {
   void require(bool fine, Keys keys, std::string what_is_wrong);
 
   bool is_gpt() const { return spec_.model.name == "gpt"; }
-  bool is_text() const { return spec_.data.format == DataFormat::text; }
-  bool is_tokens() const { return spec_.data.format == DataFormat::tokens; }
-  bool is_for_gpt() const { return is_text() || is_tokens(); }
-  bool is_voc() const { return spec_.data.format == DataFormat::voc; }
-  bool is_photos() const {
-    return spec_.data.format == DataFormat::images || spec_.data.format == DataFormat::webdataset || is_voc();
-  }
-  bool is_idx() const { return spec_.data.format == DataFormat::idx; }
-  bool is_synthetic() const { return spec_.data.format == DataFormat::synthetic; }
-  bool is_cifar() const {
-    return spec_.data.format == DataFormat::cifar10 || spec_.data.format == DataFormat::cifar100;
-  }
-  // [channels, height, width] of the images as stored; empty if only the files tell.
-  std::vector<int64_t> stored_shape() const {
-    if (is_cifar()) return {3, 32, 32};
-    return is_synthetic() ? spec_.data.shape : std::vector<int64_t>{};
-  }
   void users_model();
   void classes();
   void image_files();
@@ -64,6 +72,7 @@ class Combinations {
   void channels();
 
   const JobSpec& spec_;
+  const DataKind kind_;
   const Document& document_;
   Mistakes& mistakes_;
 };
@@ -94,19 +103,19 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
-  require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
+  require(!is_gpt() || kind_.is_for_gpt(), {"model.name", "data.format"},
           "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
   if (model.is_users()) return users_model();
-  require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
+  require(is_gpt() || !kind_.is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
                       to_string(spec_.data.format)));
-  require(!is_voc(), {"model.name", "data.format"},
+  require(!kind_.is_voc(), {"model.name", "data.format"},
           fmt::format(
               "{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\" or \"python\"",
               model.name));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
-  require(is_gpt() || model.name == "mlp" || !is_synthetic() || spec_.data.shape.size() == 3,
+  require(is_gpt() || model.name == "mlp" || !kind_.is_synthetic() || spec_.data.shape.size() == 3,
           {"data.shape", "model.name", "data.format"},
           fmt::format("{} needs images: [channels, height, width]", model.name));
   classes();
@@ -141,10 +150,10 @@ void Combinations::users_model() {
 }
 
 void Combinations::classes() {
-  require(!is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
+  require(!kind_.is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
           "tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
   if (!spec_.model.classes) return;
-  const int64_t needed = is_text()                                   ? 256
+  const int64_t needed = kind_.is_text()                             ? 256
                          : spec_.data.format == DataFormat::cifar10  ? 10
                          : spec_.data.format == DataFormat::cifar100 ? 100
                                                                      : 1;
@@ -153,9 +162,9 @@ void Combinations::classes() {
 }
 
 void Combinations::files() {
-  if (is_idx()) {
+  if (kind_.is_idx()) {
     image_files();
-  } else if (!is_synthetic()) {
+  } else if (!kind_.is_synthetic()) {
     require(!spec_.data.path.empty(), {"data.path", "data.format"},
             fmt::format("{} data needs data.path", to_string(spec_.data.format)));
   }
@@ -184,10 +193,10 @@ void Combinations::shape() {
 }
 
 void Combinations::images() {
-  if (is_for_gpt()) return;
-  if (is_synthetic()) shape();
+  if (kind_.is_for_gpt()) return;
+  if (kind_.is_synthetic()) shape();
   const auto& data = spec_.data;
-  const bool vectors = is_synthetic() && data.shape.size() != 3;
+  const bool vectors = kind_.is_synthetic() && data.shape.size() != 3;
   for (const std::string_view key :
        {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
     require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
@@ -196,11 +205,11 @@ void Combinations::images() {
   if (vectors) return;
   channels();
   require(
-      is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+      kind_.is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
       "one number, the shorter side, is for data.format \"images\", \"webdataset\" and \"voc\"; give [height, width]");
   crop();
-  if (is_photos()) photos();
-  require(!is_voc() || data.test_path.empty() || !data.test_list.empty(), {"data.test_list", "data.test_path"},
+  if (kind_.is_photos()) photos();
+  require(!kind_.is_voc() || data.test_path.empty() || !data.test_list.empty(), {"data.test_list", "data.test_path"},
           "data.test_path needs data.test_list, the list of its samples");
 }
 
@@ -219,7 +228,7 @@ void Combinations::photos() {
 
 void Combinations::channels() {
   const auto& data = spec_.data;
-  const std::vector<int64_t> stored = stored_shape();
+  const std::vector<int64_t> stored = kind_.stored_shape();
   const bool convertible = stored.empty() || !data.channels || stored[0] == *data.channels || stored[0] == 1;
   require(
       convertible, {"data.channels", "data.shape", "data.format"},
@@ -235,7 +244,7 @@ void Combinations::channels() {
 
 void Combinations::crop() {
   const auto& data = spec_.data;
-  const std::vector<int64_t> stored = stored_shape();
+  const std::vector<int64_t> stored = kind_.stored_shape();
   const bool known = !data.resize.empty() || !stored.empty();
   if (data.crop.empty() || !known) return;
   const int64_t height = (data.resize.empty() ? stored[1] : data.resize.front()) + 2 * data.pad;
