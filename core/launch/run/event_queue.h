@@ -13,7 +13,8 @@ class EventQueue {
  public:
   bool is_empty() const { return events_.empty(); }
 
-  // Adds an event and calls `decide` for all that wait, unless such a call is under way, which then takes this one, too.
+  // Adds an event and calls `decide` for all that wait, unless such a call is under way, which then takes this one,
+  // too.
   template <typename Decide>
   void add(conduct::Event event, Decide&& decide) {
     events_.push_back(std::move(event));

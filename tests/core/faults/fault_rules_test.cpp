@@ -21,8 +21,6 @@ const FaultTable& table() {
   return built_in;
 }
 
-std::string cause_of(const Evidence& evidence) { return table().diagnose(evidence).cause; }
-
 const FaultCause& cause_called(const FaultTable& in, const std::string& id) {
   for (const FaultCause& cause : in.causes()) {
     if (cause.id == id) return cause;

@@ -46,8 +46,8 @@ bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset
 TEST_CASE("a state has CUDA streams only where they were asked for, and then beside all that it has without") {
   const Made made;
   const Job without(made.spec, made.data, false), with(made.spec, made.data, false, true);
-  CHECK_FALSE(without.has_cuda_streams());
-  CHECK(with.has_cuda_streams());
+  CHECK_FALSE(without.places().ests.has_cuda_streams());
+  CHECK(with.places().ests.has_cuda_streams());
   CHECK(with.layout().tensors.size() == without.layout().tensors.size() + 3);
   CHECK(with.manifest().digest_names == without.manifest().digest_names);
   for (const auto& tensor : with.layout().tensors) {
@@ -85,10 +85,13 @@ TEST_CASE("a checkpoint of a time without GPUs gives the streams that nothing wa
   read_state(checkpoint::CheckpointFile::open(folder / "a.h5"), now, read.get());
   for (int64_t rank : {0, 1, 2}) {
     CHECK(is_seeded(now, read, rank));
-    CHECK(std::memcmp(now.generator(read.get(), VirtualRank(rank)), before.generator(begun.get(), VirtualRank(rank)),
+    CHECK(std::memcmp(now.places().ests.generator(read.get(), VirtualRank(rank)),
+                      before.places().ests.generator(begun.get(), VirtualRank(rank)),
                       est::generator_state_bytes()) == 0);
   }
-  CHECK(std::memcmp(now.parameter(read.get(), 0), before.parameter(begun.get(), 0), 4 * before.elements(0)) == 0);
+  const ModelPlaces& model = now.places().model;
+  CHECK(std::memcmp(model.parameter(read.get(), 0), before.places().model.parameter(begun.get(), 0),
+                    4 * model.elements(0)) == 0);
 }
 
 }  // namespace
