@@ -30,10 +30,10 @@ MemoryPlan small_plan() {
 }
 
 // A complete memory, with the mapping of the process that created it.
-struct Built {
+struct CompleteMemory {
   UniqueFd fd = JobMemory::create();
   JobMemory memory{fd.get()};
-  Built() {
+  CompleteMemory() {
     memory.lay_out(small_plan());
     memory.set_ready();
   }
@@ -45,7 +45,7 @@ bool done(std::future<T>& future) {
 }
 
 TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap") {
-  Built built;
+  CompleteMemory built;
   const MemoryHeader& h = words_of(built.memory);
   const std::pair<uint64_t, uint64_t> regions[] = {{0, sizeof(MemoryHeader)},
                                                    {h.manifest, 12},
@@ -68,7 +68,7 @@ TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap")
 }
 
 TEST_CASE("state copies, slots and records start at whole cache lines, within their regions") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
   for (const int copy : {0, 1}) CHECK(address(memory.state_of(Step(copy))) % 64 == 0);
@@ -82,7 +82,7 @@ TEST_CASE("state copies, slots and records start at whole cache lines, within th
 }
 
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   for (int i = 0; i < 5000; ++i) REQUIRE(memory.state_of(Step(1))[i] == std::byte{0});
   for (const int64_t step : {0, 1, 2, 101}) {
@@ -92,7 +92,7 @@ TEST_CASE("memory reads as zero at first, and the committed state is that of the
 }
 
 TEST_CASE("every mapping sees the same memory") {
-  Built built;
+  CompleteMemory built;
   JobMemory other(built.fd.get());
   CHECK(other.manifest() == "the manifest");
   built.memory.gradient_slot(2).values[1024] = 2.5f;
@@ -119,7 +119,7 @@ TEST_CASE("who maps the memory early waits until it is ready") {
 }
 
 TEST_CASE("a held copy is not writable until it is released; the other one is") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   CHECK(memory.hold().wait_writable(Step(6)));
   REQUIRE(memory.hold().hold(Step(4)));
@@ -133,7 +133,7 @@ TEST_CASE("a held copy is not writable until it is released; the other one is") 
 }
 
 TEST_CASE("a second hold waits for the first to be released; the same step may be held again") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   REQUIRE(memory.hold().hold(Step(4)));
   CHECK(memory.hold().hold(Step(4)));
@@ -146,7 +146,7 @@ TEST_CASE("a second hold waits for the first to be released; the same step may b
 }
 
 TEST_CASE("an abort lets go of everyone who waits for a hold") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   REQUIRE(memory.hold().hold(Step(4)));
   auto writable = std::async(std::launch::async, [&] { return memory.hold().wait_writable(Step(6)); });
@@ -159,7 +159,7 @@ TEST_CASE("an abort lets go of everyone who waits for a hold") {
 }
 
 TEST_CASE("opening a stage clears what steers one, and nothing else") {
-  Built built;
+  CompleteMemory built;
   MemoryHeader& h = words_of(built.memory);
   h.committed.store(8);
   h.trained.store(9);
@@ -216,7 +216,7 @@ const MeetingPlace kMeetingPlaces[] = {{"gathered", &MemoryHeader::gathered},
 TEST_CASE("whoever came to a meeting of an aborted stage does not count in the next stage's") {
   for (const MeetingPlace& place : kMeetingPlaces) {
     CAPTURE(std::string(place.name));
-    Built built;
+    CompleteMemory built;
     MemoryHeader& h = words_of(built.memory);
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
@@ -233,7 +233,7 @@ TEST_CASE("whoever came to a meeting of an aborted stage does not count in the n
 }
 
 TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
-  Built built;
+  CompleteMemory built;
   const auto allocated = [&] {
     struct stat info {};
     ::fstat(built.fd.get(), &info);
@@ -260,7 +260,7 @@ void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
 }
 
 TEST_CASE("repair commits a step whose record is out where its copy is whole, and only there") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   words_of(memory).committed.store(4);
   cut_off(memory, 5, 0);  // in GPUs' memory
@@ -289,7 +289,7 @@ void write_evaluation(JobMemory& memory, int64_t step) {
 }
 
 TEST_CASE("repair takes an evaluation whose record is out as made, and one whose record is not as not made") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   words_of(memory).committed.store(4);
   words_of(memory).trained.store(4);
@@ -308,7 +308,7 @@ TEST_CASE("repair takes an evaluation whose record is out as made, and one whose
 }
 
 TEST_CASE("workers wait for the id by which they find each other, unless the stage is aborted") {
-  Built built;
+  CompleteMemory built;
   std::array<std::byte, 128> id{}, found{};
   id[0] = std::byte{7};
   id[127] = std::byte{9};

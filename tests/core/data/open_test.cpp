@@ -16,13 +16,13 @@ namespace {
 using spec::DataFormat;
 using spec::DataSection;
 
-struct Sample {
+struct ImageSample {
   std::vector<float> input;
   int64_t target = -1;
 };
 
-Sample read_image(const Dataset& dataset, int64_t index) {
-  Sample sample;
+ImageSample read_image(const Dataset& dataset, int64_t index) {
+  ImageSample sample;
   sample.input.resize(static_cast<size_t>(dataset.shape().elements()));
   dataset.read(index, SampleDraw::fixed(), reinterpret_cast<std::byte*>(sample.input.data()), &sample.target);
   return sample;
@@ -34,22 +34,15 @@ std::vector<float> over_255(const std::string& pixels) {
   return result;
 }
 
-DataSection section_of(DataFormat format, const std::string& path) {
-  DataSection section;
-  section.format = format;
-  section.path = path;
-  return section;
-}
-
 Error refusal(const DataSection& section, std::optional<int64_t> classes = std::nullopt) {
   return error_of([&] { open(section, 4, 0, classes); });
 }
 
 // Five training and two test images of 2 x 3, under the standard names.
-struct IdxFolder : DataFolder {
+struct NamedIdxFolder : DataFolder {
   static constexpr const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-  IdxFolder() {
+  NamedIdxFolder() {
     for (size_t i = 0; i < 4; ++i) write(names[i], contents()[i]);
   }
   static std::array<std::string, 4> contents() {
@@ -67,17 +60,11 @@ void check_idx_content(const DataPair& pair) {
   CHECK(pair.train->classes() == 4);
   CHECK(pair.test->classes() == 4);
   for (size_t i = 0; i < 5; ++i) {
-    const Sample sample = read_image(*pair.train, static_cast<int64_t>(i));
+    const ImageSample sample = read_image(*pair.train, static_cast<int64_t>(i));
     CHECK(sample.input == over_255(pattern_bytes(30).substr(6 * i, 6)));
     CHECK(sample.target == std::array{0, 3, 1, 2, 0}[i]);
   }
   CHECK(read_image(*pair.test, 1).input == over_255(pattern_bytes(12, 99).substr(6)));
-}
-
-std::string cifar_records(const std::vector<std::string>& labels) {
-  std::string bytes;
-  for (size_t i = 0; i < labels.size(); ++i) bytes += labels[i] + pattern_bytes(3072, static_cast<unsigned>(i));
-  return bytes;
 }
 
 struct Cifar10Folder : DataFolder {
@@ -106,29 +93,29 @@ void write_hdf5(const std::string& path, h5::Type type, const std::vector<int64_
 }  // namespace
 
 TEST_CASE("idx: plain files, gzipped files, files by name") {
-  IdxFolder folder;
+  NamedIdxFolder folder;
   SUBCASE("plain") { check_idx_content(open(folder.section(), 0, 0)); }
   SUBCASE("gzipped") {
     for (size_t i = 0; i < 4; ++i) {
-      std::filesystem::remove(folder / IdxFolder::names[i]);
-      folder.write_gzip(std::string(IdxFolder::names[i]) + ".gz", IdxFolder::contents()[i]);
+      std::filesystem::remove(folder / NamedIdxFolder::names[i]);
+      folder.write_gzip(std::string(NamedIdxFolder::names[i]) + ".gz", NamedIdxFolder::contents()[i]);
     }
     check_idx_content(open(folder.section(), 0, 0));
   }
   SUBCASE("by name") {
     DataSection section = section_of(DataFormat::idx, "");
-    section.images = folder / IdxFolder::names[0];
-    section.labels = folder / IdxFolder::names[1];
+    section.images = folder / NamedIdxFolder::names[0];
+    section.labels = folder / NamedIdxFolder::names[1];
     CHECK_FALSE(open(section, 0, 0).test);
-    section.test_images = folder / IdxFolder::names[2];
-    section.test_labels = folder / IdxFolder::names[3];
+    section.test_images = folder / NamedIdxFolder::names[2];
+    section.test_labels = folder / NamedIdxFolder::names[3];
     check_idx_content(open(section, 0, 0));
     section.labels.clear();
     CHECK(refusal(section).fault() == Fault::spec);
   }
   SUBCASE("with channels") {
-    folder.write(IdxFolder::names[0], idx_bytes({5, 3, 2, 1}, pattern_bytes(30)));
-    folder.write(IdxFolder::names[2], idx_bytes({2, 3, 2, 1}, pattern_bytes(12)));
+    folder.write(NamedIdxFolder::names[0], idx_bytes({5, 3, 2, 1}, pattern_bytes(30)));
+    folder.write(NamedIdxFolder::names[2], idx_bytes({2, 3, 2, 1}, pattern_bytes(12)));
     const DataPair pair = open(folder.section(), 0, 0);
     CHECK(pair.train->shape() == SampleShape::image(3, 2, 1));
     CHECK(read_image(*pair.train, 4).input == over_255(pattern_bytes(30).substr(24)));
@@ -136,7 +123,7 @@ TEST_CASE("idx: plain files, gzipped files, files by name") {
 }
 
 TEST_CASE("idx: a gzip file of several members and more than its trailer says") {
-  IdxFolder folder;
+  NamedIdxFolder folder;
   std::string pixels = pattern_bytes(5 * 100 * 100);
   const std::string images = idx_bytes({5, 100, 100}, pixels);
   folder.write_gzip("a.gz", images.substr(0, 49000));
@@ -144,13 +131,13 @@ TEST_CASE("idx: a gzip file of several members and more than its trailer says") 
   folder.write("images.gz", read_all(folder / "a.gz") + read_all(folder / "b.gz"));
   DataSection section = section_of(DataFormat::idx, "");
   section.images = folder / "images.gz";
-  section.labels = folder / IdxFolder::names[1];
+  section.labels = folder / NamedIdxFolder::names[1];
   CHECK(read_image(*open(section, 0, 0).train, 4).input == over_255(pixels.substr(40000)));
 }
 
 TEST_CASE("idx: wrong files") {
-  IdxFolder folder;
-  const auto [train_images, train_labels, test_images, test_labels] = IdxFolder::contents();
+  NamedIdxFolder folder;
+  const auto [train_images, train_labels, test_images, test_labels] = NamedIdxFolder::contents();
   const auto refused = [&](Fault fault, const char* file, const char* text) {
     const Error error = refusal(folder.section());
     CAPTURE(error.message());
@@ -159,82 +146,83 @@ TEST_CASE("idx: wrong files") {
     CHECK(contains(error.message(), text));
   };
   SUBCASE("missing") {
-    std::filesystem::remove(folder / IdxFolder::names[1]);
-    refused(Fault::io, IdxFolder::names[1], "no such file");
+    std::filesystem::remove(folder / NamedIdxFolder::names[1]);
+    refused(Fault::io, NamedIdxFolder::names[1], "no such file");
     CHECK(contains(refusal(folder.section()).advice(), "data.path"));
   }
   SUBCASE("missing test file") {
-    std::filesystem::remove(folder / IdxFolder::names[2]);
-    refused(Fault::io, IdxFolder::names[2], "no such file");
+    std::filesystem::remove(folder / NamedIdxFolder::names[2]);
+    refused(Fault::io, NamedIdxFolder::names[2], "no such file");
   }
   SUBCASE("truncated at every byte") {
     for (size_t keep = 0; keep < train_images.size(); ++keep) {
-      folder.write(IdxFolder::names[0], train_images.substr(0, keep));
-      refused(Fault::corrupt, IdxFolder::names[0], keep < 4 ? "not an IDX file" : "truncated");
+      folder.write(NamedIdxFolder::names[0], train_images.substr(0, keep));
+      refused(Fault::corrupt, NamedIdxFolder::names[0], keep < 4 ? "not an IDX file" : "truncated");
     }
   }
   SUBCASE("too long") {
-    folder.write(IdxFolder::names[0], train_images + "x");
-    refused(Fault::corrupt, IdxFolder::names[0], "too long");
+    folder.write(NamedIdxFolder::names[0], train_images + "x");
+    refused(Fault::corrupt, NamedIdxFolder::names[0], "too long");
   }
   SUBCASE("of another format") {
-    folder.write(IdxFolder::names[0], "\x89PNG and what follows it");
-    refused(Fault::corrupt, IdxFolder::names[0], "not an IDX file of images");
+    folder.write(NamedIdxFolder::names[0], "\x89PNG and what follows it");
+    refused(Fault::corrupt, NamedIdxFolder::names[0], "not an IDX file of images");
   }
   SUBCASE("labels instead of images") {
-    folder.write(IdxFolder::names[0], train_labels);
-    refused(Fault::corrupt, IdxFolder::names[0], "not an IDX file of images");
+    folder.write(NamedIdxFolder::names[0], train_labels);
+    refused(Fault::corrupt, NamedIdxFolder::names[0], "not an IDX file of images");
   }
   SUBCASE("images instead of labels") {
-    folder.write(IdxFolder::names[1], train_images);
-    refused(Fault::corrupt, IdxFolder::names[1], "not an IDX file of labels");
+    folder.write(NamedIdxFolder::names[1], train_images);
+    refused(Fault::corrupt, NamedIdxFolder::names[1], "not an IDX file of labels");
   }
   SUBCASE("more than memory holds") {
-    folder.write(IdxFolder::names[0], idx_bytes({0xffffffff, 0xffffffff, 0xffffffff}, "x"));
-    refused(Fault::corrupt, IdxFolder::names[0], "memory");
+    folder.write(NamedIdxFolder::names[0], idx_bytes({0xffffffff, 0xffffffff, 0xffffffff}, "x"));
+    refused(Fault::corrupt, NamedIdxFolder::names[0], "memory");
   }
   SUBCASE("counts differ") {
-    folder.write(IdxFolder::names[1], idx_bytes({4}, std::string{0, 1, 2, 3}));
-    refused(Fault::corrupt, IdxFolder::names[1], "4 labels");
+    folder.write(NamedIdxFolder::names[1], idx_bytes({4}, std::string{0, 1, 2, 3}));
+    refused(Fault::corrupt, NamedIdxFolder::names[1], "4 labels");
   }
   SUBCASE("a test label that training does not have") {
-    folder.write(IdxFolder::names[3], idx_bytes({2}, std::string{1, 7}));
-    refused(Fault::corrupt, IdxFolder::names[3], "label 7 of sample 1 is out of range: there are 4 classes (0 to 3)");
+    folder.write(NamedIdxFolder::names[3], idx_bytes({2}, std::string{1, 7}));
+    refused(Fault::corrupt, NamedIdxFolder::names[3],
+            "label 7 of sample 1 is out of range: there are 4 classes (0 to 3)");
   }
   SUBCASE("no pixels") {
-    folder.write(IdxFolder::names[0], idx_bytes({5, 0, 3}, ""));
-    refused(Fault::corrupt, IdxFolder::names[0], "no pixels");
+    folder.write(NamedIdxFolder::names[0], idx_bytes({5, 0, 3}, ""));
+    refused(Fault::corrupt, NamedIdxFolder::names[0], "no pixels");
   }
   SUBCASE("test images of another size") {
-    folder.write(IdxFolder::names[2], idx_bytes({2, 3, 3}, pattern_bytes(18)));
+    folder.write(NamedIdxFolder::names[2], idx_bytes({2, 3, 3}, pattern_bytes(18)));
     const Error error = refusal(folder.section());
     CHECK(error.fault() == Fault::mismatch);
     CHECK(contains(error.message(), "[1, 2, 3]"));
     CHECK(contains(error.message(), "[1, 3, 3]"));
   }
   SUBCASE("a folder in the place of a file") {
-    std::filesystem::remove(folder / IdxFolder::names[1]);
-    std::filesystem::create_directory(folder / IdxFolder::names[1]);
-    refused(Fault::io, IdxFolder::names[1], "Is a directory");
+    std::filesystem::remove(folder / NamedIdxFolder::names[1]);
+    std::filesystem::create_directory(folder / NamedIdxFolder::names[1]);
+    refused(Fault::io, NamedIdxFolder::names[1], "Is a directory");
   }
 }
 
 TEST_CASE("idx: labels are checked against the model's classes") {
-  IdxFolder folder;
+  NamedIdxFolder folder;
   const Error error = refusal(folder.section(), 3);
   CHECK(error.fault() == Fault::corrupt);
-  CHECK(contains(error.message(), folder / IdxFolder::names[1]));
+  CHECK(contains(error.message(), folder / NamedIdxFolder::names[1]));
   CHECK(contains(error.message(), "label 3 of sample 1 is out of range: there are 3 classes (0 to 2)"));
   CHECK(open(folder.section(), 0, 0, 100).train->classes() == 100);
 }
 
 TEST_CASE("a gzip file cut or changed anywhere is corrupt") {
-  IdxFolder folder;
-  folder.write_gzip("images.gz", IdxFolder::contents()[0]);
+  NamedIdxFolder folder;
+  folder.write_gzip("images.gz", NamedIdxFolder::contents()[0]);
   const std::string whole = read_all(folder / "images.gz");
   DataSection section = section_of(DataFormat::idx, "");
   section.images = folder / "images.gz";
-  section.labels = folder / IdxFolder::names[1];
+  section.labels = folder / NamedIdxFolder::names[1];
   CHECK(open(section, 0, 0).train->size() == 5);
   for (size_t keep = 0; keep < whole.size(); ++keep) {
     folder.write("images.gz", whole.substr(0, keep));
@@ -260,7 +248,7 @@ TEST_CASE("cifar10: five files in order") {
   CHECK(pair.train->shape() == SampleShape::image(3, 32, 32));
   for (int64_t file = 1, index = 0; file <= 5; ++file) {
     for (int64_t i = 0; i < file; ++i, ++index) {
-      const Sample sample = read_image(*pair.train, index);
+      const ImageSample sample = read_image(*pair.train, index);
       CHECK(sample.target == file);
       CHECK(sample.input == over_255(pattern_bytes(3072, static_cast<unsigned>(i))));
     }
@@ -410,7 +398,7 @@ TEST_CASE("hdf5: compressed chunks and foreign byte order") {
   CHECK(pair.train->size() == 4);
   CHECK(pair.train->shape() == SampleShape::image(1, 3, 4));
   for (int64_t i = 0; i < 4; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     CHECK(sample.target == std::array{2, 0, 1, 2}[static_cast<size_t>(i)]);
     for (int64_t p = 0; p < 12; ++p)
       CHECK(sample.input[static_cast<size_t>(p)] == static_cast<float>((i * 12 + p) * 5) / 255.0f);
@@ -471,7 +459,7 @@ TEST_CASE("synthetic data is a function of seed and index") {
     const DataPair pair = open(section, 0, seed);
     std::vector<float> all;
     for (int64_t i = 0; i < pair.train->size(); ++i) {
-      const Sample sample = read_image(*pair.train, i);
+      const ImageSample sample = read_image(*pair.train, i);
       all.insert(all.end(), sample.input.begin(), sample.input.end());
       all.push_back(static_cast<float>(sample.target));
     }
@@ -498,13 +486,13 @@ TEST_CASE("synthetic classes can be told apart") {
   std::vector<std::vector<float>> means(10, std::vector<float>(64));
   std::vector<float> counts(10);
   for (int64_t i = 0; i < 300; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     counts[static_cast<size_t>(sample.target)] += 1;
     for (size_t j = 0; j < 64; ++j) means[static_cast<size_t>(sample.target)][j] += sample.input[j];
   }
   int right = 0;
   for (int64_t i = 300; i < 400; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     std::array<float, 10> distance{};
     for (size_t c = 0; c < 10; ++c) {
       REQUIRE(counts[c] > 0);

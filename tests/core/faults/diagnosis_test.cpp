@@ -8,6 +8,7 @@
 
 #include "core/base/files/files.h"
 #include "core/faults/fault_rules.h"
+#include "tests/contains.h"
 #include "tests/core/faults/fault_samples.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -28,8 +29,6 @@ const FaultCause& cause_called(const FaultTable& in, const std::string& id) {
   }
   throw Error::make(Fault::usage, "no cause \"{}\"", id);
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("each cause is recognised by what it looks like, with class, retry, exit code and evidence") {
   for (const FaultSample& sample : fault_samples()) {
