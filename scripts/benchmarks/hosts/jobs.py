@@ -99,6 +99,7 @@ class HostsDdp:
         for host in range(hosts):
             command = [bench.python, "-m", "torch.distributed.run", f"--local-addr={network.address(host)}",
                        "--rdzv-backend=c10d", f"--rdzv-endpoint={network.address(0)}:29500", "--rdzv-id=bench",
+                       f"--rdzv-conf=is_host={int(host == 0)}",  # names are not known there
                        "--nproc-per-node=1", *(torchrun or (f"--nnodes={hosts}",)), str(SCRIPT), case.to_json(), *options]
             with open(folder / f"log-{host}", "w") as log:
                 self.processes.append(network.start(host, command, stdout=log, stderr=log, env=environment))
