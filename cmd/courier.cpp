@@ -60,7 +60,9 @@ int run_proxy(const Arguments& arguments) {
         setup.host = arguments.host;
         setup.id = arguments.id;
         setup.options = arguments.options;
-        setup.spec = spec::to_toml(launch::read_passed_spec(arguments.spec));
+        const spec::JobSpec spec = launch::read_passed_spec(arguments.spec);
+        setup.interface = spec.network.interface;
+        setup.spec = spec::to_toml(spec);
         reinterpret_cast<void (*)(hosts::ProxySetup*)>(hosts_library_function("estrain_run_proxy"))(&setup);
       },
       [&](const Error& error) { setup.launcher.send(codec::encode(comm::WorkerReport(comm::Failed(error)))); });

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -7,6 +8,8 @@
 
 #include "cmd/burst_plan.h"
 #include "cmd/commands.h"
+#include "cmd/job_hosts.h"
+#include "cmd/plan_hosts.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
@@ -54,6 +57,9 @@ spec::JobSpec read_spec(const PlanArguments& arguments) {
   launch::run_status(arguments.run);  // throws if it is not a run
   return spec::parse_file(launch::RunDirectory(arguments.run).spec(), arguments.overrides);
 }
+
+// A folder that agents wait in may be no run yet.
+bool is_begun(const std::string& run) { return std::filesystem::exists(launch::RunDirectory(run).spec()); }
 
 // Decides as train does when a run begins.
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
@@ -107,6 +113,7 @@ class Planning {
 
   int run() {
     make_table();
+    plan_over_hosts();
     if (!offered_.empty()) proposals_ = plan::grow(inputs_.job, groups_, groups_of(offered_), kMostProposals);
     try_threads();
     arguments_.json ? print_json() : print_text();
@@ -127,6 +134,13 @@ class Planning {
     inputs_ = inputs_for(count_kinds(all_));
     groups_ = groups_of(held_);
     table_ = profile::alternatives(inputs_.job, groups_, given(), kMostAlternatives);
+  }
+
+  void plan_over_hosts() {
+    if (!over_hosts_) return;
+    const double bytes =
+        static_cast<double>(launch::probe_operators(spec_, held_.front().device, false).size.gradient_bytes);
+    over_hosts_->make_plans(inputs_.job, groups_, bytes);
   }
 
   const Alternative& best() const { return *std::ranges::find(table_, true, &Alternative::best); }
@@ -154,10 +168,33 @@ class Planning {
       held_ = assignment_of_run(arguments_.run);
     }
     if (held_.empty()) held_ = launch::choose_devices(spec_.resources.devices, spec_.job, cores_);
+    keep_own_host();
     if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
     all_ = held_;
     all_.insert(all_.end(), offered_.begin(), offered_.end());
     launch::check_devices(devices_of(all_), {.mixed = true});
+  }
+
+  // The table is of this host's devices; those of others are planned with beside it.
+  void keep_own_host() {
+    std::optional<launch::RunStatus> status;
+    if (!arguments_.run.empty() && is_begun(arguments_.run)) status = launch::run_status(arguments_.run);
+    const bool leads = status && status->hosts;
+    const std::string own = leads ? status->hosts->front().host : own_host_name();
+    const auto is_own = [&](const Share& share) { return share.device.host.empty() || share.device.host == own; };
+    if (std::ranges::all_of(held_, is_own)) return strip_hosts();
+    over_hosts_.emplace(held_, own);
+    over_hosts_->measure(arguments_.run, leads ? &*status : nullptr);
+    std::erase_if(held_, [&](const Share& share) { return !is_own(share); });
+    if (held_.empty())
+      throw Error::make(Fault::usage, "--devices names none of this host, {}", own).advise("add one, such as cpu");
+    strip_hosts();
+  }
+  void strip_hosts() {
+    for (Share& share : held_) {
+      share.device.host.clear();
+      if (over_hosts_) share.ests.reset();
+    }
   }
 
   // Checks a list with ESTs for its devices as train would, before anything is measured.
@@ -333,6 +370,7 @@ class Planning {
       json["threads"].push_back(
           {{"threads", each.threads}, {"devices", each.devices}, {"step_seconds", each.step_seconds}});
     }
+    if (over_hosts_) json["over_hosts"] = over_hosts_->to_json(spec_.data.batch);
     json["crowding"] = inputs_.job.crowding;
     json["database"] = store_.path();
     fmt::print("{}\n", json_text(json));
@@ -349,6 +387,7 @@ class Planning {
                  1e3 * one.plan.exchange_seconds, one.given ? "  (as listed)" : "");
     }
     fmt::print("\nbest: --devices {}: {}\n", best().devices, best().plan.reason);
+    if (over_hosts_) over_hosts_->print(spec_.data.batch);
     if (!threads_.empty()) print_threads();
     if (!offered_.empty()) print_proposals();
     print_basis();
@@ -412,6 +451,7 @@ class Planning {
   std::vector<Alternative> table_;
   std::vector<plan::Proposal> proposals_;
   std::vector<WithThreads> threads_;  // quickest first
+  std::optional<HostsTable> over_hosts_;
 };
 
 }  // namespace

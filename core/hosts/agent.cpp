@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <list>
 #include <memory>
 #include <utility>
@@ -91,12 +92,19 @@ class Agent {
     return setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
   }
 
+  static std::string interface_of(const AgentSetup& setup) {
+    const std::string spec = launch::RunDirectory(setup.run).spec();
+    if (!setup.interface.empty() || !setup.address.empty() || !std::filesystem::exists(spec)) return setup.interface;
+    return spec::parse_file(spec).network.interface;
+  }
+
   static net::Address address_of(const AgentSetup& setup) {
-    std::string text = setup.interface.empty() ? setup.address : address_of_interface(setup.interface);
+    const std::string interface = interface_of(setup);
+    std::string text = interface.empty() ? setup.address : address_of_interface(interface);
     if (text.empty()) text = host_name();
     const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
     net::Address address = net::parse_address(has_port ? text : text + ":0");
-    if (setup.address.empty() && setup.interface.empty() && address.host.starts_with("127."))
+    if (setup.address.empty() && interface.empty() && address.host.starts_with("127."))
       throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", text,
                         address.host)
           .advise("name the interface, or the address, that they reach: --interface eth0, --address 10.0.0.2");
@@ -143,6 +151,7 @@ class Agent {
     courier_ = std::make_unique<Courier>(
         loop_, Courier::Options{.key = key_,
                                 .own = own_greeting(setup_.name, "courier", term),
+                                .from = listener_.address().host,
                                 .memory = memory_.get(),
                                 .doorbell = doorbell_.get(),
                                 .tell = [this](const Json& said) { on_courier(said); },

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/setup.h"
@@ -55,6 +56,8 @@ void run_courier(CourierSetup& setup) {
     }
     if (said.value("do", "") == "stage") {
       HostPlan plan = HostPlan::from_json(said.at("plan"));
+      const std::string interface = said.value("interface", "");
+      if (!interface.empty()) courier.go_out_by(address_of_interface(interface));
       if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
       return;
     }

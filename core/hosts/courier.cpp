@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/comm/records/step_record.h"
 #include "core/comm/stage_control.h"
 #include "core/hosts/agents/link_meter.h"
+#include "core/hosts/beats.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
 #include "core/hosts/succession.h"
@@ -54,6 +54,17 @@ void require_same_facts(const Json& theirs, const Json& own, bool any_processor)
 }
 
 }  // namespace
+
+// Hosts that have come to different bits end the run.
+template <typename Act>
+void Courier::attempt(Act&& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::mismatch) throw;
+    fail(error);
+  }
+}
 
 // One of the other hosts.
 class Courier::Link : public net::FrameSink {
@@ -163,12 +174,7 @@ class Courier::Link : public net::FrameSink {
   void take(StepExchange& exchange, const net::FrameHead& head) {
     const auto index = courier_.index_of(name);
     if (!index) return;
-    try {
-      exchange.received(*index, head);
-    } catch (const Error& error) {
-      if (error.fault() != Fault::mismatch) throw;
-      return courier_.fail(error);
-    }
+    courier_.attempt([&] { exchange.received(*index, head); });
     courier_.on_doorbell();  // a host that waited may have asked meanwhile
   }
 
@@ -216,11 +222,12 @@ std::optional<size_t> Courier::index_of(const std::string& name) const {
 
 // Connections.
 
-void Courier::reach(const HostShare& host) {
+void Courier::reach(const HostShare& host, bool clear) {
   if (link_to(host.name) != nullptr || std::exchange(reaching_[host.name], true)) return;
   net::Greeting own = options_.own;
   own.purpose = "courier";
-  net::connect(loop_, options_.key, net::parse_address(host.address), own,
+  own.clear = clear;
+  net::connect(loop_, options_.key, {net::parse_address(host.address), options_.from, own},
                [this, name = host.name](net::ConnectionPtr connection, const Error* why) {
                  reaching_[name] = false;
                  if (why != nullptr) return lose(name, *why, false);
@@ -326,7 +333,7 @@ void Courier::begin_stage(HostPlan plan) {
   opening_->plan = std::move(plan);
   opening_->has_state = true;
   for (const HostShare& host : opening_->plan.hosts) {
-    if (!host.name.empty()) reach(host);
+    if (!host.name.empty()) reach(host, opening_->plan.clear);
   }
   try_open();
 }
@@ -397,7 +404,7 @@ void Courier::follow(HostPlan plan, const Json& said) {
     if (Link* coordinator = link_to("")) send_message(*coordinator->connection, {{"say", "need_state"}});
   }
   for (size_t host = now.own + 1; host < now.hosts.size(); ++host) {
-    if (!now.hosts[host].name.empty()) reach(now.hosts[host]);
+    if (!now.hosts[host].name.empty()) reach(now.hosts[host], now.clear);
   }
   try_open();
 }
@@ -493,14 +500,14 @@ bool Courier::is_fit() {
   return hosts::is_fit({.opened_a_stage = true,
                         .receives_state = opening_ && opening_->asked_for_state && !opening_->has_state,
                         .records_from = records_from(),
-                        .recorded = recorded_});
+                        .recorded = records_.written()});
 }
 
-int64_t Courier::records_from() {
-  comm::RecordRing ring = memory().ring();
-  if (ring.waiting() == 0) return memory().commit().committed().value + 1;
-  const comm::RecordHead& first = *ring.at(ring.drained()).head;
-  return first.kind == comm::RecordKind::step ? first.step.value : first.step.value + 1;
+int64_t Courier::records_from() { return first_record(memory()); }
+
+void Courier::note_recorded(int64_t step) {
+  records_.note(step);
+  if (exchange_) records_.let_go(memory());
 }
 
 void Courier::tell_others(const Json& message) {
@@ -533,12 +540,18 @@ void Courier::try_ask() {
   const comm::HostRequest request = memory().hosts().open_request();
   if (request.what == comm::HostAsk::nothing || request.sequence == asked_) return;
   asked_ = request.sequence;
-  try {
-    exchange_->ask(request);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::mismatch) throw;
-    fail(error);
-  }
+  attempt([&] { exchange_->ask(request); });
+  work();
+}
+
+// Bit by bit: what has been computed leaves in between.
+void Courier::work() {
+  bool has_more = false;
+  attempt([&] { has_more = exchange_->work(); });
+  if (!has_more) return;
+  loop_.post([this, of = std::weak_ptr(exchange_)] {
+    if (!aborted_ && exchange_ && of.lock() == exchange_) work();
+  });
 }
 
 void Courier::on_timer() {
@@ -577,23 +590,11 @@ void Courier::tell_pace() {
 
 void Courier::send_beats() {
   static constexpr int kTicks = beat_milliseconds / 10;
-  const int64_t written = leads() && exchange_ ? recorded() : -1;
-  if (++ticks_ % kTicks != 0 && written < recorded_ + kRecordsBetweenBeats) return;
-  if (leads()) recorded_ = written;
-  std::string bytes;
+  const int64_t written = leads() && exchange_ ? step_of_files(memory(), exchange_->plan().step) : -1;
+  if (++ticks_ % kTicks != 0 && written < records_.written() + kRecordsBetweenBeats) return;
+  if (leads()) records_.note(written);
   const uint64_t stage = exchange_ ? exchange_->plan().stage : 0;
-  if (!leads() && exchange_) {
-    const HostPlan& plan = exchange_->plan();
-    int64_t first = 0;
-    for (size_t host = 0; host < plan.own; ++host) first += static_cast<int64_t>(plan.hosts[host].workers.size());
-    const int64_t now = monotonic_ns();
-    for (size_t i = 0; i < plan.here().workers.size(); ++i) {
-      const comm::WorkerPulse& pulse = memory().pulse(WorkerRank(first + static_cast<int64_t>(i)));
-      const WorkerBeat one = {now - pulse.beat_ns.load(), pulse.computing_ns.load(), pulse.mini_batches.load(),
-                              static_cast<uint32_t>(pulse.activity.load()), 0};
-      bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
-    }
-  }
+  const std::string bytes = !leads() && exchange_ ? beats_of_own_workers(memory(), exchange_->plan()) : "";
   for (auto& [name, link] : links_) {
     if (link->connection->bytes_waiting() > kMostBytesBeforeBeats) continue;
     const std::string own = name.empty() ? bytes : "";
@@ -602,43 +603,14 @@ void Courier::send_beats() {
   }
 }
 
-// The coordinator's: of the run's files.
-int64_t Courier::recorded() {
-  comm::RecordRing ring = memory().ring();
-  const uint32_t drained = ring.drained();
-  if (drained != ring.published()) return ring.at(drained).head->step.value - 1;
-  return drained == 0 ? exchange_->plan().step : ring.at(drained - 1).head->step.value;
-}
-
-// No scribe reads this host's records; it keeps those that may be missing in the run's files if the coordinator is lost
-// now, and one more, as what follows a step may be written with it.
-void Courier::note_recorded(int64_t step) {
-  recorded_ = std::max(recorded_, step);
-  if (!exchange_) return;
-  comm::RecordRing ring = memory().ring();
-  uint32_t next = ring.drained();
-  while (next != ring.published() && ring.at(next).head->step.value < recorded_) ++next;
-  if (next != ring.drained()) ring.drain_to(next);
-}
-
 void Courier::take_beats(size_t host, std::span<const WorkerBeat> beats) {
   if (!leads() || aborted_) return;
-  const HostPlan& plan = exchange_->plan();
-  int64_t rank = 0;
-  for (size_t before = 0; before < host; ++before) rank += static_cast<int64_t>(plan.hosts[before].workers.size());
-  const int64_t now = monotonic_ns();
-  for (const WorkerBeat& one : beats) {
-    comm::WorkerPulse& pulse = memory().pulse(WorkerRank(rank++));
-    pulse.beat(static_cast<comm::Activity>(std::min<uint32_t>(one.activity, 5)),
-               now - std::max<int64_t>(0, one.age_ns));
-    pulse.computing_ns.store(one.computing_ns);
-    pulse.mini_batches.store(one.mini_batches);
-  }
+  hosts::take_beats(memory(), exchange_->plan(), host, beats);
   if (counted_begun_ || exchange_->workers_begun() == 0) return;
-  int64_t elsewhere = 0;
-  for (size_t i = 1; i < plan.hosts.size(); ++i) elsewhere += static_cast<int64_t>(plan.hosts[i].workers.size());
+  const int64_t elsewhere = workers_elsewhere(exchange_->plan());
   if (exchange_->workers_begun() < elsewhere) return;
   counted_begun_ = true;
+  const int64_t now = monotonic_ns();
   for (int64_t worker = 0; worker < elsewhere; ++worker) memory().gate().note_started(now);
 }
 

@@ -15,6 +15,7 @@
 
 #include "core/base/json/json.h"
 #include "core/hosts/exchange/step_exchange.h"
+#include "core/hosts/kept_records.h"
 #include "core/hosts/own_pause.h"
 #include "core/net/connection.h"
 
@@ -27,7 +28,8 @@ class Courier : private Outbox {
  public:
   struct Options {
     net::Key key;
-    net::Greeting own;  // its host: the name by which the plans call this one; "" on the coordinator's
+    net::Greeting own;      // its host: the name by which the plans call this one; "" on the coordinator's
+    std::string from = {};  // the address that connections go out by; empty: what the system chooses
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
     // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
@@ -46,6 +48,8 @@ class Courier : private Outbox {
   void begin_stage(HostPlan plan);
   // The coordinator's: the run is over.
   void end_run();
+  // From now on.
+  void go_out_by(const std::string& address) { options_.from = address; }
   // Another host has connected.
   void take(net::ConnectionPtr connection);
   // The other hosts that this one is connected to.
@@ -82,13 +86,14 @@ class Courier : private Outbox {
 
   bool leads() const { return options_.own.host.empty(); }
   comm::JobMemory& memory();
-  void reach(const HostShare& host);
+  void reach(const HostShare& host, bool clear);
   void add(net::ConnectionPtr connection, const std::string& name);
   void lose(std::string name, const Error& why, bool silent);  // the name may be the link's own
   void count_silent(const std::string& name);
-  int64_t recorded();
   void note_recorded(int64_t step);
   void fail(const Error& error);
+  template <typename Act>
+  void attempt(Act&& act);
   Json words_of(const Error& error) const;
   Link* link_to(const std::string& name) const;
   std::optional<size_t> index_of(const std::string& name) const;
@@ -107,6 +112,7 @@ class Courier : private Outbox {
 
   void on_doorbell();
   void try_ask();
+  void work();
   void on_timer();
   void send_beats();
   void tell_pace();
@@ -123,7 +129,7 @@ class Courier : private Outbox {
   std::optional<Opening> opening_;
   std::optional<HostPlan> last_stage_;  // that was opened here
   std::set<std::string> silent_;        // the coordinator's: hosts of it of which nothing is heard any more
-  int64_t recorded_ = -1;               // the step up to which the run's files have all records; told, or heard
+  KeptRecords records_;
   bool gave_up_ = false, retired_ = false;
   std::shared_ptr<StepExchange> exchange_;  // of the stage under way
   bool aborted_ = false;

@@ -50,7 +50,7 @@ class Look {
     try {
       const std::string address = read_host_file(setup_.run, row_.at("host"));
       row_["address"] = address;
-      net::connect(loop_, key_, net::parse_address(address), own_greeting("", "look", 0),
+      net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
                    [this](net::ConnectionPtr connection, const Error* why) {
                      if (why != nullptr) return fail(*why);
                      meter_.emplace(*connection, setup_.measure ? kBulkFrames : 0);

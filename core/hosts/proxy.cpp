@@ -8,6 +8,7 @@
 
 #include "core/comm/messages/worker_messages.h"
 #include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/own_pause.h"
@@ -26,8 +27,10 @@ class Proxy {
   void run() {
     const std::string address = read_host_file(setup_.run, setup_.host);
     const net::Key key = net::Key::read(key_file(setup_.run));
-    net::connect(loop_, key, net::parse_address(address),
-                 own_greeting("", "worker", launch::read_term(setup_.run).value_or(launch::Term{}).term),
+    net::connect(loop_, key,
+                 {.to = net::parse_address(address),
+                  .from = setup_.interface.empty() ? "" : address_of_interface(setup_.interface),
+                  .own = own_greeting("", "worker", launch::read_term(setup_.run).value_or(launch::Term{}).term)},
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

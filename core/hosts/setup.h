@@ -17,7 +17,7 @@ namespace estrain::hosts {
 struct AgentSetup {
   std::string run, name;
   std::string address;    // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to
-  std::string interface;  // "eth0"
+  std::string interface;  // "eth0"; empty: the run's network.interface, if the run has a spec already
   std::string key;        // file; empty: the run directory's
   // From the loss of the coordinator on: for one that goes on, be it this host.
   double patience_seconds = 90;
@@ -26,7 +26,8 @@ struct AgentSetup {
 
 // The coordinator's courier, started by its launcher.
 //
-//   launcher -> courier  {"do": "stage", "plan": …}, HostPlan without addresses | {"do": "finish"}
+//   launcher -> courier  {"do": "stage", "plan": …, "interface": …}, HostPlan without addresses, network.interface |
+//                        {"do": "finish"}
 //   courier -> launcher  what Courier::Options::tell is told
 struct CourierSetup {
   std::string run;
@@ -55,8 +56,9 @@ struct LookSetup {
 struct ProxySetup {
   std::string run, host;
   int64_t id = 0;
-  std::string spec;     // TOML
-  std::string options;  // comm::WorkerOptions as JSON; its device is one of that host
+  std::string spec;       // TOML
+  std::string interface;  // the network interface to go out by; empty: what the system chooses
+  std::string options;    // comm::WorkerOptions as JSON; its device is one of that host
   comm::MessageSocket launcher;
 };
 

@@ -36,13 +36,30 @@ Address parse_address(const std::string& text) {
   return address;
 }
 
-void connect(Loop& loop, const Key& key, const Address& to, const Greeting& own,
-             std::function<void(ConnectionPtr, const Error* why)> done) {
+namespace {
+
+// Throws Fault::io.
+void bind_to(tcp::socket& socket, const std::string& address) {
+  try {
+    const tcp::endpoint endpoint(asio::ip::make_address(address), 0);
+    socket.open(endpoint.protocol());
+    socket.bind(endpoint);
+  } catch (const std::system_error& error) {
+    throw Error::make(Fault::io, "cannot go out by the address {}: {}", address, error.code().message());
+  }
+}
+
+}  // namespace
+
+void connect(Loop& loop, const Key& key, const Call& call, std::function<void(ConnectionPtr, const Error* why)> done) {
+  const Address& to = call.to;
   auto context = std::make_shared<asio::ssl::context>(tls_context(key, Side::client));
-  auto connection = std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context), std::move(context), own);
+  auto connection =
+      std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context), std::move(context), call.own);
   asio::error_code error;
   const auto host = asio::ip::make_address(to.host, error);
   if (error) throw Error::make(Fault::usage, "\"{}\" is no address", to.host);
+  if (!call.from.empty()) bind_to(connection->socket(), call.from);
   // The socket answers or it does not: the deadline of open() begins once it did.
   auto timer = loop.once(handshake_milliseconds, [weak = std::weak_ptr(connection)] {
     asio::error_code ignored;

@@ -2,6 +2,8 @@
 // Connections between the hosts of a job: TCP, with TLS 1.3 by the run's key (OpenSSL, pre-shared key with an ephemeral
 // exchange, AES-128-GCM; no certificates). Without the key no byte of a peer's is looked at. A recorded handshake is of
 // no use: it proves nothing to a server that draws its own half anew, and early data is off.
+// Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must prove
+// that it has the key all the same, and what frames there are is encrypted.
 //
 // All of this runs in the thread of the loop.
 
@@ -46,7 +48,8 @@ class Connection {
   virtual void start(FrameSink& sink, std::function<void(const Error& why)> closed) = 0;
   // The sink has room for the frame that waits.
   virtual void retry() = 0;
-  // Sent in order. The first keeps the payload, the second reads it where it lies, until it is sent.
+  // Sent in order. The first keeps the payload, the second reads it where it lies, until it is sent; that one may go in
+  // clear.
   virtual void send(const FrameHead& head, std::string payload) = 0;
   virtual void send_from(const FrameHead& head, std::span<const std::byte> payload) = 0;
   virtual size_t bytes_waiting() const = 0;  // to be sent
@@ -80,8 +83,13 @@ class Listener {
   std::shared_ptr<Ears> ears_;
 };
 
-// Calls back once: with a connection, or with why there is none.
-void connect(Loop& loop, const Key& key, const Address& to, const Greeting& own,
-             std::function<void(ConnectionPtr, const Error* why)> done);
+struct Call {
+  Address to;
+  std::string from = {};  // the address of this host that it goes out by; empty: what the system chooses
+  Greeting own = {};
+};
+// Calls back once: with a connection, or with why there is none. Throws Fault::usage where an address is none,
+// Fault::io where `from` is no address of this host.
+void connect(Loop& loop, const Key& key, const Call& call, std::function<void(ConnectionPtr, const Error* why)> done);
 
 }  // namespace estrain::net

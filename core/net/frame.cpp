@@ -5,6 +5,8 @@
 namespace estrain::net {
 namespace {
 
+constexpr uint32_t kInClear = uint32_t{1} << 31;
+
 template <typename Number>
 void put(EncodedHead& to, size_t at, Number value) {
   for (size_t i = 0; i < sizeof value; ++i) to[at + i] = static_cast<std::byte>(value >> (8 * i));
@@ -21,7 +23,7 @@ Number get(const EncodedHead& from, size_t at) {
 
 EncodedHead encode(const FrameHead& head) {
   EncodedHead bytes;
-  put(bytes, 0, head.kind);
+  put(bytes, 0, head.in_clear ? head.kind | kInClear : head.kind);
   put(bytes, 4, head.bytes);
   put(bytes, 8, head.number);
   put(bytes, 16, head.offset);
@@ -29,8 +31,9 @@ EncodedHead encode(const FrameHead& head) {
 }
 
 FrameHead decode(const EncodedHead& bytes) {
-  const FrameHead head = {get<uint32_t>(bytes, 0), get<uint32_t>(bytes, 4), get<uint64_t>(bytes, 8),
-                          get<uint64_t>(bytes, 16)};
+  const auto kind = get<uint32_t>(bytes, 0);
+  const FrameHead head = {kind & ~kInClear, get<uint32_t>(bytes, 4), get<uint64_t>(bytes, 8), get<uint64_t>(bytes, 16),
+                          (kind & kInClear) != 0};
   if (head.kind == 0 || head.kind > most_kinds)
     throw Error::make(Fault::corrupt, "a frame of kind {}, which there is not", head.kind);
   if (head.bytes > most_frame_bytes)

@@ -1,7 +1,8 @@
 #pragma once
 // Frames: what two hosts send each other, over a connection that keeps order and loses nothing (connection.h).
 //
-//   bytes 0-3  kind | 4-7  bytes of payload | 8-15  number | 16-23  offset, then the payload; all little-endian
+//   bytes 0-3  kind; bit 31: the payload is not encrypted | 4-7  bytes of payload | 8-15  number | 16-23  offset, then
+//   the payload; all little-endian
 //
 // A frame is at most 1 MiB: what is larger goes in pieces, each with its offset. What `number` counts is the kind's
 // affair. Nothing from the wire is a size of memory that is taken: whoever receives says where a payload may go, and
@@ -24,6 +25,7 @@ struct FrameHead {
   uint32_t bytes = 0;  // of the payload
   uint64_t number = 0;
   uint64_t offset = 0;
+  bool in_clear = false;  // the payload stands on the wire as it is, beside TLS
 
   bool operator==(const FrameHead&) const = default;
 };
@@ -54,6 +56,8 @@ class FrameDecoder {
   void advance(size_t bytes);
   // Asks the sink again.
   void retry();
+  // What room() is for stands on the wire beside TLS.
+  bool in_clear() const { return at_ == At::payload && head_.in_clear; }
 
  private:
   void ask();

@@ -7,7 +7,7 @@ namespace estrain::net {
 
 std::string Greeting::to_json() const {
   return Json{{"protocol", protocol}, {"version", version}, {"build", build}, {"host", host},
-              {"purpose", purpose},   {"run", run},         {"term", term}}
+              {"purpose", purpose},   {"run", run},         {"term", term},   {"clear", clear}}
       .dump();
 }
 
@@ -22,6 +22,7 @@ Greeting Greeting::from_json(std::string_view text) {
     greeting.purpose = json.at("purpose").get<std::string>();
     greeting.run = json.at("run").get<std::string>();
     greeting.term = json.at("term").get<int64_t>();
+    greeting.clear = json.at("clear").get<bool>();
     return greeting;
   } catch (const nlohmann::json::exception& error) {
     throw Error::make(Fault::corrupt, "greeting: {}", error.what());

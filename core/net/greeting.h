@@ -7,7 +7,7 @@
 
 namespace estrain::net {
 
-inline constexpr int64_t protocol_version = 2;  // of frames and their kinds
+inline constexpr int64_t protocol_version = 3;  // of frames and their kinds
 inline constexpr uint32_t most_greeting_bytes = 4096;
 
 struct Greeting {
@@ -18,6 +18,7 @@ struct Greeting {
   std::string purpose;  // what the connection is for: the words are those of its users
   std::string run;      // which run it is about
   int64_t term = 0;     // which coordinator of the run it knows (core/launch/directory/term.h)
+  bool clear = false;   // of the side that connects: large payloads go without encryption
 
   std::string to_json() const;
   // Throws Fault::corrupt.

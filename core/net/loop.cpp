@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "core/base/error.h"
@@ -56,7 +56,8 @@ class Loop::Timer : public std::enable_shared_from_this<Timer> {
   const bool again_;
 };
 
-Loop::Loop() : engine_(std::make_unique<Engine>()) {}
+// OpenSSL writes to sockets that the peer may have closed: an error tells.
+Loop::Loop() : engine_(std::make_unique<Engine>()) { ::signal(SIGPIPE, SIG_IGN); }
 Loop::~Loop() = default;
 
 void Loop::run() { engine_->context.run(); }

@@ -72,6 +72,4 @@ asio::ssl::context tls_context(const Key& key, Side side) {
   return context;
 }
 
-bool proved(SSL* session) { return ::SSL_session_reused(session) == 1; }
-
 }  // namespace estrain::net

@@ -9,7 +9,5 @@ namespace estrain::net {
 enum class Side { client, server };
 // The key lives in the context.
 asio::ssl::context tls_context(const Key& key, Side side);
-// After the handshake: whether both proved that they have the key.
-bool proved(SSL* session);
 
 }  // namespace estrain::net

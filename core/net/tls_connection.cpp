@@ -3,10 +3,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <array>
+#include <algorithm>
 #include <utility>
-
-#include "core/net/tls.h"
 
 namespace estrain::net {
 namespace {
@@ -14,6 +12,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr uint32_t kGreetingKind = 1;
+constexpr size_t kBytesOfTurn = 256 << 10;       // then others have theirs
 constexpr unsigned kSilenceMilliseconds = 1500;  // of what was sent and not acknowledged
 
 void set_options(tcp::socket& socket) {
@@ -33,10 +32,7 @@ bool is_end(const asio::error_code& error) {
 Address address_of(const tcp::endpoint& endpoint) { return {endpoint.address().to_string(), endpoint.port()}; }
 
 TlsConnection::TlsConnection(Loop& loop, tcp::socket socket, std::shared_ptr<asio::ssl::context> context, Greeting own)
-    : context_(std::move(context)),
-      stream_(std::move(socket), *context_),
-      deadline_(loop.engine().context),
-      own_(std::move(own)) {}
+    : stream_(std::move(socket), std::move(context)), deadline_(loop.engine().context), own_(std::move(own)) {}
 
 template <typename Act>
 void TlsConnection::guarded(Act&& act) {
@@ -48,8 +44,13 @@ void TlsConnection::guarded(Act&& act) {
   }
 }
 
+void TlsConnection::post(void (TlsConnection::*act)()) {
+  asio::post(socket().get_executor(), [self = shared_from_this(), act] { ((*self).*act)(); });
+}
+
 void TlsConnection::open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done) {
   done_ = std::move(done);
+  side_ = side;
   set_options(socket());
   asio::error_code ignored;
   peer_address_ = address_of(socket().remote_endpoint(ignored)).text();
@@ -57,36 +58,68 @@ void TlsConnection::open(asio::ssl::stream_base::handshake_type side, int patien
   deadline_.async_wait([self = shared_from_this()](asio::error_code error) {
     if (!error && self->done_) self->fail(Error(Fault::peer, "no greeting in time"));
   });
-  stream_.async_handshake(side, [self = shared_from_this()](asio::error_code error) {
-    if (error) return self->fail(Error(Fault::peer, "no TLS by the run's key: " + error.message()));
-    if (!proved(self->stream_.native_handle()))
-      return self->fail(Error(Fault::peer, "the peer does not have the run's key"));
-    self->greet();
-  });
+  post(&TlsConnection::shake_hands);
+}
+
+void TlsConnection::shake_hands() {
+  if (is_closed_) return;
+  const asio::error_code error = stream_.shake_hands(side_);
+  if (error == asio::error::would_block)
+    return stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->shake_hands(); });
+  if (error) return fail(Error(Fault::peer, "no TLS by the run's key: " + error.message()));
+  if (!stream_.has_proof()) return fail(Error(Fault::peer, "the peer does not have the run's key"));
+  const std::string text = own_.to_json();
+  send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
+  decoder_.emplace(hello_);
+  is_reading_ = true;
+  read();
+}
+
+std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHead& head) {
+  if (head.kind != kGreetingKind || head.bytes > most_greeting_bytes)
+    throw Error(Fault::corrupt, "something else than a greeting");
+  text.resize(head.bytes);
+  return std::as_writable_bytes(std::span(text));
+}
+
+// The side that connects says whether payloads go in clear.
+void TlsConnection::take_greeting() {
+  decoder_.reset();
+  peer_ = Greeting::from_json(hello_.text);
+  require_same_program(own_, peer_);
+  deadline_.cancel();
+  if (side_ == asio::ssl::stream_base::client ? own_.clear : peer_.clear) {
+    outflow_.allow_clear();
+  } else {
+    stream_.read_ahead();
+  }
+  if (const Done done = std::exchange(done_, nullptr)) done(nullptr);
 }
 
 void TlsConnection::start(FrameSink& sink, std::function<void(const Error& why)> closed) {
   closed_ = std::move(closed);
   decoder_.emplace(sink);
-  read();
+  if (is_closed_ || std::exchange(is_reading_, true)) return;
+  post(&TlsConnection::read);
 }
 
 void TlsConnection::retry() {
   if (!decoder_ || is_closed_) return;
   guarded([&] { decoder_->retry(); });
-  read();
+  if (is_closed_ || std::exchange(is_reading_, true)) return;
+  post(&TlsConnection::read);
 }
 
 void TlsConnection::send(const FrameHead& head, std::string payload) {
-  const EncodedHead encoded = encode(head);
-  std::string bytes(reinterpret_cast<const char*>(encoded.data()), encoded.size());
-  bytes += payload;
-  enqueue({std::move(bytes), {}});
+  if (is_closed_) return;
+  outflow_.add(head, std::move(payload));
+  if (!std::exchange(is_writing_, true)) post(&TlsConnection::write);
 }
 
 void TlsConnection::send_from(const FrameHead& head, std::span<const std::byte> payload) {
-  const EncodedHead encoded = encode(head);
-  enqueue({std::string(reinterpret_cast<const char*>(encoded.data()), encoded.size()), payload});
+  if (is_closed_) return;
+  outflow_.add_from(head, payload);
+  if (!std::exchange(is_writing_, true)) post(&TlsConnection::write);
 }
 
 void TlsConnection::close() {
@@ -94,71 +127,56 @@ void TlsConnection::close() {
   shut();
 }
 
-void TlsConnection::greet() {
-  const std::string text = own_.to_json();
-  send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
-  asio::async_read(stream_, asio::buffer(head_), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (error) return self->fail(Error(Fault::peer, "no greeting: " + error.message()));
-    self->guarded([&] { self->read_greeting(decode(self->head_)); });
-  });
-}
-
-void TlsConnection::read_greeting(const FrameHead& head) {
-  if (head.kind != kGreetingKind || head.bytes > most_greeting_bytes)
-    throw Error(Fault::corrupt, "something else than a greeting");
-  greeting_.resize(head.bytes);
-  asio::async_read(stream_, asio::buffer(greeting_), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (error) return self->fail(Error(Fault::peer, "half a greeting: " + error.message()));
-    self->guarded([&] {
-      self->peer_ = Greeting::from_json(self->greeting_);
-      require_same_program(self->own_, self->peer_);
-      self->deadline_.cancel();
-      if (const Done done = std::exchange(self->done_, nullptr)) done(nullptr);
-    });
-  });
-}
-
 void TlsConnection::read() {
-  if (is_closed_ || is_reading_) return;
-  const std::span<std::byte> room = decoder_->room();
-  if (room.empty()) return;
-  is_reading_ = true;
-  stream_.async_read_some(asio::buffer(room.data(), room.size()),
-                          [self = shared_from_this()](asio::error_code error, size_t bytes) {
-                            self->is_reading_ = false;
-                            if (self->is_closed_) return;
-                            if (error) return self->lose(error);
-                            self->guarded([&] { self->decoder_->advance(bytes); });
-                            self->read();
-                          });
+  guarded([&] {
+    for (size_t turn = 0; turn < kBytesOfTurn;) {
+      const size_t bytes = read_some();
+      if (bytes == 0) return;
+      turn += bytes;
+    }
+    post(&TlsConnection::read);
+  });
 }
 
-void TlsConnection::enqueue(Item item) {
-  if (is_closed_) return;
-  bytes_waiting_ += item.bytes();
-  queue_.push_back(std::move(item));
-  write();
+// Returns how many bytes came; 0: no more now.
+size_t TlsConnection::read_some() {
+  if (is_closed_) return 0;
+  const std::span<std::byte> room = decoder_ ? decoder_->room() : std::span<std::byte>();
+  if (room.empty()) {
+    is_reading_ = false;
+    return 0;
+  }
+  size_t bytes = 0;
+  if (decoder_->in_clear() && !outflow_.may_be_clear())
+    throw Error(Fault::corrupt, "a payload in clear, which was not agreed on");
+  const auto way = decoder_->in_clear() ? TlsStream::Way::clear : TlsStream::Way::encrypted;
+  const asio::error_code error = stream_.read(room.first(std::min(room.size(), kBytesOfTurn)), way, bytes);
+  if (error == asio::error::would_block) {
+    stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->read(); });
+    return 0;
+  }
+  if (error) {
+    lose(error);
+    return 0;
+  }
+  decoder_->advance(bytes);
+  if (!is_closed_ && done_ && hello_.complete) take_greeting();
+  return bytes;
 }
 
 void TlsConnection::write() {
-  if (is_writing_ || queue_.empty() || is_closed_) return;
-  is_writing_ = true;
-  const Item& first = queue_.front();
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first.kept),
-                                                     asio::buffer(first.lies.data(), first.lies.size())};
-  asio::async_write(stream_, buffers, [self = shared_from_this()](asio::error_code error, size_t) {
-    self->is_writing_ = false;
-    if (self->is_closed_) return;
-    if (error) return self->lose(error);
-    self->bytes_waiting_ -= self->queue_.front().bytes();
-    self->queue_.pop_front();
-    self->write();
-  });
+  if (is_closed_) return;
+  const asio::error_code error = outflow_.send_to(stream_);
+  if (error == asio::error::would_block)
+    return stream_.wait_to_write([self = shared_from_this()](asio::error_code) { self->write(); });
+  if (error == asio::error::interrupted) return post(&TlsConnection::write);
+  is_writing_ = false;
+  if (error) lose(error);
 }
 
 void TlsConnection::lose(const asio::error_code& error) {
   ended_by_peer_ = is_end(error);
-  fail(Error(Fault::peer, "connection lost: " + error.message()));
+  fail(Error(Fault::peer, (done_ ? "no greeting: " : "connection lost: ") + error.message()));
 }
 
 void TlsConnection::fail(const Error& why) {

@@ -1,13 +1,15 @@
 #pragma once
-// A connection as it stands behind connection.h: asio's TLS stream, its greeting, its queue. For this folder alone.
+// A connection as it stands behind connection.h: a stream with TLS, what waits to be sent, what is being read. For this
+// folder alone.
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "core/net/connection.h"
 #include "core/net/engine.h"
+#include "core/net/outflow.h"
+#include "core/net/tls_stream.h"
 
 namespace estrain::net {
 
@@ -19,7 +21,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
 
   TlsConnection(Loop& loop, asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context, Greeting own);
 
-  asio::ip::tcp::socket& socket() { return stream_.next_layer(); }
+  asio::ip::tcp::socket& socket() { return stream_.socket(); }
   // Takes a connected socket through the TLS handshake, then exchanges greetings. Calls back once, with the error if
   // there was one.
   void open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done);
@@ -31,21 +33,24 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   void send(const FrameHead& head, std::string payload) override;
   void send_from(const FrameHead& head, std::span<const std::byte> payload) override;
   bool ended_by_peer() const override { return ended_by_peer_; }
-  size_t bytes_waiting() const override { return bytes_waiting_; }
+  size_t bytes_waiting() const override { return outflow_.bytes_waiting(); }
   void close() override;
 
  private:
-  struct Item {
-    std::string kept;
-    std::span<const std::byte> lies;
-    size_t bytes() const { return kept.size() + lies.size(); }
+  // The first frame of a peer.
+  struct Hello : FrameSink {
+    std::optional<std::span<std::byte>> room_for(const FrameHead& head) override;
+    void received(const FrameHead&) override { complete = true; }
+    std::string text;
+    bool complete = false;
   };
 
-  void greet();
-  void read_greeting(const FrameHead& head);
+  void shake_hands();
+  void take_greeting();
   void read();
-  void enqueue(Item item);
+  size_t read_some();
   void write();
+  void post(void (TlsConnection::*act)());
   // Runs `act`. An error in the peer's words ends the connection; an error on this side ends the loop.
   template <typename Act>
   void guarded(Act&& act);
@@ -53,19 +58,17 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   void fail(const Error& why);
   void shut();
 
-  std::shared_ptr<asio::ssl::context> context_;
-  asio::ssl::stream<asio::ip::tcp::socket> stream_;
+  TlsStream stream_;
   asio::steady_timer deadline_;
+  asio::ssl::stream_base::handshake_type side_ = asio::ssl::stream_base::client;
   const Greeting own_;
   Greeting peer_;
   std::string peer_address_;
   Done done_;
   std::function<void(const Error& why)> closed_;
-  EncodedHead head_{};
-  std::string greeting_;
-  std::optional<FrameDecoder> decoder_;
-  std::deque<Item> queue_;
-  size_t bytes_waiting_ = 0;
+  Hello hello_;
+  std::optional<FrameDecoder> decoder_;  // nothing: between the greeting and start()
+  Outflow outflow_;
   bool is_reading_ = false, is_writing_ = false, is_closed_ = false, ended_by_peer_ = false;
 };
 

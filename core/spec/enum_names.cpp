@@ -19,6 +19,7 @@ constexpr EnumName<Precision> precision_names[] = {
 constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "measured"}, {Algorithms::torch, "torch"}};
 constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
+constexpr EnumName<Secrecy> secrecy_names[] = {{Secrecy::all, "all"}, {Secrecy::control, "control"}};
 constexpr EnumName<DataFormat> data_format_names[] = {
     {DataFormat::idx, "idx"},       {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
     {DataFormat::text, "text"},     {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"},
@@ -77,6 +78,10 @@ std::span<const EnumName<Exchange>> enum_names() {
   return exchange_names;
 }
 template <>
+std::span<const EnumName<Secrecy>> enum_names() {
+  return secrecy_names;
+}
+template <>
 std::span<const EnumName<DataFormat>> enum_names() {
   return data_format_names;
 }
@@ -131,6 +136,7 @@ std::string_view to_string(Precision value) { return name_of(value); }
 std::string_view to_string(Algorithms value) { return name_of(value); }
 std::string_view to_string(CudaGraphs value) { return name_of(value); }
 std::string_view to_string(Exchange value) { return name_of(value); }
+std::string_view to_string(Secrecy value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }

@@ -22,6 +22,7 @@ enum class Precision { fp32, tf32, bf16 };
 enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
+enum class Secrecy { all, control };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc };
 enum class TokenType { u16, u32 };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
@@ -192,6 +193,14 @@ struct AuditSection {
   bool operator==(const AuditSection&) const = default;
 };
 
+// Connections between the hosts of a job (core/net/connection.h).
+struct NetworkSection {
+  Secrecy secrecy = Secrecy::all;  // control: what workers exchange goes in clear, between hosts that proved the key
+  std::string interface;           // by which hosts reach each other ("eth0"); empty: as the system chooses
+
+  bool operator==(const NetworkSection&) const = default;
+};
+
 struct LoggingSection {
   double every_seconds = 1;    // between progress lines (not on a terminal: 10 times as long)
   bool fingerprints = true;    // record digests of every step
@@ -216,6 +225,7 @@ struct JobSpec {
   RecoverySection recovery;
   ElasticSection elastic;
   AuditSection audit;
+  NetworkSection network;
   LoggingSection logging;
 
   bool operator==(const JobSpec&) const = default;

@@ -136,11 +136,29 @@ def obey(loop, control):
                 connection.send((begin, time.monotonic()))
 
 
+def go_on(loop, folder):
+    """Trains from the checkpoint in the folder for ever; writes one every ten steps, a byte for each step, and a file
+    once the first one is through."""
+    rank, checkpoint = dist.get_rank(), folder / "checkpoint.pt"
+    if checkpoint.exists():
+        loop.load(checkpoint)
+    for step in itertools.count():
+        loop.step()
+        if rank == 0 and step == 0:
+            (folder / f"begun-{os.getpid()}").touch()
+        with open(folder / f"steps-{rank}", "a") as file:
+            file.write(".")
+        if rank == 0 and step % 10 == 9:
+            torch.save(loop.state(), folder / "new.pt")
+            (folder / "new.pt").rename(checkpoint)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("case")
     parser.add_argument("--control")
     parser.add_argument("--load")
+    parser.add_argument("--go-on", type=Path, metavar="FOLDER")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -149,6 +167,8 @@ def main():
     loop = JobLoop(case) if "spec" in case else Loop(case, arguments.device)
     if arguments.load:
         loop.load(arguments.load)
+    if arguments.go_on:
+        go_on(loop, arguments.go_on)
     if arguments.control:
         obey(loop, arguments.control)
         dist.destroy_process_group()

@@ -53,6 +53,7 @@ class Site:
         self.program = str(program)
         self.folder = Path(tempfile.mkdtemp(prefix="estrain-hosts-"))
         self.hosts = hosts
+        os.environ["ESTRAIN_PROFILES"] = str(self.folder / "profiles.json")
         self.network = Network(hosts)
         self.started = []
 

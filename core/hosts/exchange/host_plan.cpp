@@ -33,6 +33,7 @@ HostPlan plan_from(const Json& json) {
   plan.step = json.at("step").get<int64_t>();
   plan.evaluation_batch = json.at("evaluation_batch").get<int64_t>();
   plan.any_processor = json.at("any_processor").get<bool>();
+  plan.clear = json.at("clear").get<bool>();
   plan.own = json.at("own").get<size_t>();
   const Json& hosts = json.at("hosts");
   if (!hosts.is_array() || hosts.empty() || hosts.size() > kMostHosts || plan.own >= hosts.size())
@@ -56,6 +57,7 @@ Json HostPlan::to_json() const {
                {"step", step},
                {"evaluation_batch", evaluation_batch},
                {"any_processor", any_processor},
+               {"clear", clear},
                {"own", own},
                {"devices", devices},
                {"allow_mixed", allow_mixed},

@@ -23,6 +23,7 @@ struct HostPlan {
   int64_t step = 0;              // whose state they go on from
   int64_t evaluation_batch = 1;  // samples
   bool any_processor = false;    // bits do not depend on it, or others are accepted
+  bool clear = false;            // what the workers exchange goes without encryption
   std::vector<HostShare> hosts;
   size_t own = 0;  // which of the hosts this is
   // Another host needs these to continue as coordinator: the device of each worker as the coordinator calls it, and the

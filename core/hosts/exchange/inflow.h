@@ -18,6 +18,7 @@ class Inflow {
   // Throws Fault::corrupt.
   std::span<std::byte> room_for(const net::FrameHead& head) const;
   void received(const net::FrameHead& head) { bytes_ += head.bytes; }
+  size_t bytes() const { return bytes_; }  // that are here
   bool complete() const { return bytes_ == total_; }
   void begin_anew() { bytes_ = 0; }
 

@@ -3,9 +3,9 @@
 //
 // Each host owns a share of the parameters. Once the workers of a host have written their partial sums, the host folds
 // them as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with those
-// of the others, and sends the sum to all. What comes back stands where the host's first partial sum stood; its workers
-// go on as if they had summed it themselves. The order of every sum is reduction_tree.h's. 2 P (H-1)/H values leave and
-// reach each of H hosts, where each passes on one partial sum.
+// of the others, and sends the sum to all (gradient_sums.h). What comes back stands where the host's first partial sum
+// stood; its workers go on as if they had summed it themselves. The order of every sum is reduction_tree.h's. 2 P
+// (H-1)/H values leave and reach each of H hosts, where each passes on one partial sum.
 //
 // Nothing that arrives goes to shared memory before all of it is there and the step is this host's next: a stage may
 // end at any moment, with frames of it under way.
@@ -17,28 +17,18 @@
 #include <vector>
 
 #include "core/comm/job_memory.h"
-#include "core/comm/sums/partial_sum.h"
-#include "core/comm/sums/reduction_tree.h"
+#include "core/hosts/exchange/gradient_sums.h"
 #include "core/hosts/exchange/inflow.h"
+#include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/wire.h"
 
 namespace estrain::hosts {
 
-// Frames to another host, in order.
-class Outbox {
- public:
-  virtual ~Outbox() = default;
-  // Of shared memory. The bytes stay as they are until the receiver has them, unless the stage is aborted, and then
-  // nothing that follows from them is committed.
-  virtual void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) = 0;
-  virtual void send_copy(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) = 0;
-};
-
 class StepExchange {
  public:
   // The memory is laid out, and holds the committed state of plan.step; no worker is in its loop.
-  StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox);
+  StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece = floats_of_piece);
   StepExchange(const StepExchange&) = delete;
   StepExchange& operator=(const StepExchange&) = delete;
 
@@ -47,6 +37,9 @@ class StepExchange {
 
   // This host's workers have asked the courier. Throws Fault::mismatch where another host has come to another state.
   void ask(const comm::HostRequest& request);
+  // What is left to compute of a request is done bit by bit, so that frames leave and come in between: call it again
+  // until it returns false, and after each ask(). Throws as ask().
+  bool work();
 
   // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt where it is out of turn.
   std::span<std::byte> room_for(size_t host, const net::FrameHead& head);
@@ -67,37 +60,23 @@ class StepExchange {
 
  private:
   struct Peer {
-    int64_t step = 0;                   // of its frames
-    std::vector<std::byte> presence;    // of its partial sums: a row for each
-    std::vector<float> partial_floats;  // of its partial sums: this host's share of each
-    std::vector<float> sum_floats;      // the sum of its share
+    int64_t step = 0;  // of its frames
     std::vector<std::byte> context_bytes, evaluation_bytes;
-    Inflow partial, sum, context, evaluation, done;
+    Inflow context, evaluation, done;
     StepDone said;
     bool begun = false;
   };
-  // A partial sum of any host.
-  struct Source {
-    float* floats = nullptr;  // those of this host's share
-    const uint8_t* presence = nullptr;
-  };
 
   bool is_own(size_t host) const { return host == plan_.own; }
-  int64_t rows_of(size_t host) const;
   void lay_out_peer(size_t host);
-  void plan_sums();
   template <typename Visit>
   void for_others(Visit&& visit);
   bool all_others(bool (*holds)(const Peer&)) const;
 
-  Inflow& inflow_of(Peer& peer, uint32_t kind);
-  void send(size_t host, uint32_t kind, const std::vector<std::span<const std::byte>>& parts);
+  Inflow& inflow_of(size_t host, uint32_t kind);
   void send_to_all(uint32_t kind, std::span<const std::byte> bytes);
 
-  void fold_host();
-  void send_partials();
-  void finish_share();
-  void send_sum();
+  void send_context();
   void send_done();
   void advance();
   void take_sums();
@@ -110,15 +89,10 @@ class StepExchange {
   const HostPlan plan_;
   Outbox& outbox_;
   SharedParts parts_;
-  const FloatRange own_share_;
-  comm::FinishPlan fold_, finish_;   // over the host's workers; over all hosts
-  std::vector<int64_t> fold_slots_;  // of each source of fold_
-  std::vector<int64_t> passed_on_;   // slots of what the host passes on
-  std::vector<Source> sources_;      // of each source of finish_
-  std::vector<Peer> peers_;          // [hosts]; the own one is not used
-  int64_t step_;                     // of the next exchange
+  GradientSums sums_;
+  std::vector<Peer> peers_;  // [hosts]; the own one is not used
+  int64_t step_;             // of the next exchange
   comm::HostRequest request_;
-  bool share_finished_ = false;
   StepDone said_;
   int64_t asked_ns_ = 0;
   Pace pace_;

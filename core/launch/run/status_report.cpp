@@ -104,6 +104,7 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
       codec::from_field(run_.state.links.value(host == own ? "" : host, Json::object()), row);
       row.host = host;
       row.leads = host == own;
+      if (run_.spec.network.secrecy == spec::Secrecy::control) row.secrecy = "gradients in clear";
     }
     HostStatus& row = rows.back();
     ++row.workers;

@@ -130,6 +130,17 @@ std::vector<Key<JobSpec>> run_keys() {
                  "hosts ends "
                  "instead, and can be resumed from that checkpoint."),
 
+      ESTRAIN_KEY(network.secrecy)
+          .not_in_bits()
+          .means(
+              "What is encrypted between the hosts of a job: \"all\", or \"control\": not the gradients and states, "
+              "which anybody on the network can then read and change. Only hosts with the run's key are let in either "
+              "way."),
+      ESTRAIN_KEY(network.interface)
+          .not_in_bits()
+          .means("The network interface by which the hosts of a job reach each other, such as \"eth0\"; \"\": as the "
+                 "system chooses. Agents that start before the run take --interface."),
+
       ESTRAIN_KEY(logging.every_seconds)
           .above(0)
           .max(kMostSeconds)

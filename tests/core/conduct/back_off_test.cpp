@@ -6,10 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "tests/durations.h"
+
 namespace estrain::conduct {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 // Start times, in seconds from 0, of something that always fails after running for a second.
 std::vector<int64_t> starts(double first_seconds, int64_t faults) {

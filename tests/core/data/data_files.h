@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/spec/job_spec.h"
+#include "tests/contains.h"
 #include "tests/error_of.h"
 
 namespace estrain::data {
@@ -62,6 +64,18 @@ inline std::string idx_bytes(const std::vector<uint32_t>& dims, const std::strin
   return bytes + values;
 }
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+// Records of CIFAR-10 or CIFAR-100: the bytes of a label, then an image.
+inline std::string cifar_records(const std::vector<std::string>& labels) {
+  std::string bytes;
+  for (size_t i = 0; i < labels.size(); ++i) bytes += labels[i] + pattern_bytes(3072, static_cast<unsigned>(i));
+  return bytes;
+}
+
+inline spec::DataSection section_of(spec::DataFormat format, const std::string& path) {
+  spec::DataSection section;
+  section.format = format;
+  section.path = path;
+  return section;
+}
 
 }  // namespace estrain::data

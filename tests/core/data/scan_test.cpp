@@ -20,13 +20,6 @@ namespace {
 using spec::DataFormat;
 using spec::DataSection;
 
-DataSection section_of(DataFormat format, const std::string& path) {
-  DataSection section;
-  section.format = format;
-  section.path = path;
-  return section;
-}
-
 // All findings except `ok`, each as "warning|error: seen".
 std::vector<std::string> complaints(const DataScan& scan) {
   std::vector<std::string> all;
@@ -61,12 +54,6 @@ struct IdxFolder : DataFolder {
   }
   DataSection section() const { return section_of(DataFormat::idx, path()); }
 };
-
-std::string cifar_records(const std::vector<std::string>& labels) {
-  std::string bytes;
-  for (size_t i = 0; i < labels.size(); ++i) bytes += labels[i] + pattern_bytes(3072, static_cast<unsigned>(i));
-  return bytes;
-}
 
 struct CifarFolder : DataFolder {
   CifarFolder() {

@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/durations.h"
+
 namespace estrain::hosts {
 namespace {
 
-using Step = Succession::Step;
-
-constexpr int64_t kMs = 1'000'000;
+using Next = Succession::Step;
 
 Orphan orphan(const std::string& name, bool sees_locks) {
   return {.name = name,
@@ -29,47 +29,47 @@ TEST_CASE("a coordinator gives up when the hosts that are silent may be a majori
 
 TEST_CASE("the first in the order of the plan takes the lease, the next waits for its turn") {
   Succession a(orphan("a", true), {"b"}, 0), b(orphan("b", true), {"a"}, 0);
-  CHECK(a.next(0) == Step::wait);  // b has not spoken
+  CHECK(a.next(0) == Next::wait);  // b has not spoken
   a.hear("b", b.claim());
   b.hear("a", a.claim());
-  CHECK(a.next(1) == Step::take_lease);
-  CHECK(b.next(1) == Step::wait);
+  CHECK(a.next(1) == Next::take_lease);
+  CHECK(b.next(1) == Next::wait);
   a.answer(LeaseAnswer::held);
-  CHECK(a.next(2) == Step::take_lease);
-  CHECK(b.next(25'000 * kMs) == Step::take_lease);  // a came to nothing
+  CHECK(a.next(2) == Next::take_lease);
+  CHECK(b.next(25'000 * kMs) == Next::take_lease);  // a came to nothing
   a.answer(LeaseAnswer::taken);
-  CHECK(a.next(3) == Step::lead);
+  CHECK(a.next(3) == Next::lead);
 }
 
 TEST_CASE("a host that is alone leads where locks are seen, and waits where they are not") {
   Succession seen(orphan("b", true), {}, 0), blind(orphan("b", false), {}, 0);
-  CHECK(seen.next(0) == Step::take_lease);
-  CHECK(blind.next(0) == Step::wait);
-  CHECK(blind.next(89'000 * kMs) == Step::wait);
-  CHECK(blind.next(91'000 * kMs) == Step::end);
+  CHECK(seen.next(0) == Next::take_lease);
+  CHECK(blind.next(0) == Next::wait);
+  CHECK(blind.next(89'000 * kMs) == Next::wait);
+  CHECK(blind.next(91'000 * kMs) == Next::end);
 }
 
 TEST_CASE("without locks that are seen a majority must back the host, and each backs one for good") {
   Succession a(orphan("a", false), {"b"}, 0), b(orphan("b", false), {"a"}, 0);
   a.hear("b", b.claim());
   b.hear("a", a.claim());
-  CHECK(b.next(1) == Step::wait);
+  CHECK(b.next(1) == Next::wait);
   CHECK(b.claim().backs == "a");
-  CHECK(a.next(1) == Step::wait);  // b's word is on its way
+  CHECK(a.next(1) == Next::wait);  // b's word is on its way
   a.hear("b", b.claim());
-  CHECK(a.next(2) == Step::take_lease);
+  CHECK(a.next(2) == Next::take_lease);
   b.lose("a");
-  CHECK(b.next(3) == Step::wait);  // it backs a
+  CHECK(b.next(3) == Next::wait);  // it backs a
   CHECK(b.claim().backs == "a");
 }
 
 TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") {
   Orphan unfit = orphan("a", true);
   unfit.fit = false;
-  CHECK(Succession(unfit, {}, 0).next(1) == Step::wait);
+  CHECK(Succession(unfit, {}, 0).next(1) == Next::wait);
   Succession old(orphan("a", true), {"b"}, 0);
   old.hear("b", {.stage = 8, .fit = true, .backs = "b"});
-  CHECK(old.next(80'000 * kMs) == Step::wait);
+  CHECK(old.next(80'000 * kMs) == Next::wait);
 }
 
 TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
@@ -95,7 +95,7 @@ TEST_CASE("an agent follows the next coordinator, and no earlier one") {
 TEST_CASE("a host stops where somebody has led since") {
   Succession a(orphan("a", true), {}, 0);
   a.answer(LeaseAnswer::over);
-  CHECK(a.next(1) == Step::end);
+  CHECK(a.next(1) == Next::end);
   CHECK(!a.why().empty());
 }
 

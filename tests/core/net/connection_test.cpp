@@ -103,11 +103,12 @@ struct Server {
 
 struct Client {
   Client(Server& to, const Key& key, const Greeting& own) {
-    connect(to.loop, key, to.listener->address(), own, [this, &to](ConnectionPtr made, const Error* error) {
-      connection = std::move(made);
-      if (error != nullptr) why = error->message();
-      to.changed();
-    });
+    connect(to.loop, key, {.to = to.listener->address(), .own = own},
+            [this, &to](ConnectionPtr made, const Error* error) {
+              connection = std::move(made);
+              if (error != nullptr) why = error->message();
+              to.changed();
+            });
   }
   bool settled() const { return connection || why; }
 
@@ -263,7 +264,7 @@ TEST_CASE("a recorded handshake opens nothing, nor does a part of it") {
   {
     Eavesdropper between(server.listener->address().port);
     std::optional<ConnectionPtr> made;
-    connect(loop, key_of('k'), {"127.0.0.1", between.port()}, greeting("client"),
+    connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = greeting("client")},
             [&](ConnectionPtr connection, const Error*) {
               made = connection;
               server.changed();
@@ -288,6 +289,75 @@ TEST_CASE("a recorded handshake opens nothing, nor does a part of it") {
   REQUIRE(server.run_until([&] { return server.refused.size() == refused + 1; }));
   CHECK(server.accepted.size() == 1);
   CHECK(server.inbox.bytes == "abc");
+}
+
+TEST_CASE("payloads that lie somewhere go in clear if the side that connects says so; nothing else does") {
+  Loop loop;
+  Server server(loop);
+  Greeting own = greeting("client");
+  SUBCASE("encrypted") { own.clear = false; }
+  SUBCASE("clear") { own.clear = true; }
+  Eavesdropper between(server.listener->address().port);
+  ConnectionPtr made;
+  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = own},
+          [&](ConnectionPtr connection, const Error*) {
+            made = std::move(connection);
+            server.changed();
+          });
+  REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
+  std::vector<std::byte> large(most_frame_bytes);
+  std::mt19937 random(3);
+  for (std::byte& byte : large) byte = static_cast<std::byte>(random());
+  const std::string bytes(reinterpret_cast<const char*>(large.data()), large.size());
+  server.inbox.on_frame = [&] { server.changed(); };
+  for (uint64_t i = 0; i < 3; ++i) {
+    made->send({5, 20, i, 0}, "words that stay here");
+    made->send_from({6, most_frame_bytes, i, 0}, large);
+  }
+  REQUIRE(server.run_until([&] { return server.inbox.heads.size() == 6; }));
+  std::string expected;
+  for (int i = 0; i < 3; ++i) expected += "words that stay here" + bytes;
+  CHECK(server.inbox.bytes == expected);
+
+  Inbox inbox;  // the other way, the same
+  inbox.on_frame = [&] { server.changed(); };
+  made->start(inbox, [](const Error&) {});
+  server.accepted[0]->send_from({6, most_frame_bytes, 0, 0}, large);
+  REQUIRE(server.run_until([&] { return !inbox.heads.empty(); }));
+  CHECK(inbox.bytes == bytes);
+  CHECK(inbox.heads[0].in_clear == own.clear);
+  made->close();
+  REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+  const std::string& heard = between.heard();
+  CHECK((heard.find(bytes) != std::string::npos) == own.clear);
+  CHECK(heard.find("words that stay here") == std::string::npos);
+  CHECK(heard.find("client") == std::string::npos);
+}
+
+TEST_CASE("a payload in clear that was not agreed on ends the connection before it is read") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  client.connection->send({.kind = 5, .bytes = 3, .in_clear = true}, "abc");
+  REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+  CHECK(server.inbox.heads.empty());
+  CHECK(server.lost[0].starts_with("a payload in clear"));
+}
+
+TEST_CASE("a connection goes out by the address that is named") {
+  Loop loop;
+  Server server(loop);
+  std::optional<std::string> from;
+  ConnectionPtr made;
+  connect(loop, key_of('k'), {.to = server.listener->address(), .from = "127.0.0.9", .own = greeting("client")},
+          [&](ConnectionPtr connection, const Error*) {
+            made = std::move(connection);
+            server.changed();
+          });
+  REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
+  CHECK(server.accepted[0]->peer_address().starts_with("127.0.0.9:"));
+  CHECK_THROWS_AS(connect(loop, key_of('k'), {.to = server.listener->address(), .from = "192.0.2.1"}, nullptr), Error);
 }
 
 TEST_CASE("a frame that is too large, or of no kind, ends the connection before it is read") {

@@ -51,6 +51,25 @@ size_t feed(FrameDecoder& decoder, const std::string& stream, size_t at_once) {
   return taken;
 }
 
+TEST_CASE("a head says whether its payload is in clear, and its kind is the same either way") {
+  for (const bool clear : {false, true}) {
+    const FrameHead head = {.kind = most_kinds, .bytes = 7, .number = 8, .offset = 9, .in_clear = clear};
+    CHECK(decode(encode(head)) == head);
+    CHECK_THROWS_AS(decode(encode({.kind = most_kinds + 1, .in_clear = clear})), Error);
+    CHECK_THROWS_AS(decode(encode({.kind = 0, .in_clear = clear})), Error);
+  }
+  Shelf shelf;
+  FrameDecoder decoder(shelf);
+  const std::string bytes = frame({.kind = 5, .bytes = 3, .in_clear = true}, "abc");
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    CHECK(decoder.in_clear() == (at >= frame_head_bytes));
+    decoder.room()[0] = static_cast<std::byte>(bytes[at]);
+    decoder.advance(1);
+  }
+  CHECK(!decoder.in_clear());
+  CHECK(shelf.texts == std::vector<std::string>{"abc"});
+}
+
 TEST_CASE("a head survives the wire") {
   const FrameHead head = {3, most_frame_bytes, 0x0123456789abcdef, UINT64_MAX};
   CHECK(decode(encode(head)) == head);

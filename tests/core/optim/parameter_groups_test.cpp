@@ -10,8 +10,8 @@ using namespace estrain::optim;
 
 namespace {
 
-const std::vector<std::string> names = {"conv1.weight",        "bn1.weight", "bn1.bias",
-                                        "layer1.0.bn1.weight", "fc.weight",  "fc.bias"};
+const std::vector<std::string> kNames = {"conv1.weight",        "bn1.weight", "bn1.bias",
+                                         "layer1.0.bn1.weight", "fc.weight",  "fc.bias"};
 
 spec::OptimizerSection adamw_with(std::vector<spec::OptimizerGroup> groups) {
   spec::OptimizerSection section;
@@ -37,33 +37,33 @@ spec::OptimizerGroup without_decay(std::vector<std::string> match) {
 }  // namespace
 
 TEST_CASE("without groups every parameter has the optimizer's values, torch.optim's where none are given") {
-  const auto resolved = resolve_groups(adamw_with({}), names);
+  const auto resolved = resolve_groups(adamw_with({}), kNames);
   CHECK(resolved.groups.size() == 1);
-  CHECK(resolved.group_of == std::vector<size_t>(names.size(), 0));
+  CHECK(resolved.group_of == std::vector<size_t>(kNames.size(), 0));
   CHECK(resolved.settings(3) == GroupSettings{.lr = 1e-3, .weight_decay = 1e-2, .momentum = 0});
 
   spec::OptimizerSection sgd;
   sgd.lr = 0.5;
   sgd.momentum = 0.9;
-  CHECK(resolve_groups(sgd, names).settings(0) == GroupSettings{.lr = 0.5, .weight_decay = 0, .momentum = 0.9});
+  CHECK(resolve_groups(sgd, kNames).settings(0) == GroupSettings{.lr = 0.5, .weight_decay = 0, .momentum = 0.9});
 }
 
 TEST_CASE("the first group that matches takes a parameter and overrides only what it names") {
   const auto resolved =
-      resolve_groups(adamw_with({without_decay({"*.bias", "*bn?.*"}), with_lr({"fc.*"}, 0.25)}), names);
+      resolve_groups(adamw_with({without_decay({"*.bias", "*bn?.*"}), with_lr({"fc.*"}, 0.25)}), kNames);
   CHECK(resolved.group_of == std::vector<size_t>{0, 1, 1, 1, 2, 1});
   CHECK(resolved.settings(1) == GroupSettings{.lr = 1e-3, .weight_decay = 0, .momentum = 0});
   CHECK(resolved.settings(4) == GroupSettings{.lr = 0.25, .weight_decay = 1e-2, .momentum = 0});
 }
 
 TEST_CASE("bracket expressions") {
-  const auto resolved = resolve_groups(adamw_with({with_lr({"[bc]*.weight"}, 1), with_lr({"[!b]*"}, 2)}), names);
+  const auto resolved = resolve_groups(adamw_with({with_lr({"[bc]*.weight"}, 1), with_lr({"[!b]*"}, 2)}), kNames);
   CHECK(resolved.group_of == std::vector<size_t>{1, 1, 0, 2, 2, 2});
 }
 
 TEST_CASE("a pattern that matches nothing is refused with the names that come closest") {
   try {
-    resolve_groups(adamw_with({without_decay({"*.bias"}), with_lr({"fc.weigth"}, 1)}), names);
+    resolve_groups(adamw_with({without_decay({"*.bias"}), with_lr({"fc.weigth"}, 1)}), kNames);
     FAIL("not refused");
   } catch (const Error& error) {
     CHECK(error.fault() == Fault::spec);
@@ -81,6 +81,6 @@ TEST_CASE("the distance of a pattern knows its wildcards") {
   CHECK(name_distance("bn[0-9", "bn1") == 4);
   CHECK(name_distance("", "abc") == 3);
   CHECK(name_distance("abc", "") == 3);
-  CHECK(nearest_names("*.bais", names, 2) == std::vector<std::string>{"bn1.bias", "fc.bias"});
+  CHECK(nearest_names("*.bais", kNames, 2) == std::vector<std::string>{"bn1.bias", "fc.bias"});
   CHECK(nearest_names("x", {}, 3).empty());
 }

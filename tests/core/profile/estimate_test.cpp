@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "now.h"
+
 namespace estrain::profile {
 namespace {
-
-constexpr int64_t kNow = 1'800'000'000;
 
 Estimate after(const std::vector<double>& measurements) {
   Estimate estimate;

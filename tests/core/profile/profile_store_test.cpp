@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "core/base/files/files.h"
+#include "now.h"
 #include "sample_work.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -17,8 +18,6 @@ namespace estrain::profile {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kNow = 1'800'000'000;
 
 struct Store {
   std::vector<std::string> warnings;

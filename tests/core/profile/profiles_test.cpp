@@ -3,13 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "core/profile/plan_inputs.h"
+#include "now.h"
 #include "sample_work.h"
 #include "tests/error_of.h"
 
 namespace estrain::profile {
 namespace {
-
-constexpr int64_t kNow = 1'800'000'000;
 
 struct Learner {
   spec::JobSpec job = some_job();

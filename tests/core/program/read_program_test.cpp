@@ -4,6 +4,7 @@
 
 #include "core/program/program.h"
 #include "core/program/schema.h"
+#include "tests/contains.h"
 #include "tests/error_of.h"
 #include "tests/program_file.h"
 
@@ -33,8 +34,6 @@ std::string complaint(const std::function<void(ProgramParts&)>& change, Fault fa
   CHECK(error.message().starts_with("net.pt2: "));
   return error.message();
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("a program is read whole: tensors, inputs, calls with their places, outputs") {
   const Program program = read(small_program());

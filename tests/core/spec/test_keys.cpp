@@ -47,7 +47,7 @@ TEST_CASE("the table of keys is whole and says something of each") {
   }
   CHECK(names.size() == fields_of_all<JobSection, ModelSection, DataSection, OptimizerSection, ScheduleSection,
                                       TrainSection, EmaSection, EarlyStopSection, CheckpointSection, ResourcesSection,
-                                      RecoverySection, ElasticSection, AuditSection, LoggingSection>());
+                                      RecoverySection, ElasticSection, AuditSection, NetworkSection, LoggingSection>());
   CHECK(group_keys().size() == fields_of<OptimizerGroup>());
 }
 

@@ -11,6 +11,7 @@
 #include "core/checkpoint/directory.h"
 #include "core/h5/file.h"
 #include "core/verify/report.h"
+#include "tests/contains.h"
 #include "tests/core/verify/fake_run.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -49,8 +50,6 @@ void nudge_file(const std::string& path, const std::string& dataset, size_t inde
   }
   file.close();
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct TwoRuns {
   ScratchFolder folder;

@@ -35,6 +35,7 @@ Json Hosts::plan() const {
           {"step", run_.trained()},
           {"evaluation_batch", run_.spec.train.eval_batch},
           {"any_processor", any_processor},
+          {"clear", run_.spec.network.secrecy == spec::Secrecy::control},
           {"own", 0},
           {"hosts", hosts}};
 }
@@ -48,7 +49,7 @@ void Hosts::begin_stage() {
     return;
   }
   if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
-  run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}});
+  run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}, {"interface", run_.spec.network.interface}});
 }
 
 void Hosts::place(size_t index, comm::RunStage& order) const {

@@ -14,11 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Built {
+struct OneStepMemory {
   UniqueFd fd = JobMemory::create();
   UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   JobMemory memory{fd.get()};
-  Built() {
+  OneStepMemory() {
     MemoryPlan plan;
     plan.manifest = "the manifest";
     plan.state_bytes = plan.gradient_bytes = 100;
@@ -40,7 +40,7 @@ struct Built {
 };
 
 TEST_CASE("who asks waits for the answer to that request") {
-  Built built;
+  OneStepMemory built;
   HostMeeting meeting = built.memory.hosts();
   CHECK(meeting.open_request().what == HostAsk::nothing);
   auto asked = std::async(std::launch::async, [&] { return meeting.ask(HostAsk::sums, Step(7), built.bell.get()); });
@@ -57,7 +57,7 @@ TEST_CASE("who asks waits for the answer to that request") {
 }
 
 TEST_CASE("nobody waits for a courier in a stage that is aborted, and the next stage begins without the request") {
-  Built built;
+  OneStepMemory built;
   HostMeeting meeting = built.memory.hosts();
   auto asked = std::async(std::launch::async, [&] { return meeting.ask(HostAsk::commit, Step(0), built.bell.get()); });
   CHECK(asked.wait_for(50ms) == std::future_status::timeout);
@@ -69,7 +69,7 @@ TEST_CASE("nobody waits for a courier in a stage that is aborted, and the next s
 }
 
 TEST_CASE("a step that all hosts have whole is committed though its worker died before it could") {
-  Built built;
+  OneStepMemory built;
   built.write_step();
   built.memory.hosts().agree(Step(1), false);
   StageControl(built.memory).abort();
@@ -82,7 +82,7 @@ TEST_CASE("a step that all hosts have whole is committed though its worker died 
 }
 
 TEST_CASE("a step that is whole here, and maybe not elsewhere, leaves no trace") {
-  Built built;
+  OneStepMemory built;
   built.write_step();
   StageControl(built.memory).abort();
   StageControl(built.memory).repair();

@@ -29,13 +29,6 @@ struct Fixture {
   size_t files;
 };
 
-DataSection section_of(DataFormat format, const std::string& path) {
-  DataSection section;
-  section.format = format;
-  section.path = path;
-  return section;
-}
-
 DataSection write_idx(const DataFolder& folder, bool zipped) {
   const auto write = [&](const std::string& name, const std::string& content) {
     zipped ? folder.write_gzip(name + ".gz", content) : folder.write(name, content);

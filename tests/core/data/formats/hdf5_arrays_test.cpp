@@ -9,6 +9,7 @@
 #include "core/data/reading/loader.h"
 #include "core/data/scan.h"
 #include "core/h5/file.h"
+#include "tests/contains.h"
 #include "tests/error_of.h"
 #include "tests/program_file.h"
 #include "tests/scratch_folder.h"
@@ -55,8 +56,6 @@ std::string complaint(const Fill& fill, const std::vector<std::string>& names, F
   CHECK(!error.advice().empty());
   return error.message();
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 template <typename T>
 std::vector<T> values(const LoadedBatch& batch, size_t field, size_t count) {

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/stage_control.h"
+#include "core/comm/sums/partial_sum.h"
 #include "core/comm/sums/tree_cut.h"
 
 namespace estrain::hosts {
@@ -24,6 +25,7 @@ using Gradients = std::vector<std::vector<float>>;      // [est][floats]
 using Split = std::vector<std::vector<int64_t>>;        // [host][worker]: number of its ESTs
 constexpr int64_t kSizes[] = {5, 1, 300, 4097, 64, 7};  // of the parameters
 constexpr size_t kParameters = std::size(kSizes), kGeneratorBytes = 24;
+constexpr size_t kFloatsOfPiece = 100;  // so that shares and parameters have several
 
 checkpoint::Manifest manifest(int64_t ests) {
   checkpoint::Manifest manifest;
@@ -80,7 +82,7 @@ class Host : public Outbox {
     wanted.ring_records = 8;
     memory.lay_out(wanted);
     memory.set_ready();
-    exchange = std::make_unique<StepExchange>(memory, plan, *this);
+    exchange = std::make_unique<StepExchange>(memory, plan, *this, kFloatsOfPiece);
   }
 
   void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override {
@@ -93,6 +95,11 @@ class Host : public Outbox {
 
   // Asks like the last worker to arrive, without waiting.
   void ask(comm::HostAsk what, int64_t step) { exchange->ask({what, Step(step), ++asked}); }
+  // As the courier's loop does in between.
+  bool work() {
+    const size_t before = sent_bytes;
+    return exchange->work() || sent_bytes != before;
+  }
   bool answered() const { return memory.hosts().answered() == asked; }
 
   const HostPlan plan;
@@ -128,8 +135,10 @@ class Hosts {
           if (!all[from]->to[to].empty()) waiting.emplace_back(from, to);
         }
       }
-      const bool more = also && random() % 3 == 0 && also();
+      bool more = also && random() % 3 == 0 && also();
+      if (waiting.empty() || random() % 2 == 0) more = all[random() % all.size()]->work() || more;
       if (waiting.empty()) {
+        for (const auto& host : all) more = host->work() || more;
         if (more || (also && also())) continue;
         return;
       }

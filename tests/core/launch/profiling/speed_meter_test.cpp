@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/durations.h"
+
 namespace estrain::launch {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 // A stage after step 100 on two workers with 6 and 2 ESTs.
 class MeteredStage {

@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/durations.h"
+
 namespace estrain::launch {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 spec::JobSpec job(int64_t ests, spec::Determinism determinism) {
   spec::JobSpec spec;

@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/durations.h"
+
 namespace estrain::launch {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 // Workers of one stage whose mini-batches take the given times; steps take 60 ms.
 class Job {

@@ -9,6 +9,7 @@
 
 #include <functional>
 
+#include "tests/contains.h"
 #include "tests/error_of.h"
 #include "tests/program_file.h"
 
@@ -50,8 +51,6 @@ std::string complaint(const std::function<void(ProgramParts&)>& change, Fault fa
   CHECK(!error.advice().empty());
   return error.message();
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 Batch some_batch(int64_t samples = 4) {
   torch::manual_seed(3);

@@ -8,13 +8,13 @@
 namespace estrain::simulate {
 namespace {
 
-const std::string kHeader = "model,set,order,layer,params,batch_per_gpu,input_dims,total_ms";
+const std::string kLayersHeader = "model,set,order,layer,params,batch_per_gpu,input_dims,total_ms";
 
 TEST_CASE("times between batches, activations and parameters") {
   const ScratchFolder folder;
   const std::string path = folder.write(
       "l.csv",
-      kHeader +
+      kLayersHeader +
           "\nm,s,0,conv2d,\"{\"\"in_channels\"\":3;\"\"out_channels\"\":2;\"\"kernel_size\"\":5}\",2,3x4x4,10\n"
           "m,s,1,linear,\"{\"\"in_features\"\":32;\"\"out_features\"\":10}\",2,32,1\n"
           "m,s,0,conv2d,\"{\"\"in_channels\"\":3;\"\"out_channels\"\":2;\"\"kernel_size\"\":5}\",4,3x4x4,14\n"
@@ -37,7 +37,7 @@ TEST_CASE("times between batches, activations and parameters") {
 
 TEST_CASE("blocks and branches") {
   const ScratchFolder folder;
-  std::string text = kHeader + ",block,branch\n";
+  std::string text = kLayersHeader + ",block,branch\n";
   int order = 0;
   for (const char* where : {"0,0", "1,0", "1,0", "1,1", "2,0", "2,1", "0,0", "0,0"}) {
     text += fmt::format("m,s,{},relu,{{}},1,8,1,{}\n", order++, where);
@@ -52,7 +52,8 @@ TEST_CASE("blocks and branches") {
 TEST_CASE("tables that are wrong") {
   const ScratchFolder folder;
   const auto message = [&](const std::string& rows, const LayerTableOptions& options, Fault fault) {
-    const Error error = error_of([&] { read_layer_table(folder.write("l.csv", kHeader + "\n" + rows), options); });
+    const Error error =
+        error_of([&] { read_layer_table(folder.write("l.csv", kLayersHeader + "\n" + rows), options); });
     CHECK(error.fault() == fault);
     return error.message();
   };

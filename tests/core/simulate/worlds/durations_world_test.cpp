@@ -8,11 +8,11 @@
 namespace estrain::simulate {
 namespace {
 
-const std::string kHeader = "job,vc,submit_s,num_gpus,duration_s\n";
+const std::string kDurationsHeader = "job,vc,submit_s,num_gpus,duration_s\n";
 
 TEST_CASE("tiresias in time: a job that had its share of 16 device-hours makes way") {
   const ScratchFolder folder;
-  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,64,3000\nb,x,100,64,600\n");
+  const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,64,3000\nb,x,100,64,600\n");
   const auto world = open_world({folder.path(), trace, "8x8"});
   // a starts at 60 and reaches 57,600 device-seconds at 960; b runs from 960 to 1,560, then a its remaining 2,100 s.
   const Result result = run_once(*world, "1", "tiresias");
@@ -30,7 +30,7 @@ TEST_CASE("tiresias in time: a job that had its share of 16 device-hours makes w
 
 TEST_CASE("the clock starts with the first job and jumps over times without any") {
   const ScratchFolder folder;
-  const std::string trace = folder.write("t.csv", kHeader + "a,x,1000000,1,10\nb,x,2000030,1,10\n");
+  const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,1000000,1,10\nb,x,2000030,1,10\n");
   const auto world = open_world({folder.path(), trace, "1x1"});
   const Result result = run_once(*world, "1", "fifo");
   CHECK(result.rounds == 2);
@@ -41,7 +41,7 @@ TEST_CASE("the clock starts with the first job and jumps over times without any"
 
 TEST_CASE("a policy that acts on events loses no time to rounds") {
   const ScratchFolder folder;
-  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,2,1000\nb,x,7,1,100\nc,x,3000,2,10\n");
+  const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,2,1000\nb,x,7,1,100\nc,x,3000,2,10\n");
   const auto world = open_world({folder.path(), trace, "1x2"});
   const Result result = run_once(*world, "1", "estrain");
   // From 7 to 107 b has one device, and a the other: half its speed.
@@ -54,7 +54,7 @@ TEST_CASE("a policy that acts on events loses no time to rounds") {
 
 TEST_CASE("fewer devices than ESTs: as slow as the one with most") {
   const ScratchFolder folder;
-  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,5,100\nb,x,0,3,1\n");
+  const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,5,100\nb,x,0,3,1\n");
   const auto world = open_world({folder.path(), trace, "1x5"});
   const Workload workload = world->make("1", {}, {}, 1);
   const pool::Outlook& outlook = *workload.jobs[0]->facts.outlook;
@@ -65,7 +65,7 @@ TEST_CASE("fewer devices than ESTs: as slow as the one with most") {
 
 TEST_CASE("the same seed gives the same bytes") {
   const ScratchFolder folder;
-  std::string rows = kHeader;
+  std::string rows = kDurationsHeader;
   for (int i = 0; i < 40; ++i) rows += fmt::format("j{},vc{},{},{},{}\n", i, i % 3, i * 37, 1 + i % 7, 50 + i * i);
   const auto world = open_world({folder.path(), folder.write("t.csv", rows), "2x4"});
   for (const char* policy : {"fifo", "fifo-backfill", "fifo-serial", "srtf", "tiresias", "optimus", "philly",
@@ -88,13 +88,13 @@ TEST_CASE("clusters as they are typed") {
 
 TEST_CASE("Philly's machines, ITP's clusters, and none") {
   const ScratchFolder folder;
-  const std::string trace = folder.write("t.csv", kHeader + "a,x,0,3,10\n");
+  const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,3,10\n");
   CHECK(error_of([&] { open_world({folder.path(), trace, ""}); }).message() == "the cluster of workload 1 is unknown");
   folder.write("elasticflow_throughputs.csv", "gpu\n");
   CHECK(open_world({folder.path(), trace, ""})->make("1", {}, {}, 1).cluster->devices() == 512);
   folder.write("philly_machines.csv", "machine,gpus_official\nm0,2\nm1,8\n");
   CHECK(open_world({folder.path(), trace, ""})->make("1", {}, {}, 1).cluster->devices() == 10);
-  const std::string large = folder.write("l.csv", kHeader + "a,x,0,11,10\n");
+  const std::string large = folder.write("l.csv", kDurationsHeader + "a,x,0,11,10\n");
   const Error error = error_of([&] { open_world({folder.path(), large, ""}); });
   CHECK(error.message().find("job a asks for 11 devices, the cluster has 10") != std::string::npos);
   CHECK(error.exit_code() == 2);

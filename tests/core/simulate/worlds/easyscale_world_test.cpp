@@ -8,7 +8,7 @@
 namespace estrain::simulate {
 namespace {
 
-const std::string kHeader =
+const std::string kTraceHeader =
     "row,name,submit_s,model,max_parallelism,batch_per_est,epochs,heterogeneous,preferred_gpu\n";
 
 // V100: 1 s / 1.35 at batch 8, twice that at batch 16; T4 four times as long.
@@ -32,7 +32,7 @@ TEST_CASE("a step lasts as long as the device with most ESTs, spread as well as 
   const ScratchFolder folder;
   write_step_times(folder);
   // 2 epochs of 886.41 samples, 8 ESTs of batch 8: 27.7 steps.
-  const std::string trace = folder.write("t.csv", kHeader + "0,a,100,bert,8,8,2,1,v100\n");
+  const std::string trace = folder.write("t.csv", kTraceHeader + "0,a,100,bert,8,8,2,1,v100\n");
   const auto world = open_world({folder.path(), trace, "1x8:v100,1x4:t4"});
   const Workload workload = world->make("1", {}, {}, 1);
   const pool::Outlook& outlook = *workload.jobs[0]->facts.outlook;
@@ -52,7 +52,7 @@ TEST_CASE("a step lasts as long as the device with most ESTs, spread as well as 
 TEST_CASE("of jobs with one name the last counts, at the place of the first") {
   const ScratchFolder folder;
   write_step_times(folder);
-  const std::string trace = folder.write("t.csv", kHeader +
+  const std::string trace = folder.write("t.csv", kTraceHeader +
                                                       "0,a,100,bert,8,8,2,1,v100\n1,b,100,bert,1,16,1,0,v100\n"
                                                       "2,a,200,bert,12,8,2,0,t4\n");
   const auto world = open_world({folder.path(), trace, "2x8:v100,1x4:t4"});
@@ -71,7 +71,9 @@ TEST_CASE("what the tables do not have") {
   const ScratchFolder folder;
   write_step_times(folder);
   const auto message = [&](const std::string& row, const std::string& cluster) {
-    const Error error = error_of([&] { open_world({folder.path(), folder.write("t.csv", kHeader + row), cluster}); });
+    const Error error = error_of([&] {
+      open_world({folder.path(), folder.write("t.csv", kTraceHeader + row), cluster});
+    });
     CHECK(error.exit_code() == 2);
     return error.message();
   };

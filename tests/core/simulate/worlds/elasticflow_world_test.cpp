@@ -8,7 +8,7 @@
 namespace estrain::simulate {
 namespace {
 
-const std::string kHeader = "job,submit_s,iterations,model,deadline_s,batch_size,num_gpu\n";
+const std::string kDeadlinesHeader = "job,submit_s,iterations,model,deadline_s,batch_size,num_gpu\n";
 
 void write_speeds(const ScratchFolder& folder, const std::string& more = "") {
   folder.write("elasticflow_throughputs.csv",
@@ -18,7 +18,7 @@ void write_speeds(const ScratchFolder& folder, const std::string& more = "") {
 TEST_CASE("speeds are those of the table, and deadlines are counted") {
   const ScratchFolder folder;
   write_speeds(folder);
-  const std::string trace = folder.write("t.csv", kHeader + "a,0,600,bert,500,64,1\nb,0,600,bert,700,64,1\n");
+  const std::string trace = folder.write("t.csv", kDeadlinesHeader + "a,0,600,bert,500,64,1\nb,0,600,bert,700,64,1\n");
   const auto world = open_world({folder.path(), trace, "1x2"});
   const Result gangs = run_once(*world, "1", "fifo");  // from 60 s on, 600 s each
   CHECK(jcts(gangs)["a"] == 660);
@@ -31,7 +31,7 @@ TEST_CASE("speeds are those of the table, and deadlines are counted") {
 TEST_CASE("ours begins when a job comes") {
   const ScratchFolder folder;
   write_speeds(folder);
-  const std::string trace = folder.write("t.csv", kHeader + "a,0,60,bert,70,64,1\nb,100,60,bert,145,64,1\n");
+  const std::string trace = folder.write("t.csv", kDeadlinesHeader + "a,0,60,bert,70,64,1\nb,100,60,bert,145,64,1\n");
   const auto world = open_world({folder.path(), trace, "1x2"});
   CHECK(figures_of(run_once(*world, "1", "elasticflow")).deadlines_met == 0);
   CHECK(figures_of(run_once(*world, "1", "estrain:deadlines=first")).deadlines_met == 2);
@@ -41,7 +41,7 @@ TEST_CASE("what was not measured, and tables out of order, are refused by place"
   const ScratchFolder folder;
   write_speeds(folder);
   const auto refused = [&](const std::string& row) {
-    return error_of([&] { open_world({folder.path(), folder.write("t.csv", kHeader + row), "1x2"}); });
+    return error_of([&] { open_world({folder.path(), folder.write("t.csv", kDeadlinesHeader + row), "1x2"}); });
   };
   CHECK(refused("a,0,60,gpt2,70,64,1\n").message().find("t.csv:2") != std::string::npos);
   CHECK(refused("a,0,60,bert,70,64,4\n").fault() == Fault::infeasible);

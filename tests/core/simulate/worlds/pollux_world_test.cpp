@@ -9,12 +9,12 @@
 namespace estrain::simulate {
 namespace {
 
-const std::string kHeader = "name,time_s,application,num_replicas,batch_size\n";
+const std::string kWorkloadHeader = "name,time_s,application,num_replicas,batch_size\n";
 
 TEST_CASE("a job runs by the rules: the charge, progress, epochs that end at whole seconds") {
   const ScratchFolder folder;
   write_pollux_tables(folder);
-  const auto world = open_world({folder.path(), folder.write("t.csv", kHeader + "a,10,bert,1,12\n"), ""});
+  const auto world = open_world({folder.path(), folder.write("t.csv", kWorkloadHeader + "a,10,bert,1,12\n"), ""});
   // Seen at 60; 30 s charge; an epoch of 100 steps takes 201.7 s and ends after 202 whole ones, twice: 60 + 30 + 404.
   const Result result = run_once(*world, "1", "fifo");
   CHECK(jcts(result)["a"] == 484);
@@ -29,7 +29,7 @@ TEST_CASE("half a second is rounded to the even whole one") {
   for (const auto& [step, seconds] : std::map<std::string, double>{{"0.025", 2}, {"0.035", 4}, {"0.045", 4}}) {
     const ScratchFolder folder;
     write_pollux_tables(folder, step);
-    const auto world = open_world({folder.path(), folder.write("t.csv", kHeader + "a,60,bert,1,12\n"), ""});
+    const auto world = open_world({folder.path(), folder.write("t.csv", kWorkloadHeader + "a,60,bert,1,12\n"), ""});
     CHECK(jcts(run_once(*world, "1", "fifo"))["a"] == 30 + 2 * seconds);  // 2.5, 3.5, 4.5
   }
 }
@@ -37,7 +37,7 @@ TEST_CASE("half a second is rounded to the even whole one") {
 TEST_CASE("who waits starts at the round after a completion") {
   const ScratchFolder folder;
   write_pollux_tables(folder);
-  const std::string trace = folder.write("t.csv", kHeader + "a,60,bert,1,12\nb,61,bert,1,12\n");
+  const std::string trace = folder.write("t.csv", kWorkloadHeader + "a,60,bert,1,12\nb,61,bert,1,12\n");
   const auto world = open_world({folder.path(), trace, ""});
   const Result result = run_once(*world, "1", "fifo-serial");
   CHECK(jcts(result)["a"] == 434);             // ends at 494
@@ -84,7 +84,7 @@ TEST_CASE("a batch is spread in as few rounds as memory allows; one device above
 TEST_CASE("with a free batch a job runs at the best one; learnt, it gets there after its first measurement") {
   const ScratchFolder folder;
   write_pollux_tables(folder, "2.4");
-  const auto world = open_world({folder.path(), folder.write("t.csv", kHeader + "a,60,bert,1,12\n"), ""});
+  const auto world = open_world({folder.path(), folder.write("t.csv", kWorkloadHeader + "a,60,bert,1,12\n"), ""});
   // The gain is batch / 12, and the step time grows more slowly: 32 x 12 = 384 samples in 32 rounds on one device.
   const double given = jcts(run_once(*world, "1", "estrain"))["a"];
   const double free = jcts(run_once(*world, "1", "estrain:batch=free"))["a"];
@@ -99,7 +99,7 @@ TEST_CASE("workloads of one file") {
   const ScratchFolder folder;
   write_pollux_tables(folder);
   const std::string trace =
-      folder.write("t.csv", "load,workload," + kHeader + "0.5,2,a,0,bert,1,12\n1.0,1,b,0,bert,2,12\n");
+      folder.write("t.csv", "load,workload," + kWorkloadHeader + "0.5,2,a,0,bert,1,12\n1.0,1,b,0,bert,2,12\n");
   const auto world = open_world({folder.path(), trace, ""});
   CHECK(world->workloads() == std::vector<std::string>{"0.5/2", "1.0/1"});
   // Two devices: 6 samples each in 1.2 s; 120 s an epoch.
@@ -115,17 +115,16 @@ TEST_CASE("traces that are wrong") {
     CHECK(error.exit_code() == 2);
     return error.message();
   };
-  CHECK(message(kHeader + "a,-1,bert,1,12\n", Fault::spec).find("t.csv:2: column time_s: -1 is below 0") !=
+  CHECK(message(kWorkloadHeader + "a,-1,bert,1,12\n", Fault::spec).find("t.csv:2: column time_s: -1 is below 0") !=
         std::string::npos);
-  CHECK(
-      message(kHeader + "a,0,bert,65,12\n", Fault::infeasible).find("job a asks for 65 devices, the cluster has 64") !=
-      std::string::npos);
-  CHECK(message(kHeader + "a,0,gpt,1,12\n", Fault::spec).find("application \"gpt\" is not in the tables") !=
+  CHECK(message(kWorkloadHeader + "a,0,bert,65,12\n", Fault::infeasible)
+            .find("job a asks for 65 devices, the cluster has 64") != std::string::npos);
+  CHECK(message(kWorkloadHeader + "a,0,gpt,1,12\n", Fault::spec).find("application \"gpt\" is not in the tables") !=
         std::string::npos);
-  CHECK(message(kHeader + "a,0,bert,1,385\n", Fault::spec).find("largest batch") != std::string::npos);
+  CHECK(message(kWorkloadHeader + "a,0,bert,1,385\n", Fault::spec).find("largest batch") != std::string::npos);
   CHECK(message("name,application\n", Fault::spec).find("no column \"time_s\"") != std::string::npos);
-  CHECK(message(kHeader, Fault::spec).find("no jobs") != std::string::npos);
-  const std::string trace = folder.write("t.csv", kHeader + "a,0,bert,8,12\n");
+  CHECK(message(kWorkloadHeader, Fault::spec).find("no jobs") != std::string::npos);
+  const std::string trace = folder.write("t.csv", kWorkloadHeader + "a,0,bert,8,12\n");
   const auto world = open_world({folder.path(), trace, ""});
   CHECK(error_of([&] { run_once(*world, "1", "fifo"); }).message() ==
         "job a: bert was not measured on 8 devices of 2 hosts");

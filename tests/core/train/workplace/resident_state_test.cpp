@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
+#include "tests/durations.h"
+
 namespace estrain::train {
 namespace {
-
-constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 
 TEST_CASE("the state is saved every 2 s, less often where a save takes long, at least once a minute") {
   CHECK(ns_between_saves(0) == 2 * kSecond);

@@ -4,12 +4,13 @@
 
 #include <vector>
 
+#include "tests/durations.h"
+
 namespace estrain::launch {
 namespace {
 
 using comm::Activity;
 
-constexpr int64_t kSecond = 1'000'000'000;
 const Pace kUnknown;
 const Pace kKnown{.step_ns = kSecond, .evaluation_ns = 20 * kSecond};
 const Pace kLimited{.step_ns = kSecond, .evaluation_ns = 20 * kSecond, .limit_ns = 7 * kSecond};

@@ -5,10 +5,10 @@
 
 #include <initializer_list>
 
+#include "tests/durations.h"
+
 namespace estrain::launch {
 namespace {
-
-constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 
 // A process that is silent since its clock began, checked ten times a second.
 class Silent {

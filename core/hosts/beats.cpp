@@ -1,0 +1,46 @@
+#include "core/hosts/beats.h"
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+
+namespace estrain::hosts {
+namespace {
+
+int64_t workers_before(const HostPlan& plan, size_t host) {
+  int64_t workers = 0;
+  for (size_t before = 0; before < host; ++before) workers += std::ssize(plan.hosts[before].workers);
+  return workers;
+}
+
+}  // namespace
+
+std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) {
+  const int64_t first = workers_before(plan, plan.own), now = monotonic_ns();
+  std::string bytes;
+  for (int64_t i = 0; i < std::ssize(plan.here().workers); ++i) {
+    const comm::WorkerPulse& pulse = memory.pulse(WorkerRank(first + i));
+    const WorkerBeat one = {now - pulse.beat_ns.load(), pulse.computing_ns.load(), pulse.mini_batches.load(),
+                            static_cast<uint32_t>(pulse.activity.load()), 0};
+    bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
+  }
+  return bytes;
+}
+
+void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats) {
+  int64_t rank = workers_before(plan, host);
+  const int64_t now = monotonic_ns();
+  for (const WorkerBeat& one : beats) {
+    comm::WorkerPulse& pulse = memory.pulse(WorkerRank(rank++));
+    pulse.beat(static_cast<comm::Activity>(std::min<uint32_t>(one.activity, 5)),
+               now - std::max<int64_t>(0, one.age_ns));
+    pulse.computing_ns.store(one.computing_ns);
+    pulse.mini_batches.store(one.mini_batches);
+  }
+}
+
+int64_t workers_elsewhere(const HostPlan& plan) {
+  return workers_before(plan, plan.hosts.size()) - std::ssize(plan.hosts[0].workers);
+}
+
+}  // namespace estrain::hosts

@@ -1,0 +1,21 @@
+#pragma once
+// Signs of life of workers, carried to the coordinator's memory: its launcher finds there what it finds of its own.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/comm/job_memory.h"
+#include "core/hosts/exchange/host_plan.h"
+#include "core/hosts/exchange/wire.h"
+
+namespace estrain::hosts {
+
+// A WorkerBeat of each worker of this host.
+std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan);
+// Of another host of the plan; as many as it has workers.
+void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats);
+// Workers of all hosts but the first.
+int64_t workers_elsewhere(const HostPlan& plan);
+
+}  // namespace estrain::hosts

@@ -1,0 +1,55 @@
+#include "core/net/outflow.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace estrain::net {
+namespace {
+
+constexpr size_t kMostBytesAtATime = 256 << 10;
+
+std::string text_of(const FrameHead& head) {
+  const EncodedHead encoded = encode(head);
+  return {reinterpret_cast<const char*>(encoded.data()), encoded.size()};
+}
+
+}  // namespace
+
+std::span<const std::byte> Outflow::Item::rest(size_t at) const {
+  if (at < kept.size()) return std::as_bytes(std::span(kept)).subspan(at);
+  return lies.subspan(at - kept.size());
+}
+
+void Outflow::add(const FrameHead& head, std::string payload) { push({.kept = text_of(head) + payload, .lies = {}}); }
+
+void Outflow::add_from(FrameHead head, std::span<const std::byte> payload) {
+  head.in_clear = may_be_clear_;
+  push({.kept = text_of(head),
+        .lies = payload,
+        .way = may_be_clear_ ? TlsStream::Way::clear : TlsStream::Way::encrypted});
+}
+
+void Outflow::push(Item item) {
+  bytes_waiting_ += item.bytes();
+  queue_.push_back(std::move(item));
+}
+
+asio::error_code Outflow::send_to(TlsStream& stream) {
+  for (size_t turn = 0; !queue_.empty();) {
+    if (turn >= kMostBytesAtATime) return asio::error::interrupted;
+    const Item& first = queue_.front();
+    size_t bytes = 0;
+    const std::span<const std::byte> rest = first.rest(sent_);
+    const std::span<const std::byte> piece = rest.first(std::min(rest.size(), kMostBytesAtATime));
+    if (const asio::error_code error = stream.write(piece, first.way_at(sent_), bytes)) return error;
+    sent_ += bytes;
+    turn += bytes;
+    if (sent_ < first.bytes()) continue;
+    bytes_waiting_ -= first.bytes();
+    queue_.pop_front();
+    sent_ = 0;
+  }
+  return stream.flush();
+}
+
+}  // namespace estrain::net

@@ -1,0 +1,46 @@
+#pragma once
+// What a connection has to send, in order.
+
+#include <deque>
+#include <span>
+#include <string>
+
+#include "core/net/frame.h"
+#include "core/net/tls_stream.h"
+
+namespace estrain::net {
+
+class Outflow {
+ public:
+  // A frame whose payload is kept here, and one whose payload is read where it lies.
+  void add(const FrameHead& head, std::string payload);
+  void add_from(FrameHead head, std::span<const std::byte> payload);
+  // Payloads of add_from() may go as they are.
+  void allow_clear() { may_be_clear_ = true; }
+  bool may_be_clear() const { return may_be_clear_; }
+
+  bool empty() const { return queue_.empty(); }
+  size_t bytes_waiting() const { return bytes_waiting_; }
+  // Sends until all is sent, the stream cannot take more (would_block), others should have their turn (interrupted), or
+  // something is wrong.
+  asio::error_code send_to(TlsStream& stream);
+
+ private:
+  struct Item {
+    std::string kept;
+    std::span<const std::byte> lies;
+    TlsStream::Way way = TlsStream::Way::encrypted;  // of what lies
+    size_t bytes() const { return kept.size() + lies.size(); }
+    // From its byte `at` on: the rest of one of the two.
+    std::span<const std::byte> rest(size_t at) const;
+    TlsStream::Way way_at(size_t at) const { return at < kept.size() ? TlsStream::Way::encrypted : way; }
+  };
+  void push(Item item);
+
+  std::deque<Item> queue_;
+  size_t sent_ = 0;  // of the first
+  size_t bytes_waiting_ = 0;
+  bool may_be_clear_ = false;
+};
+
+}  // namespace estrain::net

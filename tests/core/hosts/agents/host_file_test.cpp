@@ -1,0 +1,44 @@
+#include "core/hosts/agents/host_file.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "core/base/error.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::hosts {
+namespace {
+
+TEST_CASE("where an agent listens is read as it was written, and is gone with it") {
+  const ScratchFolder run;
+  write_host_file(run.path(), "nodeB", "10.0.0.2:7000");
+  CHECK(read_host_file(run.path(), "nodeB") == "10.0.0.2:7000");
+  write_host_file(run.path(), "nodeB", "10.0.0.2:7001");
+  CHECK(read_host_file(run.path(), "nodeB") == "10.0.0.2:7001");
+  remove_host_file(run.path(), "nodeB");
+  CHECK_THROWS_WITH_AS(read_host_file(run.path(), "nodeB"), doctest::Contains("no agent of host nodeB"), Error);
+}
+
+TEST_CASE("a file that names no address is told as such") {
+  const ScratchFolder run;
+  write_host_file(run.path(), "nodeB", "x");
+  for (const char* text : {"{}", "[]", "{\"address\": \"\"}", "{\"addr", ""}) {
+    CAPTURE(text);
+    std::ofstream(run.path() + "/hosts/nodeB.json") << text;
+    CHECK_THROWS_AS(read_host_file(run.path(), "nodeB"), Error);
+  }
+}
+
+TEST_CASE("names of hosts lead nowhere else than to the folder of hosts") {
+  for (const char* name : {"nodeB", "node-1.cluster", "n_1", "7"}) CHECK_NOTHROW(require_host_name(name));
+  for (const char* name : {"", ".", "..", ".hidden", "../x", "a/b", "a b", "näme"}) {
+    CAPTURE(name);
+    CHECK_THROWS_AS(require_host_name(name), Error);
+  }
+  CHECK_NOTHROW(require_host_name(std::string(64, 'a')));
+  CHECK_THROWS_AS(require_host_name(std::string(65, 'a')), Error);
+}
+
+}  // namespace
+}  // namespace estrain::hosts
