@@ -85,7 +85,7 @@ struct DeviceUpdates {
   // *factor = clip_factor(*norm, max_norm) of portable/reduction.h
   void (*clip_factor)(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) = nullptr;
 
-  // As in kernels/sum.h, for every piece: offsets are relative to `operands` (at most kMostDeviceOperands) and
+  // fold_scaled of kernels/sum.h for every piece: offsets are relative to `operands` (at most kMostDeviceOperands) and
   // `dst`.
   void (*fold_scaled)(float* dst, std::span<const float* const> operands, float factor,
                       std::span<const FoldPiece> pieces, const DeviceQueue& queue) = nullptr;

@@ -39,7 +39,7 @@ function(estrain_use_torch TARGET)
   target_link_libraries(${TARGET} PUBLIC estrain_libtorch)
   get_property(owner GLOBAL PROPERTY ESTRAIN_TORCH_PCH)
   if(NOT owner)
-    file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cpp "")
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/torch_pch.cpp CONTENT "")  # written once: not newer at each configuration
     add_library(torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
     target_link_libraries(torch_pch PUBLIC estrain_options estrain_libtorch)
     target_precompile_headers(torch_pch PRIVATE <torch/torch.h> <fmt/format.h>)

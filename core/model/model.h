@@ -48,8 +48,8 @@ struct Evaluation {
   torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
   torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
   int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: the model makes none
-  // The columns that MetricsWanted asks for, float32 [n] each: for each k the predictions whose target is among the k
-  // most likely classes (fewer than k are likelier than it); the target's class; each further output.
+  // The metrics that MetricsWanted names, float32 [n] each: for each k the predictions whose target is among the k most
+  // likely classes (fewer than k are likelier than it); the target's class; each further output.
   std::vector<torch::Tensor> columns = {};
 };
 
@@ -83,7 +83,7 @@ class Model : public torch::nn::Module {
   // Sets the precision of loss() and evaluate(); initially fp32. The device handles tf32 (device::DeviceOptions).
   void set_precision(spec::Precision precision) { precision_ = precision; }
 
-  // Sets the metrics that evaluate() gives from now on; none at first.
+  // Sets the further metrics of evaluate(); initially none.
   void want_metrics(MetricsWanted wanted) { wanted_ = std::move(wanted); }
 
   const std::vector<Block>& blocks() const { return blocks_; }

@@ -69,11 +69,38 @@ torch::Tensor to_classes(const torch::Tensor& target) {
   return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
 }
 
+Error unfit_target(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target, const std::string& rule) {
+  return Error::make(Fault::spec, "model.loss = \"{}\": the model's first output is [{}], the target [{}]; {}",
+                     spec::to_string(loss), fmt::join(output.sizes(), ", "), fmt::join(target.sizes(), ", "), rule);
+}
+
+// The target of cross_entropy and nll has the sizes of the output without its dimension of classes, the second.
+void require_classes(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target) {
+  if (!at::isIntegralType(target.scalar_type(), /*includeBool=*/true)) return;  // probabilities
+  std::vector<int64_t> wanted = output.sizes().vec();
+  if (wanted.size() > 1) {
+    wanted.erase(wanted.begin() + 1);
+    if (target.sizes() == at::IntArrayRef(wanted)) return;
+  }
+  const bool is_last = output.dim() > 2 && target.sizes() == output.sizes().slice(0, output.dim() - 1);
+  throw unfit_target(loss, output, target, "the second dimension of the output must be that of the classes")
+      .advise(is_last ? "return logits.transpose(1, -1), or compute the loss in the module"
+                      : "return [samples, classes], or [samples, classes, ...] for a target of [samples, ...]");
+}
+
+void require_same_sizes(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target) {
+  if (output.sizes() == target.sizes()) return;
+  throw unfit_target(loss, output, target, "both must have the same sizes")
+      .advise("reshape the output in the module, or compute the loss there");
+}
+
 }  // namespace
 
 torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target,
                                   int64_t reduction) {
   const torch::Tensor& output = outputs.front();
+  if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) require_classes(loss_, output, target);
+  if (loss_ == spec::Loss::mse || loss_ == spec::Loss::bce_with_logits) require_same_sizes(loss_, output, target);
   switch (loss_) {
     case spec::Loss::output:
       if (output.numel() != 1) {

@@ -6,7 +6,7 @@
 //   counter = {block, Stream::call, low half of Stream::step, Stream::rank}
 //   Sixteen blocks at a time serve 64 elements: element i takes word (i / 16) % 4 of block 16 * (i / 64) + i % 16.
 //   (Element i and i + 16, i in the first or third 16 of 64, lie in one block.)
-// Of a word w, u(w) = (w >> 8) * 2^-24 is a float in [0, 1), v(w) = ((w >> 8) + 1) * 2^-24 one in (0, 1].
+// For a word w, u(w) = (w >> 8) * 2^-24 lies in [0, 1), and v(w) = ((w >> 8) + 1) * 2^-24 in (0, 1]; both are floats.
 //
 //   uniform      from + u * (to - from) as fused(u, to - from, from); where that rounds up to `to`, `from` instead.
 //   normal       Box-Muller on the words 2h and 2h + 1 of a block: radius = sqrt(-2 * log(v(first))), turns =

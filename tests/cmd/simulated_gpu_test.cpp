@@ -15,6 +15,7 @@
 #include <map>
 #include <thread>
 
+#include "at_length.h"
 #include "core/base/files/files.h"
 #include "in_time.h"
 #include "job.h"
@@ -33,11 +34,6 @@ const Words kEvaluated = {"--set", "data.shape=[3, 8, 8]", "--set", "data.crop=[
 const Words kInBf16 = {"--set", "job.precision=bf16"};
 
 bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
-
-// Device lists: these few; at length, also the others.
-Words lists(Words few, const Words& others) {
-  return std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? with(std::move(few), others) : few;
-}
 
 // The GPUs of one run are slow where those of another are fast.
 void take_another_order() {
@@ -81,18 +77,18 @@ TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
 
 // A GPU that keeps the state, GPUs that exchange it, and GPUs that exchange it with a CPU in host memory.
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(mlp_job(), {}, lists({"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}, {"cuda:0"}));
+  check_as_on_the_cpu(mlp_job(), {}, at_length({"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}, {"cuda:0"}));
 }
 TEST_CASE("lenet at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(lenet_job(), {"--set", "train.steps=4"},
-                      lists({"cuda:0", "cuda:0,cuda:1,cpu"}, {"cuda:0,cuda:1", "cuda:0"}));
+                      at_length({"cuda:0", "cuda:0,cuda:1,cpu"}, {"cuda:0,cuda:1", "cuda:0"}));
 }
 TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(resnet18_job(), kSmall, lists({"cuda:0,cuda:1"}, {"cuda:0", "cuda:0,cuda:1,cpu", "cuda:0"}));
+  check_as_on_the_cpu(resnet18_job(), kSmall, at_length({"cuda:0,cuda:1"}, {"cuda:0", "cuda:0,cuda:1,cpu", "cuda:0"}));
 }
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"},
-                      lists({"cuda:0", "cuda:0,cuda:1"}, {"cuda:0,cuda:1,cpu", "cuda:0"}));
+                      at_length({"cuda:0", "cuda:0,cuda:1"}, {"cuda:0,cuda:1,cpu", "cuda:0"}));
 }
 
 void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
@@ -106,9 +102,10 @@ void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_
 }
 
 TEST_CASE("D1 on GPUs: no trace of the number of workers") {
-  check_on_any_number_of_gpus(lenet_job(), lists({"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}, {"cuda:0,cuda:1"}));
-  check_on_any_number_of_gpus(GptJob().spec(), lists({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}));
-  check_on_any_number_of_gpus(resnet18_job(), lists({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}),
+  check_on_any_number_of_gpus(lenet_job(), at_length({"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}, {"cuda:0,cuda:1"}));
+  check_on_any_number_of_gpus(GptJob().spec(),
+                              at_length({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}));
+  check_on_any_number_of_gpus(resnet18_job(), at_length({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}),
                               with(kSmall, kEvaluated));
 }
 
@@ -143,12 +140,12 @@ void check_replayed(const std::string& text, const Words& lists_of_devices, cons
 }
 
 TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not") {
-  const Words alone = lists({"cuda:0"}, {"cuda:0*2", "cuda:0"});
+  const Words alone = at_length({"cuda:0"}, {"cuda:0*2", "cuda:0"});
   check_replayed(lenet_job(), alone);
-  check_replayed(mlp_job(), lists({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // with random numbers
-  check_replayed(GptJob().spec(), alone);                                // its backward passes repeat the draws
+  check_replayed(mlp_job(), at_length({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // with random numbers
+  check_replayed(GptJob().spec(), alone);                                    // its backward passes repeat the draws
   check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kInBf16)));
-  check_replayed(resnet18_job(), lists({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
+  check_replayed(resnet18_job(), at_length({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
 }
 
 // Worker 0's operations in a step from its trace, in time order.
@@ -191,7 +188,7 @@ TEST_CASE("a GPU that trains alone begins the next step before this one is commi
   CHECK(of(alone, 3).size() == 16);  // evaluated
   CHECK(of(alone, 4).front() == begins);
   CHECK(of(alone, 4)[16 - 1] == "EST 7: backward");  // and nothing comes after it
-  for (const std::string& devices : lists({"cuda:0,cuda:1"}, {"cuda:0*2"})) {
+  for (const std::string& devices : at_length({"cuda:0,cuda:1"}, {"cuda:0*2"})) {
     CAPTURE(devices);
     CHECK(of(train_in_another_order(folder, spec, devices, traced), 2).front() == begins);
   }
@@ -204,7 +201,7 @@ TEST_CASE("D1: clipped and saved steps are the same in a GPU's memory and in sha
   const Words more =
       with(kD1, {"--set", "train.clip_grad_norm=0.05", "--set", "checkpoint.every=3", "--set", "checkpoint.keep=9"});
   const std::string alone = train_in_another_order(folder, spec, "cuda:0", more);
-  for (const std::string& devices : lists({"cuda:0*2", "cuda:0=1,cuda:1=5,cuda:2=2"}, {"cuda:0,cuda:1"})) {
+  for (const std::string& devices : at_length({"cuda:0*2", "cuda:0=1,cuda:1=5,cuda:2=2"}, {"cuda:0,cuda:1"})) {
     CAPTURE(devices);
     const std::string other = train_in_another_order(folder, spec, devices, more);
     CHECK(difference(alone, other).text == "");
@@ -225,7 +222,7 @@ TEST_CASE("updates that are not finite are left out on a GPU as on the CPU") {
     const Words more = with(kMixedD2, {"--set", "optimizer.lr=1e38", "--set", "train.nonfinite=skip", "--set", clip,
                                        "--set", "train.eval_every=\"never\""});
     const std::string on_cpu = train_in_another_order(folder, spec, "cpu", more);
-    for (const std::string& devices : lists({clipped ? "cuda:0,cuda:1" : "cuda:0"}, {"cuda:0", "cuda:0,cuda:1"})) {
+    for (const std::string& devices : at_length({clipped ? "cuda:0,cuda:1" : "cuda:0"}, {"cuda:0", "cuda:0,cuda:1"})) {
       CAPTURE(devices);
       const std::string on_gpu = train_in_another_order(folder, spec, devices, more);
       CHECK(events(on_gpu, "skipped").size() > 3);

@@ -131,8 +131,13 @@ class Run:
         return self.resize()
 
     def resize(self):
-        before = self.count("resize")
-        done = self.site.network.run(self.leader, [self.site.program, "resize", str(self.path), "--devices", self.devices()])
+        before, end = self.count("resize"), time.monotonic() + EVIDENCE_SECONDS
+        while True:  # a job that recovers says "try again in a moment"
+            done = self.site.network.run(self.leader,
+                                         [self.site.program, "resize", str(self.path), "--devices", self.devices()])
+            if "try again" not in done.stdout + done.stderr or time.monotonic() > end:
+                break
+            time.sleep(0.1)
         check(done.returncode == 0 or self.over() or "ended" in done.stdout + done.stderr,
               f"{self.path.name}: resize to {self.devices()}: {done.stdout}{done.stderr}")
         return self.count("resize") > before

@@ -61,7 +61,7 @@ class YoloV3(nn.Module):
         anchors = torch.tensor(ANCHORS, dtype=torch.float32) / 416
         self.register_buffer("cells", cells, persistent=False)
         self.register_buffer("anchors", anchors.reshape(9, 2), persistent=False)
-        # For every prediction: its cell's corner, its cells in a row, its anchor.
+        # For every prediction: the corner of its cell, the number of cells in a row, its anchor.
         corners, counts, sizes = [], [], []
         for scale, count in enumerate(cells.tolist()):
             y, x = torch.meshgrid(torch.arange(count), torch.arange(count), indexing="ij")

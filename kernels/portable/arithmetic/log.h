@@ -58,7 +58,7 @@ ESTRAIN_FUNCTION Floats logarithm(Floats x) {
 }
 
 // e + log(1 + f) / ln 2, the quotient as a product with 1 / ln 2 = 1.44269502 + 1.92596303e-8 that keeps its rounding.
-// Of a power of two it is exact.
+// Exact for powers of two.
 ESTRAIN_FUNCTION Floats logarithm_base_two(Floats x) {
   const Floats smallest = broadcast(1.17549435e-38f), factor = broadcast(1.44269502f);
   const Floats normal = x < smallest ? x * 8388608.0f : x;

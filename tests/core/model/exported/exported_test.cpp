@@ -131,6 +131,32 @@ TEST_CASE("a loss of the program is evaluated by mini-batches, without an accura
   CHECK(torch::equal(evaluation.losses[0], evaluation.losses[3]));
 }
 
+TEST_CASE("a target whose sizes do not fit the output is refused with both, and what to return") {
+  const auto refusal = [](const ProgramParts& parts, spec::Loss loss, const torch::Tensor& target) {
+    Batch batch = some_batch();
+    batch.target = target;
+    const auto model = build(parts, kVectors, section(loss));
+    const Error error = error_of([&] { model->loss(batch); });
+    CHECK(error.fault() == Fault::spec);
+    CHECK(error_of([&] { model->evaluate(batch); }).message() == error.message());
+    return error.message() + "; " + error.advice();
+  };
+  const torch::Tensor classes = torch::zeros({4}, torch::kLong);
+  for (const spec::Loss loss : {spec::Loss::mse, spec::Loss::bce_with_logits})
+    CHECK(contains(refusal(program_with_logits(), loss, classes), "[4, 2], the target [4]; both must have the same"));
+  CHECK(
+      build(program_with_logits(), kVectors, section(spec::Loss::nll))->loss({some_batch().input, classes}).defined());
+  CHECK(contains(refusal(program_with_logits(), spec::Loss::nll, torch::zeros({4, 2}, torch::kLong)),
+                 "the target [4, 2]; the second dimension of the output must be that of the classes"));
+  ProgramParts classes_last = program_with_logits();
+  classes_last.nodes().push_back(call_of("torch.ops.aten.unsqueeze.default",
+                                         {{"self", tensor_argument("norm")}, {"dim", object_of("as_int", 1)}}, "all"));
+  classes_last.set_output("all");
+  CHECK(contains(refusal(classes_last, spec::Loss::cross_entropy, torch::zeros({4, 1}, torch::kLong)),
+                 "[4, 1, 2], the target [4, 1]; the second dimension of the output must be that of the classes; return "
+                 "logits.transpose(1, -1)"));
+}
+
 TEST_CASE("what cannot be frozen is refused when it is evaluated, with the user's line") {
   ProgramParts parts = small_program();
   parts.nodes()[1] = call_of("torch.ops.aten.bernoulli.default", {{"input", tensor_argument("linear")}}, "dropout");
