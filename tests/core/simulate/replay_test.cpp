@@ -31,19 +31,20 @@ std::map<std::string, double> replayed(const std::vector<Json>& lines, const std
 }
 
 // Within 0.2 s: some of what the dispatcher does it does when it looks at the clock next.
-doctest::Approx about(double seconds) { return doctest::Approx(seconds).epsilon(0.2 / (1 + seconds)); }
+doctest::Approx within_ticks(double seconds) { return doctest::Approx(seconds).epsilon(0.2 / (1 + seconds)); }
 
 TEST_CASE("jobs are checked, start and train as long as was measured, and wait as the policy says") {
   const auto times = replayed({job_line(1, 0), job_line(2, 1.5, {{"devices", 1}, {"steps", 10}})}, "fifo");
-  CHECK(times.at("1") == about(1 + 3 + 50));
-  CHECK(times.at("2") == about(1 + 3 + 50 + 3 + 10 - 1.5));
+  CHECK(times.at("1") == within_ticks(1 + 3 + 50));
+  CHECK(times.at("2") == within_ticks(1 + 3 + 50 + 3 + 10 - 1.5));
 }
 
 TEST_CASE("a job that others displace stops, and starts again where it was") {
   const auto times =
       replayed({job_line(1, 0, {{"stop_s", 2}}), job_line(2, 9, {{"steps", 10}, {"check_s", 0}})}, "srtf");
-  CHECK(times.at("2") == about(2 + 3 + 5));
-  CHECK(times.at("1") == about(4 + 5 + 2 + 3 + 5 + 3 + 45));  // ten steps before it was told, none while it stopped
+  CHECK(times.at("2") == within_ticks(2 + 3 + 5));
+  CHECK(times.at("1") ==
+        within_ticks(4 + 5 + 2 + 3 + 5 + 3 + 45));  // ten steps before it was told, none while it stopped
 }
 
 TEST_CASE("a growth takes its time, during which the job trains, and what it costs stands still") {
@@ -51,20 +52,21 @@ TEST_CASE("a growth takes its time, during which the job trains, and what it cos
   PoolTrace trace = trace_with({job_line(1, 0, grows)});
   const ReplayOptions options{.policy = "easyscale-homo", .seed = 1, .round = 10, .lost = {}};
   // One device when it is admitted at 1 s, two from the round at 11 s.
-  CHECK(jcts(replay(trace, options)).at("1") == about(11 + 4 + 2 + (100 - 11) * 0.5));
+  CHECK(jcts(replay(trace, options)).at("1") == within_ticks(11 + 4 + 2 + (100 - 11) * 0.5));
   CHECK(replay(trace, options).charge == 2);
   ReplayOptions costly = options;
   costly.lost = 12;
-  CHECK(jcts(replay(trace, costly)).at("1") == about(11 + 4 + 12 + (100 - 11) * 0.5));
+  CHECK(jcts(replay(trace, costly)).at("1") == within_ticks(11 + 4 + 12 + (100 - 11) * 0.5));
 }
 
 TEST_CASE("steps take as long as they did while so many of the pool's devices were in use") {
   const Json one = {{"devices", 1}, {"most", 1}, {"check_s", 0}, {"start_s", 0}, {"seen", {{"cpu", 1, 1, 1.0}}}};
   Json seen = one;
   seen["seen"].push_back({"cpu", 1, 2, 3.0});
-  CHECK(replayed({job_line(1, 0, one), job_line(2, 0, one)}, "fifo").at("2") == about(100));
-  CHECK(replayed({job_line(1, 0, one), job_line(2, 0, one)}, "fifo", 1).at("2") == about(200));  // one core for both
-  CHECK(replayed({job_line(1, 0, seen), job_line(2, 50, seen)}, "fifo").at("1") == about(50 + 150));
+  CHECK(replayed({job_line(1, 0, one), job_line(2, 0, one)}, "fifo").at("2") == within_ticks(100));
+  CHECK(replayed({job_line(1, 0, one), job_line(2, 0, one)}, "fifo", 1).at("2") ==
+        within_ticks(200));  // one core for both
+  CHECK(replayed({job_line(1, 0, seen), job_line(2, 50, seen)}, "fifo").at("1") == within_ticks(50 + 150));
 }
 
 TEST_CASE("devices that were taken are away for as long: jobs shrink, to none if need be, and get them back") {
@@ -73,17 +75,17 @@ TEST_CASE("devices that were taken are away for as long: jobs shrink, to none if
     return replayed(lines, "fifo").at("1");
   };
   const Json one = {{"taken_s", 10}, {"within_s", 2}, {"lent_s", 30}};
-  CHECK(jct({}) == about(50));
-  CHECK(jct({one}) == about(10 + 20 + 30));
-  CHECK(jct({one, one}) == about(10 + 20 + 40));
+  CHECK(jct({}) == within_ticks(50));
+  CHECK(jct({one}) == within_ticks(10 + 20 + 30));
+  CHECK(jct({one, one}) == within_ticks(10 + 20 + 40));
 }
 
 TEST_CASE("while no daemon serves the pool jobs go on, and nobody decides") {
   const Json away = {{"away_s", 10}, {"served_s", 80}};
   const Json quick = {{"check_s", 0}, {"start_s", 0}};
-  CHECK(replayed({job_line(1, 0, quick), job_line(2, 1, quick), away}, "fifo").at("1") == about(80));
-  CHECK(replayed({job_line(1, 0, quick), job_line(2, 1, quick), away}, "fifo").at("2") == about(79 + 50));
-  CHECK(replayed({job_line(1, 0, quick), {{"away_s", 10}, {"served_s", 20}}}, "fifo").at("1") == about(50));
+  CHECK(replayed({job_line(1, 0, quick), job_line(2, 1, quick), away}, "fifo").at("1") == within_ticks(80));
+  CHECK(replayed({job_line(1, 0, quick), job_line(2, 1, quick), away}, "fifo").at("2") == within_ticks(79 + 50));
+  CHECK(replayed({job_line(1, 0, quick), {{"away_s", 10}, {"served_s", 20}}}, "fifo").at("1") == within_ticks(50));
 }
 
 TEST_CASE("decisions are kept in order, and stretches where asked for") {
@@ -96,7 +98,7 @@ TEST_CASE("decisions are kept in order, and stretches where asked for") {
   REQUIRE(result.stretches.size() == 2);
   CHECK(result.stretches[1].job == 1);
   CHECK(result.stretches[0].devices == 2);
-  CHECK(result.stretches[0].to - result.stretches[0].from == about(53));
+  CHECK(result.stretches[0].to - result.stretches[0].from == within_ticks(53));
 }
 
 TEST_CASE("what was not measured is reckoned from the nearest that was") {
