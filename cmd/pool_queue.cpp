@@ -3,9 +3,11 @@
 
 #include "cmd/pool.h"
 #include "core/base/json/json_text.h"
+#include "core/host/allocation.h"
 #include "core/serve/daemon.h"
 #include "core/serve/overview.h"
 #include "core/serve/pool_client.h"
+#include "core/serve/pool_trace.h"
 
 namespace estrain::cmd {
 namespace {
@@ -48,7 +50,7 @@ int log(const QueueArguments& arguments) {
 
 int trace(const QueueArguments& arguments) {
   const serve::Ledger ledger = ledger_of(arguments.directory);
-  fmt::print("{}", serve::trace_of(ledger.load(), ledger.history()));
+  fmt::print("{}", serve::trace_of(ledger.load(), ledger.history(), host::current_resources().cores));
   return 0;
 }
 

@@ -8,7 +8,10 @@
 #include "cmd/validators.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
 #include "core/pool/policy.h"
+#include "core/profile/profile_store.h"
+#include "core/simulate/replay.h"
 #include "core/simulate/report.h"
 #include "core/simulate/simulation.h"
 #include "core/simulate/world.h"
@@ -24,16 +27,21 @@ struct SimulateArguments {
   double round = 0;
 };
 
+double measured_charge(const std::string& run) {
+  if (!run.empty()) return simulate::measured_charge(run + "/events.jsonl");
+  const std::string path = profile::default_store_path(own_environment());
+  const profile::ProfileStore store(path, [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
+  if (const auto seconds = path.empty() ? std::nullopt : store.load().change_seconds()) return *seconds;
+  throw Error::make(Fault::infeasible, "no change of devices has been measured on this machine ({})",
+                    path.empty() ? "there is no place for profiles" : path)
+      .advise("`estrain resize` a run, or name one that was resized: --run RUN");
+}
+
 simulate::Charge parse_charge(const SimulateArguments& arguments) {
   using simulate::Charge;
   const std::string& text = arguments.charge;
   if (text == "published") return {};
-  if (text == "measured") {
-    if (arguments.run.empty()) {
-      throw Error(Fault::usage, "--charge measured needs --run RUN: a resized run on this machine");
-    }
-    return {Charge::Kind::measured, simulate::measured_charge(arguments.run + "/events.jsonl")};
-  }
+  if (text == "measured") return {Charge::Kind::measured, measured_charge(arguments.run)};
   double seconds = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (wrong != std::errc() || end != text.data() + text.size() || !(seconds >= 0 && seconds <= 1e6)) {
@@ -60,12 +68,26 @@ std::vector<std::string> choose_workloads(const simulate::World& world, const Si
   throw Error::make(Fault::usage, "{} has none of these workloads", arguments.trace).advise("it has " + all);
 }
 
-int run(const SimulateArguments& arguments) {
-  for (const std::string& policy : arguments.policies)
-    pool::make_policy(policy, arguments.seed);  // reports unknown
-                                                // policies early
-  const simulate::Charge charge = parse_charge(arguments);
-  const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster, arguments.round});
+std::vector<simulate::Result> replay_pool(const SimulateArguments& arguments, const simulate::Charge& charge) {
+  if (!arguments.world.empty() || !arguments.cluster.empty() || !arguments.workloads.empty())
+    throw Error(Fault::usage, "the trace of a pool says itself which devices and jobs there were")
+        .advise("leave out --world, --cluster and --workload");
+  const simulate::PoolTrace trace = simulate::read_pool_trace(arguments.trace);
+  std::vector<simulate::Result> results;
+  for (const std::string& policy : arguments.policies) {
+    simulate::ReplayOptions options;
+    options.policy = policy;
+    options.seed = arguments.seed;
+    if (arguments.round > 0) options.round = arguments.round;
+    if (charge.kind != simulate::Charge::Kind::published) options.lost = charge.seconds;
+    options.keep_stretches = !arguments.html.empty();
+    results.push_back(simulate::replay(trace, options));
+  }
+  return results;
+}
+
+std::vector<simulate::Result> simulate_world(const SimulateArguments& arguments, const simulate::Charge& charge) {
+  const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
   std::vector<simulate::Result> results;
   simulate::Limits limits;
   limits.keep_stretches = !arguments.html.empty();
@@ -76,6 +98,17 @@ int run(const SimulateArguments& arguments) {
                                            arguments.seed, limits));
     }
   }
+  return results;
+}
+
+int run(const SimulateArguments& arguments) {
+  for (const std::string& policy : arguments.policies)
+    pool::make_policy(policy, arguments.seed);  // reports unknown policies early
+  const simulate::Charge charge = parse_charge(arguments);
+  if (charge.kind == simulate::Charge::Kind::measured && arguments.json != "-")
+    fmt::print("a change of devices costs {:.3f} s, as measured\n", charge.seconds);
+  const std::vector<simulate::Result> results =
+      simulate::is_pool_trace(arguments.trace) ? replay_pool(arguments, charge) : simulate_world(arguments, charge);
   Json all = Json::array();
   if (!arguments.json.empty()) {
     for (const simulate::Result& result : results) all.push_back(simulate::to_json(result));
@@ -97,7 +130,9 @@ int run(const SimulateArguments& arguments) {
 void add_simulate(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("simulate", "Try scheduling policies on a trace of jobs, in virtual time");
   auto arguments = std::make_shared<SimulateArguments>();
-  verb->add_option("TRACE", arguments->trace, "Jobs (.csv or .csv.gz)")->required()->check(not_empty());
+  verb->add_option("TRACE", arguments->trace, "Jobs (.csv or .csv.gz), or what `estrain pool trace` has printed")
+      ->required()
+      ->check(not_empty());
   verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());
   verb->add_option("--policy", arguments->policies,
                    "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies())
@@ -112,7 +147,9 @@ void add_simulate(CLI::App& app, Action& chosen) {
   verb->add_option("--charge", arguments->charge,
                    "Cost of a change of devices for a job: published (default), measured, or seconds")
       ->check(not_empty());
-  verb->add_option("--run", arguments->run, "For --charge measured: a run on this machine that was resized")
+  verb->add_option(
+          "--run", arguments->run,
+          "For --charge measured: the median of this run's changes instead of that of all runs on this machine")
       ->check(not_empty());
   verb->add_option("--round", arguments->round, "Seconds between decisions, for the trace of a pool (default 10)")
       ->check(seconds_from(0.001));

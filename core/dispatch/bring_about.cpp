@@ -1,9 +1,11 @@
-// From what jobs hold to what they are to have.
+// Brings jobs from what they hold to what they are to have.
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
+#include "core/dispatch/slots.h"
+#include "core/dispatch/targets.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -16,148 +18,173 @@ int64_t wanted(const Job& job, const std::string& type) {
   return at == job.target.end() ? 0 : at->second;
 }
 
+// The dispatcher's, for one pass.
+struct Reach {
+  State& state;
+  const Settings& settings;
+  const std::vector<Owed>& owed;
+  std::set<JobId>& killed;
+  std::map<JobId, double>& asked_to_let_go;
+  std::vector<Action>& actions;
+};
+
+// Brings a job from what it holds to what it is to have.
+class Change {
+ public:
+  explicit Change(const Reach& pool) : pool_(pool) {}
+
+  void bring_about(Job& job, double now) {
+    const Owed* owed = most_urgent(job.id);
+    const auto asked = pool_.asked_to_let_go.find(job.id);
+    const bool is_deaf = asked != pool_.asked_to_let_go.end() && now >= asked->second + pool_.settings.patience;
+    const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
+    if ((is_late || is_deaf) && pool_.killed.insert(job.id).second) {
+      pool_.actions.emplace_back(KillJob{job.id});
+      return note(job, "killed",
+                  is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
+    }
+    const bool is_hurried = owed != nullptr;
+    const bool is_to_end = job.is_unwanted || job.targeted() == 0;
+    switch (job.phase) {
+      case Phase::waiting:
+        if (!is_to_end && now >= job.not_before) start(job);
+        return;
+      case Phase::starting:
+        if (is_to_end || is_hurried) stop(job, now);
+        return;
+      case Phase::running:
+        if (is_to_end) return stop(job, now);
+        if (const bool too_many = std::ranges::any_of(
+                slots_of(pool_.state, job.id),
+                [&](const Slot* slot) { return held(pool_.state, job.id, slot->type()) > wanted(job, slot->type()); });
+            too_many || must_let_go(job.id))
+          return shrink(job, now);
+        if (now >= job.no_growth_before) grow(job);
+        return;
+      case Phase::changing:
+        // Asked for devices while it was getting others: the request that it has is given up for this one.
+        if (is_hurried && is_to_end) return stop(job, now);
+        return;
+      default:
+        return;
+    }
+  }
+
+ private:
+  bool must_let_go(JobId id) const {
+    return std::ranges::any_of(
+        pool_.state.slots, [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
+  }
+
+  // The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
+  const Owed* most_urgent(JobId id) const {
+    const Owed* first = nullptr;
+    for (const Owed& owed : pool_.owed) {
+      const bool concerns = std::ranges::any_of(pool_.state.slots, [&](const Slot& slot) {
+        return slot.holder == id && std::ranges::find(owed.slots, slot.id) != owed.slots.end();
+      });
+      if (!concerns || owed.within == Dispatcher::kNoHurry) continue;
+      if (first == nullptr || owed.deadline() < first->deadline()) first = &owed;
+    }
+    return first;
+  }
+
+  double time_to_let_go(JobId id, double now) const {
+    const Owed* owed = most_urgent(id);
+    if (owed == nullptr) return pool_.settings.within;
+    return std::max(0.05, kAsked * (owed->deadline() - now));
+  }
+
+  void start(Job& job) {
+    for (const auto& [type, count] : job.target) {
+      if (free_slots(pool_.state, type) < count) return;
+    }
+    for (const auto& [type, count] : job.target) {
+      int64_t left = count;
+      for (Slot& slot : pool_.state.slots) {
+        if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
+        slot.holder = job.id;
+        --left;
+      }
+    }
+    job.phase = Phase::starting;
+    if (!job.started) job.started = pool_.state.seen;
+    ++job.starts;
+    pool_.actions.emplace_back(StartJob{job.id, names_of(pool_.state, job.id)});
+    note(job, "started", job.reason);
+  }
+
+  void grow(Job& job) {
+    int64_t missing = 0;
+    for (const auto& [type, count] : job.target) {
+      const int64_t more = count - held(pool_.state, job.id, type);
+      if (more > free_slots(pool_.state, type)) return;
+      missing += std::max<int64_t>(more, 0);
+    }
+    if (missing == 0) return;
+    GrowJob action{job.id, {}, {}};
+    for (const auto& [type, count] : job.target) {
+      int64_t more = count - held(pool_.state, job.id, type);
+      for (Slot& slot : pool_.state.slots) {
+        if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
+        slot.holder = job.id;
+        action.added.push_back(slot.name);
+        --more;
+      }
+    }
+    action.all = names_of(pool_.state, job.id);
+    job.phase = Phase::changing;
+    ++job.starts;
+    pool_.actions.emplace_back(std::move(action));
+    note(job, "grows", job.reason);
+  }
+
+  void shrink(Job& job, double now) {
+    ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
+    std::vector<Slot*> slots = slots_of(pool_.state, job.id);
+    std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
+    std::map<std::string, int64_t> more;
+    for (const Slot* slot : slots)
+      more[slot->type()] = held(pool_.state, job.id, slot->type()) - wanted(job, slot->type());
+    for (const Slot* slot : slots) {
+      if (more[slot->type()] <= 0 && slot->state == Slot::State::present) continue;
+      --more[slot->type()];
+      action.given_back.push_back(slot->name);
+    }
+    if (action.given_back.empty()) return;
+    if (action.given_back.size() == slots.size()) return stop(job, now);
+    job.phase = Phase::changing;
+    ++job.starts;
+    pool_.actions.emplace_back(std::move(action));
+    pool_.asked_to_let_go[job.id] = now;
+    note(job, "shrinks", job.reason);
+  }
+
+  void stop(Job& job, double now) {
+    pool_.actions.emplace_back(StopJob{job.id, names_of(pool_.state, job.id), time_to_let_go(job.id, now)});
+    job.phase = Phase::stopping;
+    pool_.asked_to_let_go[job.id] = now;
+    note(job, "stops", job.reason);
+  }
+
+  void note(const Job& job, std::string what, std::string reason) {
+    pool_.actions.emplace_back(Note{job.id, std::move(what), job.targeted(), std::move(reason)});
+  }
+
+  Reach pool_;
+};
+
 }  // namespace
 
 void Dispatcher::bring_about(double now) {
+  Change change({state_, settings_, owed_, killed_, asked_to_let_go_, actions_});
   // Jobs that give devices back come first, so that the devices are free sooner.
   for (auto& [id, job] : state_.jobs) {
-    if (is_up(job.phase)) bring_about(job, now);
+    if (is_up(job.phase)) change.bring_about(job, now);
   }
-  for (const Job* job : queue(now)) {
-    if (job->phase == Phase::waiting) bring_about(state_.jobs[job->id], now);
+  for (Job* job : queue(state_, now)) {
+    if (job->phase == Phase::waiting) change.bring_about(*job, now);
   }
-}
-
-bool Dispatcher::must_let_go(JobId id) const {
-  return std::ranges::any_of(state_.slots,
-                             [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
-}
-
-// The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
-const Dispatcher::Owed* Dispatcher::most_urgent(JobId id) const {
-  const Owed* first = nullptr;
-  for (const Owed& owed : owed_) {
-    const bool concerns = std::ranges::any_of(state_.slots, [&](const Slot& slot) {
-      return slot.holder == id && std::ranges::find(owed.slots, slot.id) != owed.slots.end();
-    });
-    if (!concerns || owed.within == kNoHurry) continue;
-    if (first == nullptr || owed.deadline() < first->deadline()) first = &owed;
-  }
-  return first;
-}
-
-double Dispatcher::time_to_let_go(JobId id, double now) const {
-  const Owed* owed = most_urgent(id);
-  if (owed == nullptr) return settings_.within;
-  return std::max(0.05, kAsked * (owed->deadline() - now));
-}
-
-void Dispatcher::bring_about(Job& job, double now) {
-  const Owed* owed = most_urgent(job.id);
-  const auto asked = asked_to_let_go_.find(job.id);
-  const bool is_deaf = asked != asked_to_let_go_.end() && now >= asked->second + settings_.patience;
-  const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
-  if ((is_late || is_deaf) && killed_.insert(job.id).second) {
-    actions_.emplace_back(KillJob{job.id});
-    return note(job.id, "killed",
-                is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
-  }
-  const bool is_hurried = owed != nullptr;
-  const bool is_to_end = job.is_unwanted || job.targeted() == 0;
-  switch (job.phase) {
-    case Phase::waiting:
-      if (!is_to_end && now >= job.not_before) start(job);
-      return;
-    case Phase::starting:
-      if (is_to_end || is_hurried) stop(job, now);
-      return;
-    case Phase::running:
-      if (is_to_end) return stop(job, now);
-      if (const bool too_many = std::ranges::any_of(
-              slots_of(job.id),
-              [&](const Slot* slot) { return held(job.id, slot->type()) > wanted(job, slot->type()); });
-          too_many || must_let_go(job.id))
-        return shrink(job, now);
-      if (now >= job.no_growth_before) grow(job);
-      return;
-    case Phase::changing:
-      // Asked for devices while it was getting others: the request that it has is given up for this one.
-      if (is_hurried && is_to_end) return stop(job, now);
-      return;
-    default:
-      return;
-  }
-}
-
-void Dispatcher::start(Job& job) {
-  for (const auto& [type, count] : job.target) {
-    if (free_slots(type) < count) return;
-  }
-  for (const auto& [type, count] : job.target) {
-    int64_t left = count;
-    for (Slot& slot : state_.slots) {
-      if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
-      slot.holder = job.id;
-      --left;
-    }
-  }
-  job.phase = Phase::starting;
-  if (!job.started) job.started = state_.seen;
-  ++job.starts;
-  actions_.emplace_back(StartJob{job.id, names_of(job.id)});
-  note(job.id, "started", job.reason);
-}
-
-void Dispatcher::grow(Job& job) {
-  int64_t missing = 0;
-  for (const auto& [type, count] : job.target) {
-    const int64_t more = count - held(job.id, type);
-    if (more > free_slots(type)) return;
-    missing += std::max<int64_t>(more, 0);
-  }
-  if (missing == 0) return;
-  GrowJob action{job.id, {}, {}};
-  for (const auto& [type, count] : job.target) {
-    int64_t more = count - held(job.id, type);
-    for (Slot& slot : state_.slots) {
-      if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
-      slot.holder = job.id;
-      action.added.push_back(slot.name);
-      --more;
-    }
-  }
-  action.all = names_of(job.id);
-  job.phase = Phase::changing;
-  ++job.starts;
-  actions_.emplace_back(std::move(action));
-  note(job.id, "grows", job.reason);
-}
-
-void Dispatcher::shrink(Job& job, double now) {
-  ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
-  std::vector<Slot*> slots = slots_of(job.id);
-  std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
-  std::map<std::string, int64_t> more;
-  for (const Slot* slot : slots) more[slot->type()] = held(job.id, slot->type()) - wanted(job, slot->type());
-  for (const Slot* slot : slots) {
-    if (more[slot->type()] <= 0 && slot->state == Slot::State::present) continue;
-    --more[slot->type()];
-    action.given_back.push_back(slot->name);
-  }
-  if (action.given_back.empty()) return;
-  if (action.given_back.size() == slots.size()) return stop(job, now);
-  job.phase = Phase::changing;
-  ++job.starts;
-  actions_.emplace_back(std::move(action));
-  asked_to_let_go_[job.id] = now;
-  note(job.id, "shrinks", job.reason);
-}
-
-void Dispatcher::stop(Job& job, double now) {
-  actions_.emplace_back(StopJob{job.id, names_of(job.id), time_to_let_go(job.id, now)});
-  job.phase = Phase::stopping;
-  asked_to_let_go_[job.id] = now;
-  note(job.id, "stops", job.reason);
 }
 
 void Dispatcher::complete_withdrawals(double now) {
@@ -170,7 +197,7 @@ void Dispatcher::complete_withdrawals(double now) {
   std::erase_if(state_.slots, [&](const Slot& slot) { return std::ranges::find(gone, slot.id) != gone.end(); });
   std::erase_if(owed_, [&](const Owed& owed) {
     const bool waits = std::ranges::any_of(owed.slots, [&](SlotId id) {
-      const Slot* one = slot(id);
+      const Slot* one = slot(state_, id);
       return one != nullptr && one->state == Slot::State::leaving;
     });
     if (!waits) actions_.emplace_back(Released{owed.client, owed.names, now - owed.asked});
@@ -192,7 +219,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
           .advise("see `estrain pool status`");
     }
   }
-  account(now);
+  account(state_, now);
   Owed owed{{}, withdrawal.names, now, withdrawal.within, withdrawal.client};
   for (const std::string& name : withdrawal.names) {
     Slot* best = nullptr;
@@ -200,7 +227,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     for (Slot& slot : state_.slots) {
       if (slot.name != name || slot.state != Slot::State::present) continue;
       const Job* holder = slot.holder == 0 ? nullptr : &state_.jobs[slot.holder];
-      const int64_t has = holder == nullptr ? 0 : held(holder->id, slot.type());
+      const int64_t has = holder == nullptr ? 0 : held(state_, holder->id, slot.type());
       const bool gives_back = holder != nullptr && has > wanted(*holder, slot.type());
       const bool settled = holder != nullptr && holder->phase == Phase::running;
       const int rank = holder == nullptr ? 3 : gives_back ? 2 : settled ? 1 : 0;
@@ -208,7 +235,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     }
     if (best->holder != 0) {
       Job& holder = state_.jobs[best->holder];
-      if (held(holder.id, best->type()) <= wanted(holder, best->type())) {
+      if (held(state_, holder.id, best->type()) <= wanted(holder, best->type())) {
         --holder.target[best->type()];
         ++holder.owed;
         holder.reason = "somebody of higher right takes a device";
@@ -222,14 +249,14 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
   actions_.emplace_back(
       Note{0, withdrawal.for_good ? "remove" : "take", static_cast<int64_t>(withdrawal.names.size()),
            withdrawal.within == kNoHurry ? "without haste" : fmt::format("within {:.3g} s", withdrawal.within)});
-  make_fit();
+  make_fit(state_);
   // Before the policy is asked: nobody waits for what it would rather do.
   bring_about(now);
   wake(now);
 }
 
 void Dispatcher::lend(const std::vector<std::string>& names, double now) {
-  account(now);
+  account(state_, now);
   std::vector<Slot*> chosen;
   for (const std::string& name : names) {
     const auto at = std::ranges::find_if(state_.slots, [&](Slot& slot) {
@@ -247,7 +274,7 @@ void Dispatcher::lend(const std::vector<std::string>& names, double now) {
 }
 
 void Dispatcher::add_devices(const std::vector<std::string>& names, double now) {
-  account(now);
+  account(state_, now);
   for (const std::string& name : names) {
     const bool is_there = std::ranges::find(state_.slots, name, &Slot::name) != state_.slots.end();
     if (name.starts_with("cuda:") && (is_there || std::ranges::count(names, name) > 1))

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/dispatch/slots.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -12,8 +13,25 @@ namespace {
 constexpr std::array<std::string_view, 9> kPhaseNames = {"checking", "waiting", "starting", "running",  "changing",
                                                          "stopping", "done",    "failed",   "cancelled"};
 
-double decayed(const Usage& usage, double now) {
-  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+Job& job_of(State& state, JobId id) {
+  const auto at = state.jobs.find(id);
+  if (at == state.jobs.end())
+    throw Error::make(Fault::usage, "there is no job {}", id).advise("see `estrain pool list`");
+  return at->second;
+}
+
+// Steps of a job that has held the same devices since it was seen last.
+void see(State& state, Job& job, int64_t step, double now) {
+  const double passed = now - job.seen_at;
+  if (job.seen_at > 0 && passed > 0) {
+    const std::vector<Slot*> slots = slots_of(state, job.id);
+    const auto devices = static_cast<int64_t>(slots.size());
+    const int64_t in_use = std::max(devices, std::lround((state.in_use - job.seen_in_use) / passed));
+    job.speeds.took({slots[0]->type(), devices, in_use}, {step - job.seen_step, passed});
+  }
+  job.seen_at = now;
+  job.seen_step = step;
+  job.seen_in_use = state.in_use;
 }
 
 }  // namespace
@@ -42,93 +60,6 @@ Dispatcher::Dispatcher(State state, const Settings& settings)
 
 std::vector<Action> Dispatcher::take_actions() { return std::exchange(actions_, {}); }
 
-Job& Dispatcher::job(JobId id) {
-  const auto at = state_.jobs.find(id);
-  if (at == state_.jobs.end())
-    throw Error::make(Fault::usage, "there is no job {}", id).advise("see `estrain pool list`");
-  return at->second;
-}
-
-Slot* Dispatcher::slot(SlotId id) {
-  const auto at = std::ranges::find(state_.slots, id, &Slot::id);
-  return at == state_.slots.end() ? nullptr : &*at;
-}
-
-std::vector<Slot*> Dispatcher::slots_of(JobId id) {
-  std::vector<Slot*> slots;
-  for (Slot& slot : state_.slots) {
-    if (slot.holder == id) slots.push_back(&slot);
-  }
-  return slots;
-}
-
-std::vector<std::string> Dispatcher::names_of(JobId id) {
-  std::vector<std::string> names;
-  for (const Slot* slot : slots_of(id)) names.push_back(slot->name);
-  return names;
-}
-
-int64_t Dispatcher::capacity(const std::string& type) const {
-  return std::ranges::count_if(
-      state_.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.type() == type; });
-}
-
-int64_t Dispatcher::free_slots(const std::string& type) const {
-  return std::ranges::count_if(state_.slots, [&](const Slot& slot) {
-    return slot.state == Slot::State::present && slot.holder == 0 && slot.type() == type;
-  });
-}
-
-int64_t Dispatcher::held(JobId id, const std::string& type) const {
-  return std::ranges::count_if(state_.slots,
-                               [&](const Slot& slot) { return slot.holder == id && slot.type() == type; });
-}
-
-void Dispatcher::free_slots_of(JobId id) {
-  for (Slot* slot : slots_of(id)) slot->holder = 0;
-}
-
-// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
-// is not the pool's: it is asked back.
-void Dispatcher::hold(JobId id, const std::vector<std::string>& names) {
-  std::vector<SlotId> before;
-  for (const Slot* slot : slots_of(id)) before.push_back(slot->id);
-  // Those that somebody waits for are let go of first.
-  std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(one)->state != Slot::State::present; });
-  free_slots_of(id);
-  for (const std::string& name : names) {
-    Slot* chosen = nullptr;
-    for (const SlotId one : before) {
-      if (Slot* own = slot(one); own->name == name && own->holder == 0 && chosen == nullptr) chosen = own;
-    }
-    for (Slot& other : state_.slots) {
-      const bool is_free = other.holder == 0 && other.name == name && other.state == Slot::State::present;
-      if (is_free && chosen == nullptr) chosen = &other;
-    }
-    if (chosen == nullptr) {
-      chosen = &state_.slots.emplace_back();
-      *chosen = {++state_.last_slot, name, Slot::State::leaving, true, 0};
-    }
-    chosen->holder = id;
-  }
-}
-
-// Device-seconds since the last event.
-void Dispatcher::account(double now) {
-  const double passed = now - state_.seen;
-  if (passed > 0) {
-    for (auto& [id, job] : state_.jobs) {
-      const auto devices = static_cast<double>(slots_of(id).size());
-      if (devices == 0) continue;
-      job.attained += passed * devices;
-      job.held += passed;
-      Usage& usage = state_.usage[job.request.user];
-      usage = {decayed(usage, now) + passed * devices, now};
-    }
-  }
-  state_.seen = now;
-}
-
 void Dispatcher::note(JobId id, std::string what, std::string reason) {
   const auto at = state_.jobs.find(id);
   actions_.emplace_back(
@@ -151,7 +82,7 @@ void Dispatcher::wake(double now) {
 
 void Dispatcher::tick(double now) {
   taking_up_ = false;
-  account(now);
+  account(state_, now);
   if (stale_ || now >= decided_ + settings_.round || now < decided_) decide(now);
   bring_about(now);
   complete_withdrawals(now);
@@ -189,7 +120,7 @@ void Dispatcher::forget(JobId id) {
 }
 
 void Dispatcher::cancel(JobId id, double now) {
-  Job& one = job(id);
+  Job& one = job_of(state_, id);
   if (is_over(one.phase)) throw Error::make(Fault::usage, "job {} is over already: {}", id, phase_name(one.phase));
   if (is_up(one.phase)) {
     one.is_unwanted = true;
@@ -208,7 +139,7 @@ void Dispatcher::choose_policy(const std::string& policy, double now) {
 }
 
 void Dispatcher::checked(JobId id, const Checked& result, double now) {
-  Job& one = job(id);
+  Job& one = job_of(state_, id);
   if (one.phase != Phase::checking) return wake(now);  // cancelled meanwhile
   if (!result.fine) {
     finish(one, Phase::failed, "check: " + result.reason, now);
@@ -223,7 +154,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
 }
 
 void Dispatcher::trains(JobId id, double now) {
-  Job& one = job(id);
+  Job& one = job_of(state_, id);
   if (one.phase == Phase::starting) {
     one.phase = Phase::running;
     note(id, "trains", "its first step has begun");
@@ -232,11 +163,11 @@ void Dispatcher::trains(JobId id, double now) {
 }
 
 void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
-  Job& one = job(id);
+  Job& one = job_of(state_, id);
   if (is_over(one.phase)) return;
   one.step = std::max(one.step, progress.step);
   if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
-  const std::vector<Slot*> slots = slots_of(id);
+  const std::vector<Slot*> slots = slots_of(state_, id);
   const bool settled =
       one.phase == Phase::running && !slots.empty() && progress.devices_at_work == static_cast<int64_t>(slots.size());
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
@@ -245,17 +176,16 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
     return tick(now);
   }
   one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
-  if (one.seen_at > 0)
-    one.speeds.took(slots[0]->type(), progress.devices_at_work, progress.step - one.seen_step, now - one.seen_at);
-  if (one.seen_at == 0 || progress.step > one.seen_step) one.seen_at = now, one.seen_step = progress.step;
+  account(state_, now);
+  if (one.seen_at == 0 || progress.step > one.seen_step) see(state_, one, progress.step, now);
   tick(now);
 }
 
 void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double lost, double now) {
-  account(now);
-  Job& one = job(id);
+  account(state_, now);
+  Job& one = job_of(state_, id);
   if (!is_up(one.phase)) return;
-  hold(id, names);
+  hold(state_, id, names);
   one.seen_at = 0;
   one.lost += lost;
   if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
@@ -263,21 +193,22 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   one.phase = Phase::running;
   asked_to_let_go_.erase(id);
   for (auto& [type, count] : one.target) {
-    const int64_t has = held(id, type);
+    const int64_t has = held(state_, id, type);
     if (has >= count) continue;
     count = has;  // it declined, or could not: the policy is told the truth
     one.no_growth_before = now + settings_.growth_pause;
   }
+  note(id, "changed", fmt::format("it stood still for {:.3f} s", lost));
   wake(now);
 }
 
 void Dispatcher::found(JobId id, const std::vector<std::string>& names, double now) {
-  Job& one = job(id);
+  Job& one = job_of(state_, id);
   one.phase = Phase::running;
   one.reason = "runs";
-  hold(id, names);
+  hold(state_, id, names);
   one.target.clear();
-  for (const Slot* slot : slots_of(id)) {
+  for (const Slot* slot : slots_of(state_, id)) {
     if (slot->state == Slot::State::present) ++one.target[slot->type()];
   }
   note(id, "found", "it went on while the pool's daemon was away");
@@ -285,17 +216,15 @@ void Dispatcher::found(JobId id, const std::vector<std::string>& names, double n
 }
 
 void Dispatcher::ended(JobId id, const Ended& ended, double now) {
-  account(now);
-  Job& one = job(id);
+  account(state_, now);
+  Job& one = job_of(state_, id);
   const bool was_killed = killed_.erase(id) > 0;
-  const std::vector<Slot*> slots = slots_of(id);
-  if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty()) {
-    one.speeds.took(slots[0]->type(), static_cast<int64_t>(slots.size()), one.request.total_steps - one.seen_step,
-                    now - one.seen_at);
-  }
+  const std::vector<Slot*> slots = slots_of(state_, id);
+  if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty())
+    see(state_, one, one.request.total_steps, now);
   one.seen_at = 0;
   asked_to_let_go_.erase(id);
-  free_slots_of(id);
+  free_slots_of(state_, id);
   if (is_over(one.phase)) return wake(now);
   if (ended.how == Ended::How::done) {
     one.step = std::max(one.step, one.request.total_steps);

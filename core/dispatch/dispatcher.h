@@ -1,5 +1,5 @@
 #pragma once
-// The next actions of a pool of real jobs. A policy (core/pool) says who is to have which devices; the dispatcher
+// Decides what a pool of real jobs does next: a policy (core/pool) says who is to have which devices; the dispatcher
 // brings it about with jobs that take time to start, to change and to stop, and may fail at any of it. Pure: told what
 // happened and the moment, it changes its state and leaves actions.
 //
@@ -32,6 +32,16 @@ struct Settings {
   double first_charge = 3;  // s that a change of devices costs, until one was seen
   double patience = 120;    // s that a launcher gets to answer when it is asked to let go of devices; it is killed then
   double growth_pause = 60;  // s during which a job that declined devices is not offered any
+};
+
+// Devices that somebody waits for.
+struct Owed {
+  std::vector<SlotId> slots;
+  std::vector<std::string> names;
+  double asked, within;
+  ClientId client;
+
+  double deadline() const { return asked + within; }
 };
 
 // How a launcher ended.
@@ -101,56 +111,17 @@ class Dispatcher {
   // Time has passed. Decides where it is time, and sees to what is late.
   void tick(double now);
 
-  // The actions to do now, in this order.
+  // Takes the actions to be done, in this order.
   std::vector<Action> take_actions();
-  // Seconds since the last decision that the policy was asked for; for tests.
+  // The number of times that the policy was asked.
   int64_t decisions() const { return decisions_; }
 
  private:
-  // Devices that somebody waits for.
-  struct Owed {
-    std::vector<SlotId> slots;
-    std::vector<std::string> names;
-    double asked, within;
-    ClientId client;
-
-    double deadline() const { return asked + within; }
-  };
-
-  // dispatcher.cpp
-  Job& job(JobId id);
-  Slot* slot(SlotId id);
-  std::vector<Slot*> slots_of(JobId id);
-  std::vector<std::string> names_of(JobId id);
-  int64_t capacity(const std::string& type) const;
-  int64_t free_slots(const std::string& type) const;
-  int64_t held(JobId id, const std::string& type) const;
-  void hold(JobId id, const std::vector<std::string>& names);
-  void free_slots_of(JobId id);
-  void account(double now);
   void note(JobId id, std::string what, std::string reason);
   void finish(Job& job, Phase phase, std::string reason, double now);
-  void wake(double now);  // something has changed: decides and brings about
-
-  // schedule.cpp
-  void decide(double now);
-  void make_fit();
-  bool shrink_somebody(const std::string& type);
-  void give_back_owed();
-  void keep_least(const std::vector<Job*>& jobs);
-  std::vector<Job*> queue(double now);
-  double fair_share(const std::string& user, double now) const;
-
-  // bring_about.cpp
-  void bring_about(double now);
-  void bring_about(Job& job, double now);
-  void start(Job& job);
-  void grow(Job& job);
-  void shrink(Job& job, double now);
-  void stop(Job& job, double now);
-  const Owed* most_urgent(JobId id) const;
-  bool must_let_go(JobId id) const;
-  double time_to_let_go(JobId id, double now) const;
+  void wake(double now);         // something has changed: decides and brings about
+  void decide(double now);       // schedule.cpp
+  void bring_about(double now);  // bring_about.cpp
   void complete_withdrawals(double now);
 
   State state_;

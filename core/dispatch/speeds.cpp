@@ -17,36 +17,27 @@ void Speeds::observe(const std::string& type, int64_t devices, double step_secon
   ++measured.times;
 }
 
-void Speeds::took(const std::string& type, int64_t devices, int64_t steps, double seconds) {
-  if (steps < 1 || !(seconds > 0) || devices < 1) return;
-  Measured& measured = measured_[{type, devices}];
-  measured.steps += steps;
-  measured.whole += seconds;
+void Speeds::took(const SeenKey& key, const Seen& more) {
+  if (more.steps < 1 || !(more.seconds > 0) || std::get<1>(key) < 1) return;
+  Seen& seen = seen_[key];
+  seen.steps += more.steps;
+  seen.seconds += more.seconds;
 }
 
-double Speeds::reckoned(const std::string& type, int64_t devices, int64_t ests, bool seen) const {
+double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
   double nearest = 0, distance = 0;
   int64_t at = 0;
   for (const auto& [key, measured] : measured_) {
-    if (key.first != type || (seen ? measured.steps : measured.times) == 0) continue;
+    if (key.first != type) continue;
     const double away = std::abs(std::log(static_cast<double>(key.second) / static_cast<double>(devices)));
     if (at != 0 && away >= distance) continue;
-    nearest = seen ? measured.whole / static_cast<double>(measured.steps) : measured.seconds;
+    nearest = measured.seconds;
     distance = away;
     at = key.second;
   }
   const auto turns = static_cast<double>(most_ests(ests, devices));
-  if (at == 0)
-    return seen ? reckoned(type, devices, ests, false) : turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
+  if (at == 0) return turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
   return nearest * turns / static_cast<double>(most_ests(ests, at));
-}
-
-double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
-  return reckoned(type, devices, ests, false);
-}
-
-double Speeds::seen_step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
-  return reckoned(type, devices, ests, true);
 }
 
 }  // namespace estrain::dispatch

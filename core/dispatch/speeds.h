@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace estrain::dispatch {
@@ -16,35 +17,37 @@ class Speeds {
   struct Measured {
     double seconds = 0;  // of a step: a mean in which the newest counts kNewest
     int64_t times = 0;
-    int64_t steps = 0;  // seen from look to look,
-    double whole = 0;   // and the seconds that they took with all that came between
     bool operator==(const Measured&) const = default;
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices
+  // Steps as seen from outside, from look to look, with all that came between.
+  struct Seen {
+    int64_t steps = 0;
+    double seconds = 0;
+    bool operator==(const Seen&) const = default;
+  };
+  using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
   // Forward and backward pass of one EST; what it does not say is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
   void observe(const std::string& type, int64_t devices, double step_seconds);
-  // So many steps were seen to take so long.
-  void took(const std::string& type, int64_t devices, int64_t steps, double seconds);
+  void took(const SeenKey& key, const Seen& more);
 
   // For a job with this many ESTs: the worker with the most of them decides.
   double step_seconds(const std::string& type, int64_t devices, int64_t ests) const;
-  // The same, of steps as they were seen from outside; where none were, as above.
-  double seen_step_seconds(const std::string& type, int64_t devices, int64_t ests) const;
 
   const std::map<Key, Measured>& measured() const { return measured_; }
   void restore(const Key& key, const Measured& value) { measured_[key] = value; }
+  const std::map<SeenKey, Seen>& seen() const { return seen_; }
   bool operator==(const Speeds&) const = default;
 
  private:
-  double reckoned(const std::string& type, int64_t devices, int64_t ests, bool seen) const;
-
   static constexpr double kNewest = 0.3;
 
   double mini_batch_ = 0;  // 0: not known
   std::map<Key, Measured> measured_;
+  std::map<SeenKey, Seen> seen_;
 };
 
 }  // namespace estrain::dispatch

@@ -1,6 +1,6 @@
 #pragma once
-// The knowledge of a pool of real jobs: devices, jobs, who has used how much. Plain data, kept in a database between
-// lives of the daemon. Times are seconds since 1970.
+// The state of a pool of real jobs: devices, jobs, who has used how much. Plain data, kept in a database between lives
+// of the daemon. Times are seconds since 1970.
 
 #include <cstdint>
 #include <limits>
@@ -52,7 +52,7 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 // Whether a launcher of it is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
-// The owner's wishes for a job.
+// The owner's request.
 struct Request {
   std::string name, user;
   int64_t priority = 0;  // higher ones first
@@ -91,6 +91,7 @@ struct Job {
   // When it was last seen at work on the devices that it has, and how far it was; 0: not since they changed.
   double seen_at = 0;
   int64_t seen_step = 0;
+  double seen_in_use = 0;  // State::in_use then
 
   bool operator==(const Job&) const = default;
   int64_t targeted() const {
@@ -117,7 +118,8 @@ struct State {
   std::map<std::string, Usage> usage;  // by user
   JobId last_job = 0;
   SlotId last_slot = 0;
-  double seen = 0;  // the last moment
+  double seen = 0;    // the last moment
+  double in_use = 0;  // device-seconds that all jobs have held since the daemon began
 };
 
 }  // namespace estrain::dispatch

@@ -38,6 +38,7 @@ struct Job {
   size_t type = 0;        // index of the device type requested by the owner for the gang
   int64_t most = 1;       // the most devices that it can use
   bool mixes_types = false;
+  bool is_background = false;  // runs in the gaps of others, where the world has such
   bool changes_batch = false;  // whether its owner lets the pool change the batch
   std::string owner;           // a user or a virtual cluster; may be empty
   int64_t quota = 0;           // devices guaranteed to the owner

@@ -25,7 +25,7 @@ struct Beta {
 
 class ProgressModel {
  public:
-  // What a job shows at the end of an epoch.
+  // A job's figures at the end of an epoch.
   struct Signs {
     double epoch_size = 1;  // samples
     double initial_loss = 0;

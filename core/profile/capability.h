@@ -39,6 +39,7 @@ class Capability {
   std::optional<Estimate> update;             // of a single worker, within its last mini-batch
   std::vector<ExchangeSample> exchanges;      // by workers, then partial sums
   std::optional<Memory> memory;
+  std::optional<Estimate> change;  // seconds that a change of devices kept a job from training, in all
 
   void observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now);
   // For a number of workers that was not measured before: if the time is more than kMostCrowding or less than

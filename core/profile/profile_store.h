@@ -6,11 +6,12 @@
 //                  "mini_batch": [{"workers", "seconds", "spread", "samples", "measured"}…],
 //                  "update": {"seconds", …},
 //                  "exchange": [{"workers", "partial_sums", "seconds", …}…],
+//                  "change": {"seconds", …},
 //                  "memory": {"worker", "state", "gradients", "batch"}}…]}
 //
-// "seconds" are those of a mini-batch, an update or an exchange; "measured" is in seconds since 1970; memory is in
-// bytes. Several jobs may use the file at the same time: each change reads, modifies and replaces it under a lock (the
-// file with ".lock" appended to its name). So no change is lost, and readers see a whole file.
+// "seconds" are those of a mini-batch, an update, an exchange or a change of devices; "measured" is in seconds since
+// 1970; memory is in bytes. Several jobs may use the file at the same time: each change reads, modifies and replaces it
+// under a lock (the file with ".lock" appended to its name). So no change is lost, and readers see a whole file.
 
 #include <functional>
 #include <map>

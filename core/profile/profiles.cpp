@@ -51,6 +51,7 @@ Json capability_json(const Capability& capability) {
   json["mini_batch"] = mini_batches;
   if (capability.update) json["update"] = estimate_json(*capability.update);
   json["exchange"] = exchanges;
+  if (capability.change) json["change"] = estimate_json(*capability.change);
   if (const auto& memory = capability.memory) {
     json["memory"] = {{"worker", memory->worker},
                       {"state", memory->state},
@@ -90,6 +91,7 @@ Capability read_capability(const Json& json) {
     capability.exchanges.push_back(
         {count(sample, "workers", 1), count(sample, "partial_sums", 1), read_estimate(sample)});
   }
+  if (json.contains("change")) capability.change = read_estimate(json.at("change"));
   if (json.contains("memory")) {
     const Json& memory = json.at("memory");
     capability.memory = Memory{count(memory, "worker", 0), count(memory, "state", 0), count(memory, "gradients", 0),
@@ -113,6 +115,7 @@ int64_t Entry::last_measured() const {
   int64_t last = 0;
   for (const MiniBatchSample& sample : capability.mini_batches) last = std::max(last, sample.estimate.measured);
   for (const ExchangeSample& sample : capability.exchanges) last = std::max(last, sample.estimate.measured);
+  if (capability.change) last = std::max(last, capability.change->measured);
   return last;
 }
 
@@ -140,6 +143,25 @@ Profiles Profiles::of(const spec::JobSpec& spec, const Host& host) const {
 }
 
 void Profiles::forget_oldest() { entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_measured)); }
+
+void Profiles::learn_change(const spec::JobSpec& spec, const Host& host, const std::string& device, double seconds,
+                            int64_t now) {
+  constexpr double kUnremarkable = 1;  // s; changes differ by a part of this for no reason that lasts
+  std::optional<Estimate>& change = at(describe_work(spec, host.model_of(device), host)).change;
+  if (!change) change.emplace();
+  change->observe({seconds, 0}, now, kUnremarkable);
+}
+
+std::optional<double> Profiles::change_seconds() const {
+  std::vector<double> all;
+  for (const Entry& entry : entries_) {
+    if (entry.capability.change) all.push_back(entry.capability.change->seconds);
+  }
+  if (all.empty()) return std::nullopt;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::ranges::nth_element(all, middle);
+  return *middle;
+}
 
 void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& given, int64_t now) {
   StageSpeed stage = given;

@@ -2,6 +2,8 @@
 // All measurements, by kind of work. In memory and pure: the caller passes the time; profile_store.h handles the file.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/json/json.h"
@@ -34,6 +36,12 @@ class Profiles {
   // time t of a mini-batch and u of the update within the last one. No effect if the update is separate.
   void learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
                     int64_t now);
+
+  // A change of devices cost so much, in the mean of a run that has such devices now.
+  void learn_change(const spec::JobSpec& spec, const Host& host, const std::string& device, double seconds,
+                    int64_t now);
+  // The median over all kinds of work; nothing: no change was measured.
+  std::optional<double> change_seconds() const;
 
   // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible
   // times.

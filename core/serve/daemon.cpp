@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kTickMs = 100;
 constexpr int kPatienceAtFirstMs = 5000;  // with a launcher that an earlier daemon left
-constexpr double kSaveEvery = 5;          // s, where nothing but figures has changed
+constexpr double kSaveEvery = 1;          // s, where nothing but figures has changed
 
 UniqueFd watch_signals() {
   sigset_t numbers;
@@ -54,6 +54,25 @@ bool is_locked(const std::string& path) {
   return file && !take_lock(file.get(), path);
 }
 
+// The pool's devices become those of the list: what is missing is added, what is too many is let go of.
+void settle_devices(dispatch::Dispatcher& dispatcher, const std::string& list) {
+  std::vector<std::string> added, removed;
+  for (const dispatch::Slot& slot : dispatcher.state().slots) {
+    if (!slot.for_good) removed.push_back(slot.name);
+  }
+  for (const std::string& name : names_in(list)) {
+    const auto there = std::ranges::find(removed, name);
+    if (there == removed.end()) {
+      added.push_back(name);
+    } else {
+      removed.erase(there);
+    }
+  }
+  const double now = wall_seconds();
+  if (!added.empty()) dispatcher.add_devices(added, now);
+  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::Dispatcher::kNoHurry, true, 0}, now);
+}
+
 }  // namespace
 
 double wall_seconds() {
@@ -70,11 +89,16 @@ Daemon::Daemon(const ServeOptions& options)
   if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
+  const double seen = state.seen;
   dispatcher_.emplace(std::move(state), options.settings);
   signals_ = watch_signals();
   server_.emplace(directory_.path());
+  if (seen > 0) {
+    lines_.push_back({seen, 0, "away", 0, "the daemon was seen last"});
+    lines_.push_back({wall_seconds(), 0, "served", 0, "by another daemon"});
+  }
   take_up_jobs();
-  if (!options.devices.empty()) settle_devices(options.devices);
+  if (!options.devices.empty()) settle_devices(*dispatcher_, options.devices);
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", directory_.path(),
              dispatcher_->state().slots.size(), dispatcher_->state().policy,
              std::ranges::count_if(dispatcher_->state().jobs,
@@ -82,26 +106,7 @@ Daemon::Daemon(const ServeOptions& options)
   std::fflush(stdout);
 }
 
-// The pool's devices become those of the list: what is missing is added, what is too many is let go of.
-void Daemon::settle_devices(const std::string& list) {
-  std::vector<std::string> added, removed;
-  for (const dispatch::Slot& slot : dispatcher_->state().slots) {
-    if (!slot.for_good) removed.push_back(slot.name);
-  }
-  for (const std::string& name : names_in(list)) {
-    const auto there = std::ranges::find(removed, name);
-    if (there == removed.end()) {
-      added.push_back(name);
-    } else {
-      removed.erase(there);
-    }
-  }
-  const double now = wall_seconds();
-  if (!added.empty()) dispatcher_->add_devices(added, now);
-  if (!removed.empty()) dispatcher_->withdraw({removed, dispatch::Dispatcher::kNoHurry, true, 0}, now);
-}
-
-// What a daemon before this one left: launchers that are at work, and jobs whose launchers have ended meanwhile.
+// Finds the launchers that an earlier daemon left at work, and jobs whose launchers have ended meanwhile.
 void Daemon::take_up_jobs() {
   std::vector<JobId> up;
   for (const auto& [id, job] : dispatcher_->state().jobs) {
@@ -120,7 +125,7 @@ void Daemon::take_up(JobId id) {
     return dispatcher_->ended(id, began ? run_end(run, std::nullopt, directory_.train_log(id)) : never, wall_seconds());
   }
   launchers_[id] = {ChildProcess::adopt(owner->pid), false};
-  if (const std::optional<Json> status = status_of(id, kPatienceAtFirstMs); status && status->contains("held"))
+  if (const std::optional<Json> status = status_of(run, kPatienceAtFirstMs); status && status->contains("held"))
     dispatcher_->found(id, status->at("held").get<std::vector<std::string>>(), wall_seconds());
 }
 

@@ -53,11 +53,9 @@ class Daemon {
   // daemon.cpp
   void take_up_jobs();
   void take_up(JobId id);
-  void settle_devices(const std::string& list);
   void poll_once();
   void do_actions();
   void save();
-  void say(const dispatch::Note& note);
 
   // daemon_jobs.cpp
   void carry_out(const dispatch::CheckJob& action);
@@ -75,7 +73,6 @@ class Daemon {
   void on_answer(JobId id);
   void look_at_jobs();
   void look_at(JobId id);
-  std::optional<Json> status_of(JobId id, int milliseconds);
   void signal_launcher(JobId id, int number);
 
   // daemon_requests.cpp
@@ -98,6 +95,8 @@ class Daemon {
 };
 
 double wall_seconds();  // since 1970
+// A run's own answer to how far it is; nothing where its launcher does not give one in time.
+std::optional<Json> status_of(const std::string& run, int milliseconds);
 // The devices of a list as users write it: "cpu*2" names "cpu" twice.
 std::vector<std::string> names_in(const std::string& devices);
 

@@ -1,4 +1,4 @@
-// What the daemon does for jobs: commands that it starts, and what they come back with.
+// The daemon's work for jobs: commands that it starts, and their answers.
 
 #include <fmt/ranges.h>
 
@@ -31,6 +31,14 @@ Json answer_in(const std::string& log) {
 }
 
 }  // namespace
+
+std::optional<Json> status_of(const std::string& run, int milliseconds) {
+  try {
+    return launch::ask_launcher(run, conduct::StatusRequest{}, milliseconds);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
 
 // Few at a time: each loads LibTorch and tries a mini-batch.
 void Daemon::carry_out(const dispatch::CheckJob& action) {
@@ -166,7 +174,7 @@ void Daemon::on_answer(JobId id) {
   if (asked.stops) return;  // its end is what counts
   const double lost = number_in(answer, "stood_still_seconds").value_or(0) +
                       number_in(answer, "lost_while_warming_seconds").value_or(0);
-  const std::optional<Json> status = status_of(id, kPatienceMs);
+  const std::optional<Json> status = status_of(directory_.run(id), kPatienceMs);
   if (status && status->contains("held")) {
     dispatcher_->changed(id, status->at("held").get<std::vector<std::string>>(), lost, wall_seconds());
   } else if (launchers_.contains(id)) {
@@ -183,14 +191,6 @@ void Daemon::on_launcher_ended(JobId id) {
   dispatcher_->ended(id, run_end(directory_.run(id), end, directory_.train_log(id)), wall_seconds());
 }
 
-std::optional<Json> Daemon::status_of(JobId id, int milliseconds) {
-  try {
-    return launch::ask_launcher(directory_.run(id), conduct::StatusRequest{}, milliseconds);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 void Daemon::look_at_jobs() {
   const double now = wall_seconds();
   for (const auto& [id, launcher] : launchers_) {
@@ -204,7 +204,7 @@ void Daemon::look_at_jobs() {
 }
 
 void Daemon::look_at(JobId id) {
-  const std::optional<Json> status = status_of(id, kPatienceMs);
+  const std::optional<Json> status = status_of(directory_.run(id), kPatienceMs);
   const dispatch::Phase phase = dispatcher_->state().jobs.at(id).phase;
   if (!status) {
     if (phase != dispatch::Phase::starting) looked_[id] += kLookAgain;

@@ -1,4 +1,4 @@
-// What the pool is asked over its control socket.
+// Requests to the pool over its control socket.
 //
 //   {"do": "submit", "spec": TOML, "user": …, "least": 0, "most": 8, "deadline": seconds from now, "priority": 0}
 //   {"do": "cancel", "job": 7}      {"do": "policy", "policy": "srtf"}
@@ -18,7 +18,7 @@ namespace {
 
 std::vector<std::string> devices_in(const Json& request) { return names_in(text_in(request, "devices").value_or("")); }
 
-// What the spec says of devices: how many, and of which type. "auto" and plain numbers leave the type to the pool.
+// Takes the number and type of devices from the spec. "auto" and plain numbers leave the type to the pool.
 void read_devices(const std::string& list, dispatch::Request& request) {
   if (list == launch::automatic_devices) {
     request.devices = request.most;

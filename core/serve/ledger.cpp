@@ -25,7 +25,6 @@ CREATE TABLE jobs (
   held REAL NOT NULL, lost REAL NOT NULL, starts INTEGER NOT NULL, mini_batch REAL NOT NULL);
 CREATE TABLE speeds (
   job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
-  steps INTEGER NOT NULL, whole REAL NOT NULL,
   PRIMARY KEY (job, type, devices));
 CREATE TABLE slots (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL);
@@ -34,6 +33,12 @@ CREATE TABLE history (
   id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, what TEXT NOT NULL, devices INTEGER NOT NULL,
   reason TEXT NOT NULL);
 CREATE TABLE settings (name TEXT PRIMARY KEY, value);
+)sql";
+
+constexpr const char* kSeenTable = R"sql(
+CREATE TABLE seen (
+  job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, in_use INTEGER NOT NULL, steps INTEGER NOT NULL,
+  seconds REAL NOT NULL, PRIMARY KEY (job, type, devices, in_use));
 )sql";
 
 int64_t pragma(const sqlite::Database& database, const char* name) {
@@ -79,11 +84,18 @@ Ledger Ledger::open(const std::string& path) {
     database.execute("PRAGMA journal_mode = WAL");
     database.transact([&] {
       database.execute(kTables);
+      database.execute(kSeenTable);
       database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
     });
   } else if (application != kApplication) {
     throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
         .advise("give the pool a folder of its own");
+  } else if (format == 1) {
+    database.transact([&] {
+      database.execute(kSeenTable);
+      database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");
+      database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
+    });
   } else if (format != kFormat) {
     throw Error::make(Fault::usage, "{}: this pool has format {}, and this estrain knows format {}", path, format,
                       kFormat)
@@ -110,11 +122,15 @@ void Ledger::write_job(const Job& job) {
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected());
   row.run();
-  sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?,?,?)");
+  sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
   for (const auto& [key, measured] : job.speeds.measured()) {
     speed.bind(job.id).bind(key.first).bind(key.second).bind(measured.seconds).bind(measured.times);
-    speed.bind(measured.steps).bind(measured.whole);
     speed.run();
+  }
+  sqlite::Statement steps = database_.prepare("INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?)");
+  for (const auto& [key, seen] : job.speeds.seen()) {
+    const auto& [type, devices, in_use] = key;
+    steps.bind(job.id).bind(type).bind(devices).bind(in_use).bind(seen.steps).bind(seen.seconds).run();
   }
 }
 
@@ -221,12 +237,17 @@ State Ledger::load() const {
     job.starts = row.whole(++at);
     job.speeds.expect(row.number(++at));
   }
-  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times, steps, whole FROM speeds");
+  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
   while (speeds.step()) {
     const auto job = state.jobs.find(speeds.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.restore({speeds.text(1), speeds.whole(2)},
-                               {speeds.number(3), speeds.whole(4), speeds.whole(5), speeds.number(6)});
+    job->second.speeds.restore({speeds.text(1), speeds.whole(2)}, {speeds.number(3), speeds.whole(4)});
+  }
+  sqlite::Statement seen = database_.prepare("SELECT job, type, devices, in_use, steps, seconds FROM seen");
+  while (seen.step()) {
+    const auto job = state.jobs.find(seen.whole(0));
+    if (job == state.jobs.end()) continue;
+    job->second.speeds.took({seen.text(1), seen.whole(2), seen.whole(3)}, {seen.whole(4), seen.number(5)});
   }
   return state;
 }

@@ -3,6 +3,7 @@
 //
 //   jobs       a row for each job, as far as it is
 //   speeds     what was measured of a job's steps: seconds, by type and number of devices
+//   seen       steps as seen from outside, and the seconds that they took; also by the pool's devices in use
 //   slots      the devices
 //   usage      device-seconds of each user, of which half are forgotten in a day
 //   history    what happened to which job when, with the number of devices it was to have from then on, and why
@@ -29,14 +30,14 @@ struct Line {
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 1;
+  static constexpr int64_t kFormat = 2;
 
-  // Makes the tables where there are none. Throws Fault::usage for the database of a newer estrain or of something
-  // else, and as sqlite::Database.
+  // Makes the tables where there are none, and brings those of format 1 to this one. Throws Fault::usage for the
+  // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 
   dispatch::State load() const;
-  // What differs from what was saved or loaded last, and the notes, all at once or not at all.
+  // Writes all differences from the state saved or loaded last, and the lines: all of it at once or nothing.
   void save(const dispatch::State& state, const std::vector<Line>& lines);
   std::vector<Line> history() const;
 

@@ -1,7 +1,6 @@
 #include "core/serve/overview.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "core/base/json/json_text.h"
 
@@ -124,65 +123,6 @@ std::string format_status(const Json& status) {
   for (const auto& [cause, count] : status.at("faults").items())
     text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), cause);
   return text;
-}
-
-namespace {
-
-// From each start to the first step behind it: the mean of a job's.
-double start_seconds(dispatch::JobId job, const std::vector<Line>& history) {
-  double sum = 0, began = 0;
-  int64_t times = 0;
-  for (const Line& line : history) {
-    if (line.job != job) continue;
-    if (line.what == "started") began = line.time;
-    if (line.what == "trains" && began > 0) sum += line.time - began, began = 0, ++times;
-  }
-  return times == 0 ? 0 : sum / static_cast<double>(times);
-}
-
-// Devices that were taken, with the time until they were lent again; those that are away still are left out.
-std::string rows_of_taken_devices(const std::vector<Line>& history, double first, int64_t most) {
-  std::string rows;
-  std::deque<double> taken;
-  for (const Line& line : history) {
-    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back(line.time);
-    for (int64_t i = 0; line.what == "lend" && i < line.devices && !taken.empty(); ++i) {
-      const double from = std::max(taken.front(), first);
-      taken.pop_front();
-      if (line.time <= from) continue;
-      rows += fmt::format("(taken),{:.3f},1,1,1,0,{:.3f}", from - first, line.time - from);
-      for (int64_t on = 1; on <= most; ++on) rows += ",0";
-      rows += "\n";
-    }
-  }
-  return rows;
-}
-
-}  // namespace
-
-std::string trace_of(const State& state, const std::vector<Line>& history) {
-  int64_t most = 1;
-  for (const auto& [id, job] : state.jobs) most = std::max(most, std::min(job.request.most, job.request.ests));
-  std::string text = "name,submit_s,ests,devices,most,steps,start_s";
-  for (int64_t on = 1; on <= most; ++on) text += fmt::format(",step_s_{}", on);
-  text += "\n";
-  std::map<dispatch::JobId, double> admitted;
-  for (const Line& line : history) {
-    if (line.what == "admitted") admitted[line.job] = line.time;
-  }
-  double first = 0;
-  for (const auto& [id, time] : admitted) first = first == 0 ? time : std::min(first, time);
-  for (const auto& [id, job] : state.jobs) {
-    if (job.phase != Phase::done || job.request.total_steps < 1 || !admitted.contains(id)) continue;
-    const dispatch::Request& request = job.request;
-    text += fmt::format("{},{:.3f},{},{},{},{},{:.3f}", id, admitted[id] - first, request.ests,
-                        std::min(request.devices, request.most), std::min(request.most, request.ests),
-                        request.total_steps, start_seconds(id, history));
-    for (int64_t on = 1; on <= most; ++on)
-      text += fmt::format(",{:.6f}", job.speeds.seen_step_seconds(request.type, on, request.ests));
-    text += "\n";
-  }
-  return text + rows_of_taken_devices(history, first, most);
 }
 
 Json history_json(const std::vector<Line>& lines) {

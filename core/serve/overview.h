@@ -1,5 +1,5 @@
 #pragma once
-// What `estrain pool list`, `status` and `log` tell, from what the ledger holds.
+// The text and JSON of `estrain pool list`, `status` and `log`, made from the ledger.
 
 #include <string>
 #include <vector>
@@ -19,11 +19,6 @@ std::string format_jobs(const dispatch::State& state, double now);
 // {cause: jobs}, charge_s}. Utilisation: part of the device-seconds since the first submission that jobs have held.
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
-
-// The jobs that are done, with what was measured of them, for `estrain simulate` (core/simulate/worlds/pool_world.h):
-// on numbers of devices that were not measured, as reckoned from the nearest. A row "(taken)" for each device that was
-// taken and lent again: when, and for how long (start_s).
-std::string trace_of(const dispatch::State& state, const std::vector<Line>& history);
 
 std::string format_history(const std::vector<Line>& lines);
 Json history_json(const std::vector<Line>& lines);

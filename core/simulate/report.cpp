@@ -74,22 +74,27 @@ Json to_json(const Result& result) {
     jcts.emplace_back(job.name, job.jct());
     waits.emplace_back(job.name, job.started - job.submitted);
   }
-  return {{"policy", result.policy},
-          {"workload", result.workload},
-          {"seed", result.seed},
-          {"charge_s", result.charge},
-          {"jobs", result.jobs.size()},
-          {"mean_jct_s", figures.mean_jct},
-          {"median_jct_s", figures.median_jct},
-          {"p99_jct_s", figures.p99_jct},
-          {"makespan_s", figures.makespan},
-          {"resizes_per_job", figures.resizes_per_job},
-          {"mean_devices_in_use", figures.mean_devices_in_use},
-          {"mean_wait_s", figures.mean_wait},
-          {"deadlines", figures.deadlines},
-          {"deadlines_met", figures.deadlines_met},
-          {"jct_s", std::move(jcts)},
-          {"wait_s", std::move(waits)}};
+  Json json = {{"policy", result.policy},
+               {"workload", result.workload},
+               {"seed", result.seed},
+               {"charge_s", result.charge},
+               {"jobs", result.jobs.size()},
+               {"mean_jct_s", figures.mean_jct},
+               {"median_jct_s", figures.median_jct},
+               {"p99_jct_s", figures.p99_jct},
+               {"makespan_s", figures.makespan},
+               {"resizes_per_job", figures.resizes_per_job},
+               {"mean_devices_in_use", figures.mean_devices_in_use},
+               {"mean_wait_s", figures.mean_wait},
+               {"deadlines", figures.deadlines},
+               {"deadlines_met", figures.deadlines_met},
+               {"jct_s", std::move(jcts)},
+               {"wait_s", std::move(waits)}};
+  for (const DecisionMade& decision : result.decisions) {
+    json["decisions"].push_back(
+        {{"at_s", decision.at}, {"job", decision.job}, {"devices", decision.devices}, {"reason", decision.reason}});
+  }
+  return json;
 }
 
 std::string format_table(const std::vector<Result>& results) {

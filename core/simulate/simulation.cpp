@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/simulate/present_devices.h"
 
 namespace estrain::simulate {
 namespace {
@@ -13,18 +12,13 @@ namespace {
 class Simulation {
  public:
   Simulation(Workload workload, const pool::PolicyChoice& choice, const Limits& limits)
-      : workload_(std::move(workload)),
-        policy_(*choice.policy),
-        limits_(limits),
-        clock_(workload_.begin),
-        present_(*workload_.cluster, workload_.absences) {
+      : workload_(std::move(workload)), policy_(*choice.policy), limits_(limits), clock_(workload_.begin) {
     result_.policy = choice.text;
     result_.workload = workload_.name;
     result_.charge = workload_.charge;
     result_.begin = workload_.begin;
     result_.devices = workload_.cluster->devices();
     check_order();
-    for (const auto& job : workload_.jobs) requested_.push_back(job->facts.requested);
   }
 
   Result run() {
@@ -49,7 +43,7 @@ class Simulation {
     throw Error(Fault::bug, "the jobs of a workload are not in order of submission");
   }
 
-  bool at_events() const { return workload_.at_events && (policy_.at_events() || workload_.whatever_the_policy); }
+  bool at_events() const { return workload_.at_events && policy_.at_events(); }
 
   // The clock at the next decision.
   double end_of_round() const {
@@ -59,7 +53,6 @@ class Simulation {
     double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
     if (next_ < workload_.jobs.size())
       until = std::min(until, std::max(clock_, workload_.jobs[next_]->facts.submitted));
-    if (!active_.empty()) until = std::min(until, present_.next_change(clock_));
     for (const SimulatedJob* job : active_) {
       // Slightly late rather than early: rounding must not leave a job with nothing to do.
       until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);
@@ -78,15 +71,17 @@ class Simulation {
     for (const SimulatedJob* job : active_) {
       if (job->facts.placement.empty()) continue;
       const double until = job->finished.value_or(end);
-      result_.device_seconds += (until - clock_) * static_cast<double>(pool::devices_of(job->facts.placement));
+      result_.device_seconds += (until - clock_) * job->devices_in_use();
     }
   }
 
   void drop_finished() {
-    std::erase_if(active_, [&](const SimulatedJob* job) {
-      if (job->finished && limits_.keep_stretches) end_stretch(job->facts, *job->finished);
-      return job->finished.has_value();
-    });
+    for (SimulatedJob* job : active_) {
+      if (!job->finished) continue;
+      if (limits_.keep_stretches) end_stretch(job->facts, *job->finished);
+      if (workload_.shared) job->place({});
+    }
+    std::erase_if(active_, [&](const SimulatedJob* job) { return job->finished.has_value(); });
   }
 
   void admit() {
@@ -99,42 +94,19 @@ class Simulation {
   }
 
   void decide() {
-    present_.move_to(clock_);
-    const std::vector<pool::Placement> before = placements();
-    if (!workload_.absences.empty()) see_who_has_left();
-    if (!present_.cluster()) return place(before, placements());
     views_.clear();
     for (const SimulatedJob* job : active_) views_.push_back(&job->facts);
-    const pool::View view{*present_.cluster(), views_, clock_, workload_.round, workload_.charge};
-    place(before, policy_.decide(view).placements);
+    const pool::View view{*workload_.cluster, views_, clock_, workload_.round, workload_.charge};
+    place(policy_.decide(view).placements);
   }
 
-  std::vector<pool::Placement> placements() const {
-    std::vector<pool::Placement> all;
-    for (const SimulatedJob* job : active_) all.push_back(job->facts.placement);
-    return all;
-  }
-
-  // Policies see the devices that are left to each job, and no job asks for more than there are.
-  void see_who_has_left() {
-    const std::vector<pool::Placement> left = present_.fit(active_);
-    const int64_t devices = present_.cluster() ? present_.cluster()->devices() : 0;
-    for (size_t i = 0; i < active_.size(); ++i) {
-      pool::Job& facts = active_[i]->facts;
-      facts.placement = left[i];
-      facts.requested = std::max<int64_t>(1, std::min(requested_[static_cast<size_t>(facts.order)], devices));
-    }
-  }
-
-  void place(const std::vector<pool::Placement>& before, const std::vector<pool::Placement>& after) {
+  void place(const std::vector<pool::Placement>& after) {
     ++result_.rounds;
     check(after);
     bool any_runs = false;
     for (size_t i = 0; i < active_.size(); ++i) {
       any_runs |= !after[i].empty();
-      if (after[i] != active_[i]->facts.placement) present_.forget(active_[i]);
-      active_[i]->facts.placement = before[i];
-      if (after[i] == before[i]) continue;
+      if (after[i] == active_[i]->facts.placement) continue;
       if (limits_.keep_stretches) end_stretch(active_[i]->facts, clock_);
       active_[i]->place(after[i]);
       if (!after[i].empty()) {
@@ -152,9 +124,10 @@ class Simulation {
 
   // Throws if the policy gave out more devices than a host has.
   void check(const std::vector<pool::Placement>& placements) {
-    if (!present_.cluster()) return;
-    pool::FreeDevices free(*present_.cluster());
-    for (const pool::Placement& placement : placements) free.take(placement);
+    pool::FreeDevices free(*workload_.cluster), gaps(*workload_.cluster);
+    const bool shares = workload_.shared != nullptr;
+    for (size_t i = 0; i < placements.size(); ++i)
+      (shares && active_[i]->facts.is_background ? gaps : free).take(placements[i]);
   }
 
   void begin_stretch(const pool::Job& job) {
@@ -185,9 +158,7 @@ class Simulation {
   pool::Policy& policy_;
   Limits limits_;
   double clock_;
-  PresentDevices present_;
-  std::vector<int64_t> requested_;  // devices by each job
-  size_t next_ = 0;                 // next job to submit
+  size_t next_ = 0;  // next job to submit
   std::vector<SimulatedJob*> active_;
   std::vector<const pool::Job*> views_;
   int64_t idle_rounds_ = 0;

@@ -27,6 +27,14 @@ struct Stretch {
   int64_t devices;
 };
 
+// A policy's decision for a job in a pool that is replayed (replay.h).
+struct DecisionMade {
+  double at;
+  std::string job;
+  int64_t devices;
+  std::string reason;
+};
+
 struct Result {
   std::string policy, workload;
   uint64_t seed = 0;
@@ -37,6 +45,7 @@ struct Result {
   int64_t rounds = 0;
   std::vector<JobResult> jobs;
   std::vector<Stretch> stretches;  // empty unless asked for
+  std::vector<DecisionMade> decisions;
 };
 
 struct Limits {

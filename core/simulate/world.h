@@ -26,31 +26,26 @@ class SimulatedJob {
   virtual void place(const pool::Placement& placement) = 0;
   // Seconds to its end with the current placement; infinite without one.
   virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
+  // Less than it holds, where others may have the rest.
+  virtual double devices_in_use() const { return static_cast<double>(pool::devices_of(facts.placement)); }
 
   pool::Job facts;
   std::optional<double> finished;
-};
-
-// Devices of the first host that somebody of higher right has meanwhile.
-struct Absence {
-  double from = 0, to = 0;
-  int64_t devices = 0;
 };
 
 // A set of jobs and their cluster.
 struct Workload {
   std::string name;  // "1.0/3"
   const pool::Cluster* cluster = nullptr;
+  std::shared_ptr<void> shared;                     // what the jobs have in common, if anything
   std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
-  std::vector<Absence> absences;
-  double begin = 0;  // start of the clock
+  double begin = 0;                                 // start of the clock
   double round = 60;
-  double charge = 0;                 // s, as printed with the results
-  double lookahead = 0;              // a round sees jobs submitted up to so many seconds after its beginning
-  bool at_events = false;            // policies may decide between rounds
-  bool whatever_the_policy = false;  // of at_events: all decide then
-  bool rounds_too = false;           // of at_events: and when a round is over
-  bool whole_rounds = false;         // the makespan ends with the last round, not in it
+  double charge = 0;          // s, as printed with the results
+  double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
+  bool at_events = false;     // policies may decide between rounds
+  bool rounds_too = false;    // of at_events: and when a round is over
+  bool whole_rounds = false;  // the makespan ends with the last round, not in it
 };
 
 class World {
@@ -66,7 +61,6 @@ struct WorldFiles {
   std::string folder;   // folder with the tables of the world; empty: jobs of known duration
   std::string trace;    // the jobs
   std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
-  double round = 0;     // s; 0: the world's own. Of a pool's trace alone
 };
 
 // The world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws Fault::spec or

@@ -108,6 +108,11 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
     pool.wait_for(first, "cancelled");
     INFO(pool.log());
     CHECK(pool.log().find("faulted") == std::string::npos);
+    const std::string trace = folder.write("trace.jsonl", pool.ask("trace").text);
+    const Ended replayed = estrain({"simulate", trace, "--policy", "estrain", "--json", "-"});
+    INFO(replayed.shown());
+    REQUIRE(replayed.code == 0);
+    CHECK(Json::parse(replayed.text).at(0).at("jobs") == 2);
     const int64_t last = events(pool.run(first), "stopped").back().at("step").get<int64_t>();
     check_like_alone(folder, pool, first, {mlp, "--set", fmt::format("train.steps={}", last)});
     check_like_alone(folder, pool, second, {lenet});

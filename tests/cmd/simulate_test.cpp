@@ -5,6 +5,7 @@
 #include "command.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
+#include "setting.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::testing {
@@ -42,7 +43,8 @@ TEST_CASE("what a change costs can be taken from a run that was resized") {
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kTrace);
   const Words words = {"simulate", trace, "--cluster", "1x2", "--policy", "fifo", "--charge", "measured"};
-  CHECK(estrain(words).code == 2);
+  const Setting none("ESTRAIN_PROFILES", folder / "none.json");
+  CHECK(estrain(words).says("no change of devices has been measured"));
   CHECK(estrain(with(words, {"--run", folder.path()})).says("has no resize"));
   std::string events = "{\"event\": \"start\"}\n";
   for (const char* still : {"1", "2", "30"}) {
@@ -53,6 +55,11 @@ TEST_CASE("what a change costs can be taken from a run that was resized") {
   const Ended ended = estrain(with(words, {"--run", folder.path(), "--json", "-"}));
   INFO(ended.shown());
   CHECK(ended.says("\"charge_s\":2.5"));
+  const std::string profiles = folder.write("profiles.json", R"({"format": "estrain profiles 1", "profiles": [
+      {"work": {"device": "cpu"}, "mini_batch": [], "exchange": [],
+       "change": {"seconds": 0.25, "spread": 0, "samples": 1, "measured": 1}}]})");
+  const Setting seen("ESTRAIN_PROFILES", profiles);
+  CHECK(estrain(words).says("a change of devices costs 0.250 s, as measured"));
 }
 
 TEST_CASE("simulate refuses what it cannot do with exit code 2 and words") {
@@ -69,6 +76,9 @@ TEST_CASE("simulate refuses what it cannot do with exit code 2 and words") {
   refused({trace, "--policy", "fifo"}, "--cluster HOSTSxDEVICES");
   refused({trace, "--cluster", "1x2", "--policy", "fifo", "--charge", "-1"}, "--charge");
   refused({trace, "--cluster", "1x2", "--policy", "fifo", "--workload", "9"}, "it has 1");
+  const std::string pool = folder.write("p.jsonl", "{\"pool\": {\"devices\": [\"cpu\"], \"cores\": 1}}\n");
+  refused({pool, "--policy", "fifo"}, "p.jsonl: no jobs");
+  refused({pool, "--cluster", "1x4", "--policy", "fifo"}, "leave out --world, --cluster");
   refused({trace, "--world", folder / "none", "--policy", "fifo"}, "is not a folder");
   refused(
       {folder.write("n.csv", "job,submit_s,num_gpus,duration_s\na,-1,1,1\n"), "--cluster", "1x2", "--policy", "fifo"},

@@ -14,7 +14,7 @@ namespace estrain::pool {
 
 class DeadlinePlan {
  public:
-  // Of clusters of one type. `slot`: s.
+  // For clusters of one type. `slot`: s.
   DeadlinePlan(const View& view, double slot);
 
   // Takes the devices that the job needs in each slot; false, and nothing is taken, where that cannot be. Each change

@@ -78,7 +78,7 @@ class Doublings {
     const int64_t has = counts_[i], more = std::max<int64_t>(1, has);
     if (has + more > job.most) return;
     const double before = has == 0 ? 0 : speed(job, has), after = speed(job, has + more);
-    // Of the job's own speed on one device, so that long and short jobs compare.
+    // In units of the job's own speed on one device, so that long and short jobs compare.
     if (after > before) steps_.push({(after - before) / speed(job, 1) / static_cast<double>(more), more, i});
   }
 

@@ -20,7 +20,7 @@ void give_each_new_job_one(Schedule& schedule, const Evolving& jobs) {
     if (!jobs.is_new[fresh] || counts[fresh] > 0 || jobs.limits[fresh] == 0) continue;
     auto place = std::ranges::find(schedule, kIdle);
     if (place == schedule.end()) {
-      // Of those that have run longest; new ones that have theirs keep them.
+      // Takes from those that have run longest; new ones that have theirs keep them.
       size_t oldest = counts.size();
       for (size_t job = 0; job < counts.size(); ++job) {
         if (counts[job] == 0 || jobs.is_new[job]) continue;

@@ -12,12 +12,12 @@ namespace estrain::pool {
 
 inline constexpr int32_t kIdle = -1;
 
-// Of each device its job, or kIdle.
+// The job of each device, or kIdle.
 using Schedule = std::vector<int32_t>;
 
 std::vector<int64_t> devices_by_job(const Schedule& schedule, size_t jobs);
 
-// What the operators need to know of jobs.
+// The operators' knowledge of jobs.
 struct Evolving {
   std::vector<int64_t> limits;       // devices that each may have now; 0: it may not run
   std::vector<bool> is_new;          // it has never had a device

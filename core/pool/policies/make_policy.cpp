@@ -145,6 +145,8 @@ const std::vector<Maker>& makers() {
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
       {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
+      {"deeppool", "burst-parallel foreground, background jobs in its gaps (MLSys'22)", "",
+       [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_deeppool(); }},
       {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
        "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {

@@ -73,6 +73,10 @@ struct ElasticflowOptions {
 };
 std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
 
+// DeepPool (MLSys'22): foreground jobs in order of submission, on the devices that they burst over; background jobs, in
+// order of submission too, on devices that are left and in the gaps of the foreground's.
+std::unique_ptr<Policy> make_deeppool();
+
 // Ours; see estrain_policy.cpp.
 struct EstrainOptions {
   double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most

@@ -22,7 +22,7 @@ namespace estrain::simulate {
 // "4x8:v100,8x2:p100": hosts x devices, and the type if there are several. Throws Fault::usage.
 pool::Cluster parse_cluster(std::string_view text);
 
-// Of the ITP clusters 1 to 10 as ElasticFlow's authors had them: hosts with 8 devices each; 0 for others.
+// The number of hosts, of 8 devices each, of the ITP clusters 1 to 10 as ElasticFlow's authors had them; 0 for others.
 int64_t hosts_of_itp_cluster(int64_t number);
 
 std::unique_ptr<World> open_durations_world(const WorldFiles& files);

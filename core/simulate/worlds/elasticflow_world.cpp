@@ -26,6 +26,11 @@ struct DeadlineJob {
   const Speeds* speeds;
 };
 
+// Otherwise those of the authors' own files.
+bool has_our_names(const CsvTable& trace) {
+  return trace.has("iterations") && trace.has("deadline_s") && trace.has("model");
+}
+
 double speed_on(const Speeds& speeds, int64_t devices) {
   const auto power = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(devices)) - 1);
   return speeds[std::min(power, speeds.size() - 1)];
@@ -86,9 +91,12 @@ class ElasticflowWorld : public World {
 
   void read_trace() {
     const CsvTable trace = CsvTable::read(files_.trace);
-    const size_t model = trace.column("model"), batch = trace.column("batch_size"), job = trace.column("job"),
-                 submit = trace.column("submit_s"), deadline = trace.column("deadline_s"),
-                 devices = trace.column("num_gpu"), iterations = trace.column("iterations");
+    const bool ours = has_our_names(trace);
+    const auto column = [&](const char* name, const char* theirs) { return trace.column(ours ? name : theirs); };
+    const size_t model = column("model", "model_name"), batch = trace.column("batch_size"),
+                 job = column("job", "job_id"), submit = column("submit_s", "submit_time"),
+                 deadline = column("deadline_s", "ddl"), devices = trace.column("num_gpu"),
+                 iterations = column("iterations", "real_iteration");
     for (size_t row = 0; row < trace.rows(); ++row) {
       const std::string name = trace.has("cluster") ? std::string(trace.text(row, trace.column("cluster"))) : "1";
       const auto speeds = speeds_.find({std::string(trace.text(row, model)), trace.whole(row, batch, 1)});
@@ -133,7 +141,7 @@ class ElasticflowWorld : public World {
 
 bool is_elasticflow_trace(const std::string& path) {
   const CsvTable trace = CsvTable::read(path);
-  return trace.has("iterations") && trace.has("deadline_s") && trace.has("model");
+  return has_our_names(trace) || (trace.has("real_iteration") && trace.has("ddl") && trace.has("model_name"));
 }
 
 std::unique_ptr<World> open_elasticflow_world(const WorldFiles& files) {

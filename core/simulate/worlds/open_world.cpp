@@ -2,11 +2,11 @@
 
 #include "core/base/error.h"
 #include "core/simulate/world.h"
+#include "core/simulate/worlds/burst_world.h"
 #include "core/simulate/worlds/durations_world.h"
 #include "core/simulate/worlds/easyscale_world.h"
 #include "core/simulate/worlds/elasticflow_world.h"
 #include "core/simulate/worlds/pollux_world.h"
-#include "core/simulate/worlds/pool_world.h"
 
 namespace estrain::simulate {
 namespace {
@@ -20,7 +20,7 @@ bool has_table(const std::string& folder, const std::string& name) {
 }  // namespace
 
 std::unique_ptr<World> open_world(const WorldFiles& files) {
-  if (files.folder.empty()) return is_pool_trace(files.trace) ? open_pool_world(files) : open_durations_world(files);
+  if (files.folder.empty()) return open_durations_world(files);
   std::error_code none;
   if (!std::filesystem::is_directory(files.folder, none)) {
     throw Error::make(Fault::usage, "{} is not a folder", files.folder)
@@ -30,6 +30,7 @@ std::unique_ptr<World> open_world(const WorldFiles& files) {
     if (!files.cluster.empty()) throw Error(Fault::usage, "--cluster: Pollux's world has 16x4 devices");
     return open_pollux_world(files.folder, files.trace);
   }
+  if (has_table(files.folder, "layer_profiles.csv") && is_burst_trace(files.trace)) return open_burst_world(files);
   if (has_table(files.folder, "step_times.csv")) return open_easyscale_world(files);
   if (has_table(files.folder, "elasticflow_throughputs.csv") && is_elasticflow_trace(files.trace))
     return open_elasticflow_world(files);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "core/simulate/world.h"
 
@@ -16,10 +15,9 @@ class TimedJob : public SimulatedJob {
   // Fraction of full speed on devices of this shape; above 1 is faster. 0: it cannot run.
   using Speed = std::function<double(const pool::Shape&)>;
 
-  // `every` change of devices costs so much, the first `first`, one that starts it again where it held none `again`.
+  // `every` change of devices costs so much, the first `first`.
   struct Charges {
     double first = 0, every = 0;
-    std::optional<double> again = {};  // as `every`
   };
 
   TimedJob(const pool::Cluster& cluster, double seconds, const Charges& charges, Speed speed)
@@ -32,14 +30,11 @@ class TimedJob : public SimulatedJob {
   }
 
   void place(const pool::Placement& placement) override {
-    const bool held_none = facts.placement.empty();
     facts.placement = placement;
     devices_ = static_cast<double>(pool::devices_of(placement));
     if (placement.empty()) return;
     pace_ = speed_(pool::shape_of(cluster_, placement));
-    countdown_ = facts.starts == 0 ? charges_.first
-                 : held_none       ? charges_.again.value_or(charges_.every)
-                                   : charges_.every;
+    countdown_ = facts.starts == 0 ? charges_.first : charges_.every;
   }
 
   void run(double from, double seconds) override {

@@ -255,5 +255,31 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
   }
 }
 
+TEST_CASE(
+    "steps are counted by the devices that the whole pool had in use meanwhile; a change is told with what it cost") {
+  FakeWorld world("fifo", 4);
+  Request pair;
+  pair.devices = pair.most = 2;
+  const JobId first = world.submit(2, 200, 0.5, pair);
+  world.run(40);
+  world.submit(2, 200, 0.5, pair);
+  world.run(40);
+  const auto& seen = world.job(first).speeds.seen();
+  for (const int64_t in_use : {2, 4}) {
+    INFO(in_use);
+    REQUIRE(seen.contains({"cpu", 2, in_use}));
+    const Speeds::Seen& steps = seen.at({"cpu", 2, in_use});
+    CHECK(steps.steps > 40);
+    CHECK(steps.seconds / static_cast<double>(steps.steps) == doctest::Approx(0.5).epsilon(0.05));
+  }
+  CHECK(std::ranges::none_of(world.notes, [](const Note& note) { return note.what == "changed"; }));
+  world.take(1, 5, 1);
+  world.run(5);
+  const auto changed = std::ranges::find(world.notes, "changed", &Note::what);
+  REQUIRE(changed != world.notes.end());
+  CHECK(changed->devices == 1);
+  CHECK(changed->reason == "it stood still for 0.500 s");
+}
+
 }  // namespace
 }  // namespace estrain::dispatch

@@ -21,15 +21,16 @@ TEST_CASE("what was measured counts, then what is nearest, then what was expecte
   CHECK(speeds.step_seconds("cpu", 4, 8) == doctest::Approx(1.3));
 }
 
-TEST_CASE("steps seen from outside are reckoned by themselves") {
+TEST_CASE("steps seen from outside are summed by themselves, by what else was in use") {
   Speeds speeds;
   speeds.observe("cpu", 2, 1.0);
-  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 1.0);
-  speeds.took("cpu", 2, 10, 15);
-  speeds.took("cpu", 2, 10, 25);
-  speeds.took("cpu", 2, 0, 100);
-  CHECK(speeds.seen_step_seconds("cpu", 2, 8) == 2.0);
-  CHECK(speeds.seen_step_seconds("cpu", 4, 8) == 1.0);
+  speeds.took({"cpu", 2, 2}, {10, 15});
+  speeds.took({"cpu", 2, 4}, {10, 30});
+  speeds.took({"cpu", 2, 4}, {10, 25});
+  speeds.took({"cpu", 2, 4}, {0, 100});
+  CHECK(speeds.seen().size() == 2);
+  CHECK(speeds.seen().at({"cpu", 2, 2}) == Speeds::Seen{10, 15});
+  CHECK(speeds.seen().at({"cpu", 2, 4}) == Speeds::Seen{20, 55});
   CHECK(speeds.step_seconds("cpu", 2, 8) == 1.0);
 }
 

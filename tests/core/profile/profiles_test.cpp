@@ -40,6 +40,21 @@ TEST_CASE("two GPUs of a model are measured once, and a third one counts as they
   CHECK(inputs.incomplete.empty());
 }
 
+TEST_CASE("what changes of devices cost is kept, and the median over all work told") {
+  Learner learner;
+  CHECK_FALSE(learner.profiles.change_seconds());
+  learner.learn(stage({{"cpu", 4, 0.010}}, 0));
+  learner.profiles.learn_change(learner.job, learner.host, "cpu", 0.2, kNow);
+  learner.profiles.learn_change(learner.job, learner.host, "cpu", 0.4, kNow);
+  CHECK(learner.of("cpu").change->seconds == doctest::Approx(0.3));
+  for (const double seconds : {5.0, 7.0}) {
+    learner.job.data.batch += 1;
+    learner.profiles.learn_change(learner.job, learner.host, "cpu", seconds, kNow);
+  }
+  CHECK(learner.profiles.change_seconds() == 5.0);
+  CHECK(Profiles::from_json(learner.profiles.to_json()).change_seconds() == 5.0);
+}
+
 TEST_CASE("one worker tells its time alone, two tell crowding and exchange") {
   Learner learner;
   learner.learn(stage({{"cpu", 4, 0.010}}, 0));

@@ -47,7 +47,8 @@ dispatch::State some_state() {
   running.speeds.expect(0.125);
   running.speeds.observe("cpu", 2, 0.1);
   running.speeds.observe("cpu", 2, 0.3);
-  running.speeds.took("cpu", 2, 40, 8.5);
+  running.speeds.took({"cpu", 2, 3}, {40, 8.5});
+  running.speeds.took({"cpu", 2, 4}, {2, 0.5});
   state.jobs[2] = running;
   return state;
 }
@@ -86,13 +87,32 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   CHECK(history[0].time == 1.5);
 }
 
+TEST_CASE("a pool of format 1 is brought to this one") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute(
+          "DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER TABLE speeds ADD COLUMN whole;"
+          "PRAGMA user_version = 1");
+  dispatch::Speeds& speeds = state.jobs[2].speeds;
+  const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
+  speeds = {};
+  speeds.expect(0.125);
+  speeds.restore({"cpu", 2}, measured);
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(some_state(), {});
+  check_equal(ledger.load(), some_state());
+}
+
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 2");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 3");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 2, and this estrain knows format 1") != std::string::npos);
+  CHECK(newer.message().find("has format 3, and this estrain knows format 2") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

@@ -62,7 +62,11 @@ void Speeds::keep_profiles() {
   if (path.empty() || stage.steps == 0 || !run_.adviser.workers_are_ordinary(run_.job)) return;
   try {
     store(path).update([&](profile::Profiles& profiles) {
-      profiles.learn(run_.spec, run_.adviser.speed_planner().host(), as_stage_speed(stage), unix_seconds());
+      const profile::Host& host = run_.adviser.speed_planner().host();
+      profiles.learn(run_.spec, host, as_stage_speed(stage), unix_seconds());
+      const double change = run_.adviser.past().change_seconds(false, 0);
+      if (change > 0)
+        profiles.learn_change(run_.spec, host, run_.job.workers.front().device.text(), change, unix_seconds());
     });
   } catch (const Error& error) {
     run_.printer.note("warning: the speeds measured are not kept: " + error.message());

@@ -28,6 +28,18 @@ TEST_CASE("speeds are those of the table, and deadlines are counted") {
   CHECK(figures_of(both).deadlines == 2);
 }
 
+TEST_CASE("the authors' own names of columns are known, too") {
+  const ScratchFolder folder;
+  write_speeds(folder);
+  const std::string trace =
+      folder.write("t.csv",
+                   "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,duration\n"
+                   "a,0,600,bert,500,64,1,1\n");
+  const Result result = run_once(*open_world({folder.path(), trace, "1x2"}), "1", "fifo");
+  CHECK(jcts(result)["a"] == 660);
+  CHECK(figures_of(result).deadlines == 1);
+}
+
 TEST_CASE("ours begins when a job comes") {
   const ScratchFolder folder;
   write_speeds(folder);

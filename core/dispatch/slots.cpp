@@ -1,0 +1,95 @@
+#include "core/dispatch/slots.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace estrain::dispatch {
+namespace {
+
+double decayed(const Usage& usage, double now) {
+  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+}
+
+}  // namespace
+
+Slot* slot(State& state, SlotId id) {
+  const auto at = std::ranges::find(state.slots, id, &Slot::id);
+  return at == state.slots.end() ? nullptr : &*at;
+}
+
+std::vector<Slot*> slots_of(State& state, JobId id) {
+  std::vector<Slot*> slots;
+  for (Slot& slot : state.slots) {
+    if (slot.holder == id) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+std::vector<std::string> names_of(State& state, JobId id) {
+  std::vector<std::string> names;
+  for (const Slot* slot : slots_of(state, id)) names.push_back(slot->name);
+  return names;
+}
+
+int64_t capacity(const State& state, const std::string& type) {
+  return std::ranges::count_if(
+      state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.type() == type; });
+}
+
+int64_t free_slots(const State& state, const std::string& type) {
+  return std::ranges::count_if(state.slots, [&](const Slot& slot) {
+    return slot.state == Slot::State::present && slot.holder == 0 && slot.type() == type;
+  });
+}
+
+int64_t held(const State& state, JobId id, const std::string& type) {
+  return std::ranges::count_if(state.slots, [&](const Slot& slot) { return slot.holder == id && slot.type() == type; });
+}
+
+void free_slots_of(State& state, JobId id) {
+  for (Slot* slot : slots_of(state, id)) slot->holder = 0;
+}
+
+// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
+// is not the pool's: it is asked back.
+void hold(State& state, JobId id, const std::vector<std::string>& names) {
+  std::vector<SlotId> before;
+  for (const Slot* slot : slots_of(state, id)) before.push_back(slot->id);
+  // Those that somebody waits for are let go of first.
+  std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
+  free_slots_of(state, id);
+  for (const std::string& name : names) {
+    Slot* chosen = nullptr;
+    for (const SlotId one : before) {
+      if (Slot* own = slot(state, one); own->name == name && own->holder == 0 && chosen == nullptr) chosen = own;
+    }
+    for (Slot& other : state.slots) {
+      const bool is_free = other.holder == 0 && other.name == name && other.state == Slot::State::present;
+      if (is_free && chosen == nullptr) chosen = &other;
+    }
+    if (chosen == nullptr) {
+      chosen = &state.slots.emplace_back();
+      *chosen = {++state.last_slot, name, Slot::State::leaving, true, 0};
+    }
+    chosen->holder = id;
+  }
+}
+
+// Device-seconds since the last event.
+void account(State& state, double now) {
+  const double passed = now - state.seen;
+  if (passed > 0) {
+    for (auto& [id, job] : state.jobs) {
+      const auto devices = static_cast<double>(slots_of(state, id).size());
+      if (devices == 0) continue;
+      job.attained += passed * devices;
+      state.in_use += passed * devices;
+      job.held += passed;
+      Usage& usage = state.usage[job.request.user];
+      usage = {decayed(usage, now) + passed * devices, now};
+    }
+  }
+  state.seen = now;
+}
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,26 @@
+#pragma once
+// The devices of a pool: who holds which, and how many there are.
+
+#include <string>
+#include <vector>
+
+#include "core/dispatch/state.h"
+
+namespace estrain::dispatch {
+
+Slot* slot(State& state, SlotId id);  // null: it is not the pool's any more
+std::vector<Slot*> slots_of(State& state, JobId id);
+std::vector<std::string> names_of(State& state, JobId id);
+void free_slots_of(State& state, JobId id);
+int64_t capacity(const State& state, const std::string& type);    // of those that jobs may have
+int64_t free_slots(const State& state, const std::string& type);  // without a job
+int64_t held(const State& state, JobId id, const std::string& type);
+
+// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
+// is not the pool's: it is asked back.
+void hold(State& state, JobId id, const std::vector<std::string>& names);
+
+// Counts the device-seconds since the last event.
+void account(State& state, double now);
+
+}  // namespace estrain::dispatch

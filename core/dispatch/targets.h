@@ -1,0 +1,25 @@
+#pragma once
+// The number of devices that each job is to have, as far as a policy does not know of it: what must fit, what is given
+// back, what an owner keeps at least; and the order of the queue.
+
+#include <string>
+#include <vector>
+
+#include "core/dispatch/state.h"
+
+namespace estrain::dispatch {
+
+// 2^(-the user's part of all usage x users)
+double fair_share(const State& state, const std::string& user, double now);
+// Jobs that may run: those of higher priority first, then those whose users have had less of late. Gives jobs that
+// leave it to the pool a type of device.
+std::vector<Job*> queue(State& state, double now);
+
+// No more devices are meant for jobs than there are.
+void make_fit(State& state);
+// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.
+void give_back_owed(State& state);
+// A job of these that runs keeps what its owner wants it to keep, at the cost of others.
+void keep_least(State& state, const std::vector<Job*>& jobs);
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,17 @@
+#pragma once
+// The past of a pool of jobs for `estrain simulate`, which replays it (core/simulate/pool_trace.h has the
+// format).
+
+#include <string>
+#include <vector>
+
+#include "core/serve/ledger.h"
+
+namespace estrain::serve {
+
+// The jobs that are done, when they were submitted, and what was measured of them; devices that were taken and lent
+// again; the times without a daemon. `cores`: of this host, which its devices share. Jobs that are not done, and
+// changes of the policy or of the pool's devices, are left out.
+std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores);
+
+}  // namespace estrain::serve

@@ -1,0 +1,337 @@
+#include "core/simulate/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/dispatch/dispatcher.h"
+
+namespace estrain::simulate {
+namespace {
+
+using dispatch::Ended;
+using dispatch::JobId;
+using dispatch::Phase;
+
+constexpr double kTick = 0.1;  // s, as the daemon's
+constexpr double kLook = 1;    // s between looks at a job
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kPatience = 24 * 3600;  // s in which nothing is to come to pass, after which the pool is stuck
+
+// In place of a launcher.
+struct Running {
+  const PastJob* job = nullptr;
+  std::vector<std::string> held;
+  double trains_at = 0;  // or goes on, behind a change
+  double step = 0, saved_step = 0;
+  double stops_at = kNever, changes_at = kNever;
+  std::vector<std::string> held_then;  // once it has changed
+  double looked = 0;
+  bool has_trained = false;
+
+  int64_t devices() const { return static_cast<int64_t>(held.size()); }
+  bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
+};
+
+class Replay {
+ public:
+  Replay(const PoolTrace& trace, const ReplayOptions& options) : trace_(trace), options_(options) {
+    settings_.round = options.round;
+    dispatch::State state;
+    state.policy = options.policy;
+    state.seed = options.seed;
+    pool_.emplace(std::move(state), settings_);
+    pool_->add_devices(trace.devices, now_);
+    settle();
+  }
+
+  Result run() {
+    happen();
+    double last_event = 0;
+    while (next_job_ < trace_.jobs.size() || !all_over()) {
+      const double next = next_event();
+      if (next < kNever) last_event = now_;
+      if (now_ > last_event + kPatience)
+        throw Error::make(Fault::infeasible, "policy {}: jobs wait, and nothing happens", options_.policy);
+      advance(std::min(next, now_ + kTick));
+      if (nobody_serves()) {
+        is_away_ = true;
+        continue;
+      }
+      if (is_away_) take_up_jobs();
+      happen();
+    }
+    return result();
+  }
+
+ private:
+  bool all_over() const {
+    return std::ranges::all_of(pool_->state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+  }
+
+  bool nobody_serves() const {
+    return std::ranges::any_of(trace_.away, [&](const Away& away) { return away.from <= now_ && now_ < away.to; });
+  }
+
+  int64_t in_use() const {
+    int64_t all = 0;
+    for (const auto& [id, running] : running_) all += running.devices();
+    return all;
+  }
+
+  double step_seconds(const Running& running) const {
+    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use(), trace_.cores);
+  }
+  static std::string type_of(const std::string& device) { return dispatch::Slot{0, device}.type(); }
+
+  // The next moment at which something comes to pass by itself.
+  double next_event() const {
+    double next = kNever;
+    const auto consider = [&](double at) {
+      if (at > now_) next = std::min(next, at);
+    };
+    if (next_job_ < trace_.jobs.size()) consider(trace_.jobs[next_job_].submitted);
+    for (const auto& [id, at] : checked_at_) consider(at);
+    for (const Taken& taken : trace_.taken) consider(taken.from), consider(taken.to);
+    for (const Away& away : trace_.away) consider(away.from), consider(away.to);
+    for (const auto& [id, running] : running_) {
+      for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
+      const double left = static_cast<double>(running.job->request.total_steps) - running.step;
+      consider(std::max(now_, running.trains_at) + left * step_seconds(running));
+    }
+    return next;
+  }
+
+  void advance(double to) {
+    for (auto& [id, running] : running_) {
+      const double trained = to - std::max(now_, running.trains_at);
+      const double total = static_cast<double>(running.job->request.total_steps);
+      if (trained > 0 && running.stops_at == kNever)
+        running.step = std::min(total, running.step + trained / step_seconds(running));
+    }
+    if (options_.keep_stretches) follow_stretches(to);
+    now_ = to;
+  }
+
+  // Everything that is due now.
+  void happen() {
+    for (; next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submitted <= now_; ++next_job_) submit();
+    for (const auto& [id, at] : std::map(checked_at_)) {
+      if (at > now_) continue;
+      checked_at_.erase(id);
+      pool_->checked(id, {true, "", past_[id]->mini_batch, past_[id]->request.total_steps}, now_);
+    }
+    settle();
+    while (next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from <= now_) take();
+    lend();
+    std::vector<JobId> ids;
+    for (const auto& [id, running] : running_) ids.push_back(id);
+    for (const JobId id : ids) look_at(id);
+    pool_->tick(now_);
+    settle();
+  }
+
+  void submit() {
+    const PastJob& job = trace_.jobs[next_job_];
+    dispatch::Request request = job.request;
+    request.total_steps = 0;  // until it has been checked
+    const JobId id = pool_->submit(request, now_);
+    past_[id] = &job;
+    checked_at_[id] = now_ + job.check;
+    settle();
+  }
+
+  // All that were taken at this moment.
+  void take() {
+    const double at = trace_.taken[next_taken_].from, within = trace_.taken[next_taken_].within;
+    std::vector<std::string> names;
+    for (const dispatch::Slot& slot : pool_->state().slots) {
+      const bool is_more = next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from == at;
+      if (!is_more || slot.state != dispatch::Slot::State::present) continue;
+      to_lend_.emplace_back(trace_.taken[next_taken_++].to, slot.name);
+      names.push_back(slot.name);
+    }
+    if (names.empty()) return static_cast<void>(++next_taken_);  // there is none to take
+    pool_->withdraw({names, within, false, 0}, now_);
+    settle();
+  }
+
+  void lend() {
+    std::vector<std::string> names;
+    for (const dispatch::Slot& slot : pool_->state().slots) {
+      const auto due =
+          std::ranges::find_if(to_lend_, [&](const auto& one) { return one.first <= now_ && one.second == slot.name; });
+      if (slot.state != dispatch::Slot::State::away || due == to_lend_.end()) continue;
+      to_lend_.erase(due);
+      names.push_back(slot.name);
+    }
+    if (names.empty()) return;
+    pool_->lend(names, now_);
+    settle();
+  }
+
+  void look_at(JobId id) {
+    Running& running = running_[id];
+    if (running.has_ended()) return end(id, {Ended::How::done, "all steps are done"});
+    if (now_ >= running.stops_at) return end(id, {Ended::How::stopped, "stopped with a checkpoint"});
+    if (now_ < running.trains_at) return;
+    if (!running.has_trained) {
+      running.has_trained = true;
+      pool_->trains(id, now_);
+      settle();
+    }
+    if (now_ >= running.changes_at) return change(id);
+    if (now_ < running.looked + kLook) return;
+    running.looked = now_;
+    pool_->progressed(id,
+                      {static_cast<int64_t>(running.step), running.job->request.total_steps, step_seconds(running),
+                       running.devices()},
+                      now_);
+    settle();
+  }
+
+  void change(JobId id) {
+    Running& running = running_[id];
+    running.held = running.held_then;
+    running.changes_at = kNever;
+    running.saved_step = std::floor(running.step);
+    const double lost = options_.lost.value_or(running.job->lost);
+    running.trains_at = now_ + lost;
+    pool_->changed(id, running.held, lost, now_);
+    settle();
+  }
+
+  void end(JobId id, const Ended& ended) {
+    const bool is_lost = ended.how == Ended::How::vanished;
+    steps_[id] = std::floor(is_lost ? running_[id].saved_step : running_[id].step);
+    running_.erase(id);
+    pool_->ended(id, ended, now_);
+    settle();
+  }
+
+  // A daemon that comes back finds what is at work, and what has ended meanwhile.
+  void take_up_jobs() {
+    is_away_ = false;
+    dispatch::State state = pool_->state();
+    pool_.emplace(std::move(state), settings_);
+    pool_->take_actions();  // checks go on
+    std::vector<JobId> up;
+    for (const auto& [id, job] : pool_->state().jobs) {
+      if (is_up(job.phase)) up.push_back(id);
+    }
+    for (const JobId id : up) {
+      if (!running_.contains(id)) {
+        pool_->ended(id, {Ended::How::vanished, "gone"}, now_);
+      } else if (running_[id].has_ended()) {
+        end(id, {Ended::How::done, "all steps are done"});
+      } else {
+        running_[id].has_trained = true;
+        pool_->found(id, running_[id].held, now_);
+      }
+    }
+  }
+
+  void settle() {
+    for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
+      for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+  }
+
+  void carry_out(const dispatch::CheckJob&) {}
+  void carry_out(const dispatch::Released&) {}
+  void carry_out(const dispatch::StartJob& action) {
+    Running& running = running_[action.job];
+    running.job = past_[action.job];
+    running.held = action.devices;
+    running.trains_at = now_ + running.job->start;
+    running.step = running.saved_step = steps_[action.job];
+  }
+  void carry_out(const dispatch::GrowJob& action) {
+    Running& running = running_[action.job];
+    running.held_then = action.all;
+    running.changes_at = now_ + running.job->grow;
+  }
+  void carry_out(const dispatch::ShrinkJob& action) {
+    Running& running = running_[action.job];
+    running.held_then = running.held;
+    for (const std::string& name : action.given_back) {
+      const auto at = std::ranges::find(running.held_then, name);
+      if (at != running.held_then.end()) running.held_then.erase(at);
+    }
+    running.changes_at = now_ + std::min(action.within, running.job->shrink);
+  }
+  void carry_out(const dispatch::StopJob& action) {
+    Running& running = running_[action.job];
+    running.changes_at = kNever;
+    running.stops_at = now_ + std::min(action.within, running.job->stop);
+  }
+  void carry_out(const dispatch::KillJob& action) {
+    if (running_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
+  }
+  void carry_out(const dispatch::Note& note) {
+    if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason});
+  }
+
+  std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
+
+  void follow_stretches(double to) {
+    for (const auto& [id, job] : pool_->state().jobs) {
+      const auto running = running_.find(id);
+      const int64_t devices = running == running_.end() ? 0 : running->second.devices();
+      const auto open = open_.find(id);
+      if (open != open_.end() && stretches_[open->second].devices == devices) {
+        stretches_[open->second].to = to;
+      } else {
+        if (open != open_.end()) open_.erase(open);
+        if (devices == 0) continue;
+        open_[id] = stretches_.size();
+        stretches_.push_back({static_cast<size_t>(id - 1), now_, to, devices});
+      }
+    }
+  }
+
+  Result result() {
+    Result result;
+    result.policy = options_.policy;
+    result.workload = "1";
+    result.seed = options_.seed;
+    result.charge = pool_->state().charge;
+    result.end = now_;
+    result.devices = static_cast<int64_t>(trace_.devices.size());
+    result.rounds = pool_->decisions();
+    for (const auto& [id, job] : pool_->state().jobs) {
+      if (job.phase != Phase::done)
+        throw Error::make(Fault::infeasible, "job {} is {}: {}", name_of(id), phase_name(job.phase), job.reason);
+      result.device_seconds += job.attained;
+      result.jobs.push_back({name_of(id), job.submitted, job.started.value_or(*job.finished), *job.finished, job.starts,
+                             job.request.deadline});
+    }
+    result.stretches = std::move(stretches_);
+    result.decisions = std::move(decisions_);
+    return result;
+  }
+
+  const PoolTrace& trace_;
+  ReplayOptions options_;
+  dispatch::Settings settings_;
+  std::optional<dispatch::Dispatcher> pool_;
+  double now_ = 0;
+  size_t next_job_ = 0, next_taken_ = 0;
+  bool is_away_ = false;
+  std::map<JobId, const PastJob*> past_;
+  std::map<JobId, double> checked_at_;
+  std::map<JobId, Running> running_;
+  std::map<JobId, double> steps_;  // of jobs that do not run
+  std::vector<std::pair<double, std::string>> to_lend_;
+  std::vector<DecisionMade> decisions_;
+  std::vector<Stretch> stretches_;
+  std::map<JobId, size_t> open_;
+};
+
+}  // namespace
+
+Result replay(const PoolTrace& trace, const ReplayOptions& options) { return Replay(trace, options).run(); }
+
+}  // namespace estrain::simulate

@@ -1,0 +1,28 @@
+#pragma once
+// Replays a pool of real jobs in virtual time: the same dispatcher (core/dispatch), and in place of launchers jobs that
+// take as long to be checked, to start, to change, to stop and for a step as was measured (pool_trace.h). A job's steps
+// take longer while more of the pool's devices are in use, as they did. While no daemon serves the pool, jobs go on and
+// nobody decides. Devices are taken and lent again at the moments at which they were; of a pool with several types,
+// the first that are there.
+//
+// A job that is killed goes on from where it last changed devices.
+
+#include "core/pool/policy.h"
+#include "core/simulate/pool_trace.h"
+#include "core/simulate/simulation.h"
+
+namespace estrain::simulate {
+
+struct ReplayOptions {
+  std::string policy;
+  uint64_t seed = 1;
+  double round = 10;           // s between decisions at the most
+  std::optional<double> lost;  // s that a change costs; nothing: as measured
+  bool keep_stretches = false;
+};
+
+// Result::charge is what the pool took a change to cost in the end; Result::decisions is what it decided. Throws
+// Fault::usage for a policy that real jobs may not have, Fault::infeasible where jobs wait for ever.
+Result replay(const PoolTrace& trace, const ReplayOptions& options);
+
+}  // namespace estrain::simulate

@@ -1,0 +1,86 @@
+#include "core/serve/pool_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "core/base/json/json.h"
+
+namespace estrain::serve {
+namespace {
+
+std::vector<Json> lines_of(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+dispatch::State two_jobs() {
+  dispatch::State state;
+  state.policy = "fifo";
+  state.slots = {{1, "cpu"}, {2, "cpu"}};
+  for (const dispatch::JobId id : {1, 2}) {
+    dispatch::Job& job = state.jobs[id];
+    job.id = id;
+    job.request.total_steps = 50;
+    job.phase = dispatch::Phase::done;
+    job.submitted = 100 + static_cast<double>(id);
+    job.speeds.took({"cpu", 1, 2}, {10, 5});
+    job.lost = 3;
+    job.starts = 3;
+  }
+  state.jobs[3].phase = dispatch::Phase::running;
+  state.jobs[3].submitted = 104;
+  return state;
+}
+
+TEST_CASE("a trace has the jobs that are done, with what took how long; a job without its own figure has the mean") {
+  const std::vector<Line> history = {
+      {101, 1, "submitted", 0, ""}, {103, 1, "admitted", 0, ""}, {103, 1, "started", 1, ""}, {107, 1, "trains", 1, ""},
+      {110, 1, "grows", 2, ""},     {111, 1, "changed", 2, ""},  {112, 1, "grows", 2, ""},   {115, 1, "changed", 2, ""},
+      {116, 2, "started", 1, ""},   {117, 2, "stops", 1, ""},    {119, 2, "stopped", 1, ""}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == Json::parse(R"({"pool": {"devices": ["cpu", "cpu"], "cores": 2, "policy": "fifo"}})"));
+  const Json &first = lines[1], &second = lines[2];
+  CHECK(first.at("submit_s") == 0);
+  CHECK(second.at("submit_s") == 1);
+  CHECK(first.at("check_s") == 2);
+  CHECK(first.at("start_s") == 4);
+  CHECK(first.at("grow_s") == 2.0);
+  CHECK(second.at("start_s") == 4);  // it was stopped before it trained: its start tells nothing
+  CHECK(second.at("stop_s") == 2);
+  CHECK(first.at("stop_s") == 2);
+  CHECK(first.at("shrink_s") == 0);
+  CHECK(first.at("lost_s") == 1.5);
+  CHECK(first.at("seen") == Json::parse(R"([["cpu", 1, 2, 0.5]])"));
+}
+
+TEST_CASE("a job that ended before it was looked at has the speed that was expected") {
+  dispatch::State state = two_jobs();
+  dispatch::Job& job = state.jobs[1];
+  job.request.type = "cpu";
+  job.request.ests = job.request.most = 4;
+  job.request.devices = 2;
+  job.speeds = {};
+  job.speeds.expect(0.5);
+  CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 2, 2, 1.0]])"));
+}
+
+TEST_CASE("a trace tells of devices that were taken, until they were lent again, and of times without a daemon") {
+  const std::vector<Line> history = {
+      {50, 0, "away", 0, ""},           {60, 0, "served", 0, ""}, {110, 0, "take", 2, "within 2 s"},
+      {113, 0, "lend", 1, ""},          {115, 0, "lend", 1, ""},  {116, 0, "take", 1, "without haste"},
+      {117, 0, "lend", 1, ""},          {118, 0, "away", 0, ""},  {121, 0, "served", 0, ""},
+      {122, 0, "take", 1, "within 2 s"}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0})"));
+  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0})"));
+  CHECK(lines[5] == Json::parse(R"({"taken_s": 15.0, "within_s": null, "lent_s": 16.0})"));
+  CHECK(lines[6] == Json::parse(R"({"away_s": 17.0, "served_s": 20.0})"));
+}
+
+}  // namespace
+}  // namespace estrain::serve
