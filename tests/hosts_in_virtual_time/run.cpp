@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kWatchNs = 35'000 * kMs, kTouchNs = 10'000 * kMs;
 constexpr int64_t kAfterOwnPauseNs = 5'000 * kMs;
+constexpr int64_t kLongestPauseMs = 25'000;
 constexpr int64_t kLookNs = 100 * kMs, kClaimNs = 400 * kMs;
 
 bool is_in(const std::vector<int>& list, int id) { return std::ranges::find(list, id) != list.end(); }
@@ -452,6 +453,14 @@ World::Host* World::pick(bool alive) {
   return one.alive == alive ? &one : nullptr;
 }
 
+// Where locks are not seen, a host may not stand still for 30 s (core/hosts/PROTOCOL.md), pauses with less than five
+// seconds between them taken together.
+void World::stand_still(Host& host, int64_t until) {
+  if (host.paused_until == 0 || now_ - host.paused_until >= kAfterOwnPauseNs) host.paused_from = now_;
+  const int64_t longest = host.paused_from + kLongestPauseMs * kMs;
+  host.paused_until = std::max(host.paused_until, blind_ ? std::min(until, longest) : until);
+}
+
 void World::strike() {
   if (strikes_left_ <= 0) return;
   --strikes_left_;
@@ -510,7 +519,7 @@ void World::strike() {
   } else if (kind <= 90) {
     hit(Hit::pause);
     say(name(one->id) + " stands still");
-    one->paused_until = now_ + random_.between(800, 25'000) * kMs;
+    stand_still(*one, now_ + random_.between(800, kLongestPauseMs) * kMs);
     for (const Host& other : hosts_) judge_hearing(other.id, one->id);
     push(one->paused_until, [this, id = one->id] {
       for (const Host& other : hosts_) judge_hearing(other.id, id);

@@ -87,7 +87,7 @@ class World {
   struct Host {
     int id = 0, life = 0;
     bool alive = true;
-    int64_t paused_until = 0;
+    int64_t paused_until = 0, paused_from = 0;  // pauses that follow each other closely are one
     Role role = Role::agent;
     int64_t term = 0;
     int leader = -1;  // that it follows
@@ -161,6 +161,7 @@ class World {
   void progress(Host& host);
   void commit(Host& host);
   void abort(Host& host);
+  void stand_still(Host& host, int64_t until);
   void lose(Host& host, int other, bool silent);
   void give_up(Host& host);
   void finish(Host& host);
