@@ -70,7 +70,7 @@ void decide_determinism(spec::JobSpec& spec, const Device& device) {
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
 
-// What the run has in use, with the ESTs of each; empty where no launcher is at work.
+// The devices that the run has in use, with the ESTs of each; empty where no launcher is at work.
 Assignment assignment_of_run(const std::string& run) {
   Assignment devices;
   const launch::RunStatus status = launch::run_status(run);
@@ -209,7 +209,7 @@ class Planning {
     return profile::plan_job(profiles_, spec_, host_, kinds, now_, mixes());
   }
 
-  // What has been measured, with the number of these devices.
+  // The measured speeds, with the number of these devices.
   std::vector<plan::DeviceGroup> groups_of(const Assignment& devices) const {
     std::vector<plan::DeviceGroup> groups;
     for (const KindCount& kind : count_kinds(devices)) {

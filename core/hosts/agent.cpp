@@ -204,7 +204,7 @@ class Agent {
     }
   }
 
-  // Of a stage that was aborted before it was open here.
+  // Leaves a stage that was aborted before it was open here.
   static void leave_for(Session& session) {
     session.order.reset();
     session.proxy->send({{"relay", codec::encode(comm::WorkerReport(comm::LeftStage{}))}});

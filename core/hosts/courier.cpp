@@ -24,7 +24,7 @@ constexpr int kTicksBetweenPaces = 100;
 // Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
 
-// What must be the same on all hosts of a job; and, below D2, the processor.
+// Facts that must be the same on all hosts of a job; below D2, the processor is one of them.
 Json facts_of(const comm::JobMemory& memory) {
   const auto manifest = checkpoint::Manifest::from_json(memory.manifest());
   Json data = Json::array();  // a file on another host has another stamp, and may lie elsewhere
@@ -411,7 +411,8 @@ void Courier::follow(HostPlan plan, const Json& said) {
 
 bool Courier::has_state_of(int64_t step) { return has_trained_ && memory().commit().committed() == Step(step); }
 
-// Of the committed copy, which nobody writes before all hosts, the receiver among them, have committed the next step.
+// Sends the committed copy. Nobody writes to it before all hosts, the receiver among them, have committed the next
+// step.
 void Courier::send_state(const std::string& to) {
   Link* link = link_to(to);
   if (link == nullptr || (!exchange_ && !opening_)) return;

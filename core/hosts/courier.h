@@ -32,7 +32,7 @@ class Courier : private Outbox {
     std::string from = {};  // the address that connections go out by; empty: what the system chooses
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
-    // What its owner is told: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
+    // Messages to its owner: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
     // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
     // "gives_up" leaves the run to the other hosts. The coordinator's owner also hears
     // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;

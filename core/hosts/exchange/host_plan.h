@@ -1,5 +1,5 @@
 #pragma once
-// What the hosts of a job do in a stage: a copy of it goes from the coordinator to each of them.
+// The parts of the hosts of a job in a stage. The coordinator sends a copy to each of them.
 
 #include <cstdint>
 #include <string>

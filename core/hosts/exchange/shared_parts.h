@@ -32,7 +32,7 @@ class SharedParts {
   FloatRange share(size_t host) const;
   size_t floats() const { return floats_; }
 
-  // What the host's ESTs leave behind in the step that follows `step`: of the state, and of the pending record.
+  // The places, in the state and in the pending record, that the host's ESTs write in the step that follows `step`.
   Places context(size_t host, int64_t step) const;
   // The results of an evaluation as the host's workers write them: batch b is worker b mod W's.
   Places evaluation(size_t host) const;
