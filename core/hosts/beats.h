@@ -13,7 +13,7 @@ namespace estrain::hosts {
 
 // A WorkerBeat of each worker of this host.
 std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan);
-// Of another host of the plan; as many as it has workers.
+// Takes the beats of another host of the plan, one for each of its workers.
 void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats);
 // Workers of all hosts but the first.
 int64_t workers_elsewhere(const HostPlan& plan);

@@ -56,7 +56,7 @@ class FrameDecoder {
   void advance(size_t bytes);
   // Asks the sink again.
   void retry();
-  // What room() is for stands on the wire beside TLS.
+  // True: the bytes for room() are on the wire beside TLS.
   bool in_clear() const { return at_ == At::payload && head_.in_clear; }
 
  private:

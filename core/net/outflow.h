@@ -1,5 +1,5 @@
 #pragma once
-// What a connection has to send, in order.
+// The bytes that a connection has to send, in order.
 
 #include <deque>
 #include <span>

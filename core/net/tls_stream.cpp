@@ -23,7 +23,7 @@ asio::error_code from_errno(int number) {
   return {number, asio::error::get_system_category()};
 }
 
-// What OpenSSL and the system say next is of the next call.
+// Forgets earlier errors: those that OpenSSL and the system report next belong to the next call.
 void clear_errors() {
   ::ERR_clear_error();
   errno = 0;

@@ -216,7 +216,7 @@ bool GradientSums::fold_piece() {
   return folded_ < pieces_.size();
 }
 
-// What the host's workers pass on, as far as the tree allows, each sum in the place of its first part.
+// Sums the parts that the host's workers pass on, as far as the tree allows; each sum replaces its first part.
 void GradientSums::fold(const FloatRange& floats) {
   const size_t sources = fold_slots_.size();
   if (sources == 1) return;
@@ -245,7 +245,7 @@ void GradientSums::send_partial(const Piece& piece) {
   }
 }
 
-// Of this host's share, up to the float `end` of it.
+// True: the part of this host's share up to its float `end` has arrived.
 bool GradientSums::Peer::has_piece(size_t end, size_t parameters) const {
   return partial.bytes() >= rows * (parameters + end * sizeof(float));
 }

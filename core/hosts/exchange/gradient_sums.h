@@ -6,7 +6,7 @@
 // owner before the next piece is folded, and a piece that all have sent is summed and sent on at once. A piece is of
 // one share; the order within every sum is reduction_tree.h's, which pieces do not change.
 //
-// What other hosts send waits in memory of this process until take().
+// Parts from other hosts wait in memory of this process until take().
 
 #include <cstdint>
 #include <vector>

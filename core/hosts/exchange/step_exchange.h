@@ -37,8 +37,8 @@ class StepExchange {
 
   // This host's workers have asked the courier. Throws Fault::mismatch where another host has come to another state.
   void ask(const comm::HostRequest& request);
-  // What is left to compute of a request is done bit by bit, so that frames leave and come in between: call it again
-  // until it returns false, and after each ask(). Throws as ask().
+  // Computes a piece of what a request needs, so that frames leave and come in between: call it again until it returns
+  // false, and after each ask(). Throws as ask().
   bool work();
 
   // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt where it is out of turn.

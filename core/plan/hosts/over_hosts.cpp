@@ -21,7 +21,7 @@ constexpr double kTripsOfStep = 3;      // one way
 
 using Hosts = std::vector<size_t>;  // indices, in the order of ranges
 
-// What each host makes of any number of ESTs.
+// The best plan of one host for each number of ESTs.
 class Alone {
  public:
   Alone(const Job& job, const HostDevices& host) {

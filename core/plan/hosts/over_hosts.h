@@ -52,7 +52,7 @@ struct GradientTraffic {
 // Throws Fault::infeasible where no set of hosts can host all ESTs; also as best_plan.
 std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts);
 
-// Of these plans, the one with the shortest step; for equal ones, that of fewer hosts.
+// The plan with the shortest step; between equals, the one with fewer hosts.
 const HostsPlan& best_of(const std::vector<HostsPlan>& plans);
 
 }  // namespace estrain::plan

@@ -95,7 +95,7 @@ class Host : public Outbox {
 
   // Asks like the last worker to arrive, without waiting.
   void ask(comm::HostAsk what, int64_t step) { exchange->ask({what, Step(step), ++asked}); }
-  // As the courier's loop does in between.
+  // Does what the courier's loop does in between.
   bool work() {
     const size_t before = sent_bytes;
     return exchange->work() || sent_bytes != before;

@@ -74,7 +74,7 @@ TEST_CASE("a cut that passes on one partial sum is worth a longer pass if the ne
   };
   CHECK(on(1e11) == std::vector<int64_t>{3, 3});
   CHECK(on(1e8) == std::vector<int64_t>{4, 2});
-  // Of splits that take as long, the one that is cut at a node of the tree.
+  // Between splits that take the same time, the one that is cut at a node of the tree.
   const std::vector<HostDevices> hosts = {{"a", {cores(1)}}, {"b", {cores(1)}, kFast}};
   CHECK(ests_of(plans_over_hosts(job_of(9), {1e7}, hosts)[1]) == std::vector<int64_t>{4, 5});
 }
