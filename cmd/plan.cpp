@@ -9,11 +9,9 @@
 #include "cmd/burst_plan.h"
 #include "cmd/commands.h"
 #include "cmd/job_hosts.h"
-#include "cmd/plan_hosts.h"
+#include "cmd/plan_report.h"
 #include "cmd/validators.h"
-#include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
-#include "core/base/process/memory_use.h"
 #include "core/host/allocation.h"
 #include "core/launch/control/run_status.h"
 #include "core/launch/directory/run_directory.h"
@@ -33,7 +31,6 @@ namespace {
 using place::Assignment;
 using place::Device;
 using place::Share;
-using profile::Alternative;
 using profile::KindCount;
 
 constexpr size_t kMostAlternatives = 12;
@@ -90,14 +87,7 @@ std::vector<KindCount> count_kinds(const Assignment& devices) {
   return counts;
 }
 
-std::string age_text(int64_t seconds) {
-  if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
-  if (seconds < 2 * 86400) return fmt::format("{} h", seconds / 3600);
-  return fmt::format("{} days", seconds / 86400);
-}
-
-// `estrain plan` from the command line to the printed table.
+// `estrain plan` from the command line to its report.
 class Planning {
  public:
   explicit Planning(const PlanArguments& arguments)
@@ -114,51 +104,54 @@ class Planning {
   int run() {
     make_table();
     plan_over_hosts();
-    if (!offered_.empty()) proposals_ = plan::grow(inputs_.job, groups_, groups_of(offered_), kMostProposals);
+    if (!offered_.empty())
+      report_.proposals = plan::grow(inputs_.job, report_.groups, groups_of(offered_), kMostProposals);
     try_threads();
-    arguments_.json ? print_json() : print_text();
+    report_plans();
     return 0;
   }
 
  private:
-  // Step time with another number of intra-op threads, with the best plan for the given devices.
-  struct WithThreads {
-    int64_t threads;
-    std::string devices;
-    double step_seconds;
-  };
-
   void make_table() {
     load();
     measure();
     inputs_ = inputs_for(count_kinds(all_));
-    groups_ = groups_of(held_);
-    table_ = profile::alternatives(inputs_.job, groups_, given(), kMostAlternatives);
+    report_.groups = groups_of(held_);
+    report_.table = profile::alternatives(inputs_.job, report_.groups, given(), kMostAlternatives);
   }
 
   void plan_over_hosts() {
     if (!over_hosts_) return;
     const double bytes =
         static_cast<double>(launch::probe_operators(spec_, held_.front().device, false).size.gradient_bytes);
-    over_hosts_->make_plans(inputs_.job, groups_, bytes);
+    over_hosts_->make_plans(inputs_.job, report_.groups, bytes);
   }
 
-  const Alternative& best() const { return *std::ranges::find(table_, true, &Alternative::best); }
+  void report_plans() {
+    report_.weighs_offer = !offered_.empty();
+    report_.own_threads = spec_.job.threads;
+    report_.batch = spec_.data.batch;
+    report_.basis = inputs_.basis;
+    report_.crowding = inputs_.job.crowding;
+    report_.database = store_.path();
+    report_.over_hosts = over_hosts_ ? &*over_hosts_ : nullptr;
+    arguments_.json ? print_json(report_) : print_text(report_);
+  }
 
   void try_threads() {
     if (arguments_.threads.empty()) return;
-    threads_.push_back({spec_.job.threads, best().devices, best().plan.step_seconds});
+    report_.threads.push_back({spec_.job.threads, report_.best().devices, report_.best().plan.step_seconds});
     for (const int64_t threads : arguments_.threads) {
-      if (std::ranges::find(threads_, threads, &WithThreads::threads) != threads_.end()) continue;
+      if (std::ranges::find(report_.threads, threads, &PlanWithThreads::threads) != report_.threads.end()) continue;
       fmt::print(stderr, "with {} threads:\n", threads);
       PlanArguments others = arguments_;
       others.overrides.push_back(fmt::format("job.threads={}", threads));
       others.offer.clear();
       Planning planning(others);
       planning.make_table();
-      threads_.push_back({threads, planning.best().devices, planning.best().plan.step_seconds});
+      report_.threads.push_back({threads, planning.report_.best().devices, planning.report_.best().plan.step_seconds});
     }
-    std::ranges::stable_sort(threads_, {}, &WithThreads::step_seconds);
+    std::ranges::stable_sort(report_.threads, {}, &PlanWithThreads::step_seconds);
   }
 
   void choose_devices() {
@@ -263,7 +256,7 @@ class Planning {
         found.learn_into(profiles, spec_, host_, static_cast<int64_t>(std::time(nullptr)));
       };
       learn(profiles_);
-      measured_.push_back(kind.kind);
+      report_.measured.push_back(kind.kind);
       try {
         store_.update(learn);
       } catch (const Error& error) {
@@ -294,147 +287,10 @@ class Planning {
     const std::vector<EstRange> ranges = place::place_ests(held_, spec_.job.ests);
     std::vector<plan::Share> shares;
     for (size_t i = 0; i < held_.size(); ++i) {
-      const auto group = std::ranges::find(groups_, texts[i], &plan::DeviceGroup::kind);
-      shares.push_back({group - groups_.begin(), ranges[i].size()});
+      const auto group = std::ranges::find(report_.groups, texts[i], &plan::DeviceGroup::kind);
+      shares.push_back({group - report_.groups.begin(), ranges[i].size()});
     }
     return shares;
-  }
-
-  double samples_per_second(const plan::Plan& plan) const {
-    return plan.throughput * static_cast<double>(spec_.data.batch);
-  }
-
-  Json to_json(const Alternative& one) const {
-    Json ests = Json::array(), kinds = Json::array();
-    for (const plan::Share& share : one.plan.workers) {
-      ests.push_back(share.ests);
-      kinds.push_back(groups_[static_cast<size_t>(share.group)].kind);
-    }
-    return {{"devices", one.devices},
-            {"kinds", kinds},
-            {"ests", ests},
-            {"step_seconds", one.plan.step_seconds},
-            {"compute_seconds", one.plan.compute_seconds},
-            {"exchange_seconds", one.plan.exchange_seconds},
-            {"partial_sums", one.plan.partial_sums},
-            {"mini_batches_per_second", one.plan.throughput},
-            {"samples_per_second", samples_per_second(one.plan)},
-            {"waste", one.plan.waste},
-            {"slack", one.plan.slack},
-            {"reason", one.plan.reason},
-            {"best", one.best},
-            {"given", one.given}};
-  }
-
-  Json to_json(const profile::Basis& basis) const {
-    const bool now = std::ranges::find(measured_, basis.kind) != measured_.end();
-    return {{"device", basis.kind},
-            {"seconds_per_mini_batch", basis.mini_batch_seconds},
-            {"spread", basis.spread},
-            {"samples", basis.samples},
-            {"age_seconds", basis.age_seconds},
-            {"measured_now", now},
-            {"worker_bytes", basis.worker_bytes}};
-  }
-
-  Json to_json(const plan::Proposal& proposal) const {
-    return {{"change", change_text(proposal)},
-            {"devices", profile::device_list(proposal.plan.workers, proposal.devices)},
-            {"devices_changed", proposal.devices_changed},
-            {"step_seconds", proposal.plan.step_seconds},
-            {"samples_per_second", samples_per_second(proposal.plan)},
-            {"speed_up", proposal.speed_up},
-            {"speed_up_per_device", proposal.speed_up_per_device},
-            {"reason", proposal.reason}};
-  }
-
-  // "+2 cpu:avx2, -1 cpu:sse"
-  static std::string change_text(const plan::Proposal& proposal) {
-    std::string text;
-    for (size_t i = 0; i < proposal.change.size(); ++i) {
-      if (proposal.change[i] == 0) continue;
-      text += fmt::format("{}{:+} {}", text.empty() ? "" : ", ", proposal.change[i], proposal.devices[i].kind);
-    }
-    return text;
-  }
-
-  void print_json() const {
-    Json json = {{"plans", Json::array()}, {"profiles", Json::array()}};
-    for (const Alternative& one : table_) json["plans"].push_back(to_json(one));
-    for (const profile::Basis& basis : inputs_.basis) json["profiles"].push_back(to_json(basis));
-    if (!offered_.empty()) {
-      json["proposals"] = Json::array();
-      for (const plan::Proposal& proposal : proposals_) json["proposals"].push_back(to_json(proposal));
-    }
-    for (const WithThreads& each : threads_) {
-      json["threads"].push_back(
-          {{"threads", each.threads}, {"devices", each.devices}, {"step_seconds", each.step_seconds}});
-    }
-    if (over_hosts_) json["over_hosts"] = over_hosts_->to_json(spec_.data.batch);
-    json["crowding"] = inputs_.job.crowding;
-    json["database"] = store_.path();
-    fmt::print("{}\n", json_text(json));
-  }
-
-  void print_text() const {
-    size_t width = 7;
-    for (const Alternative& one : table_) width = std::max(width, one.devices.size());
-    fmt::print("   {:<{}} {:>14} {:>9} {:>10} {:>7} {:>12}\n", "devices", width, "ESTs", "step ms", "samples/s",
-               "waste", "exchange ms");
-    for (const Alternative& one : table_) {
-      fmt::print("{} {:<{}} {:>14} {:>9.2f} {:>10.1f} {:>7.1f} {:>12.2f}{}\n", one.best ? "->" : "  ", one.devices,
-                 width, ests_text(one.plan), 1e3 * one.plan.step_seconds, samples_per_second(one.plan), one.plan.waste,
-                 1e3 * one.plan.exchange_seconds, one.given ? "  (as listed)" : "");
-    }
-    fmt::print("\nbest: --devices {}: {}\n", best().devices, best().plan.reason);
-    if (over_hosts_) over_hosts_->print(spec_.data.batch);
-    if (!threads_.empty()) print_threads();
-    if (!offered_.empty()) print_proposals();
-    print_basis();
-  }
-
-  void print_threads() const {
-    for (const WithThreads& each : threads_) {
-      fmt::print("job.threads = {}: {:.2f} ms a step with --devices {}{}\n", each.threads, 1e3 * each.step_seconds,
-                 each.devices, each.threads == spec_.job.threads ? " (current)" : "");
-    }
-    if (threads_.front().threads != spec_.job.threads)
-      fmt::print("threads define the bits: a job keeps its initial number\n");
-  }
-
-  void print_proposals() const {
-    if (proposals_.empty()) return fmt::print("the offered devices would not make the job faster\n");
-    fmt::print("\n   {:<24} {:>9} {:>9} {:>11}  devices then\n", "offer", "step ms", "speed-up", "per device");
-    for (const plan::Proposal& proposal : proposals_) {
-      fmt::print("   {:<24} {:>9.2f} {:>9.2f} {:>11.2f}  {}\n", change_text(proposal), 1e3 * proposal.plan.step_seconds,
-                 proposal.speed_up, proposal.speed_up_per_device,
-                 profile::device_list(proposal.plan.workers, proposal.devices));
-    }
-    fmt::print("\n");
-  }
-
-  static std::string ests_text(const plan::Plan& plan) {
-    const auto [least, most] = std::ranges::minmax(plan.workers, {}, &plan::Share::ests);
-    const std::string each =
-        least.ests == most.ests ? std::to_string(most.ests) : fmt::format("{} to {}", least.ests, most.ests);
-    return fmt::format("{} x {}", plan.workers.size(), each);
-  }
-
-  void print_basis() const {
-    fmt::print("waste: unused mini-batches/s of devices with ESTs\n");
-    for (const profile::Basis& basis : inputs_.basis) {
-      std::string line = fmt::format("{}: {:.2f} ms a mini-batch, measured {} ago, {} time{}", basis.kind,
-                                     1e3 * basis.mini_batch_seconds, age_text(basis.age_seconds), basis.samples,
-                                     basis.samples == 1 ? "" : "s");
-      if (basis.samples == 0)
-        line = fmt::format("{}: {:.2f} ms a mini-batch, inferred", basis.kind, 1e3 * basis.mini_batch_seconds);
-      if (basis.spread > 0) line += fmt::format(", spread {:.0f} %", 100 * basis.spread);
-      if (basis.worker_bytes > 0) {
-        line += fmt::format("; a worker takes {}", format_bytes(static_cast<uint64_t>(basis.worker_bytes)));
-      }
-      fmt::print("{}\n", line);
-    }
-    fmt::print("profiles: {}\n", store_.path());
   }
 
   const PlanArguments& arguments_;
@@ -445,12 +301,8 @@ class Planning {
   Assignment held_, offered_, all_;
   int64_t now_ = static_cast<int64_t>(std::time(nullptr));
   profile::Profiles profiles_;
-  std::vector<std::string> measured_;  // kinds, by this command
   profile::PlanInputs inputs_;
-  std::vector<plan::DeviceGroup> groups_;  // of the devices held
-  std::vector<Alternative> table_;
-  std::vector<plan::Proposal> proposals_;
-  std::vector<WithThreads> threads_;  // quickest first
+  PlanReport report_;
   std::optional<HostsTable> over_hosts_;
 };
 
