@@ -14,9 +14,9 @@
 #include <string>
 
 #include "core/base/json/json.h"
+#include "core/hosts/agents/own_pause.h"
 #include "core/hosts/exchange/step_exchange.h"
 #include "core/hosts/kept_records.h"
-#include "core/hosts/own_pause.h"
 #include "core/net/connection.h"
 
 namespace estrain::hosts {

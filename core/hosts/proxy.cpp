@@ -10,8 +10,8 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/agents/own_pause.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/hosts/own_pause.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
 

@@ -1,0 +1,15 @@
+#pragma once
+// Facts that must be the same on all hosts of a job: layout of the state, steps, data files; below D2, the processor.
+
+#include "core/base/json/json.h"
+#include "core/comm/job_memory.h"
+
+namespace estrain::hosts {
+
+Json facts_of(const comm::JobMemory& memory);
+
+// Compares the facts of the coordinator with this host's. `any_processor`: processors may differ. Throws
+// Fault::infeasible for another processor, Fault::mismatch for another job.
+void require_same_facts(const Json& coordinators, const Json& own, bool any_processor);
+
+}  // namespace estrain::hosts
