@@ -5,18 +5,9 @@
 #include "core/base/clock.h"
 
 namespace estrain::hosts {
-namespace {
-
-int64_t workers_before(const HostPlan& plan, size_t host) {
-  int64_t workers = 0;
-  for (size_t before = 0; before < host; ++before) workers += std::ssize(plan.hosts[before].workers);
-  return workers;
-}
-
-}  // namespace
 
 std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) {
-  const int64_t first = workers_before(plan, plan.own), now = monotonic_ns();
+  const int64_t first = plan.workers_before(plan.own), now = monotonic_ns();
   std::string bytes;
   for (int64_t i = 0; i < std::ssize(plan.here().workers); ++i) {
     const comm::WorkerPulse& pulse = memory.pulse(WorkerRank(first + i));
@@ -28,7 +19,7 @@ std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) 
 }
 
 void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats) {
-  int64_t rank = workers_before(plan, host);
+  int64_t rank = plan.workers_before(host);
   const int64_t now = monotonic_ns();
   for (const WorkerBeat& one : beats) {
     comm::WorkerPulse& pulse = memory.pulse(WorkerRank(rank++));
@@ -40,7 +31,7 @@ void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std:
 }
 
 int64_t workers_elsewhere(const HostPlan& plan) {
-  return workers_before(plan, plan.hosts.size()) - std::ssize(plan.hosts[0].workers);
+  return plan.workers_before(plan.hosts.size()) - std::ssize(plan.hosts[0].workers);
 }
 
 }  // namespace estrain::hosts

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
+#include "core/base/median.h"
 #include "core/profile/crowding.h"
 
 namespace estrain::profile {
@@ -158,9 +160,7 @@ std::optional<double> Profiles::change_seconds() const {
     if (entry.capability.change) all.push_back(entry.capability.change->seconds);
   }
   if (all.empty()) return std::nullopt;
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::ranges::nth_element(all, middle);
-  return *middle;
+  return upper_median(std::move(all));
 }
 
 void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& given, int64_t now) {

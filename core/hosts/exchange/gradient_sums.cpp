@@ -54,21 +54,17 @@ float* run(const comm::FinishPlan& plan, float* const* values, const bool* prese
   return stack[0].values;
 }
 
-// Which source each entry of the stack that the program leaves lies in, and what it sums.
-struct Left {
-  size_t source;
-  std::vector<size_t> sums;
-};
-std::vector<Left> what_is_left(const comm::FinishPlan& plan) {
-  std::vector<Left> stack;
+// The stack that the program leaves, as the sources that each entry sums. An entry lies where its first source does.
+std::vector<std::vector<size_t>> sums_left_by(const comm::FinishPlan& plan) {
+  std::vector<std::vector<size_t>> stack;
   for (const int instruction : plan.program) {
     if (instruction >= 0) {
-      stack.push_back({static_cast<size_t>(instruction), {static_cast<size_t>(instruction)}});
+      stack.push_back({static_cast<size_t>(instruction)});
       continue;
     }
-    const Left right = std::move(stack.back());
+    const std::vector<size_t> right = std::move(stack.back());
     stack.pop_back();
-    stack.back().sums.insert(stack.back().sums.end(), right.sums.begin(), right.sums.end());
+    stack.back().insert(stack.back().end(), right.begin(), right.end());
   }
   return stack;
 }
@@ -149,7 +145,10 @@ void GradientSums::plan_fold() {
   }
   for (const comm::FinishPlan::Source& source : fold_.sources)
     fold_slots_.push_back(first_slot[static_cast<size_t>(source.worker.value)] + source.slot);
-  for (const Left& left : what_is_left(fold_)) passed_on_.push_back(fold_slots_[left.source]);
+  for (std::vector<size_t>& sources : sums_left_by(fold_)) {
+    const int64_t slot = fold_slots_[sources.front()];
+    passed_on_.push_back({slot, std::move(sources)});
+  }
   present_.assign(fold_slots_.size(), std::vector<uint8_t>(parts_.parameters().size()));
 }
 
@@ -159,7 +158,7 @@ void GradientSums::plan_finish() {
   for (const comm::FinishPlan::Source& source : finish_.sources) {
     const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
     if (is_own(host)) {
-      const comm::GradientSlot slot = memory_.gradient_slot(passed_on_[row]);
+      const comm::GradientSlot slot = memory_.gradient_slot(passed_on_[row].slot);
       sources_.push_back({slot.values + own_share_.begin, slot.presence});
     } else {
       Peer& peer = peers_[host];
@@ -184,10 +183,10 @@ void GradientSums::note_presence() {
     const uint8_t* flags = memory_.gradient_slot(fold_slots_[source]).presence;
     for (size_t i = 0; i < parameters; ++i) present_[source][i] = flags[i] != 0 ? 1 : 0;
   }
-  for (const Left& left : what_is_left(fold_)) {
-    uint8_t* flags = memory_.gradient_slot(fold_slots_[left.source]).presence;
+  for (const PassedOn& sum : passed_on_) {
+    uint8_t* flags = memory_.gradient_slot(sum.slot).presence;
     for (size_t i = 0; i < parameters; ++i)
-      flags[i] = std::ranges::any_of(left.sums, [&](size_t source) { return present_[source][i] != 0; }) ? 1 : 0;
+      flags[i] = std::ranges::any_of(sum.sources, [&](size_t source) { return present_[source][i] != 0; }) ? 1 : 0;
   }
 }
 
@@ -196,7 +195,8 @@ void GradientSums::send_presence() {
   for (size_t host = 0; host < peers_.size(); ++host) {
     if (is_own(host)) continue;
     std::vector<std::span<const std::byte>> rows;
-    for (const int64_t slot : passed_on_) rows.push_back(bytes_at(memory_.gradient_slot(slot).presence, parameters));
+    for (const PassedOn& sum : passed_on_)
+      rows.push_back(bytes_at(memory_.gradient_slot(sum.slot).presence, parameters));
     cut_into_frames(
         Kind::partial, round_number(plan_.stage, step_), rows,
         [&](const net::FrameHead& head, std::span<const std::byte> bytes) { outbox_.send(host, head, bytes); });
@@ -235,8 +235,8 @@ void GradientSums::fold(const FloatRange& floats) {
 
 void GradientSums::send_partial(const Piece& piece) {
   Peer& peer = peers_[piece.owner];
-  for (const int64_t slot : passed_on_) {
-    const auto bytes = bytes_at(memory_.gradient_slot(slot).values + piece.floats.begin, piece.floats.size());
+  for (const PassedOn& sum : passed_on_) {
+    const auto bytes = bytes_at(memory_.gradient_slot(sum.slot).values + piece.floats.begin, piece.floats.size());
     outbox_.send(
         piece.owner,
         {Kind::partial, static_cast<uint32_t>(bytes.size()), round_number(plan_.stage, step_), peer.sent_partial},

@@ -53,6 +53,11 @@ class GradientSums {
     uint64_t sent_partial = 0;  // bytes of this host's partial sums that went there
     bool has_piece(size_t end, size_t parameters) const;
   };
+  // A sum that the host passes on, and the sources of fold_ that it sums.
+  struct PassedOn {
+    int64_t slot = 0;
+    std::vector<size_t> sources;
+  };
   // A partial sum of any host.
   struct Source {
     float* floats = nullptr;  // those of this host's share
@@ -80,9 +85,9 @@ class GradientSums {
   const SharedParts& parts_;
   Outbox& outbox_;
   const FloatRange own_share_;
-  comm::FinishPlan fold_, finish_;             // over the host's workers; over all hosts
-  std::vector<int64_t> fold_slots_;            // of each source of fold_
-  std::vector<int64_t> passed_on_;             // slots of what the host passes on
+  comm::FinishPlan fold_, finish_;   // over the host's workers; over all hosts
+  std::vector<int64_t> fold_slots_;  // of each source of fold_
+  std::vector<PassedOn> passed_on_;
   std::vector<std::vector<uint8_t>> present_;  // [source of fold_][parameter], before they are folded
   std::vector<Source> sources_;                // of each source of finish_
   std::vector<Peer> peers_;                    // [hosts]; the own one is not used

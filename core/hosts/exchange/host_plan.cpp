@@ -52,6 +52,12 @@ HostPlan plan_from(const Json& json) {
 
 }  // namespace
 
+int64_t HostPlan::workers_before(size_t host) const {
+  int64_t workers = 0;
+  for (size_t before = 0; before < host; ++before) workers += std::ssize(hosts[before].workers);
+  return workers;
+}
+
 Json HostPlan::to_json() const {
   Json json = {{"stage", stage},
                {"step", step},

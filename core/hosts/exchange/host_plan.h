@@ -34,6 +34,8 @@ struct HostPlan {
 
   int64_t ests() const { return hosts.back().ests().end.value; }
   const HostShare& here() const { return hosts[own]; }
+  // The number of workers on the hosts before this one; it is the rank of its first worker.
+  int64_t workers_before(size_t host) const;
   // The largest numbers that a frame can carry.
   static constexpr uint64_t most_stages = uint64_t{1} << 24;
   static constexpr int64_t most_steps = int64_t{1} << 40;

@@ -83,12 +83,8 @@ Places SharedParts::context(size_t host, int64_t step) const {
 }
 
 Places SharedParts::evaluation(size_t host) const {
-  int64_t first = 0, workers = 0;
-  for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-    if (i == host) first = workers;
-    workers += static_cast<int64_t>(plan_.hosts[i].workers.size());
-  }
-  const int64_t last = first + static_cast<int64_t>(plan_.hosts[host].workers.size());
+  const int64_t first = plan_.workers_before(host), last = plan_.workers_before(host + 1);
+  const int64_t workers = plan_.workers_before(plan_.hosts.size());
   const comm::EvaluationResults results = memory_.evaluation();
   const int64_t samples = results.samples, batch = plan_.evaluation_batch;
   Places places;

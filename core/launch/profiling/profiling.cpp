@@ -115,7 +115,7 @@ class ShortRun {
     options.arguments = {own_executable(), "train", folder_.path() + "/job.toml", "--run", run_.path(),
                          "--devices",      devices_};
     options.output = folder_.path() + "/log";
-    // Such a run is no ordinary one: what it learns stays out of the user's database.
+    // Keep the speeds of so short a run out of the user's database.
     options.environment = {{"ESTRAIN_PROFILES", folder_.path() + "/profiles.json"}};
     process_ = ChildProcess::start(options);
   }

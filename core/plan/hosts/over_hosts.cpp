@@ -21,6 +21,10 @@ constexpr double kTripsOfStep = 3;      // one way
 
 using Hosts = std::vector<size_t>;  // indices, in the order of ranges
 
+bool is_quicker(const HostsPlan& plan, const HostsPlan& other) {
+  return plan.step_seconds < other.step_seconds * (1 - kEqual);
+}
+
 // The best plan of one host for each number of ESTs.
 class Alone {
  public:
@@ -65,7 +69,7 @@ class Planner {
       const std::vector<int64_t> ests = share_out(set, seconds);
       if (ests.empty()) continue;
       HostsPlan plan = evaluate(set, ests);
-      if (!best || plan.step_seconds < best->step_seconds * (1 - kEqual)) best = std::move(plan);
+      if (!best || is_quicker(plan, *best)) best = std::move(plan);
     }
     return best;
   }
@@ -221,7 +225,7 @@ std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic,
     std::optional<HostsPlan> best;
     for (const Hosts& set : sets) {
       std::optional<HostsPlan> plan = planner.best_on(set);
-      if (plan && (!best || plan->step_seconds < best->step_seconds * (1 - kEqual))) best = std::move(plan);
+      if (plan && (!best || is_quicker(*plan, *best))) best = std::move(plan);
     }
     if (best) plans.push_back(std::move(*best));
   }
@@ -232,7 +236,7 @@ std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic,
 const HostsPlan& best_of(const std::vector<HostsPlan>& plans) {
   const HostsPlan* best = &plans.front();
   for (const HostsPlan& plan : plans) {
-    if (plan.step_seconds < best->step_seconds * (1 - kEqual)) best = &plan;
+    if (is_quicker(plan, *best)) best = &plan;
   }
   return *best;
 }

@@ -1,10 +1,12 @@
 #include "core/simulate/worlds/measured_charge.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json/json_lines.h"
+#include "core/base/median.h"
 
 namespace estrain::simulate {
 
@@ -22,9 +24,7 @@ double measured_charge(const std::string& events_path) {
     throw Error::make(Fault::infeasible, "{} has no resize", events_path)
         .advise("--charge measured needs --run RUN, a resized run");
   }
-  const auto middle = charges.begin() + static_cast<std::ptrdiff_t>(charges.size() / 2);
-  std::ranges::nth_element(charges, middle);
-  return *middle;
+  return upper_median(std::move(charges));
 }
 
 }  // namespace estrain::simulate

@@ -1,0 +1,117 @@
+// HDF5 files of images and labels, and the errors in them.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/h5/file.h"
+#include "tests/core/data/formats/opened_samples.h"
+
+namespace estrain::data {
+namespace {
+
+using spec::DataFormat;
+using spec::DataSection;
+
+template <typename T>
+void write_hdf5(const std::string& path, h5::Type type, const std::vector<int64_t>& shape, const std::vector<T>& images,
+                const std::vector<int64_t>& labels) {
+  h5::File file = h5::File::create(path);
+  {
+    h5::Group root = file.root();
+    root.create_dataset("images", type, shape).write(type, images.data());
+    root.create_dataset("labels", h5::Type::i64, {static_cast<int64_t>(labels.size())})
+        .write(h5::Type::i64, labels.data());
+  }
+  file.close();
+}
+
+TEST_CASE("hdf5: uint8 and float32, with and without channels") {
+  DataFolder folder;
+  DataSection section = section_of(DataFormat::hdf5, folder / "train.h5");
+  SUBCASE("uint8, colour, with a test file") {
+    const std::string pixels = pattern_bytes(2 * 3 * 2 * 2);
+    const std::vector<char> values(pixels.begin(), pixels.end());
+    write_hdf5(section.path, h5::Type::u8, {2, 3, 2, 2}, values, {1, 4});
+    CHECK_FALSE(open(section, 0, 0).test);
+    section.test_path = section.path;
+    const DataPair pair = open(section, 0, 0);
+    CHECK(pair.train->shape() == SampleShape::image(3, 2, 2));
+    CHECK(pair.train->classes() == 5);
+    CHECK(read_image(*pair.train, 1).input == over_255(pixels.substr(12)));
+    CHECK(read_image(*pair.train, 1).target == 4);
+    CHECK(read_image(*pair.test, 0).input == over_255(pixels.substr(0, 12)));
+  }
+  SUBCASE("float32, grey") {
+    const std::vector<float> values = {1.5f, -2.0f, 0.25f, 300.0f};
+    write_hdf5(section.path, h5::Type::f32, {2, 1, 2}, values, {0, 1});
+    const DataPair pair = open(section, 0, 0);
+    CHECK(pair.train->shape() == SampleShape::image(1, 1, 2));
+    CHECK(read_image(*pair.train, 1).input == std::vector<float>{0.25f, 300.0f});
+  }
+}
+
+// chunked.h5, written by h5py: gzipped chunks of (3, 2, 3) of uint8 images whose pixels are 0, 5, 10, …; big-endian
+// labels.
+TEST_CASE("hdf5: compressed chunks and foreign byte order") {
+  const DataPair pair =
+      open(section_of(DataFormat::hdf5, std::string(ESTRAIN_SOURCE_DIR) + "/tests/core/data/chunked.h5"), 0, 0);
+  CHECK(pair.train->size() == 4);
+  CHECK(pair.train->shape() == SampleShape::image(1, 3, 4));
+  for (int64_t i = 0; i < 4; ++i) {
+    const Sample sample = read_image(*pair.train, i);
+    CHECK(sample.target == std::array{2, 0, 1, 2}[static_cast<size_t>(i)]);
+    for (int64_t p = 0; p < 12; ++p)
+      CHECK(sample.input[static_cast<size_t>(p)] == static_cast<float>((i * 12 + p) * 5) / 255.0f);
+  }
+}
+
+TEST_CASE("hdf5: wrong files") {
+  DataFolder folder;
+  const DataSection section = section_of(DataFormat::hdf5, folder / "train.h5");
+  const std::vector<float> values(8, 1.0f);
+  const auto refused = [&](Fault fault, const char* text) {
+    const Error error = refusal(section);
+    CAPTURE(error.message());
+    CHECK(error.fault() == fault);
+    CHECK(contains(error.message(), "train.h5"));
+    CHECK(contains(error.message(), text));
+  };
+  SUBCASE("missing") { refused(Fault::io, "train.h5"); }
+  SUBCASE("not HDF5") {
+    folder.write("train.h5", pattern_bytes(5000));
+    refused(Fault::corrupt, "train.h5");
+  }
+  SUBCASE("counts differ") {
+    write_hdf5(section.path, h5::Type::f32, {2, 2, 2}, values, {0, 1, 2});
+    refused(Fault::corrupt, "2 images, but 3 labels");
+  }
+  SUBCASE("label out of range") {
+    write_hdf5(section.path, h5::Type::f32, {2, 2, 2}, values, {0, -1});
+    refused(Fault::corrupt, "label -1 of sample 1 is out of range");
+  }
+  SUBCASE("rank") {
+    write_hdf5(section.path, h5::Type::f32, {2, 4}, values, {0, 1});
+    refused(Fault::mismatch, "images has 2 dimensions");
+  }
+  SUBCASE("type") {
+    write_hdf5(section.path, h5::Type::f64, {1, 2, 2}, values, {0});
+    refused(Fault::mismatch, "neither uint8 nor float32");
+  }
+  SUBCASE("no labels") {
+    h5::File file = h5::File::create(section.path);
+    file.root().create_dataset("images", h5::Type::f32, {2, 2, 2}).write(h5::Type::f32, values.data());
+    file.close();
+    refused(Fault::mismatch, "has no dataset labels");
+  }
+  SUBCASE("truncated") {
+    write_hdf5(section.path, h5::Type::f32, {2, 2, 2}, values, {0, 1});
+    const std::string whole = read_all(section.path);
+    folder.write("train.h5", whole.substr(0, whole.size() / 2));
+    refused(Fault::corrupt, "train.h5");
+  }
+}
+
+}  // namespace
+}  // namespace estrain::data
