@@ -22,10 +22,10 @@ inline MemoryPlan small_plan() {
 }
 
 // A complete memory, with the mapping of the process that created it.
-struct Built {
+struct CompleteMemory {
   UniqueFd fd = JobMemory::create();
   JobMemory memory{fd.get()};
-  Built() {
+  CompleteMemory() {
     memory.lay_out(small_plan());
     memory.set_ready();
   }

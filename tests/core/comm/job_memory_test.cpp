@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <future>
 
-#include "tests/core/comm/built_memory.h"
+#include "tests/core/comm/complete_memory.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
 
 TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap") {
-  Built built;
+  CompleteMemory built;
   const MemoryHeader& h = words_of(built.memory);
   const std::pair<uint64_t, uint64_t> regions[] = {{0, sizeof(MemoryHeader)},
                                                    {h.manifest, 12},
@@ -36,7 +36,7 @@ TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap")
 }
 
 TEST_CASE("state copies, slots and records start at whole cache lines, within their regions") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
   for (const int copy : {0, 1}) CHECK(address(memory.state_of(Step(copy))) % 64 == 0);
@@ -50,7 +50,7 @@ TEST_CASE("state copies, slots and records start at whole cache lines, within th
 }
 
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   for (int i = 0; i < 5000; ++i) REQUIRE(memory.state_of(Step(1))[i] == std::byte{0});
   for (const int64_t step : {0, 1, 2, 101}) {
@@ -60,7 +60,7 @@ TEST_CASE("memory reads as zero at first, and the committed state is that of the
 }
 
 TEST_CASE("every mapping sees the same memory") {
-  Built built;
+  CompleteMemory built;
   JobMemory other(built.fd.get());
   CHECK(other.manifest() == "the manifest");
   built.memory.gradient_slot(2).values[1024] = 2.5f;
@@ -87,7 +87,7 @@ TEST_CASE("who maps the memory early waits until it is ready") {
 }
 
 TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
-  Built built;
+  CompleteMemory built;
   const auto allocated = [&] {
     struct stat info {};
     ::fstat(built.fd.get(), &info);

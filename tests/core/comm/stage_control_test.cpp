@@ -5,14 +5,14 @@
 #include <string>
 
 #include "core/comm/meetings/barrier.h"
-#include "tests/core/comm/built_memory.h"
+#include "tests/core/comm/complete_memory.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
 
 TEST_CASE("opening a stage clears what steers one, and nothing else") {
-  Built built;
+  CompleteMemory built;
   MemoryHeader& h = words_of(built.memory);
   h.committed.store(8);
   h.trained.store(9);
@@ -69,7 +69,7 @@ const MeetingPlace kMeetingPlaces[] = {{"gathered", &MemoryHeader::gathered},
 TEST_CASE("whoever came to a meeting of an aborted stage does not count in the next stage's") {
   for (const MeetingPlace& place : kMeetingPlaces) {
     CAPTURE(std::string(place.name));
-    Built built;
+    CompleteMemory built;
     MemoryHeader& h = words_of(built.memory);
     Barrier barrier(h.*place.words, h.abort, 2, 0);
     int met = 0;
@@ -95,7 +95,7 @@ void cut_off(JobMemory& memory, int64_t step, int64_t whole) {
 }
 
 TEST_CASE("repair commits a step whose record is out where its copy is whole, and only there") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   words_of(memory).committed.store(4);
   cut_off(memory, 5, 0);  // in GPUs' memory
@@ -124,7 +124,7 @@ void write_evaluation(JobMemory& memory, int64_t step) {
 }
 
 TEST_CASE("repair takes an evaluation whose record is out as made, and one whose record is not as not made") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   words_of(memory).committed.store(4);
   words_of(memory).trained.store(4);

@@ -9,28 +9,14 @@
 
 #include "core/base/files/files.h"
 #include "core/faults/diagnosis.h"
+#include "tests/contains.h"
+#include "tests/core/faults/built_in_table.h"
 #include "tests/core/faults/fault_samples.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::faults {
 namespace {
-
-const FaultTable& table() {
-  static const FaultTable built_in = FaultTable::built_in();
-  return built_in;
-}
-
-std::string cause_of(const Evidence& evidence) { return table().diagnose(evidence).cause; }
-
-const FaultCause& cause_called(const FaultTable& in, const std::string& id) {
-  for (const FaultCause& cause : in.causes()) {
-    if (cause.id == id) return cause;
-  }
-  throw Error::make(Fault::usage, "no cause \"{}\"", id);
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 FaultTable with_rules(const std::string& rules) {
   const ScratchFolder folder;

@@ -1,18 +1,19 @@
+#include "core/comm/meetings/meeting_places.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
 #include <future>
 
-#include "core/comm/meetings/meeting_places.h"
 #include "core/comm/stage_control.h"
-#include "tests/core/comm/built_memory.h"
+#include "tests/core/comm/complete_memory.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
 
 TEST_CASE("workers wait for the id by which they find each other, unless the stage is aborted") {
-  Built built;
+  CompleteMemory built;
   std::array<std::byte, 128> id{}, found{};
   id[0] = std::byte{7};
   id[127] = std::byte{9};

@@ -4,14 +4,14 @@
 
 #include <future>
 
-#include "tests/core/comm/built_memory.h"
+#include "tests/core/comm/complete_memory.h"
 #include "tests/core/comm/memory_words.h"
 
 namespace estrain::comm {
 namespace {
 
 TEST_CASE("a held copy is not writable until it is released; the other one is") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   CHECK(memory.hold().wait_writable(Step(6)));
   REQUIRE(memory.hold().hold(Step(4)));
@@ -25,7 +25,7 @@ TEST_CASE("a held copy is not writable until it is released; the other one is") 
 }
 
 TEST_CASE("a second hold waits for the first to be released; the same step may be held again") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   REQUIRE(memory.hold().hold(Step(4)));
   CHECK(memory.hold().hold(Step(4)));
@@ -38,7 +38,7 @@ TEST_CASE("a second hold waits for the first to be released; the same step may b
 }
 
 TEST_CASE("an abort lets go of everyone who waits for a hold") {
-  Built built;
+  CompleteMemory built;
   JobMemory& memory = built.memory;
   REQUIRE(memory.hold().hold(Step(4)));
   auto writable = std::async(std::launch::async, [&] { return memory.hold().wait_writable(Step(6)); });

@@ -13,12 +13,6 @@ namespace {
 using spec::DataFormat;
 using spec::DataSection;
 
-std::string cifar_records(const std::vector<std::string>& labels) {
-  std::string bytes;
-  for (size_t i = 0; i < labels.size(); ++i) bytes += labels[i] + pattern_bytes(3072, static_cast<unsigned>(i));
-  return bytes;
-}
-
 struct Cifar10Folder : DataFolder {
   Cifar10Folder() {
     for (int file = 1; file <= 5; ++file)
@@ -37,7 +31,7 @@ TEST_CASE("cifar10: five files in order") {
   CHECK(pair.train->shape() == SampleShape::image(3, 32, 32));
   for (int64_t file = 1, index = 0; file <= 5; ++file) {
     for (int64_t i = 0; i < file; ++i, ++index) {
-      const Sample sample = read_image(*pair.train, index);
+      const ImageSample sample = read_image(*pair.train, index);
       CHECK(sample.target == file);
       CHECK(sample.input == over_255(pattern_bytes(3072, static_cast<unsigned>(i))));
     }

@@ -60,7 +60,7 @@ TEST_CASE("hdf5: compressed chunks and foreign byte order") {
   CHECK(pair.train->size() == 4);
   CHECK(pair.train->shape() == SampleShape::image(1, 3, 4));
   for (int64_t i = 0; i < 4; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     CHECK(sample.target == std::array{2, 0, 1, 2}[static_cast<size_t>(i)]);
     for (int64_t p = 0; p < 12; ++p)
       CHECK(sample.input[static_cast<size_t>(p)] == static_cast<float>((i * 12 + p) * 5) / 255.0f);

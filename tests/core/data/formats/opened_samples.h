@@ -12,13 +12,13 @@
 
 namespace estrain::data {
 
-struct Sample {
+struct ImageSample {
   std::vector<float> input;
   int64_t target = -1;
 };
 
-inline Sample read_image(const Dataset& dataset, int64_t index) {
-  Sample sample;
+inline ImageSample read_image(const Dataset& dataset, int64_t index) {
+  ImageSample sample;
   sample.input.resize(static_cast<size_t>(dataset.shape().elements()));
   dataset.read(index, SampleDraw::fixed(), reinterpret_cast<std::byte*>(sample.input.data()), &sample.target);
   return sample;
@@ -28,13 +28,6 @@ inline std::vector<float> over_255(const std::string& pixels) {
   std::vector<float> result;
   for (char pixel : pixels) result.push_back(static_cast<float>(static_cast<uint8_t>(pixel)) / 255.0f);
   return result;
-}
-
-inline spec::DataSection section_of(spec::DataFormat format, const std::string& path) {
-  spec::DataSection section;
-  section.format = format;
-  section.path = path;
-  return section;
 }
 
 inline Error refusal(const spec::DataSection& section, std::optional<int64_t> classes = std::nullopt) {

@@ -24,7 +24,7 @@ TEST_CASE("synthetic data is a function of seed and index") {
     const DataPair pair = open(section, 0, seed);
     std::vector<float> all;
     for (int64_t i = 0; i < pair.train->size(); ++i) {
-      const Sample sample = read_image(*pair.train, i);
+      const ImageSample sample = read_image(*pair.train, i);
       all.insert(all.end(), sample.input.begin(), sample.input.end());
       all.push_back(static_cast<float>(sample.target));
     }
@@ -51,13 +51,13 @@ TEST_CASE("synthetic classes can be told apart") {
   std::vector<std::vector<float>> means(10, std::vector<float>(64));
   std::vector<float> counts(10);
   for (int64_t i = 0; i < 300; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     counts[static_cast<size_t>(sample.target)] += 1;
     for (size_t j = 0; j < 64; ++j) means[static_cast<size_t>(sample.target)][j] += sample.input[j];
   }
   int right = 0;
   for (int64_t i = 300; i < 400; ++i) {
-    const Sample sample = read_image(*pair.train, i);
+    const ImageSample sample = read_image(*pair.train, i);
     std::array<float, 10> distance{};
     for (size_t c = 0; c < 10; ++c) {
       REQUIRE(counts[c] > 0);
