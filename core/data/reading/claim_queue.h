@@ -62,7 +62,7 @@ class ClaimQueue {
   // Whether take() would return a mini-batch without waiting.
   bool is_ready();
 
-  // Readers with numbers from `wanted` on end.
+  // Readers whose number is `wanted` or higher end.
   void want_readers(int64_t wanted);
   void wake_readers() { room_.notify_all(); }
   int64_t prefetch() const { return prefetch_; }
