@@ -103,14 +103,13 @@ void Hosts::note_link(const std::string& host, Json said) {
 
 // Each of its workers is lost: its proxy says so, and ends.
 void Hosts::lose(const std::string& host, const std::string& why) {
-  bool known = false;
+  bool is_new = false;
   for (const conduct::Member* member : all_members(run_.job)) {
     WorkerProcess* proxy = process_of(run_.state.workers, member->id);
     if (proxy == nullptr || host == own() || member->device.host != host) continue;
-    proxy->socket.send(comm::HostLost{why});
-    known = true;
+    is_new |= tell_host_lost(*proxy, why);
   }
-  if (known) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
+  if (is_new) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
 }
 
 void Hosts::end() {

@@ -1,6 +1,7 @@
 #include "core/launch/run/processes/processes.h"
 
 #include <csignal>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/files/long_files.h"
@@ -16,6 +17,12 @@ const std::vector<int> kStopSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 std::string number(int64_t value) { return std::to_string(value); }
 
 }  // namespace
+
+bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
+  if (std::exchange(proxy.host_lost, true)) return false;
+  proxy.socket.send(comm::HostLost{why});
+  return true;
+}
 
 WorkerProcess* process_of(Workers& workers, conduct::WorkerId id) {
   const auto at = workers.find(id);

@@ -47,7 +47,12 @@ struct WorkerProcess {
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
   // The sign of life of one that starts, which reads, builds and loads what may be large, and of one that is silent.
   WorkSign work;
+  bool host_lost = false;  // of one on another host: its proxy was told so
 };
+
+// Tells a proxy that its host is lost. False: it was told already. The courier reports a loss once for each host that
+// notices it.
+bool tell_host_lost(WorkerProcess& proxy, const std::string& why);
 
 using Workers = std::map<conduct::WorkerId, WorkerProcess>;
 WorkerProcess* process_of(Workers& workers, conduct::WorkerId id);  // null: it is gone

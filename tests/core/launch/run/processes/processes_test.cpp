@@ -41,5 +41,17 @@ TEST_CASE("a worker that computes is seen at work, one that waits or has ended i
   }
 }
 
+TEST_CASE("a proxy is told of the loss of its host once, however many hosts notice it") {
+  auto [here, there] = comm::MessageSocket::pair();
+  WorkerProcess proxy;
+  proxy.socket = comm::WorkerChannel(std::move(here));
+  CHECK(tell_host_lost(proxy, "it has been silent for 1.5 s"));
+  CHECK_FALSE(tell_host_lost(proxy, "connection lost: End of file"));
+  Json said;
+  REQUIRE(there.receive(&said, 1000) == comm::Received::message);
+  CHECK(said.value("why", "") == "it has been silent for 1.5 s");
+  CHECK(there.receive(&said, 0) == comm::Received::nothing);
+}
+
 }  // namespace
 }  // namespace estrain::launch
