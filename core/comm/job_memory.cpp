@@ -64,6 +64,7 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.ring_records = static_cast<uint64_t>(plan.ring_records);
   h.norms = regions.take(static_cast<uint64_t>(plan.parameters) * sizeof(float));
   h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
+  h.folded = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(FoldedWord));
   h.ring = regions.take(h.record_bytes * h.ring_records);
   h.evaluation = regions.take(static_cast<uint64_t>(plan.evaluation_samples) * 8);
   h.audit_words = static_cast<uint64_t>(plan.audit_words);

@@ -1,8 +1,8 @@
 #pragma once
 // The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
 //
-//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | record ring |
-//   evaluation results | digests of audits
+//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | folded |
+//   record ring | evaluation results | digests of audits
 //
 // The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word makes the new copy the state
 // (commit_word.h). So a worker may be killed at any instruction and the last committed step stands whole, and weights
@@ -20,6 +20,7 @@
 #include "core/base/ids.h"
 #include "core/comm/meetings/host_meeting.h"
 #include "core/comm/meetings/meeting_places.h"
+#include "core/comm/meetings/sum_progress.h"
 #include "core/comm/memory/audit_board.h"
 #include "core/comm/memory/build_words.h"
 #include "core/comm/memory/commit_word.h"
@@ -84,6 +85,7 @@ class JobMemory {
   WorkClock clock() const { return WorkClock(words()); }
   MeetingPlaces meetings() const { return MeetingPlaces(words()); }
   HostMeeting hosts() const { return HostMeeting(words()); }
+  SumProgress sums() const { return {words(), memory_.at<FoldedWord>(words().folded)}; }
   AuditBoard audits() const { return {words(), memory_.at<uint64_t>(words().audit)}; }
   BuildWords builds() const { return BuildWords(words()); }
   WorkerPulse& pulse(WorkerRank worker) const;

@@ -23,6 +23,7 @@ void StageControl::open() {
   memory_.save_request().clear();
   memory_.meetings().open();
   memory_.hosts().open();
+  memory_.sums().begin_step(static_cast<size_t>(memory_.ests()));
   memory_.audits().open();
   const int64_t now = monotonic_ns();
   memory_.clock().note_progress(now);
@@ -37,6 +38,7 @@ void StageControl::abort() {
   memory_.gate().abort();
   memory_.meetings().wake_all();
   memory_.hosts().wake_all();
+  memory_.sums().wake_all();
   memory_.hold().wake_all();
 }
 

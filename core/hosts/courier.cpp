@@ -40,7 +40,7 @@ Courier::Courier(net::Loop& loop, Options options) : loop_(loop), options_(std::
   bell_ = loop_.watch(options_.doorbell, [this] {
     uint64_t rung;
     (void)!::read(options_.doorbell, &rung, sizeof rung);
-    on_doorbell();
+    serve_workers();
   });
   timer_ = loop_.every(10, [this] { on_timer(); });
 }
@@ -103,7 +103,7 @@ void Courier::add(net::ConnectionPtr connection, const std::string& name) {
   });
   if (leads()) link->measure();
   try_open();
-  try_ask();
+  serve_workers();
 }
 
 // Called from within the link's own callbacks, too: the link goes a moment later.
@@ -317,7 +317,7 @@ void Courier::open() {
   if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
   if (options_.opened) options_.opened(plan.stage);
   for (auto& [name, link] : links_) link->connection->retry();
-  try_ask();
+  serve_workers();
 }
 
 void Courier::abort_stage() {
@@ -383,24 +383,27 @@ void Courier::tell_abort(uint64_t stage) {
 
 // Workers.
 
-void Courier::on_doorbell() { try_ask(); }
-
-void Courier::try_ask() {
+void Courier::serve_workers() {
   if (!exchange_ || aborted_) return;
+  take_request();
+  work();
+}
+
+void Courier::take_request() {
   const comm::HostRequest request = memory().hosts().open_request();
   if (request.what == comm::HostAsk::nothing || request.sequence == asked_) return;
   asked_ = request.sequence;
   attempt([&] { exchange_->ask(request); });
-  work();
 }
 
 // Bit by bit: what has been computed leaves in between.
 void Courier::work() {
-  bool has_more = false;
-  attempt([&] { has_more = exchange_->work(); });
-  if (!has_more) return;
-  loop_.post([this, of = std::weak_ptr(exchange_)] {
-    if (!aborted_ && exchange_ && of.lock() == exchange_) work();
+  if (works_ || !exchange_ || aborted_) return;
+  attempt([&] { works_ = exchange_->work(); });
+  if (!works_) return;
+  loop_.post([this] {
+    works_ = false;
+    work();
   });
 }
 
@@ -418,7 +421,7 @@ void Courier::on_timer() {
       abort_stage();
     }
   }
-  try_ask();
+  serve_workers();
   send_beats();
   if (ticks_ % kTicksBetweenPaces == 0) tell_pace();
   for (const auto& [name, link] : links_) {

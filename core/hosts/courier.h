@@ -110,8 +110,8 @@ class Courier : private Outbox {
   void abort_stage();
   void tell_abort(uint64_t stage);
 
-  void on_doorbell();
-  void try_ask();
+  void serve_workers();
+  void take_request();
   void work();
   void on_timer();
   void send_beats();
@@ -139,6 +139,7 @@ class Courier : private Outbox {
   std::unique_ptr<Link> farewell_;  // to the coordinator that was lost, until the last message has left
   std::shared_ptr<net::Loop::Timer> farewell_end_;
   bool counted_begun_ = false;
+  bool works_ = false;  // goes on with work() in a moment
   int ticks_ = 0;
   std::vector<std::byte> scrap_;  // what is not wanted any more is read to here
   std::shared_ptr<net::Loop::Watch> bell_;

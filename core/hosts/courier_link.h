@@ -125,7 +125,7 @@ class Courier::Link : public net::FrameSink {
     const auto index = courier_.index_of(name);
     if (!index) return;
     courier_.attempt([&] { exchange.received(*index, head); });
-    courier_.on_doorbell();  // a host that waited may have asked meanwhile
+    courier_.serve_workers();  // a host that waited may have asked meanwhile
   }
 
   Courier& courier_;

@@ -1,18 +1,25 @@
 #include "core/comm/meetings/host_meeting.h"
 
-#include <unistd.h>
-
+#include "core/comm/meetings/bell.h"
 #include "core/comm/memory/futex.h"
 
 namespace estrain::comm {
 
 bool HostMeeting::ask(HostAsk what, Step step, int bell) {
   if (words_.abort.load() != 0) return false;
+  post(what, step, bell);
+  return wait_answer();
+}
+
+void HostMeeting::post(HostAsk what, Step step, int bell) {
   words_.host_ask.store(static_cast<uint32_t>(what));
   words_.host_step.store(step.value);
-  const uint32_t sequence = words_.host_asked.fetch_add(1) + 1;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t rung = ::write(bell, &one, sizeof one);
+  words_.host_asked.fetch_add(1);
+  ring(bell);
+}
+
+bool HostMeeting::wait_answer() {
+  const uint32_t sequence = words_.host_asked.load();
   for (;;) {
     const uint32_t answered = words_.host_answered.load();
     if (answered == sequence) return true;

@@ -6,7 +6,7 @@
 //   asked, answered   how often; one request is open while they differ
 //   agreed            the last step that all hosts have whole, as far as this one knows; 0: none
 //
-// 1. One request at a time: whoever asks waits for the answer.
+// 1. One request at a time: nobody asks before the last request is answered.
 // 2. `agreed` is stored before the answer, so a step that another host may have committed is committed here too,
 // whoever
 //    dies in between (StageControl::repair()).
@@ -38,6 +38,9 @@ class HostMeeting {
 
   // The workers'. `bell`: eventfd that wakes the courier. Sleeps until it has answered. False on abort.
   bool ask(HostAsk what, Step step, int bell);
+  // The two halves of it.
+  void post(HostAsk what, Step step, int bell);
+  bool wait_answer();
   // Whether the coordinator had been asked to pause when the last step was agreed on.
   bool pause_agreed() const { return words_.pause_agreed.load() != 0; }
 

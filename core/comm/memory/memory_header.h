@@ -4,7 +4,7 @@
 // Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
 // touches them: each group has an object that says what its words mean, in which order they are written, and why a
 // process may die between any two of those stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h,
-// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h, audit_board.h).
+// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h, sum_progress.h, audit_board.h).
 
 #include <array>
 #include <atomic>
@@ -19,6 +19,11 @@ struct BarrierWords {
   std::atomic<uint32_t> generation;
 };
 
+// What a worker has folded (sum_progress.h).
+struct alignas(64) FoldedWord {
+  std::atomic<uint32_t> parameters;
+};
+
 struct MemoryHeader {
   uint64_t version;  // of this layout
   // layout: offsets from the start of the mapping
@@ -26,7 +31,7 @@ struct MemoryHeader {
   uint64_t manifest, manifest_bytes;
   uint64_t state, state_bytes;
   uint64_t gradients, gradient_bytes;
-  uint64_t presence, norms, pulses;
+  uint64_t presence, norms, pulses, folded;
   uint64_t ring, record_bytes, ring_records;
   uint64_t evaluation;
   uint64_t audit, audit_words;
@@ -75,6 +80,8 @@ struct MemoryHeader {
   std::atomic<int64_t> host_step;
   std::atomic<uint32_t> pause_agreed;
   std::atomic<int64_t> agreed;
+  // sum_progress.h
+  alignas(64) std::atomic<uint32_t> summed_from;
   // meeting_places.h
   alignas(64) std::atomic<uint32_t> exchange_ready;
   std::array<std::byte, 128> exchange_id;

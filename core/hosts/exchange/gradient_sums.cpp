@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/comm/sums/partial_sum.h"
 #include "core/hosts/exchange/wire.h"
 
@@ -18,18 +19,11 @@ std::span<const std::byte> bytes_at(const T* first, size_t count) {
   return {reinterpret_cast<const std::byte*>(first), count * sizeof(T)};
 }
 
-template <typename T>
-std::span<std::byte> places_at(T* first, size_t count) {
-  return {reinterpret_cast<std::byte*>(first), count * sizeof(T)};
-}
-
-// Visits the parameters that have floats in the range, with those floats.
+// Visits the parameters of the piece, with those of their floats that are in it.
 template <typename Visit>
-void for_parameters_in(const std::vector<FloatRange>& parameters, const FloatRange& floats, Visit&& visit) {
-  auto at = std::ranges::upper_bound(parameters, floats.begin, {}, &FloatRange::end);
-  for (; at != parameters.end() && at->begin < floats.end; ++at)
-    visit(static_cast<size_t>(at - parameters.begin()), std::max(at->begin, floats.begin),
-          std::min(at->end, floats.end));
+void for_parameters_of(const Piece& piece, const std::vector<FloatRange>& parameters, Visit&& visit) {
+  for (size_t i = piece.first_parameter; i < piece.last_parameter; ++i)
+    visit(i, std::max(parameters[i].begin, piece.floats.begin), std::min(parameters[i].end, piece.floats.end));
 }
 
 // Runs the program of a plan over pieces that lie at `values`, `n` floats each; a sum is written over its left operand.
@@ -75,67 +69,69 @@ std::vector<EstRange> ranges_of_hosts(const HostPlan& plan) {
   return ranges;
 }
 
-std::vector<FloatRange> pieces_of(const FloatRange& share, size_t piece) {
-  std::vector<FloatRange> pieces;
-  for (size_t at = share.begin; at < share.end; at += piece) pieces.push_back({at, std::min(at + piece, share.end)});
-  return pieces;
+// Bytes of one partial sum of the owner's pieces before this one, and of this one too.
+uint64_t bytes_before(const Piece& piece) { return piece.parameters_before + piece.floats_before * sizeof(float); }
+uint64_t bytes_through(const Piece& piece) {
+  return bytes_before(piece) + piece.parameters() + piece.floats.size() * sizeof(float);
 }
 
 }  // namespace
 
 GradientSums::GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, Outbox& outbox,
-                           size_t piece)
+                           size_t most)
     : memory_(memory),
       plan_(plan),
       parts_(parts),
       outbox_(outbox),
-      own_share_(parts_.share(plan_.own)),
-      peers_(plan_.hosts.size()) {
-  cut_pieces(piece);
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host)) lay_out_peer(host);
+      pieces_(cut_pieces(parts.parameters(), plan.hosts.size(), most)),
+      peers_(plan.hosts.size()) {
+  for (const Piece& piece : pieces_) {
+    peers_[piece.owner].pieces.push_back(&piece);
+    if (is_own(piece.owner)) own_floats_ += piece.floats.size();
   }
+  for_others([&](size_t host, Peer&) { lay_out_peer(host); });
   plan_fold();
-  plan_finish();
+  finish_ = comm::plan_finish(comm::SumOrder::tree, plan_.ests(), ranges_of_hosts(plan_));
 }
 
-// The owners in turn, the next host first, so that no host is sent everything at the same time.
-void GradientSums::cut_pieces(size_t piece) {
-  own_pieces_ = pieces_of(own_share_, piece);
-  std::vector<std::vector<FloatRange>> shares;
-  size_t most = 0;
+template <typename Visit>
+void GradientSums::for_others(Visit&& visit) {
   for (size_t host = 0; host < peers_.size(); ++host) {
-    shares.push_back(pieces_of(parts_.share(host), piece));
-    most = std::max(most, shares.back().size());
-  }
-  for (size_t at = 0; at < most; ++at) {
-    for (size_t i = 1; i <= peers_.size(); ++i) {
-      const size_t owner = (plan_.own + i) % peers_.size();
-      if (at < shares[owner].size()) pieces_.push_back({owner, shares[owner][at]});
-    }
+    if (!is_own(host)) visit(host, peers_[host]);
   }
 }
 
 void GradientSums::lay_out_peer(size_t host) {
   Peer& peer = peers_[host];
+  const std::vector<const Piece*>& own = peers_[plan_.own].pieces;
   peer.rows =
       static_cast<size_t>(comm::plan_fold(comm::SumOrder::tree, plan_.ests(), plan_.hosts[host].ests()).passed_on);
-  peer.presence.resize(peer.rows * parts_.parameters().size());
-  peer.partial_floats.resize(peer.rows * own_share_.size());
-  Places places = {std::span(peer.presence)};
-  for (const FloatRange& piece : own_pieces_) {
+  peer.partial_floats.resize(peer.rows * own_floats_);
+  if (!own.empty()) peer.presence.resize(peer.rows * (own.back()->parameters_before + own.back()->parameters()));
+  Places partial, sum;
+  for (const Piece* piece : own) {
+    partial.push_back(
+        std::span(peer.presence).subspan(peer.rows * piece->parameters_before, peer.rows * piece->parameters()));
     for (size_t row = 0; row < peer.rows; ++row)
-      places.push_back(places_at(
-          peer.partial_floats.data() + row * own_share_.size() + (piece.begin - own_share_.begin), piece.size()));
+      partial.push_back(std::as_writable_bytes(
+          std::span(peer.partial_floats).subspan(row * own_floats_ + piece->floats_before, piece->floats.size())));
   }
-  peer.partial = Inflow(std::move(places));
-  peer.sum_floats.resize(parts_.share(host).size());
-  peer.sum = Inflow({places_at(peer.sum_floats.data(), peer.sum_floats.size())});
+  peer.partial = Inflow(std::move(partial));
+  for (const Piece* piece : peer.pieces) {
+    peer.sum_presence.resize(std::max(peer.sum_presence.size(), piece->parameters()));
+    peer.sum_floats.resize(std::max(peer.sum_floats.size(), piece->floats.size()));
+  }
+  for (const Piece* piece : peer.pieces) {
+    sum.push_back(std::span(peer.sum_presence).first(piece->parameters()));
+    sum.push_back(std::as_writable_bytes(std::span(peer.sum_floats).first(piece->floats.size())));
+  }
+  peer.sum = Inflow(std::move(sum));
 }
 
 // The slots are numbered as the workers number them: core/train/shared/gradient_store.h.
 void GradientSums::plan_fold() {
   const std::vector<EstRange>& workers = plan_.here().workers;
+  const size_t parameters = parts_.parameters().size();
   fold_ = comm::plan_finish(comm::SumOrder::tree, plan_.ests(), workers);
   std::vector<int64_t> first_slot;
   int64_t slots = 0;
@@ -147,82 +143,60 @@ void GradientSums::plan_fold() {
     fold_slots_.push_back(first_slot[static_cast<size_t>(source.worker.value)] + source.slot);
   for (std::vector<size_t>& sources : sums_left_by(fold_)) {
     const int64_t slot = fold_slots_[sources.front()];
-    passed_on_.push_back({slot, std::move(sources)});
+    passed_on_.push_back({slot, std::move(sources), std::vector<uint8_t>(parameters)});
   }
-  present_.assign(fold_slots_.size(), std::vector<uint8_t>(parts_.parameters().size()));
-}
-
-void GradientSums::plan_finish() {
-  finish_ = comm::plan_finish(comm::SumOrder::tree, plan_.ests(), ranges_of_hosts(plan_));
-  const size_t parameters = parts_.parameters().size();
-  for (const comm::FinishPlan::Source& source : finish_.sources) {
-    const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
-    if (is_own(host)) {
-      const comm::GradientSlot slot = memory_.gradient_slot(passed_on_[row].slot);
-      sources_.push_back({slot.values + own_share_.begin, slot.presence});
-    } else {
-      Peer& peer = peers_[host];
-      sources_.push_back({peer.partial_floats.data() + row * own_share_.size(),
-                          reinterpret_cast<const uint8_t*>(peer.presence.data()) + row * parameters});
-    }
-  }
+  present_.assign(fold_slots_.size(), std::vector<uint8_t>(parameters));
 }
 
 void GradientSums::begin(int64_t step) {
   step_ = step;
-  has_begun_ = true;
-  folded_ = own_folded_ = finished_ = 0;
-  note_presence();
-  send_presence();
+  ready_ = folded_ = summed_ = 0;
+  for (Peer& peer : peers_) peer.summed = 0;
+  is_open_ = true;
 }
 
-// Flags as the workers left them are kept for the fold; in their places stand those of what is passed on.
+bool GradientSums::is_all_folded() const {
+  return memory_.sums().folded_by_all(plan_.here().workers.size()) == parts_.parameters().size();
+}
+
+bool GradientSums::is_ready(const Piece& piece) const {
+  return ready_ + piece.first_parameter >= parts_.parameters().size();
+}
+
+// Flags as the workers left them are kept: where they stand, those of the sum will.
 void GradientSums::note_presence() {
-  const size_t parameters = parts_.parameters().size();
+  const size_t parameters = parts_.parameters().size(), end = parameters - ready_;
+  ready_ = std::min<size_t>(memory_.sums().folded_by_all(plan_.here().workers.size()), parameters);
+  const size_t begin = parameters - ready_;
   for (size_t source = 0; source < fold_slots_.size(); ++source) {
     const uint8_t* flags = memory_.gradient_slot(fold_slots_[source]).presence;
-    for (size_t i = 0; i < parameters; ++i) present_[source][i] = flags[i] != 0 ? 1 : 0;
+    for (size_t i = begin; i < end; ++i) present_[source][i] = flags[i] != 0 ? 1 : 0;
   }
-  for (const PassedOn& sum : passed_on_) {
-    uint8_t* flags = memory_.gradient_slot(sum.slot).presence;
-    for (size_t i = 0; i < parameters; ++i)
-      flags[i] = std::ranges::any_of(sum.sources, [&](size_t source) { return present_[source][i] != 0; }) ? 1 : 0;
-  }
-}
-
-void GradientSums::send_presence() {
-  const size_t parameters = parts_.parameters().size();
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (is_own(host)) continue;
-    std::vector<std::span<const std::byte>> rows;
-    for (const PassedOn& sum : passed_on_)
-      rows.push_back(bytes_at(memory_.gradient_slot(sum.slot).presence, parameters));
-    cut_into_frames(
-        Kind::partial, round_number(plan_.stage, step_), rows,
-        [&](const net::FrameHead& head, std::span<const std::byte> bytes) { outbox_.send(host, head, bytes); });
-    peers_[host].sent_partial = passed_on_.size() * parameters;
+  for (PassedOn& sum : passed_on_) {
+    for (size_t i = begin; i < end; ++i)
+      sum.present[i] =
+          std::ranges::any_of(sum.sources, [&](size_t source) { return present_[source][i] != 0; }) ? 1 : 0;
   }
 }
 
 bool GradientSums::fold_piece() {
-  if (!has_begun_ || folded_ == pieces_.size()) return false;
-  const Piece& piece = pieces_[folded_++];
-  fold(piece.floats);
-  if (is_own(piece.owner)) {
-    ++own_folded_;
-  } else {
-    send_partial(piece);
-  }
-  return folded_ < pieces_.size();
+  if (!is_open_ || folded_ == pieces_.size()) return false;
+  note_presence();
+  const Piece& piece = pieces_[folded_];
+  if (!is_ready(piece)) return false;
+  fold(piece);
+  ++folded_;
+  if (!is_own(piece.owner)) send_partial(piece);
+  return folded_ < pieces_.size() && is_ready(pieces_[folded_]);
 }
 
 // Sums the parts that the host's workers pass on, as far as the tree allows; each sum replaces its first part.
-void GradientSums::fold(const FloatRange& floats) {
+void GradientSums::fold(const Piece& piece) {
   const size_t sources = fold_slots_.size();
   if (sources == 1) return;
   std::vector<float*> values(sources);
   std::vector<uint8_t> flags(sources);
-  for_parameters_in(parts_.parameters(), floats, [&](size_t parameter, size_t begin, size_t end) {
+  for_parameters_of(piece, parts_.parameters(), [&](size_t parameter, size_t begin, size_t end) {
     for (size_t source = 0; source < sources; ++source) flags[source] = present_[source][parameter];
     const auto* present = reinterpret_cast<const bool*>(flags.data());
     for (size_t at = begin; at < end; at += kChunk) {
@@ -234,83 +208,131 @@ void GradientSums::fold(const FloatRange& floats) {
 }
 
 void GradientSums::send_partial(const Piece& piece) {
-  Peer& peer = peers_[piece.owner];
+  uint64_t offset = passed_on_.size() * bytes_before(piece);
+  const auto head_of = [&](std::span<const std::byte> bytes) {
+    const net::FrameHead head = {Kind::partial, static_cast<uint32_t>(bytes.size()), round_number(plan_.stage, step_),
+                                 offset};
+    offset += bytes.size();
+    return head;
+  };
+  std::vector<uint8_t> flags;
+  for (const PassedOn& sum : passed_on_) {
+    const auto first = sum.present.begin() + static_cast<ptrdiff_t>(piece.first_parameter);
+    flags.insert(flags.end(), first, first + static_cast<ptrdiff_t>(piece.parameters()));
+  }
+  outbox_.send_copy(piece.owner, head_of(std::as_bytes(std::span(flags))), std::as_bytes(std::span(flags)));
   for (const PassedOn& sum : passed_on_) {
     const auto bytes = bytes_at(memory_.gradient_slot(sum.slot).values + piece.floats.begin, piece.floats.size());
-    outbox_.send(
-        piece.owner,
-        {Kind::partial, static_cast<uint32_t>(bytes.size()), round_number(plan_.stage, step_), peer.sent_partial},
-        bytes);
-    peer.sent_partial += bytes.size();
+    outbox_.send(piece.owner, head_of(bytes), bytes);
   }
 }
 
-// True: the part of this host's share up to its float `end` has arrived.
-bool GradientSums::Peer::has_piece(size_t end, size_t parameters) const {
-  return partial.bytes() >= rows * (parameters + end * sizeof(float));
+bool GradientSums::has_partial(const Peer& peer, const Piece& piece) const {
+  return peer.partial.bytes() >= peer.rows * bytes_through(piece);
 }
 
 void GradientSums::finish_pieces() {
-  if (!has_begun_) return;
-  for (; finished_ < own_folded_; ++finished_) {
-    const FloatRange& piece = own_pieces_[finished_];
-    for (size_t host = 0; host < peers_.size(); ++host) {
-      const bool is_here =
-          is_own(host) || peers_[host].has_piece(piece.end - own_share_.begin, parts_.parameters().size());
-      if (!is_here) return;
-    }
+  if (!is_open_) return;
+  Peer& own = peers_[plan_.own];
+  for (; own.summed < own.pieces.size(); ++own.summed) {
+    const Piece& piece = *own.pieces[own.summed];
+    bool is_here = is_folded(piece);
+    for_others([&](size_t, const Peer& peer) { is_here &= has_partial(peer, piece); });
+    if (!is_here) break;
     finish(piece);
     send_sum(piece);
   }
+  note_sums();
 }
 
-// The sum of a piece of this host's share, where its own part of the first slot lies.
-void GradientSums::finish(const FloatRange& floats) {
+std::vector<GradientSums::Source> GradientSums::sources_of(const Piece& piece) {
+  std::vector<Source> sources;
+  for (const comm::FinishPlan::Source& source : finish_.sources) {
+    const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
+    if (is_own(host)) {
+      const PassedOn& sum = passed_on_[row];
+      sources.push_back(
+          {memory_.gradient_slot(sum.slot).values + piece.floats.begin, sum.present.data() + piece.first_parameter});
+    } else {
+      Peer& peer = peers_[host];
+      const std::byte* flags = peer.presence.data() + peer.rows * piece.parameters_before + row * piece.parameters();
+      sources.push_back({peer.partial_floats.data() + row * own_floats_ + piece.floats_before,
+                         reinterpret_cast<const uint8_t*>(flags)});
+    }
+  }
+  return sources;
+}
+
+// The sum of an own piece, where this host's part of the first slot lies.
+void GradientSums::finish(const Piece& piece) {
   float* target = memory_.gradient_slot(0).values;
-  std::vector<float*> values(sources_.size());
-  std::vector<uint8_t> flags(sources_.size());
-  for_parameters_in(parts_.parameters(), floats, [&](size_t parameter, size_t begin, size_t end) {
-    for (size_t source = 0; source < sources_.size(); ++source)
-      flags[source] = sources_[source].presence[parameter] != 0 ? 1 : 0;
+  const std::vector<Source> sources = sources_of(piece);
+  std::vector<float*> values(sources.size());
+  std::vector<uint8_t> flags(sources.size());
+  for_parameters_of(piece, parts_.parameters(), [&](size_t parameter, size_t begin, size_t end) {
+    for (size_t source = 0; source < sources.size(); ++source)
+      flags[source] = sources[source].presence[parameter - piece.first_parameter] != 0 ? 1 : 0;
     const auto* present = reinterpret_cast<const bool*>(flags.data());
     for (size_t at = begin; at < end; at += kChunk) {
-      const size_t n = std::min(kChunk, end - at), offset = at - own_share_.begin;
-      for (size_t source = 0; source < sources_.size(); ++source) values[source] = sources_[source].floats + offset;
+      const size_t n = std::min(kChunk, end - at), offset = at - piece.floats.begin;
+      for (size_t source = 0; source < sources.size(); ++source) values[source] = sources[source].floats + offset;
       const float* sum = run(finish_, values.data(), present, n);
       if (sum != target + at) std::memcpy(target + at, sum, n * sizeof(float));
     }
   });
+  note_flags(piece, sources);
 }
 
-void GradientSums::send_sum(const FloatRange& floats) {
-  const auto bytes = bytes_at(memory_.gradient_slot(0).values + floats.begin, floats.size());
-  const net::FrameHead head = {Kind::sum, static_cast<uint32_t>(bytes.size()), round_number(plan_.stage, step_),
-                               (floats.begin - own_share_.begin) * sizeof(float)};
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host)) outbox_.send(host, head, bytes);
-  }
+void GradientSums::note_flags(const Piece& piece, const std::vector<Source>& sources) {
+  uint8_t* presence = memory_.gradient_slot(0).presence + piece.first_parameter;
+  for (size_t i = 0; i < piece.parameters(); ++i)
+    presence[i] = std::ranges::any_of(sources, [&](const Source& source) { return source.presence[i] != 0; }) ? 1 : 0;
 }
 
-bool GradientSums::complete() const {
-  if (!has_begun_ || finished_ < own_pieces_.size() || folded_ < pieces_.size()) return false;
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host) && !(peers_[host].partial.complete() && peers_[host].sum.complete())) return false;
-  }
-  return true;
+void GradientSums::send_sum(const Piece& piece) {
+  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  const auto flags = bytes_at(slot.presence + piece.first_parameter, piece.parameters());
+  const auto bytes = bytes_at(slot.values + piece.floats.begin, piece.floats.size());
+  const uint64_t number = round_number(plan_.stage, step_), offset = bytes_before(piece);
+  for_others([&](size_t host, const Peer&) {
+    outbox_.send_copy(host, {Kind::sum, static_cast<uint32_t>(flags.size()), number, offset}, flags);
+    outbox_.send(host, {Kind::sum, static_cast<uint32_t>(bytes.size()), number, offset + flags.size()}, bytes);
+  });
 }
 
-void GradientSums::take() {
-  uint8_t* presence = memory_.gradient_slot(0).presence;
-  for (size_t i = 0; i < parts_.parameters().size(); ++i)
-    presence[i] = std::ranges::any_of(sources_, [&](const Source& source) { return source.presence[i] != 0; }) ? 1 : 0;
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (is_own(host)) continue;
-    Peer& peer = peers_[host];
-    std::ranges::copy(peer.sum_floats, memory_.gradient_slot(0).values + parts_.share(host).begin);
+// Nobody can have summed what this host has not sent.
+Inflow& GradientSums::sum(size_t host) {
+  Peer& peer = peers_.at(host);
+  if (peer.summed < peer.pieces.size() && !is_folded(*peer.pieces[peer.summed]))
+    throw Error(Fault::corrupt, "a sum out of turn");
+  return peer.sum;
+}
+
+void GradientSums::received_sum(size_t host) {
+  Peer& peer = peers_[host];
+  const Piece& piece = *peer.pieces[peer.summed];
+  if (peer.sum.bytes() < bytes_through(piece)) return;
+  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  std::memcpy(slot.values + piece.floats.begin, peer.sum_floats.data(), piece.floats.size() * sizeof(float));
+  std::memcpy(slot.presence + piece.first_parameter, peer.sum_presence.data(), piece.parameters());
+  ++peer.summed;
+  note_sums();
+}
+
+void GradientSums::note_sums() {
+  const size_t before = summed_;
+  while (summed_ < pieces_.size() && peers_[pieces_[summed_].owner].summed > pieces_[summed_].number) ++summed_;
+  if (summed_ > before) memory_.sums().note_summed(pieces_[summed_ - 1].floats.begin);
+}
+
+void GradientSums::end() {
+  is_open_ = false;
+  folded_ = 0;
+  for_others([](size_t, Peer& peer) {
+    peer.summed = 0;
     peer.partial.begin_anew();
     peer.sum.begin_anew();
-  }
-  has_begun_ = false;
+  });
 }
 
 }  // namespace estrain::hosts

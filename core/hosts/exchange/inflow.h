@@ -17,14 +17,15 @@ class Inflow {
 
   // Throws Fault::corrupt.
   std::span<std::byte> room_for(const net::FrameHead& head) const;
-  void received(const net::FrameHead& head) { bytes_ += head.bytes; }
+  void received(const net::FrameHead& head);
   size_t bytes() const { return bytes_; }  // that are here
   bool complete() const { return bytes_ == total_; }
-  void begin_anew() { bytes_ = 0; }
+  void begin_anew() { bytes_ = place_ = in_place_ = 0; }
 
  private:
   std::vector<std::span<std::byte>> places_;
   size_t total_ = 0, bytes_ = 0;
+  size_t place_ = 0, in_place_ = 0;  // where the next byte goes
 };
 
 // The frames that an Inflow of places of these sizes takes: no frame crosses from one place to the next.

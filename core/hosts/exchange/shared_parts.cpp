@@ -12,8 +12,6 @@ namespace {
 using checkpoint::Role;
 using checkpoint::StateTensor;
 
-constexpr size_t kShareUnit = 64;  // floats: a share begins where a parameter may
-
 template <typename T>
 std::span<std::byte> bytes_at(T* first, size_t count) {
   return {reinterpret_cast<std::byte*>(first), count * sizeof(T)};
@@ -56,12 +54,6 @@ SharedParts::SharedParts(comm::JobMemory& memory, const HostPlan& plan)
     parameters_.push_back({begin, begin + tensor.elements()});
     floats_ = parameters_.back().end;
   }
-}
-
-FloatRange SharedParts::share(size_t host) const {
-  const size_t units = (floats_ + kShareUnit - 1) / kShareUnit, hosts = plan_.hosts.size();
-  const auto cut = [&](size_t at) { return std::min(floats_, units * at / hosts * kShareUnit); };
-  return {cut(host), cut(host + 1)};
 }
 
 Places SharedParts::context(size_t host, int64_t step) const {

@@ -28,8 +28,6 @@ class SharedParts {
   SharedParts(comm::JobMemory& memory, const HostPlan& plan);
 
   const std::vector<FloatRange>& parameters() const { return parameters_; }
-  // The host owns these: it finishes the tree over them.
-  FloatRange share(size_t host) const;
   size_t floats() const { return floats_; }
 
   // The places, in the state and in the pending record, that the host's ESTs write in the step that follows `step`.

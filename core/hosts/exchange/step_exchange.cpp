@@ -27,6 +27,7 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbo
   for (size_t host = 0; host < peers_.size(); ++host) {
     if (!is_own(host)) lay_out_peer(host);
   }
+  sums_.begin(step_);
 }
 
 void StepExchange::lay_out_peer(size_t host) {
@@ -67,7 +68,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
   request_ = request;
   asked_ns_ = monotonic_ns();
   if (request.what == HostAsk::sums) {
-    sums_.begin(step_);
+    if (!sums_.is_all_folded()) throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
     send_context();
   } else if (request.what == HostAsk::commit) {
     send_done();
@@ -120,8 +121,6 @@ Inflow& StepExchange::inflow_of(size_t host, uint32_t kind) {
     case partial:
       return sums_.partial(host);
     case sum:
-      // Nobody can have summed what this host has not sent.
-      if (!sums_.has_begun()) throw Error(Fault::corrupt, "a sum out of turn");
       return sums_.sum(host);
     case context:
       return peer.context;
@@ -145,11 +144,13 @@ void StepExchange::received(size_t host, const net::FrameHead& head) {
   Peer& peer = peers_.at(host);
   inflow_of(host, head.kind).received(head);
   peer.begun = true;
+  if (head.kind == sum) sums_.received_sum(host);
   if (head.kind == done && peer.done.complete()) ++peer.step;
   advance();
 }
 
 void StepExchange::advance() {
+  sums_.finish_pieces();
   if (request_.what == HostAsk::sums) {
     take_sums();
   } else if (request_.what == HostAsk::commit) {
@@ -160,9 +161,8 @@ void StepExchange::advance() {
 }
 
 void StepExchange::take_sums() {
-  sums_.finish_pieces();
   if (!sums_.complete() || !all_others([](const Peer& peer) { return peer.context.complete(); })) return;
-  sums_.take();
+  sums_.end();
   for_others([&](size_t host, Peer& peer) {
     uint32_t suspect = 0;
     std::memcpy(&suspect, peer.context_bytes.data(), sizeof suspect);
@@ -188,7 +188,8 @@ void StepExchange::take_commit() {
   });
   const bool leads = plan_.own == 0;
   memory_.hosts().agree(Step(step_ + 1), (leads ? said_.pause : peers_[0].said.pause) != 0);
-  ++step_;
+  memory_.sums().begin_step(plan_.here().workers.size());
+  sums_.begin(++step_);
   answer();
 }
 

@@ -1,14 +1,14 @@
 #pragma once
 // The exchange between hosts in a stage, as one of them sees it. PROTOCOL.md states the rules.
 //
-// Each host owns a share of the parameters. Once the workers of a host have written their partial sums, the host folds
-// them as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with those
+// Each host owns a share of the parameters. As the workers of a host fold their gradients, the host folds their partial
+// sums as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with those
 // of the others, and sends the sum to all (gradient_sums.h). What comes back stands where the host's first partial sum
 // stood; its workers go on as if they had summed it themselves. The order of every sum is reduction_tree.h's. 2 P
 // (H-1)/H values leave and reach each of H hosts, where each passes on one partial sum.
 //
-// Nothing that arrives goes to shared memory before all of it is there and the step is this host's next: a stage may
-// end at any moment, with frames of it under way.
+// Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
+// at any moment, with frames of it under way. What ESTs have left goes there when all of it is there.
 //
 // No sockets here: frames come and go through the two interfaces below.
 
@@ -27,7 +27,8 @@ namespace estrain::hosts {
 
 class StepExchange {
  public:
-  // The memory is laid out, and holds the committed state of plan.step; no worker is in its loop.
+  // The memory is laid out and holds the committed state of plan.step; the stage is open in it (comm::StageControl),
+  // and workers may have begun.
   StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece = floats_of_piece);
   StepExchange(const StepExchange&) = delete;
   StepExchange& operator=(const StepExchange&) = delete;
@@ -37,8 +38,8 @@ class StepExchange {
 
   // This host's workers have asked the courier. Throws Fault::mismatch where another host has come to another state.
   void ask(const comm::HostRequest& request);
-  // Computes a piece of what a request needs, so that frames leave and come in between: call it again until it returns
-  // false, and after each ask(). Throws as ask().
+  // Folds a piece that the host's workers have folded, so that frames leave and come in between: call it again until it
+  // returns false, after each ask(), and when workers have rung. Throws as ask().
   bool work();
 
   // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt where it is out of turn.

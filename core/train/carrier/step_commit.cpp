@@ -1,12 +1,11 @@
 #include "core/train/carrier/step_commit.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/base/clock.h"
+#include "core/comm/meetings/bell.h"
 #include "core/comm/sums/tree_cut.h"
 #include "core/train/evaluation/learning_rates.h"
 
@@ -71,9 +70,6 @@ void StepCommit::settle(Step step) {
   if (stands && pauses) memory.gate().end_after(step, monotonic_ns());
 }
 
-void ring_doorbell(const Workplace& place) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t rung = ::write(place.doorbell, &one, sizeof one);
-}
+void ring_doorbell(const Workplace& place) { comm::ring(place.doorbell); }
 
 }  // namespace estrain::train

@@ -23,7 +23,9 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order),
       summed_(place.memory.meetings().summed(), place.memory, order),
-      finished_(place.memory.meetings().finished(), place.memory, order) {}
+      finished_(place.memory.meetings().finished(), place.memory, order) {
+  if (has_other_hosts_) folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
+}
 
 bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
 
@@ -31,6 +33,7 @@ bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
   updater_.begin_step(step);
+  if (folded_) folded_->begin_step();
   return true;
 }
 
@@ -44,8 +47,15 @@ bool SharedCarrier::wait_writable() {
 }
 
 est::GradientSink SharedCarrier::sink(size_t arrival) {
-  if (arrival + 1 == static_cast<size_t>(own_.size()) && updater_.in_hooks())
+  const bool is_last = arrival + 1 == static_cast<size_t>(own_.size());
+  if (is_last && updater_.in_hooks())
     return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
+  if (is_last && folded_) {
+    return [this, arrival](size_t parameter, const float* gradient) {
+      gradients_.fold(arrival, parameter, gradient);
+      folded_->note(parameter);
+    };
+  }
   return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
 }
 
@@ -74,11 +84,20 @@ int64_t SharedCarrier::pass() {
 
 bool SharedCarrier::finish() {
   if (updater_.in_hooks()) return true;
-  return gathered_.meet([this] { sum_with_other_hosts(); }) && updater_.update_all([this] { return summed_.meet(); });
+  return gathered_.meet([this] { ask_for_sums(); }) &&
+         updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
 }
 
-void SharedCarrier::sum_with_other_hosts() {
-  if (has_other_hosts_) place_.memory.hosts().ask(comm::HostAsk::sums, step_, place_.courier);
+// The answer comes when all that other hosts have left of the step is there; each sum may be used before that.
+void SharedCarrier::ask_for_sums() {
+  if (has_other_hosts_) place_.memory.hosts().post(comm::HostAsk::sums, step_, place_.courier);
+}
+
+// Until the sums over all hosts are there from float `begin` of the gradients on. False on abort.
+bool SharedCarrier::wait_summed(size_t begin) {
+  comm::SumProgress sums = place_.memory.sums();
+  if (!has_other_hosts_ || sums.is_summed(begin)) return true;
+  return waiting(pulse_, comm::Activity::meeting, [&] { return sums.wait_summed(begin); });
 }
 
 // Whether the step is whole on all hosts. False on abort.
@@ -91,6 +110,7 @@ bool SharedCarrier::commit() {
 }
 
 void SharedCarrier::commit_for_all() {
+  if (has_other_hosts_ && !place_.memory.hosts().wait_answer()) return;
   comm::CommitWord word = place_.memory.commit();
   const Step next = step_.next();
   if (!commit_.is_finite() && !pass_over_nonfinite()) return;

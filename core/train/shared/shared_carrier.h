@@ -3,9 +3,12 @@
 //
 // Nothing of copy t is written, so a worker may die at any instruction and step t stands whole.
 
+#include <optional>
+
 #include "core/train/carrier/carrier.h"
 #include "core/train/carrier/meeting.h"
 #include "core/train/carrier/step_commit.h"
+#include "core/train/shared/fold_progress.h"
 #include "core/train/shared/gradient_store.h"
 #include "core/train/shared/updater.h"
 #include "core/train/workplace/workplace.h"
@@ -29,7 +32,8 @@ class SharedCarrier : public Carrier {
 
  private:
   bool wait_writable();
-  void sum_with_other_hosts();
+  void ask_for_sums();
+  bool wait_summed(size_t begin);
   bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
   void record_buffers(std::byte* state);
@@ -43,6 +47,7 @@ class SharedCarrier : public Carrier {
   const bool stands_in_;
   const bool has_other_hosts_;
   GradientStore gradients_;
+  std::optional<FoldProgress> folded_;  // for other hosts
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;

@@ -35,13 +35,13 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
   cut_pieces();
 }
 
-// Last parameters first: theirs are the partial sums written last, on the way back from the backward pass still in
-// cache.
+// From the end: those are the partial sums written last, on the way back from the backward pass still in cache. Sums
+// over hosts come in this order.
 void Updater::cut_pieces() {
   for (size_t i = places_.model.num_parameters(); i-- > 0;) {
     const size_t elements = places_.model.elements(i);
-    for (size_t begin = 0; begin == 0 || begin < elements; begin += kPiece) {
-      pieces_.push_back({i, begin, std::min(kPiece, elements - begin)});
+    for (size_t k = std::max<size_t>(1, (elements + kPiece - 1) / kPiece); k-- > 0;) {
+      pieces_.push_back({i, k * kPiece, std::min(kPiece, elements - k * kPiece)});
     }
   }
 }
@@ -166,11 +166,12 @@ float Updater::clip_factor(float norm) const {
   return factor.clamp_max(1.0).item<float>();
 }
 
-bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
+bool Updater::update_all(const Waits& waits) {
   if (clips_) {
+    if (!waits.for_sums(0)) return false;
     const uint32_t parameters = static_cast<uint32_t>(places_.model.num_parameters());
     for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
-    if (!meet_when_summed()) return false;
+    if (!waits.meet_when_summed()) return false;
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
       comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);
@@ -180,6 +181,7 @@ bool Updater::update_all(const std::function<bool()>& meet_when_summed) {
   }
   for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
     const ParameterPiece& piece = pieces_[next];
+    if (!waits.for_sums(places_.model.gradient_offset(piece.parameter) + piece.begin)) return false;
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
       const float norm = memory_.norms()[piece.parameter];

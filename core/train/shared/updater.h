@@ -30,9 +30,14 @@ class Updater {
 
   void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
-  // After all workers' partial sums are in. `meet_when_summed` waits for all workers and returns false on abort, as
-  // this does.
-  bool update_all(const std::function<bool()>& meet_when_summed);
+  // Both return false on abort.
+  struct Waits {
+    // Until the sums are there from an element of the gradient slots on: over all hosts, where there are several.
+    std::function<bool(size_t begin)> for_sums;
+    std::function<bool()> meet_when_summed;  // all workers of the host
+  };
+  // After all partial sums of the host's workers are in. False on abort.
+  bool update_all(const Waits& waits);
 
   // By one worker, once all are through with their updates, some of whose results are not finite: the first parameter
   // that is not, or whose slots are not.

@@ -25,7 +25,7 @@ using Gradients = std::vector<std::vector<float>>;      // [est][floats]
 using Split = std::vector<std::vector<int64_t>>;        // [host][worker]: number of its ESTs
 constexpr int64_t kSizes[] = {5, 1, 300, 4097, 64, 7};  // of the parameters
 constexpr size_t kParameters = std::size(kSizes), kGeneratorBytes = 24;
-constexpr size_t kFloatsOfPiece = 100;  // so that shares and parameters have several
+constexpr size_t kFloatsOfPiece = 128;  // so that hosts and parameters have several
 
 checkpoint::Manifest manifest(int64_t ests) {
   checkpoint::Manifest manifest;
@@ -82,6 +82,7 @@ class Host : public Outbox {
     wanted.ring_records = 8;
     memory.lay_out(wanted);
     memory.set_ready();
+    comm::StageControl(memory).open();
     exchange = std::make_unique<StepExchange>(memory, plan, *this, kFloatsOfPiece);
   }
 
@@ -188,31 +189,55 @@ Sum tree(const Gradients& gradients, const Presence& presence, int64_t lo, int64
   return left;
 }
 
-// Fills the slots of a host like its workers: each folds its ESTs as far as the tree allows.
-void fold_workers(Host& host, const Gradients& gradients, const Presence& presence) {
-  int64_t first_slot = 0;
-  for (const EstRange& range : host.plan.here().workers) {
-    const comm::FoldPlan fold = comm::plan_fold(comm::SumOrder::tree, host.plan.ests(), range);
-    for (size_t arrival = 0; arrival < fold.arrivals.size(); ++arrival) {
-      const auto rank = static_cast<size_t>(range.begin.value) + arrival;
-      const auto [depth, merges] = fold.arrivals[arrival];
-      const comm::GradientSlot own = host.memory.gradient_slot(first_slot + depth);
-      for (size_t i = 0; i < kParameters; ++i) {
-        const size_t at = offset_of(manifest(1), i), n = static_cast<size_t>(kSizes[i]);
-        std::memcpy(own.values + at, gradients[rank].data() + at, n * sizeof(float));
-        own.presence[i] = presence[rank][i] ? 1 : 0;
-        for (int level = 1; level <= merges; ++level) {
-          const comm::GradientSlot left = host.memory.gradient_slot(first_slot + depth - level);
-          const comm::GradientSlot right = host.memory.gradient_slot(first_slot + depth - level + 1);
-          left.presence[i] = comm::add_partials({left.values + at, left.presence[i] != 0},
-                                                {right.values + at, right.presence[i] != 0}, left.values + at, n)
-                                 ? 1
-                                 : 0;
-        }
-      }
-    }
-    first_slot += fold.buffers;
+// A worker that folds the gradients of its ESTs as far as the tree allows: parameter by parameter, the last one first.
+class Folding {
+ public:
+  Folding(Host& host, size_t worker) : host_(&host), worker_(worker) {
+    for (size_t i = 0; i < worker; ++i) first_slot_ += plan(i).buffers;
   }
+
+  Host& host() { return *host_; }
+  bool is_done() const { return folded_ == kParameters; }
+
+  void fold_next(const Gradients& gradients, const Presence& presence) {
+    ++folded_;
+    const comm::FoldPlan fold = plan(worker_);
+    for (size_t arrival = 0; arrival < fold.arrivals.size(); ++arrival)
+      this->fold(fold.arrivals[arrival], first_rank() + arrival, gradients, presence);
+    host_->memory.sums().note_folded(WorkerRank(static_cast<int64_t>(worker_)), static_cast<uint32_t>(folded_));
+  }
+
+ private:
+  EstRange range(size_t worker) const { return host_->plan.here().workers[worker]; }
+  size_t first_rank() const { return static_cast<size_t>(range(worker_).begin.value); }
+  comm::FoldPlan plan(size_t worker) const {
+    return comm::plan_fold(comm::SumOrder::tree, host_->plan.ests(), range(worker));
+  }
+  void fold(const comm::FoldPlan::Arrival& place, size_t rank, const Gradients& gradients, const Presence& presence) {
+    const auto [depth, merges] = place;
+    const size_t i = kParameters - folded_, at = offset_of(manifest(1), i), n = static_cast<size_t>(kSizes[i]);
+    std::vector<float> sum(gradients[rank].begin() + static_cast<ptrdiff_t>(at),
+                           gradients[rank].begin() + static_cast<ptrdiff_t>(at + n));
+    bool present = presence[rank][i];
+    for (int level = 1; level <= merges; ++level) {
+      const comm::GradientSlot left = host_->memory.gradient_slot(first_slot_ + depth - level);
+      present = comm::add_partials({left.values + at, left.presence[i] != 0}, {sum.data(), present}, sum.data(), n);
+    }
+    const comm::GradientSlot slot = host_->memory.gradient_slot(first_slot_ + depth - merges);
+    std::ranges::copy(sum, slot.values + at);
+    slot.presence[i] = present ? 1 : 0;
+  }
+
+  Host* host_;
+  size_t worker_;
+  int64_t first_slot_ = 0;
+  size_t folded_ = 0;  // parameters
+};
+
+std::vector<Folding> workers_of(Host& host) {
+  std::vector<Folding> workers;
+  for (size_t i = 0; i < host.plan.here().workers.size(); ++i) workers.emplace_back(host, i);
+  return workers;
 }
 
 // Numbers of very different sizes, whose sums depend on the order.
@@ -285,14 +310,17 @@ void train_step(Hosts& hosts, int64_t step) {
   const Gradients gradients = random_gradients(hosts.ests(), hosts.random);
   const Presence presence = random_presence(hosts.ests(), hosts.random);
   const Sum expected = tree(gradients, presence, 0, hosts.ests());
-  std::vector<size_t> late;
-  for (size_t host = 0; host < hosts.all.size(); ++host) late.push_back(host);
-  std::shuffle(late.begin(), late.end(), hosts.random);
+  std::vector<Folding> busy;
+  for (const auto& host : hosts.all) std::ranges::move(workers_of(*host), std::back_inserter(busy));
   hosts.deliver([&] {
-    if (late.empty()) return false;
-    Host& host = hosts[late.back()];
-    late.pop_back();
-    fold_workers(host, gradients, presence);
+    if (busy.empty()) return false;
+    std::swap(busy[hosts.random() % busy.size()], busy.back());
+    Folding& worker = busy.back();
+    Host& host = worker.host();
+    worker.fold_next(gradients, presence);
+    if (!worker.is_done()) return true;
+    busy.pop_back();
+    if (std::ranges::any_of(busy, [&](Folding& other) { return &other.host() == &host; })) return true;
     leave_contexts(host, step);
     host.ask(comm::HostAsk::sums, step);
     return true;
@@ -321,6 +349,41 @@ TEST_CASE("the sum over hosts has the bits of the tree, whatever the split, and 
       for (const auto& host : hosts.all) REQUIRE(host->answered());
     }
   }
+}
+
+TEST_CASE("what all workers of a host have folded leaves while they fold the rest, and its sum may be used then") {
+  Hosts hosts({{1, 1}, {2}}, 1);
+  const Gradients gradients = random_gradients(hosts.ests(), hosts.random);
+  const Presence presence(static_cast<size_t>(hosts.ests()), std::vector<bool>(kParameters, true));
+  std::vector<Folding> first = workers_of(hosts[0]), second = workers_of(hosts[1]);
+  const auto fold_all_but_two = [&](Folding& worker) {
+    for (size_t i = 2; i < kParameters; ++i) worker.fold_next(gradients, presence);
+  };
+  fold_all_but_two(first[0]);
+  hosts.deliver();
+  CHECK(hosts[0].sent_bytes == 0);
+  fold_all_but_two(first[1]);
+  hosts.deliver();
+  CHECK(hosts[0].sent_bytes > 0);
+  CHECK(!hosts[0].memory.sums().is_summed(offset_of(manifest(1), kParameters - 1)));
+  fold_all_but_two(second[0]);
+  hosts.deliver();
+
+  const Sum expected = tree(gradients, presence, 0, hosts.ests());
+  for (const auto& host : hosts.all) {
+    CHECK(host->memory.sums().is_summed(offset_of(manifest(1), 3)));
+    CHECK(!host->memory.sums().is_summed(0));
+    for (size_t i = 3; i < kParameters; ++i) {
+      const size_t at = offset_of(manifest(1), i), bytes = static_cast<size_t>(kSizes[i]) * sizeof(float);
+      CHECK(host->memory.gradient_slot(0).presence[i] == 1);
+      CHECK(std::memcmp(host->memory.gradient_slot(0).values + at, expected.values.data() + at, bytes) == 0);
+    }
+  }
+}
+
+TEST_CASE("workers that ask before they have folded everything are a mistake of this program") {
+  Hosts hosts({{1}, {1}}, 1);
+  CHECK_THROWS_WITH_AS(hosts[0].ask(comm::HostAsk::sums, 0), doctest::Contains("have not folded"), Error);
 }
 
 TEST_CASE("a step is agreed on when it is whole on all hosts, and pauses when the coordinator was asked to") {
@@ -406,9 +469,9 @@ TEST_CASE("each host sends 2 P (H-1)/H values, and little else, where it passes 
   train_step(hosts, 0);
   const double values = static_cast<double>(hosts[0].exchange->parts().floats()) * sizeof(float);
   for (const auto& host : hosts.all) {
-    const double share = static_cast<double>(host->exchange->parts().share(host->plan.own).size()) * sizeof(float);
-    const double beside = 3.0 * (static_cast<double>(kParameters) + 600);  // presence flags, contexts
-    CHECK(static_cast<double>(host->sent_bytes) <= values - share + 3 * share + beside);
+    const double beside =
+        3.0 * (600 + 128 * sizeof(float)) + 100;  // contexts, a piece more than others, presence flags
+    CHECK(static_cast<double>(host->sent_bytes) <= 2 * values * 3 / 4 + beside);
   }
 }
 
@@ -423,6 +486,14 @@ TEST_CASE("frames out of turn are refused") {
   CHECK_THROWS_AS(exchange.room_for(1, {partial, 0, now, 0}), Error);
   CHECK_THROWS_AS(exchange.room_for(1, {state, 1, now, 0}), Error);
   CHECK_NOTHROW(exchange.room_for(1, {partial, 1, now, 0}));
+  // The first piece is host 0's, the second host 1's: that one is sent first.
+  Folding worker = workers_of(hosts[0])[0];
+  const Gradients gradients = random_gradients(2, hosts.random);
+  for (size_t i = 0; i < kParameters; ++i) worker.fold_next(gradients, Presence(2, std::vector<bool>(kParameters)));
+  exchange.work();
+  CHECK_THROWS_WITH_AS(exchange.room_for(1, {sum, 1, now, 0}), "a sum out of turn", Error);
+  exchange.work();
+  CHECK_NOTHROW(exchange.room_for(1, {sum, 1, now, 0}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/spec/parsing/parse.h"
+#include "core/train/job/job.h"
 
 namespace estrain::train {
 namespace {

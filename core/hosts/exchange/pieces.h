@@ -1,0 +1,27 @@
+#pragma once
+// The parameters of a job, cut into pieces that hosts exchange one by one. All hosts cut them alike.
+//
+// The pieces go from the last parameter to the first, about as a backward pass completes their gradients. Hosts own
+// them in turn, so that at any time all hosts have about as much to send, to sum and to receive.
+
+#include <cstddef>
+#include <vector>
+
+#include "core/hosts/exchange/shared_parts.h"
+
+namespace estrain::hosts {
+
+struct Piece {
+  size_t owner = 0;  // the host that finishes the tree over it
+  FloatRange floats;
+  size_t first_parameter = 0, last_parameter = 0;  // [first, last) have floats in it
+  // Of the owner's pieces before this one: how many, and what they have together.
+  size_t number = 0, floats_before = 0, parameters_before = 0;
+
+  size_t parameters() const { return last_parameter - first_parameter; }
+};
+
+// `most`: floats of a piece, a multiple of 64. Shares of the hosts differ by at most 64 floats a piece.
+std::vector<Piece> cut_pieces(const std::vector<FloatRange>& parameters, size_t hosts, size_t most);
+
+}  // namespace estrain::hosts

@@ -1,0 +1,32 @@
+#pragma once
+// Tells the host's courier which gradients this worker has folded completely, so that they leave for other hosts during
+// the rest of the backward pass (core/comm/meetings/sum_progress.h).
+
+#include <cstdint>
+#include <vector>
+
+#include "core/comm/job_memory.h"
+#include "core/train/state/model_places.h"
+
+namespace estrain::train {
+
+class FoldProgress {
+ public:
+  // `worker`: among those of this host. `bell` wakes the courier.
+  FoldProgress(const ModelPlaces& places, comm::JobMemory& memory, WorkerRank worker, int bell);
+
+  void begin_step();
+  // The worker's last EST has been folded, as far as this parameter goes.
+  void note(size_t parameter);
+
+ private:
+  const ModelPlaces& places_;
+  comm::SumProgress progress_;
+  const WorkerRank worker_;
+  const int bell_;
+  std::vector<bool> folded_;
+  size_t begin_ = 0;   // all parameters from it on are folded
+  size_t unsaid_ = 0;  // elements since the bell was rung
+};
+
+}  // namespace estrain::train
