@@ -13,6 +13,8 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/operators/float_tensor.h"
@@ -47,15 +49,24 @@ struct Places {
   }
 };
 
+// The least and the largest of at least one int64 index in the CPU's memory.
+std::pair<int64_t, int64_t> extent_of(const Tensor& index) {
+  const Tensor values = index.contiguous();
+  const int64_t* begin = values.const_data_ptr<int64_t>();
+  const auto [least, most] = std::minmax_element(begin, begin + values.numel());
+  return {*least, *most};
+}
+
 // Index `i` of a dimension of `size`, counted from its end if negative.
 Tensor wrapped(const Tensor& index, int64_t size) {
   const Tensor whole = index.to(at::kLong);
+  if (whole.is_cpu() && whole.numel() > 0 && extent_of(whole).first >= 0) return whole;
   return at::where(at::lt(whole, 0), at::add(whole, size), whole);
 }
 
 void require_inside(const Tensor& index, int64_t size) {
   if (!index.is_cpu() || index.numel() == 0) return;
-  const int64_t least = index.min().item<int64_t>(), most = index.max().item<int64_t>();
+  const auto [least, most] = extent_of(index.to(at::kLong));
   TORCH_CHECK_INDEX(least >= 0 && most < size, "index ", least < 0 ? least - size : most,
                     " is out of bounds for a dimension of size ", size);
 }

@@ -251,6 +251,17 @@ std::vector<Case> differentiable_cases() {
        [](In x) {
          return at::binary_cross_entropy_with_logits(x[0], x[1].sigmoid(), {}, torch::full({9}, 2.0, x[0].dtype()));
        }},
+      {"lstm, called twice",  // the second time from where the first ended, with the same weights
+       {{5, 2, 3}, {16, 3}, {16, 4}, {16}, {16}},
+       [](In x) {
+         const Tensor zeros = torch::zeros({1, 2, 4}, x[0].options());
+         const auto call = [&x](const Tensor& input, const Tensor& h, const Tensor& c) {
+           return at::lstm(input, {h, c}, {x[1], x[2], x[3], x[4]}, true, 1, 0.0, true, false, false);
+         };
+         const auto [first, h, c] = call(x[0], zeros, zeros);
+         const auto [second, h2, c2] = call(x[0].flip(0), h, c);
+         return torch::cat({first, second, h2, c2});
+       }},
       {"lstm",
        {{5, 3, 6}, {16, 6}, {16, 4}, {16}, {16}},
        [](In x) {
