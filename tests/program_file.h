@@ -135,7 +135,7 @@ inline ProgramParts small_program() {
   parts.add_stored("buffer", "layer.norm.running_var", "b_var", meta_of({2}), raw<float>({1, 4}));
   parts.add_stored("buffer", "layer.norm.num_batches_tracked", "b_count", meta_of({}, 5), raw<int64_t>({0}));
   Json input = meta_of({1, 3});
-  input["sizes"][0] = object_of("as_expr", object_of("expr_str", "s0"));
+  input["sizes"][0] = object_of("as_expr", object_of("expr_str", "Symbol('s0', positive=True, integer=True)"));
   parts.add_input("x", input);
   const auto number = [](const char* kind, const Json& value) { return object_of(kind, value); };
   parts.nodes() = {

@@ -9,9 +9,10 @@
 
 namespace estrain::model {
 
-// The message without LibTorch's debugging hints for programmers.
+// The message without LibTorch's debugging hints for programmers, and without a final full stop: more may follow.
 inline std::string said_by(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
+  if (text.ends_with('.')) text.pop_back();
   for (const char* hint : {" If reserved but unallocated", "\nSearch for `cuda", "\nCUDA kernel errors might"}) {
     if (const size_t at = text.find(hint); at != std::string::npos) return text.substr(0, at);
   }

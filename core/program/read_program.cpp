@@ -107,7 +107,7 @@ std::string metadata(const Json& node, const char* name) {
 
 class Reader {
  public:
-  Reader(std::span<const std::byte> file, const std::string& path) : archive_(file, path) { program_.path = path; }
+  Reader(std::span<const std::byte> file, const std::string& path) : archive_(file) { program_.path = path; }
 
   Program read() {
     folder_ = archive_.common_folder();

@@ -107,9 +107,18 @@ Type type_from(const Json& value) {
   return static_cast<Type>(n);
 }
 
+// "s77" of "Symbol('s77', positive=True, integer=True)", by which the ranges know it; another expression as it is.
+std::string symbol_in(std::string expression) {
+  constexpr std::string_view kBefore = "Symbol('";
+  const size_t end = expression.find('\'', kBefore.size());
+  const bool is_one = expression.starts_with(kBefore) && end != std::string::npos &&
+                      expression.find('(', kBefore.size()) == std::string::npos;
+  return is_one ? expression.substr(kBefore.size(), end - kBefore.size()) : expression;
+}
+
 Size size_from(const Json& sym_int) {
   const auto [kind, value] = one_of(sym_int);
-  if (kind == "as_expr") return {.number = 0, .symbol = text(field(value, "expr_str"))};
+  if (kind == "as_expr") return {.number = 0, .symbol = symbol_in(text(field(value, "expr_str")))};
   if (kind != "as_int") throw damaged_program(fmt::format("a size that is {}", kind));
   const int64_t size = whole(value);
   if (size < 0 || size > kLargestSize) throw damaged_program(fmt::format("a size of {}", size));

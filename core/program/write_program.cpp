@@ -1,5 +1,6 @@
 #include "core/program/write_program.h"
 
+#include "core/base/error.h"
 #include "core/program/zip.h"
 
 namespace estrain::program {
@@ -13,7 +14,7 @@ std::vector<std::byte> with_weights(std::span<const std::byte> file, const std::
       fill(tensor, copy.data() + (tensor.bytes.data() - file.data()));
     }
   }
-  ZipArchive(copy, path).renew_checksums(copy);
+  with_context(path, [&] { ZipArchive(copy).renew_checksums(copy); });
   return copy;
 }
 

@@ -19,8 +19,8 @@ constexpr size_t kMostMembers = 65534;
 constexpr uint32_t kDescriptorSignature = 0x08074b50;
 constexpr uint16_t kEncrypted = 1, kHasDescriptor = 8;  // flags; a descriptor stands behind the member
 
-Error damaged(const std::string& path, const std::string& what) {
-  return Error::make(Fault::corrupt, "{}: not a valid zip archive: {}", path, what)
+Error damaged(const std::string& what) {
+  return Error::make(Fault::corrupt, "not a valid zip archive: {}", what)
       .advise("export the program again; the file must be written by torch.export.save");
 }
 
@@ -50,15 +50,15 @@ bool fits(ZipArchive::Bytes bytes, uint64_t at, uint64_t size) {
 
 }  // namespace
 
-ZipArchive::ZipArchive(Bytes bytes, std::string path) : bytes_(bytes), path_(std::move(path)) { read_directory(); }
+ZipArchive::ZipArchive(Bytes bytes) : bytes_(bytes) { read_directory(); }
 
 void ZipArchive::read_directory() {
-  if (bytes_.size() < kEndRecord) throw damaged(path_, fmt::format("it has {} bytes", bytes_.size()));
+  if (bytes_.size() < kEndRecord) throw damaged(fmt::format("it has {} bytes", bytes_.size()));
   const size_t last = bytes_.size() - kEndRecord;
   const size_t first = last - std::min(last, kLongestComment);
   size_t end = last;
   while (Record(bytes_.subspan(end)).u32(0) != kEndSignature) {
-    if (end == first) throw damaged(path_, "its directory is missing: it is truncated, or another kind of file");
+    if (end == first) throw damaged("its directory is missing: it is truncated, or another kind of file");
     --end;
   }
   const Record record(bytes_.subspan(end));
@@ -66,47 +66,46 @@ void ZipArchive::read_directory() {
   const uint64_t size = record.u32(12);
   uint64_t at = record.u32(16);
   if (at == kSeeZip64 || size == kSeeZip64 || members > kMostMembers)
-    throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
-  if (record.u16(4) != 0 || record.u16(6) != 0 || record.u16(8) != members)
-    throw damaged(path_, "it is one part of several");
-  if (!fits(bytes_, at, size) || at + size > end) throw damaged(path_, "its directory lies outside of it");
+    throw damaged("archives of 4 GiB and more (zip64) are not supported");
+  if (record.u16(4) != 0 || record.u16(6) != 0 || record.u16(8) != members) throw damaged("it is one part of several");
+  if (!fits(bytes_, at, size) || at + size > end) throw damaged("its directory lies outside of it");
   const uint64_t directory_end = at + size;
   for (size_t i = 0; i < members; ++i) {
-    if (directory_end - at < kDirectoryEntry) throw damaged(path_, fmt::format("entry {} is truncated", i));
+    if (directory_end - at < kDirectoryEntry) throw damaged(fmt::format("entry {} is truncated", i));
     const Record entry(bytes_.subspan(at));
     const size_t name_bytes = entry.u16(28), extra = entry.u16(30), comment = entry.u16(32);
     const uint64_t whole = kDirectoryEntry + name_bytes + extra + comment;
     if (entry.u32(0) != kEntrySignature || directory_end - at < whole)
-      throw damaged(path_, fmt::format("entry {} of its directory is invalid", i));
+      throw damaged(fmt::format("entry {} of its directory is invalid", i));
     const std::string name(reinterpret_cast<const char*>(bytes_.data()) + at + kDirectoryEntry, name_bytes);
     if (entry.u16(10) != 0 || (entry.u16(8) & kEncrypted) != 0)
-      throw damaged(path_, name + " is compressed or encrypted; torch.export.save stores members uncompressed");
+      throw damaged(name + " is compressed or encrypted; torch.export.save stores members uncompressed");
     if (entry.u32(20) == kSeeZip64 || entry.u32(24) == kSeeZip64 || entry.u32(42) == kSeeZip64)
-      throw damaged(path_, "archives of 4 GiB and more (zip64) are not supported");
-    if (entry.u32(20) != entry.u32(24)) throw damaged(path_, name + " is stored, but with another size than its own");
+      throw damaged("archives of 4 GiB and more (zip64) are not supported");
+    if (entry.u32(20) != entry.u32(24)) throw damaged(name + " is stored, but with another size than its own");
     if (!members_.emplace(name, Member{at, entry.u32(42), entry.u32(24), entry.u32(16), false}).second)
-      throw damaged(path_, name + " occurs twice in its directory");
+      throw damaged(name + " occurs twice in its directory");
     at += whole;
   }
 }
 
 ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
-  if (found == members_.end()) throw damaged(path_, std::string(name) + " is missing");
+  if (found == members_.end()) throw damaged(std::string(name) + " is missing");
   const Member& member = found->second;
   const Bytes content = content_of(member, name);
   if (member.is_checked) return content;
-  if (crc_of(content) != member.crc) throw damaged(path_, fmt::format("{} fails its checksum", name));
+  if (crc_of(content) != member.crc) throw damaged(fmt::format("{} fails its checksum", name));
   member.is_checked = true;
   return content;
 }
 
 ZipArchive::Bytes ZipArchive::content_of(const Member& member, std::string_view name) const {
-  if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(path_, fmt::format("{} lies outside of it", name));
+  if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(fmt::format("{} lies outside of it", name));
   const Record header(bytes_.subspan(member.header_at));
   const uint64_t begin = member.header_at + kLocalHeader + header.u16(26) + header.u16(28);
   if (header.u32(0) != kLocalSignature || !fits(bytes_, begin, member.size))
-    throw damaged(path_, fmt::format("{} lies outside of it", name));
+    throw damaged(fmt::format("{} lies outside of it", name));
   return bytes_.subspan(begin, member.size);
 }
 
@@ -120,7 +119,7 @@ void ZipArchive::renew_checksums(std::span<std::byte> archive) const {
       continue;
     }
     uint64_t at = static_cast<uint64_t>(content.data() - bytes_.data()) + content.size();
-    if (!fits(bytes_, at, 8)) throw damaged(path_, fmt::format("the part after {} is truncated", name));
+    if (!fits(bytes_, at, 8)) throw damaged(fmt::format("the part after {} is truncated", name));
     if (Record(bytes_.subspan(at)).u32(0) == kDescriptorSignature) at += 4;
     put_u32(archive, at, crc);
   }

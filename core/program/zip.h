@@ -19,10 +19,9 @@ class ZipArchive {
  public:
   using Bytes = std::span<const std::byte>;
 
-  // `bytes` must outlive the object; `path` is for messages. Throws Fault::corrupt.
-  ZipArchive(Bytes bytes, std::string path);
+  // `bytes` must outlive the object. Throws Fault::corrupt; the caller adds which file it is.
+  explicit ZipArchive(Bytes bytes);
 
-  const std::string& path() const { return path_; }
   bool contains(std::string_view name) const { return members_.contains(name); }
   // Throws Fault::corrupt if the member is missing or damaged.
   Bytes member(std::string_view name) const;
@@ -45,7 +44,6 @@ class ZipArchive {
   Bytes content_of(const Member& member, std::string_view name) const;
 
   Bytes bytes_;
-  std::string path_;
   std::map<std::string, Member, std::less<>> members_;
 };
 

@@ -194,7 +194,7 @@ TEST_CASE("an evaluation program has the trained weights, and must be of the sam
 TEST_CASE("named arrays go to the inputs of their names, widened where that keeps every value") {
   ProgramParts parts = small_program();
   Json meta = meta_of({1}, 12);
-  meta["sizes"][0] = object_of("as_expr", object_of("expr_str", "s0"));
+  meta["sizes"][0] = object_of("as_expr", object_of("expr_str", "Symbol('s0', positive=True, integer=True)"));
   parts.add_input("keep", meta);
   parts.nodes().push_back(call_of("torch.ops.aten.any.default", {{"self", tensor_argument("keep")}}, "any"));
   parts.nodes().push_back(call_of("torch.ops.aten.mul.Tensor",
