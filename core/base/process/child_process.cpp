@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files/own_file.h"
+#include "core/base/process/child_setup.h"
 
 extern char** environ;
 
@@ -48,19 +48,7 @@ ExecPlan plan_exec(const ChildOptions& options) {
 }
 
 [[noreturn]] void become(const ChildOptions& options, const ExecPlan& plan, int output, int report, pid_t parent) {
-  if (options.dies_with_parent) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(127);  // the parent ended before the line above
-  }
-  for (int number : options.ignored_signals) ::signal(number, SIG_IGN);
-  ::signal(SIGPIPE, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (output >= 0) {
-    ::dup2(output, STDOUT_FILENO);
-    ::dup2(output, STDERR_FILENO);
-  }
+  set_up_child({parent, options.dies_with_parent, options.ignored_signals, output});
   for (int fd : options.inherited) ::fcntl(fd, F_SETFD, 0);
   ::execve(options.same_program ? running_program : plan.arguments[0], plan.arguments.data(), plan.environment.data());
   const int failure = errno;
@@ -70,10 +58,13 @@ ExecPlan plan_exec(const ChildOptions& options) {
 
 }  // namespace
 
+UniqueFd open_output(const ChildOptions& options) {
+  return options.output.empty() ? UniqueFd() : open_own_file(options.output, O_WRONLY | O_CREAT | O_APPEND);
+}
+
 ChildProcess ChildProcess::start(const ChildOptions& options) {
   const ExecPlan plan = plan_exec(options);
-  UniqueFd output;
-  if (!options.output.empty()) output = open_own_file(options.output, O_WRONLY | O_CREAT | O_APPEND);
+  const UniqueFd output = open_output(options);
   const int output_fd = output ? output.get() : options.output_descriptor;
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);

@@ -29,6 +29,9 @@ struct ChildOptions {
   std::vector<int> ignored_signals;  // ignored from the child's first instruction on
 };
 
+// The file `output`, open for a child; none if that is empty. Throws Fault::io.
+UniqueFd open_output(const ChildOptions& options);
+
 // How a child ended.
 struct ChildEnd {
   bool signaled = false;

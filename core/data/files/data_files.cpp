@@ -1,6 +1,8 @@
 #include "core/data/files/data_files.h"
 
+#include <algorithm>
 #include <future>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,8 @@ FileTree list(const FileName& name) {
   if (name.kind == FileKind::voc) return FileTree::list(name.path, voc);
   return FileTree::list(name.path, shards);
 }
+
+bool is_compressed(const FileName& name) { return name.kind == FileKind::content && name.path.ends_with(".gz"); }
 
 DataFile open_one(const FileName& name) {
   switch (name.kind) {
@@ -36,12 +40,18 @@ DataFile open_one(const FileName& name) {
 std::vector<DataFile> open_files(const std::vector<FileName>& names) {
   std::vector<std::future<DataFile>> opened;
   for (const FileName& name : names) {
-    const bool aside = name.path.ends_with(".gz") && &name != &names.front();
+    const bool aside = is_compressed(name) && &name != &names.front();
     opened.push_back(std::async(aside ? std::launch::async : std::launch::deferred, open_one, name));
   }
   std::vector<DataFile> files;
   for (std::future<DataFile>& file : opened) files.push_back(file.get());
   return files;
+}
+
+void keep_decompressed(const std::vector<FileName>& names) {
+  std::vector<FileName> compressed;
+  std::ranges::copy_if(names, std::back_inserter(compressed), is_compressed);
+  for (DataFile& file : open_files(compressed)) FileBytes::keep(std::move(file.content));
 }
 
 std::optional<FileStamp> stamp_of(const FileName& name) {

@@ -39,6 +39,10 @@ struct DataFile {
 // Fault::corrupt.
 std::vector<DataFile> open_files(const std::vector<FileName>& names);
 
+// Decompresses those that are compressed, for all that open them later in this process or in copies of it
+// (FileBytes::keep). Throws as open_files().
+void keep_decompressed(const std::vector<FileName>& names);
+
 // The file's current stamp in the file system; nothing if unavailable.
 std::optional<FileStamp> stamp_of(const FileName& name);
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/files/input_file.h"
@@ -103,6 +105,11 @@ class Gunzip {
   size_t capacity_ = 0, written_ = 0, read_ = 0;
 };
 
+std::vector<FileBytes>& kept() {
+  static std::vector<FileBytes> contents;
+  return contents;
+}
+
 bool is_file(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -129,11 +136,14 @@ FileBytes FileBytes::map(const std::string& path) {
 FileBytes FileBytes::open(const std::string& path) {
   FileBytes raw = map(path);
   if (!path.ends_with(".gz")) return raw;
+  if (const auto at = std::ranges::find(kept(), raw.stamp, &FileBytes::stamp); at != kept().end()) return *at;
   ::madvise(const_cast<std::byte*>(raw.data()), raw.size(), MADV_SEQUENTIAL);
   FileBytes content = Gunzip(path, raw.bytes).run();
   content.stamp = raw.stamp;
   return content;
 }
+
+void FileBytes::keep(FileBytes decompressed) { kept().push_back(std::move(decompressed)); }
 
 std::string plain_or_gzip(const std::string& path, const std::string& advice) {
   if (is_file(path)) return path;

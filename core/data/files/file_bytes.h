@@ -24,6 +24,9 @@ struct FileBytes {
   // Throws Fault::io if the file is missing or unreadable, Fault::corrupt if a .gz file is not a gzip file, is
   // truncated or fails its checksum.
   static FileBytes open(const std::string& path);
+  // Later calls of open() in this process, and in copies of it (core/base/process/fork_server.h), find this content
+  // decompressed already if the file still has this stamp. Not while other threads open files.
+  static void keep(FileBytes decompressed);
   // Maps the file, whatever its name.
   static FileBytes map(const std::string& path);
 };

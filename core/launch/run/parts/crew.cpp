@@ -16,24 +16,31 @@ using conduct::WorkerId;
 namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
+// With a fork server that loads its libraries: while nothing trains, and while others do.
+constexpr int kPatienceAtStartMs = 10000;
+constexpr int kPatienceWithServerMs = 2000;
 
 }  // namespace
 
 void Crew::start_first(const Assignment& devices) {
   const std::vector<EstRange> ranges = place::place_ests(devices, run_.spec.job.ests);
   run_.job.held = devices_of(devices);
+  begin_servers(devices_of(devices));
   for (size_t i = 0; i < devices.size(); ++i) {
     const WorkerId id(run_.job.workers_started++);
-    start_one({id, devices[i].device, i == 0}, true);
+    start_one({id, devices[i].device, i == 0}, true, kPatienceAtStartMs);
     run_.job.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
   }
 }
 
 void Crew::start(const conduct::StartWorkers& start) {
   const bool is_built = run_.memory || comm::JobMemory(run_.descriptors.memory.get()).is_ready();
+  Devices devices;
+  for (const conduct::WorkerOrder& order : start.workers) devices.push_back(order.device);
+  begin_servers(devices);
   for (size_t i = 0; i < start.workers.size(); ++i) {
     try {
-      start_one(start.workers[i], !is_built);
+      start_one(start.workers[i], !is_built, kPatienceWithServerMs);
     } catch (const Error& error) {
       conduct::CannotStart failed{{}, {}, error};
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
@@ -44,11 +51,29 @@ void Crew::start(const conduct::StartWorkers& start) {
   }
 }
 
-void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built) {
+// A GPU's worker executes the program: a copy of another process has not been tried with CUDA. So does one that becomes
+// the user's Python.
+bool Crew::starts_by_fork(const Device& device) const {
+  return device.host == run_.state.options.own_host && !device.is_gpu() && !run_.spec.model.is_python();
+}
+
+// All load side by side.
+void Crew::begin_servers(const Devices& devices) {
+  for (const Device& device : devices) {
+    if (starts_by_fork(device)) {
+      run_.state.fork_servers.begin(device_environment(device, run_.spec.job, own_environment()),
+                                    run_.state.shared.spec, run_.state.shared.library);
+    }
+  }
+}
+
+void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built, int patience_ms) {
   WorkerStart start = worker_start(order.device);
   start.id = order.id.value;
   if (to_be_built && order.first) make_builder(start);
-  run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start));
+  QuickStart quick;
+  if (starts_by_fork(order.device)) quick = {&run_.state.fork_servers, patience_ms};
+  run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start, quick));
 }
 
 // The order for any worker on this device, still without its number.

@@ -45,6 +45,7 @@ struct Notes {
   ProcessNote scribe;
   std::optional<ProcessNote> courier;
   std::vector<ClientNote> clients;
+  std::vector<ForkServers::Note> fork_servers;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -52,6 +53,7 @@ struct Notes {
     visit("scribe", self.scribe);
     visit("courier", self.courier);
     visit("clients", self.clients);
+    visit("fork_servers", self.fork_servers);
   }
 };
 
@@ -65,6 +67,7 @@ Notes notes_of(const Handover& handover) {
   if (const auto& courier = handover.courier)
     notes.courier = ProcessNote{{}, courier->process.pid(), courier->socket.descriptor(), 0};
   for (const auto& [id, socket] : handover.clients) notes.clients.push_back({id, socket});
+  notes.fork_servers = handover.fork_servers.notes();
   return notes;
 }
 
@@ -82,6 +85,7 @@ void adopt(const Notes& notes, Handover& handover) {
   if (notes.courier)
     handover.courier = {ChildProcess::adopt(notes.courier->pid), comm::MessageSocket(UniqueFd(notes.courier->socket))};
   for (const ClientNote& client : notes.clients) handover.clients[client.id] = client.socket;
+  handover.fork_servers.adopt(notes.fork_servers);
 }
 
 // Members without a process are places that wait for one: they stay behind.
@@ -101,6 +105,7 @@ std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
   if (notes.courier) all.push_back(notes.courier->socket);
   for (const ClientNote& client : notes.clients) all.push_back(client.socket);
   for (const ProcessNote& worker : notes.workers) all.push_back(worker.socket);
+  for (const ForkServers::Note& note : notes.fork_servers) all.push_back(note.server.socket);
   return all;
 }
 

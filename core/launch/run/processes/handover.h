@@ -25,6 +25,7 @@ struct Handover {
   std::optional<double> accuracy;  // of the last evaluation
   conduct::State job;              // what after_handover() keeps of it
   Workers workers;                 // of all members of the job
+  ForkServers fork_servers;
   ScribeProcess scribe;
   std::optional<CourierProcess> courier;
   uint64_t hosts_stage = 0;     // counts the stages for the couriers

@@ -11,9 +11,6 @@
 namespace estrain::launch {
 namespace {
 
-// The launcher alone decides what a signal to the whole job means.
-const std::vector<int> kStopSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
-
 std::string number(int64_t value) { return std::to_string(value); }
 
 }  // namespace
@@ -24,6 +21,11 @@ bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
   return true;
 }
 
+const std::vector<int>& stop_signals() {
+  static const std::vector<int> signals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+  return signals;
+}
+
 WorkerProcess* process_of(Workers& workers, conduct::WorkerId id) {
   const auto at = workers.find(id);
   return at == workers.end() ? nullptr : &at->second;
@@ -31,12 +33,13 @@ WorkerProcess* process_of(Workers& workers, conduct::WorkerId id) {
 
 namespace {
 
-WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours) {
+WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, const QuickStart& quick) {
   options.same_program = true;
-  options.ignored_signals = kStopSignals;
+  options.ignored_signals = stop_signals();
   WorkerProcess worker;
   worker.log_begin = size_of_file(options.output);
-  worker.process = ChildProcess::start(options);
+  worker.process =
+      quick.servers == nullptr ? ChildProcess::start(options) : quick.servers->start(options, quick.patience_ms);
   worker.socket = comm::WorkerChannel(std::move(ours));
   worker.started_ns = monotonic_ns();
   return worker;
@@ -55,12 +58,13 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
                        "--options",      json_text(codec::fields_of(start.options))};
   options.inherited = {shared.spec, theirs.descriptor()};
   options.output = run.worker_log(start.id);
-  return launch_worker(std::move(options), std::move(ours));
+  return launch_worker(std::move(options), std::move(ours), {});
 }
 
 }  // namespace
 
-WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start,
+                           const QuickStart& quick) {
   if (start.is_elsewhere) return start_proxy(run, shared, start);
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
@@ -84,7 +88,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
     options.inherited.push_back(shared.courier);
   }
   options.output = run.worker_log(start.id);
-  return launch_worker(std::move(options), std::move(ours));
+  return launch_worker(std::move(options), std::move(ours), quick);
 }
 
 CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared) {
@@ -98,7 +102,7 @@ CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& s
   options.same_program = true;
   options.inherited = {shared.memory, shared.courier, theirs.descriptor()};
   options.output = run.courier_log();
-  options.ignored_signals = kStopSignals;
+  options.ignored_signals = stop_signals();
   return {ChildProcess::start(options), std::move(ours)};
 }
 
@@ -115,7 +119,7 @@ ScribeProcess start_scribe(const RunDirectory& run, const SharedDescriptors& sha
   options.same_program = true;
   options.inherited = {shared.spec, shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
   options.output = run.scribe_log();
-  options.ignored_signals = kStopSignals;
+  options.ignored_signals = stop_signals();
   options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
   const uint64_t log_begin = size_of_file(options.output);
   return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};

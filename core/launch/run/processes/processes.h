@@ -1,6 +1,6 @@
 #pragma once
-// The processes of a run that the launcher starts: workers (one per device) and the scribe. All are exec's of the file
-// that this process runs, whatever lies at its path by now.
+// The processes of a run that the launcher starts: workers (one per device) and the scribe. All execute the file that
+// this process runs, whatever lies at its path by now.
 
 #include <map>
 #include <string>
@@ -12,6 +12,7 @@
 #include "core/conduct/state/member.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
+#include "core/launch/run/processes/fork_servers.h"
 #include "core/launch/run/processes/work_sign.h"
 #include "core/record/scribe_messages.h"
 
@@ -57,6 +58,9 @@ bool tell_host_lost(WorkerProcess& proxy, const std::string& why);
 using Workers = std::map<conduct::WorkerId, WorkerProcess>;
 WorkerProcess* process_of(Workers& workers, conduct::WorkerId id);  // null: it is gone
 
+// Signals that all processes of a run but the launcher ignore: it alone decides what a signal to the job means.
+const std::vector<int>& stop_signals();
+
 struct WorkerStart {
   int64_t id = 0;
   Device device;
@@ -65,8 +69,15 @@ struct WorkerStart {
   comm::WorkerOptions options = {};
 };
 
-// One on another host is started by that host's agent: the process here stands in for it (core/hosts/setup.h).
-WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start);
+// The fork servers that may start a worker, and how long it may wait for one to have loaded.
+struct QuickStart {
+  ForkServers* servers = nullptr;  // none: by exec
+  int patience_ms = 0;
+};
+
+// A worker on another host is started by that host's agent: the process here stands in for it (core/hosts/setup.h).
+WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start,
+                           const QuickStart& quick = {});
 
 // The process that talks to the couriers of other hosts.
 struct CourierProcess {

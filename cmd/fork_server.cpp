@@ -1,0 +1,58 @@
+// A process that has loaded the worker library and decompressed the data, and starts copies of itself. Each becomes a
+// worker.
+
+#include "core/base/process/fork_server.h"
+
+#include <future>
+#include <memory>
+
+#include "cmd/commands.h"
+#include "cmd/worker_library.h"
+#include "core/data/job_data.h"
+#include "core/launch/directory/passed_spec.h"
+
+namespace estrain::cmd {
+namespace {
+
+// The worker that these arguments ask for.
+int become_worker(std::vector<std::string> arguments) {
+  CLI::App app;
+  Action chosen;
+  add_worker(app, chosen);
+  std::vector<char*> words;
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  app.parse(static_cast<int>(words.size()), words.data());
+  return chosen();
+}
+
+struct Arguments {
+  int socket = -1, spec = -1, library = -1;
+  std::string room;
+};
+
+int serve(const Arguments& arguments) {
+  try {
+    auto data = std::async(std::launch::async, [&] {
+      data::keep_decompressed(data::job_file_names(launch::read_passed_spec(arguments.spec)));
+    });
+    worker_library_function("estrain_run_worker", arguments.library);
+    data.get();
+  } catch (const Error&) {
+    leave(1);  // the workers start by exec, and say what is wrong
+  }
+  return become_worker(serve_forks(arguments.socket));
+}
+
+}  // namespace
+
+void add_fork_server(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("fork-server", "Starts workers quickly, started by train")->group("");
+  auto arguments = std::make_shared<Arguments>();
+  verb->add_option("--socket", arguments->socket)->required();
+  verb->add_option("--spec", arguments->spec)->required();
+  verb->add_option("--library", arguments->library);
+  verb->add_option("--room-for-title", arguments->room);
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return serve(*arguments); }; });
+}
+
+}  // namespace estrain::cmd

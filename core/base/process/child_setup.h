@@ -1,0 +1,20 @@
+#pragma once
+// The first things that a new child does, whether it executes a program or is a copy (fork_server.h).
+
+#include <sys/types.h>
+
+#include <span>
+
+namespace estrain {
+
+struct ChildSetup {
+  pid_t parent = 0;
+  bool dies_with_parent = true;  // SIGKILL when the parent's thread ends
+  std::span<const int> ignored_signals;
+  int output = -1;  // becomes stdout and stderr; -1: they stay
+};
+
+// Only async-signal-safe calls. Exits with 127 if the parent has ended already and the child is to die with it.
+void set_up_child(const ChildSetup& setup);
+
+}  // namespace estrain

@@ -1,0 +1,270 @@
+#include "core/base/process/fork_server.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <span>
+
+#include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/json/codec.h"
+#include "core/base/process/child_setup.h"
+
+namespace estrain {
+namespace {
+
+constexpr int kPatienceMs = 1000;           // until a server that is ready has answered
+constexpr size_t kLargestOrder = 64 * 1024;
+constexpr size_t kMostDescriptors = 32;
+constexpr size_t kRoomForTitle = 1024;      // bytes in the server's arguments for those of its copies
+
+// Asks for a copy. Descriptors travel beside it: the pipe that the copy waits at, the output if it has one, then those
+// that get `numbers`.
+struct Order {
+  std::vector<std::string> arguments;
+  std::vector<int> numbers, ignored_signals;
+  bool dies_with_parent = true, has_output = false;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("arguments", self.arguments);
+    visit("numbers", self.numbers);
+    visit("ignored_signals", self.ignored_signals);
+    visit("dies_with_parent", self.dies_with_parent);
+    visit("has_output", self.has_output);
+  }
+};
+
+// The server says 0 once it is ready, then the process id of each copy; negative: it cannot make any.
+using Answer = int32_t;
+
+// One message with descriptors, on either side.
+struct Parcel {
+  std::array<char, kLargestOrder> bytes;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
+  iovec part;
+  msghdr head;
+
+  explicit Parcel(size_t size = kLargestOrder) : part{bytes.data(), size}, head{} {
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+    head.msg_control = control.data();
+    head.msg_controllen = control.size();
+  }
+};
+
+bool send_order(int socket, const Order& order, std::span<const int> descriptors) {
+  std::string text;
+  Json::to_cbor(codec::fields_of(order), text);  // paths need not be UTF-8, which JSON would ask for
+  if (text.size() > kLargestOrder || descriptors.size() > kMostDescriptors) return false;
+  Parcel parcel(text.size());
+  std::ranges::copy(text, parcel.bytes.begin());
+  parcel.head.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* rights = CMSG_FIRSTHDR(&parcel.head);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  return ::sendmsg(socket, &parcel.head, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+// Blocks. False: nobody can ask any more.
+bool receive_order(int socket, Order* order, std::vector<UniqueFd>* descriptors) {
+  Parcel parcel;
+  ssize_t size = 0;
+  while ((size = ::recvmsg(socket, &parcel.head, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (size <= 0) return false;
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&parcel.head); rights != nullptr; rights = CMSG_NXTHDR(&parcel.head, rights)) {
+    std::vector<int> numbers((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(numbers.data(), CMSG_DATA(rights), numbers.size() * sizeof(int));
+    for (int fd : numbers) descriptors->emplace_back(fd);
+  }
+  const std::string_view text(parcel.bytes.data(), static_cast<size_t>(size));
+  codec::from_field(Json::from_cbor(text), *order);
+  return true;
+}
+
+// Negative if the server has ended. Nothing while it says nothing.
+std::optional<Answer> receive_answer(int socket, int milliseconds) {
+  pollfd poll{socket, POLLIN, 0};
+  if (::poll(&poll, 1, milliseconds) <= 0) return std::nullopt;
+  Answer answer = -1;
+  return ::recv(socket, &answer, sizeof answer, MSG_DONTWAIT) == sizeof answer ? answer : -1;
+}
+
+void send_answer(int socket, Answer answer) { ::send(socket, &answer, sizeof answer, MSG_NOSIGNAL); }
+
+// The C library keeps a thread's number, and the kernel knows where: a copy's is to be its own. The same for the list
+// of its robust mutexes. `fork` of the C library does both, but cannot name another parent.
+struct ThreadNotes {
+  int* number = nullptr;
+  void* robust_list = nullptr;
+  size_t robust_size = 0;
+
+  bool find() {
+    return ::prctl(PR_GET_TID_ADDRESS, &number) == 0 && number != nullptr &&
+           ::syscall(SYS_get_robust_list, 0, &robust_list, &robust_size) == 0;
+  }
+};
+
+// As fork(2), but the copy's parent is this process's parent.
+pid_t fork_sibling() {
+  ThreadNotes notes;
+  if (!notes.find()) return -1;
+  clone_args arguments{};
+  arguments.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  arguments.child_tid = reinterpret_cast<uint64_t>(notes.number);
+  const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+  if (pid == 0) ::syscall(SYS_set_robust_list, notes.robust_list, notes.robust_size);
+  return pid;
+}
+
+// A thread that was joined is still in the list for a moment.
+bool has_one_thread() {
+#if defined(__SANITIZE_THREAD__)
+  return false;  // its own threads do not survive
+#else
+  namespace fs = std::filesystem;
+  for (int tries = 0; tries < 100; ++tries, ::usleep(1000))
+    if (std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()) == 1) return true;
+  return false;
+#endif
+}
+
+// Gives `passed` these numbers, whatever had them, without CLOEXEC.
+void renumber(std::span<const UniqueFd> passed, const std::vector<int>& numbers) {
+  const int above = numbers.empty() ? 0 : std::ranges::max(numbers) + 1;
+  std::vector<UniqueFd> moved;  // out of the way of those numbers
+  for (const UniqueFd& fd : passed) moved.emplace_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, above));
+  for (size_t i = 0; i < numbers.size() && i < moved.size(); ++i) {
+    if (::dup2(moved[i].get(), numbers[i]) < 0) ::_exit(127);
+  }
+}
+
+// Shows these arguments in /proc/self/cmdline, where ps and scripts look.
+void set_title(const std::vector<std::string>& arguments) {
+  const size_t room = text_if_readable("/proc/self/cmdline").size();
+  std::string title;
+  for (const std::string& argument : arguments) title.append(argument).push_back('\0');
+  title.resize(room);
+  if (room > 0) title.back() = '\0';
+  std::ranges::copy(title, program_invocation_name);  // argv[0]: the kernel shows what is there
+}
+
+// Blocks until the parent knows this copy. The parent has given it up where it closes the pipe.
+void await_parent(int pipe) {
+  char byte;
+  ssize_t size = 0;
+  while ((size = ::read(pipe, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (size != 1) ::_exit(127);
+}
+
+std::vector<std::string> begin_copy(Order order, std::vector<UniqueFd> passed, pid_t parent) {
+  await_parent(passed[0].get());
+  const int output = order.has_output ? passed[1].get() : -1;
+  set_up_child({parent, order.dies_with_parent, order.ignored_signals, output});
+  renumber(std::span(passed).subspan(order.has_output ? 2 : 1), order.numbers);
+  // renumber() may have given their numbers to others.
+  for (UniqueFd& fd : passed) {
+    if (const int number = fd.release(); std::ranges::find(order.numbers, number) == order.numbers.end())
+      ::close(number);
+  }
+  set_title(order.arguments);
+  return std::move(order.arguments);
+}
+
+}  // namespace
+
+ForkServer ForkServer::start(ChildOptions options) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw system_error("cannot create a socket", errno);
+  ForkServer server;
+  server.socket_ = UniqueFd(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  options.arguments.insert(options.arguments.end(), {"--socket", std::to_string(theirs.get()), "--room-for-title",
+                                                     std::string(kRoomForTitle, ' ')});
+  options.inherited.push_back(theirs.get());
+  server.process_ = ChildProcess::start(options);
+  return server;
+}
+
+ForkServer ForkServer::adopt(const Note& note) {
+  ForkServer server;
+  server.process_ = ChildProcess::adopt(note.pid);
+  server.socket_ = UniqueFd(note.socket);
+  server.ready_ = note.ready;
+  return server;
+}
+
+bool ForkServer::wait_until_ready(int milliseconds) {
+  if (!socket_ || ready_) return ready_;
+  const std::optional<Answer> answer = receive_answer(socket_.get(), milliseconds);
+  if (answer && *answer < 0) give_up();
+  return ready_ = answer == 0;
+}
+
+std::optional<ChildProcess> ForkServer::fork(const ChildOptions& options) {
+  if (!wait_until_ready(0)) return std::nullopt;
+  const UniqueFd output = open_output(options);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
+  Order order{options.arguments, options.inherited, options.ignored_signals, options.dies_with_parent};
+  std::vector<int> descriptors = {reader.get()};
+  const int output_fd = output ? output.get() : options.output_descriptor;
+  order.has_output = output_fd >= 0;
+  if (order.has_output) descriptors.push_back(output_fd);
+  descriptors.insert(descriptors.end(), options.inherited.begin(), options.inherited.end());
+  std::optional<Answer> pid;
+  if (send_order(socket_.get(), order, descriptors)) pid = receive_answer(socket_.get(), kPatienceMs);
+  if (pid.value_or(-1) <= 0) {
+    give_up();
+    return std::nullopt;
+  }
+  ChildProcess copy = ChildProcess::adopt(*pid);
+  [[maybe_unused]] const ssize_t sent = ::write(writer.get(), "", 1);
+  return copy;
+}
+
+void ForkServer::give_up() {
+  socket_.reset();
+  ready_ = false;
+  if (!process_.running()) return;
+  process_.signal(SIGKILL);
+  process_.wait();
+}
+
+std::vector<std::string> serve_forks(int number) {
+  UniqueFd socket(number);
+  const pid_t parent = ::getppid();
+  send_answer(socket.get(), has_one_thread() ? 0 : -1);
+  while (true) {
+    Order order;
+    std::vector<UniqueFd> passed;
+    if (!receive_order(socket.get(), &order, &passed)) ::_exit(0);
+    const pid_t pid = fork_sibling();
+    if (pid == 0) {
+      socket.reset();
+      return begin_copy(std::move(order), std::move(passed), parent);
+    }
+    send_answer(socket.get(), pid > 0 ? pid : -1);
+  }
+}
+
+}  // namespace estrain

@@ -1,0 +1,57 @@
+#include "core/launch/run/processes/fork_servers.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/launch/run/processes/processes.h"
+
+namespace estrain::launch {
+
+void ForkServers::begin(const Environment& environment, int spec, int library) {
+  if (std::ranges::find(servers_, environment, &decltype(servers_)::value_type::first) != servers_.end()) return;
+  ChildOptions options;
+  options.arguments = {own_executable(), "fork-server",      "--spec", std::to_string(spec),
+                       "--library",      std::to_string(library)};
+  options.inherited = {spec};
+  options.same_program = true;
+  options.environment = environment;
+  options.ignored_signals = stop_signals();
+  if (library >= 0) options.inherited.push_back(library);
+  ForkServer server;
+  try {
+    server = ForkServer::start(std::move(options));
+  } catch (const Error&) {  // of no descriptor or process left; the worker's own start will tell
+  }
+  servers_.emplace_back(environment, std::move(server));
+}
+
+ChildProcess ForkServers::start(const ChildOptions& worker, int patience_ms) {
+  const auto at = std::ranges::find(servers_, worker.environment, &decltype(servers_)::value_type::first);
+  if (at != servers_.end() && at->second.wait_until_ready(patience_ms)) {
+    if (std::optional<ChildProcess> copy = at->second.fork(worker)) return std::move(*copy);
+  }
+  return ChildProcess::start(worker);
+}
+
+std::vector<ForkServers::Note> ForkServers::notes() const {
+  std::vector<Note> notes;
+  for (const auto& [environment, server] : servers_) {
+    const std::optional<ForkServer::Note> note = server.note();
+    if (!note) continue;
+    Note& added = notes.emplace_back(Note{{}, *note});
+    for (const auto& [name, value] : environment) added.environment.insert(added.environment.end(), {name, value});
+  }
+  return notes;
+}
+
+void ForkServers::adopt(const std::vector<Note>& notes) {
+  for (const Note& note : notes) {
+    Environment environment;
+    for (size_t i = 0; i + 1 < note.environment.size(); i += 2)
+      environment.emplace_back(note.environment[i], note.environment[i + 1]);
+    servers_.emplace_back(std::move(environment), ForkServer::adopt(note.server));
+  }
+}
+
+}  // namespace estrain::launch
