@@ -25,10 +25,10 @@ void add_pool(CLI::App& app, Action& chosen);
 void add_audit(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_help(CLI::App& app, Action& chosen);
-void add_probe(CLI::App& app, Action& chosen);   // hidden: tries one mini-batch
-void add_worker(CLI::App& app, Action& chosen);  // hidden: a worker process
+void add_probe(CLI::App& app, Action& chosen);        // hidden: tries one mini-batch
+void add_worker(CLI::App& app, Action& chosen);       // hidden: a worker process
 void add_fork_server(CLI::App& app, Action& chosen);  // hidden: starts workers quickly
-void add_scribe(CLI::App& app, Action& chosen);  // hidden: the scribe process
+void add_scribe(CLI::App& app, Action& chosen);       // hidden: the scribe process
 void add_agent(CLI::App& app, Action& chosen);
 void add_courier(CLI::App& app, Action& chosen);  // hidden: talks to other hosts
 void add_proxy(CLI::App& app, Action& chosen);    // hidden: stands in for a worker on another host

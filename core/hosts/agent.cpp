@@ -229,7 +229,12 @@ class Agent {
     launch::SharedDescriptors shared{memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()};
     shared.courier = doorbell_.get();
     at->builds = start.options.builds;
-    at->worker = launch::start_worker(directory_, shared, start);
+    launch::QuickStart quick;  // by a server that is ready: the agent waits for none
+    if (launch::starts_by_fork(*device, spec)) {
+      fork_servers_.begin(*device, spec.job, shared);
+      quick.servers = &fork_servers_;
+    }
+    at->worker = launch::start_worker(directory_, shared, start, quick);
     at->socket = loop_.watch(at->worker.socket.descriptor(), [this, at] { on_worker(*at); });
     at->process = loop_.watch(at->worker.process.descriptor(), [this, at] { on_worker_end(at); });
   }
@@ -342,7 +347,8 @@ class Agent {
   std::unique_ptr<Courier> courier_;
   std::vector<std::unique_ptr<Courier>> retired_;  // what is under way may still come to them
   std::optional<OrphanHost> orphan_;               // while the coordinator is lost
-  std::vector<std::string> asked_;                 // devices that a coordinator wanted workers on last
+  launch::ForkServers fork_servers_;
+  std::vector<std::string> asked_;  // devices that a coordinator wanted workers on last
   bool allow_mixed_ = false;
   std::shared_ptr<net::Loop::Timer> look_;
   net::Listener listener_;

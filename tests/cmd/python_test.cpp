@@ -37,7 +37,7 @@ std::string code(const std::string& what, const std::string& build = "return Net
          build + "\n";
 }
 
-struct Files {
+struct PythonFiles {
   ScratchFolder folder;
   std::string net = std::string(ESTRAIN_SOURCE_DIR) + "/examples/python/net.py:build";
   std::string data = "format = \"idx\"\n" + images("train") + images("test_");
@@ -65,7 +65,7 @@ struct Files {
 };
 
 // Fails with the error and leaves nothing behind.
-Ended refused(const Files& files, const std::string& spec, int code) {
+Ended refused(const PythonFiles& files, const std::string& spec, int code) {
   const Ended ended = estrain({"train", spec, "--run", files.folder / "refused"});
   INFO(ended.shown());
   CHECK(ended.code == code);
@@ -75,7 +75,7 @@ Ended refused(const Files& files, const std::string& spec, int code) {
 }
 
 TEST_CASE("a module in Python trains as under DDP, without a trace of the placement" * doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   const std::string spec = files.spec(files.net);
   const std::string alone = train_on(files.folder, spec, "1");
   CHECK(metric_steps(alone) == first_steps(8));
@@ -89,12 +89,12 @@ TEST_CASE("a module in Python trains as under DDP, without a trace of the placem
 }
 
 TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   check_disturbed_job(files.folder, files.spec(files.net), {"cpu=1,cpu=3"});
 }
 
 TEST_CASE("a resume continues from the checkpoint" * doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   const std::string run = train_on(files.folder, files.spec(files.net), "1");
   const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=12"});
   INFO(resumed.shown());
@@ -104,7 +104,7 @@ TEST_CASE("a resume continues from the checkpoint" * doctest::skip(!is_here())) 
 
 TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable kernel is refused when it is called" *
           doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   const Words d2 = {"--set", "job.determinism=D2"};
   const std::string spec = files.spec(files.net);
   const std::string alone = train_on(files.folder, spec, "1", d2);
@@ -124,7 +124,7 @@ TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable
 }
 
 TEST_CASE("check tells the operators with module and line of the user's code" * doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   fs::create_directory(files.folder / "parts");
   files.folder.write("parts/own.py", "def halve(x):\n    return x / 2\n");
   const std::string net = files.folder.write("net.py", code("import parts.own; images = parts.own.halve(images)"));
@@ -142,7 +142,7 @@ TEST_CASE("check tells the operators with module and line of the user's code" * 
 
 TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
           doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   const std::string net = files.folder.write("net.py", code("if self.calls > 30: labels.no_such()"));
   const Ended ended = estrain({"train", files.spec(net + ":build"), "--run", files.folder / "run"});
   INFO(ended.shown());
@@ -176,7 +176,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
       {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},
       {"return self.fc(images.flatten(1))", net, 2, "the model's first output is [4, 4], not one number"},
   };
-  Files files;
+  PythonFiles files;
   for (const Wrong& wrong : all) {
     CAPTURE(wrong.says);
     const std::string file = files.folder.write("net.py", code(wrong.forward, wrong.build));
@@ -185,7 +185,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
 }
 
 TEST_CASE("a Python or a file that will not do is refused by name" * doctest::skip(!is_here())) {
-  Files files;
+  PythonFiles files;
   const std::string file = files.folder.write("net.py", code("pass")), net = file + ":build";
   CHECK(refused(files, files.spec(file + ":make"), 2).says("net.py has no function make"));
   CHECK(refused(files, files.spec(file), 2).says("FILE.py:FUNCTION"));

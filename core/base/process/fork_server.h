@@ -25,9 +25,9 @@ class ForkServer {
   // False: the server has ended, is still loading after `milliseconds`, or cannot make copies.
   bool wait_until_ready(int milliseconds);
 
-  // A copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no part. Nothing
-  // if the server is not ready or does not answer within a second; it is ended then. Throws Fault::io where this process
-  // has no descriptor left.
+  // A copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no part.
+  // Nothing if the server is not ready or does not answer within a second; it is ended then. Throws Fault::io where
+  // this process has no descriptor left.
   std::optional<ChildProcess> fork(const ChildOptions& options);
 
   // What this process needs to use the server after an exec. The socket is to stay open.

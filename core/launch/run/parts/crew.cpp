@@ -51,20 +51,14 @@ void Crew::start(const conduct::StartWorkers& start) {
   }
 }
 
-// A GPU's worker executes the program: a copy of another process has not been tried with CUDA. So does one that becomes
-// the user's Python.
-bool Crew::starts_by_fork(const Device& device) const {
-  return device.host == run_.state.options.own_host && !device.is_gpu() && !run_.spec.model.is_python();
+bool Crew::starts_by_fork_here(const Device& device) const {
+  return device.host == run_.state.options.own_host && starts_by_fork(device, run_.spec);
 }
 
 // All load side by side.
 void Crew::begin_servers(const Devices& devices) {
-  for (const Device& device : devices) {
-    if (starts_by_fork(device)) {
-      run_.state.fork_servers.begin(device_environment(device, run_.spec.job, own_environment()),
-                                    run_.state.shared.spec, run_.state.shared.library);
-    }
-  }
+  for (const Device& device : devices)
+    if (starts_by_fork_here(device)) run_.state.fork_servers.begin(device, run_.spec.job, run_.state.shared);
 }
 
 void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built, int patience_ms) {
@@ -72,7 +66,7 @@ void Crew::start_one(const conduct::WorkerOrder& order, bool to_be_built, int pa
   start.id = order.id.value;
   if (to_be_built && order.first) make_builder(start);
   QuickStart quick;
-  if (starts_by_fork(order.device)) quick = {&run_.state.fork_servers, patience_ms};
+  if (starts_by_fork_here(order.device)) quick = {&run_.state.fork_servers, patience_ms};
   run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start, quick));
 }
 

@@ -31,7 +31,7 @@ class Crew {
  private:
   WorkerStart worker_start(const Device& device) const;
   void make_builder(WorkerStart& start) const;
-  bool starts_by_fork(const Device& device) const;
+  bool starts_by_fork_here(const Device& device) const;
   void begin_servers(const Devices& devices);
   void start_one(const conduct::WorkerOrder& order, bool to_be_built, int patience_ms);
   void lose_by_error(conduct::WorkerId id, const comm::Failed& failed);

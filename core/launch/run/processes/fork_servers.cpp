@@ -8,22 +8,24 @@
 
 namespace estrain::launch {
 
-void ForkServers::begin(const Environment& environment, int spec, int library) {
+void ForkServers::begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared) {
+  Environment environment = device_environment(device, job, own_environment());
   if (std::ranges::find(servers_, environment, &decltype(servers_)::value_type::first) != servers_.end()) return;
   ChildOptions options;
-  options.arguments = {own_executable(), "fork-server",      "--spec", std::to_string(spec),
-                       "--library",      std::to_string(library)};
-  options.inherited = {spec};
+  options.arguments = {own_executable(), "fork-server",
+                       "--spec",         std::to_string(shared.spec),
+                       "--library",      std::to_string(shared.library)};
+  options.inherited = {shared.spec};
   options.same_program = true;
   options.environment = environment;
   options.ignored_signals = stop_signals();
-  if (library >= 0) options.inherited.push_back(library);
+  if (shared.library >= 0) options.inherited.push_back(shared.library);
   ForkServer server;
   try {
     server = ForkServer::start(std::move(options));
   } catch (const Error&) {  // of no descriptor or process left; the worker's own start will tell
   }
-  servers_.emplace_back(environment, std::move(server));
+  servers_.emplace_back(std::move(environment), std::move(server));
 }
 
 ChildProcess ForkServers::start(const ChildOptions& worker, int patience_ms) {

@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "core/base/process/fork_server.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::launch {
 
+struct SharedDescriptors;
+
 class ForkServers {
  public:
-  using Environment = std::vector<std::pair<std::string, std::string>>;  // ChildOptions::environment
-
-  // Starts the server for workers with `environment`, unless there was one. It loads the worker library that is open as
-  // `library` (-1: the one beside the program) and decompresses the data of the job behind `spec` (passed_spec.h). Where
-  // it cannot be started, workers start by exec.
-  void begin(const Environment& environment, int spec, int library);
+  // Starts the server for workers on this kind of device, unless there was one. It loads the run's worker library and
+  // decompresses the data of its spec. Where it cannot be started, workers start by exec.
+  void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
 
   // Starts a worker: as a copy of the server for its environment, waiting for that to have loaded for at most
   // `patience_ms`; otherwise by exec. Throws Fault::io, as ChildProcess::start.
@@ -39,6 +39,7 @@ class ForkServers {
   void adopt(const std::vector<Note>& notes);
 
  private:
+  using Environment = std::vector<std::pair<std::string, std::string>>;  // ChildOptions::environment
   std::vector<std::pair<Environment, ForkServer>> servers_;
 };
 

@@ -63,6 +63,10 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
 
 }  // namespace
 
+bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
+  return !device.is_gpu() && !spec.model.is_python();
+}
+
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start,
                            const QuickStart& quick) {
   if (start.is_elsewhere) return start_proxy(run, shared, start);

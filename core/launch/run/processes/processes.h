@@ -69,6 +69,10 @@ struct WorkerStart {
   comm::WorkerOptions options = {};
 };
 
+// Whether a worker here may be a copy of a fork server. A GPU's is not: no copy of a process has been tried with CUDA.
+// Neither is one that becomes the user's Python.
+bool starts_by_fork(const Device& device, const spec::JobSpec& spec);
+
 // The fork servers that may start a worker, and how long it may wait for one to have loaded.
 struct QuickStart {
   ForkServers* servers = nullptr;  // none: by exec
