@@ -147,6 +147,7 @@ TEST_CASE("offers that are of no use, and requests that make no sense") {
     refused({"reclaim", run, "1", "--within", "soon"}, "--within");
     CHECK(job.status().at("state") == "training");
     CHECK(job.stop().code == 0);
+    job.launcher().wait();
     refused({"offer", run, "1"}, "no job is running there");
   }
   const std::string manual = folder / "manual";

@@ -13,13 +13,6 @@
 namespace estrain::testing {
 namespace {
 
-std::vector<pid_t> servers(const Job& job) {
-  std::vector<pid_t> pids;
-  for (const ProcessInfo& child : job.children())
-    if (child.is("fork-server")) pids.push_back(child.pid);
-  return pids;
-}
-
 // The address of the program, which differs for each exec and is the same in a copy.
 std::string place_of(pid_t pid) {
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
@@ -47,7 +40,7 @@ TEST_CASE("workers of the start, of a resize and of a recovery are copies of one
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "2"});
   job.reach(3);
-  const std::vector<pid_t> found = servers(job);
+  const std::vector<pid_t> found = job.fork_servers();
   REQUIRE(found.size() == 1);
   CHECK(job.workers().size() == 2);
   CHECK(are_copies_of(job.workers(), found[0]));
@@ -56,18 +49,18 @@ TEST_CASE("workers of the start, of a resize and of a recovery are copies of one
   CHECK(are_copies_of(job.workers(), found[0]));
   lose_worker(job);
   CHECK(are_copies_of(job.workers(), found[0]));
-  CHECK(servers(job) == found);
+  CHECK(job.fork_servers() == found);
 }
 
 TEST_CASE("each kind of device has a server of its own") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run", {"--devices", "cpu:sse"});
   job.reach(3);
-  REQUIRE(servers(job).size() == 1);
-  const pid_t first = servers(job)[0];
+  REQUIRE(job.fork_servers().size() == 1);
+  const pid_t first = job.fork_servers()[0];
   CHECK(are_copies_of(job.workers(), first));
   REQUIRE(estrain({"resize", job.run(), "--devices", "cpu", "--allow-mixed"}).code == 0);
-  CHECK(servers(job).size() == 2);
+  CHECK(job.fork_servers().size() == 2);
   CHECK_FALSE(are_copies_of(job.workers(), first));
 }
 
@@ -78,13 +71,13 @@ TEST_CASE("a job whose server is killed goes on, and its workers start by exec")
   {
     Job job(spec, run, {"--devices", "2"});
     job.reach(3);
-    const pid_t server = servers(job).at(0);
+    const pid_t server = job.fork_servers().at(0);
     const std::string place = place_of(server);
     ::kill(server, SIGKILL);
     lose_worker(job);
     const std::vector<pid_t> workers = job.workers();
     CHECK(std::ranges::count(workers, place, place_of) == 1);
-    CHECK(servers(job).empty());
+    CHECK(job.fork_servers().empty());
     REQUIRE(job.resize("3").code == 0);
     job.reach(job.step() + 3);
     REQUIRE(job.stop().code == 0);

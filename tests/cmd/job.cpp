@@ -106,8 +106,15 @@ std::vector<pid_t> Job::workers() {
 std::vector<ProcessInfo> Job::children() const {
   std::vector<ProcessInfo> mine;
   for (ProcessInfo& process : processes())
-    if (process.parent == pid()) mine.push_back(std::move(process));
+    if (process.parent == pid() && !process.is("fork-server")) mine.push_back(std::move(process));
   return mine;
+}
+
+std::vector<pid_t> Job::fork_servers() const {
+  std::vector<pid_t> pids;
+  for (const ProcessInfo& process : processes())
+    if (process.parent == pid() && process.is("fork-server")) pids.push_back(process.pid);
+  return pids;
 }
 
 pid_t Job::scribe() const {

@@ -47,7 +47,8 @@ class Job {
   Ended stop() const { return estrain({"stop", run_}); }  // the command's own end; for train's: launcher().wait()
 
   std::vector<pid_t> workers();               // of the current stage, by worker index
-  std::vector<ProcessInfo> children() const;  // including starting workers and the scribe
+  std::vector<ProcessInfo> children() const;  // including starting workers and the scribe, without fork servers
+  std::vector<pid_t> fork_servers() const;
   pid_t scribe() const;
 
  private:

@@ -174,6 +174,19 @@ void await_parent(int pipe) {
   if (size != 1) ::_exit(127);
 }
 
+// The parent's side: lets the copy go on, once it is sure to be waited for.
+ChildProcess welcome(pid_t pid, UniqueFd pipe) {
+  try {
+    ChildProcess copy = ChildProcess::adopt(pid);
+    [[maybe_unused]] const ssize_t sent = ::write(pipe.get(), "", 1);
+    return copy;
+  } catch (const Error&) {
+    pipe.reset();  // it exits
+    ::waitpid(pid, nullptr, 0);
+    throw;
+  }
+}
+
 std::vector<std::string> begin_copy(Order order, std::vector<UniqueFd> passed, pid_t parent) {
   await_parent(passed[0].get());
   const int output = order.has_output ? passed[1].get() : -1;
@@ -221,10 +234,10 @@ bool ForkServer::wait_until_ready(int milliseconds) {
 
 std::optional<ChildProcess> ForkServer::fork(const ChildOptions& options) {
   if (!wait_until_ready(0)) return std::nullopt;
-  const UniqueFd output = open_output(options);
+  UniqueFd output = open_output(options);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
-  const UniqueFd reader(ends[0]), writer(ends[1]);
+  UniqueFd reader(ends[0]), writer(ends[1]);
   Order order{options.arguments, options.inherited, options.ignored_signals, options.dies_with_parent};
   std::vector<int> descriptors = {reader.get()};
   const int output_fd = output ? output.get() : options.output_descriptor;
@@ -237,9 +250,9 @@ std::optional<ChildProcess> ForkServer::fork(const ChildOptions& options) {
     give_up();
     return std::nullopt;
   }
-  ChildProcess copy = ChildProcess::adopt(*pid);
-  [[maybe_unused]] const ssize_t sent = ::write(writer.get(), "", 1);
-  return copy;
+  reader.reset();
+  output.reset();
+  return welcome(*pid, std::move(writer));
 }
 
 void ForkServer::give_up() {

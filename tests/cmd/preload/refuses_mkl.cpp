@@ -23,7 +23,9 @@ bool is_worker() {
     const int file = ::open("/proc/self/cmdline", O_RDONLY);
     const ssize_t length = ::read(file, line, sizeof line - 1);
     ::close(file);
-    return length > 0 && std::string_view(line + std::strlen(line) + 1) == "worker";
+    if (length <= 0) return false;
+    const std::string_view verb(line + std::strlen(line) + 1);
+    return verb == "worker" || verb == "fork-server";  // whose copies are workers
   }();
   return answer;
 }
