@@ -55,7 +55,10 @@ class Scribe {
   std::optional<Step> run() {
     open_tensorboard_if_there_is_room();
     for (;;) {
-      pollfd polled[2] = {{setup_.launcher.descriptor(), POLLIN, 0}, {setup_.doorbell, POLLIN, 0}};
+      // Send on what the launcher had no room for: it may be waiting for the last of it.
+      const bool keeps = !setup_.launcher.flush();
+      const auto events = static_cast<short>(keeps ? POLLIN | POLLOUT : POLLIN);
+      pollfd polled[2] = {{setup_.launcher.descriptor(), events, 0}, {setup_.doorbell, POLLIN, 0}};
       ::poll(polled, 2, kDrainMilliseconds);
       if (polled[1].revents != 0) {
         uint64_t rings = 0;
@@ -65,7 +68,7 @@ class Scribe {
       drain_or_wait();
       save_held_state();
       show_how_it_stands(monotonic_ns());
-      if (polled[0].revents == 0 || obey()) continue;
+      if ((polled[0].revents & ~POLLOUT) == 0 || obey()) continue;
       return launcher_is_gone_ ? std::optional(saver_.last_saved()) : std::nullopt;
     }
   }

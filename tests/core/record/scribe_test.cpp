@@ -86,9 +86,11 @@ class FakeJob {
   comm::JobMemory& memory() { return memory_; }
   ScribeChannel& launcher() { return launcher_; }
 
-  void train_until(int64_t last) {
+  // All updates are skipped if `left_out`.
+  void train_until(int64_t last, bool left_out = false) {
     for (; step_.value < last; memory_.commit().commit(step_)) {
       const comm::RecordView record = memory_.ring().pending();
+      if (left_out) record.head->left_out.where = comm::Nonfinite::Where::loss;
       record.head->kind = comm::RecordKind::step;
       record.head->step = ++step_;
       REQUIRE(memory_.ring().publish());
@@ -200,6 +202,22 @@ TEST_CASE("a state that changed in memory becomes no checkpoint") {
   job.launcher().send(SaveState{Step(20)});
   CHECK(job.wait_for<Saved>().step == Step(20));
   CHECK(job.step_saved() == 20);
+}
+
+TEST_CASE("a launcher that hears many messages late hears all of them, with the end of a save") {
+  constexpr int64_t kMany = 1000;  // several times what the kernel holds for it
+  FakeJob job;
+  for (int64_t step = 100; step <= kMany; step += 100) {
+    job.train_until(step, true);
+    job.wait_for_records();
+  }
+  REQUIRE(job.memory().hold().try_hold(Step(kMany)));
+  job.launcher().send(SaveState{Step(kMany)});
+  for (int tries = 0; tries < 6000 && job.step_saved() != kMany; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  REQUIRE(job.step_saved() == kMany);
+  for (int64_t step = 1; step <= kMany; ++step) REQUIRE(job.wait_for<Skipped>().step == Step(step));
+  CHECK(job.wait_for<Saved>().step == Step(kMany));
 }
 
 TEST_CASE(
