@@ -82,7 +82,7 @@ struct CannotStartScribe {
   Error error;
 };
 
-// Requests. What `client` asks is answered once.
+// Requests. Each is answered once.
 struct ChangeAsked {
   PendingChange change;
   std::optional<int64_t> requested_ns;  // if not now

@@ -1,5 +1,5 @@
-// The workers, or their shares, change. What is new is started and warmed while the others train; then all leave their
-// loop after one agreed step, and get new ranges. If what is new does not come up, the job stays as it is.
+// Changes the workers or their shares. New workers start and warm up while the others train; then all leave their loop
+// after one agreed step and get new ranges. If a new worker does not come up, the job stays as it is.
 
 #include <fmt/format.h>
 

@@ -7,8 +7,8 @@ namespace estrain::cuda {
 // sm_80 lack it and always compute in float32.
 enum class Tf32 { never, allowed };
 
-// Deterministic algorithms everywhere, an operator that has none throws; TF32 where it is allowed. What must be said in
-// the environment, core/launch/preflight/devices.cpp says. Call once, before the first operator.
+// Deterministic algorithms everywhere, an operator that has none throws; TF32 where it is allowed. The environment has
+// its own part in this (core/launch/preflight/devices.cpp). Call once, before the first operator.
 void compute_deterministically(Tf32 tf32);
 
 }  // namespace estrain::cuda

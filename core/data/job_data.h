@@ -1,7 +1,7 @@
 #pragma once
 // All files that a job reads: its data and those of a user's model: the program, or the file of Python code. They are
-// opened together, so that a changed program is noticed like changed data (identity.h). What that code imports is not
-// known here.
+// opened together, so that a changed program is noticed like changed data (identity.h). Modules that
+// the code imports are not known here.
 
 #include <string>
 #include <vector>

@@ -52,7 +52,7 @@ class FrameDecoder {
 
   // Where the next bytes of the stream go; empty: the sink has no room yet.
   std::span<std::byte> room();
-  // So many bytes have been written there.
+  // Takes note of bytes that have been written there.
   void advance(size_t bytes);
   // Asks the sink again.
   void retry();

@@ -1,6 +1,6 @@
 #pragma once
 // Other weights for an exported program: the same file, byte for byte, but for the elements of parameters and buffers
-// and the checksums over them. What torch.export.load made of the file before, it makes of this one, too.
+// and the checksums over them. torch.export.load reads it as it read the file before.
 
 #include <functional>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// Which evaluation of a run is the best so far, by checkpoint.best. Of equal ones it is the first.
+// Finds the best evaluation of a run so far, by checkpoint.best: the first of equal ones.
 
 #include <optional>
 #include <span>

@@ -1,6 +1,6 @@
 // The plain training loop that estrain is measured against: forward, backward, accumulate, torch::optim::SGD, on
-// batches made in advance, in one process and with nothing else around it. What a worker's environment tells malloc,
-// its environment is to tell too (bare_loop.py).
+// batches made in advance, in one process and with nothing else around it. Its environment has a
+// worker's settings of malloc (bare_loop.py).
 //
 // usage: bare_loop CASE.json
 // CASE: {"model": {"name", "layers", "heads", "width", "context"}, "shape": [channels, height, width] or [] for text,

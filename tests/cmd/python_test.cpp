@@ -1,6 +1,6 @@
 // model.name = "python": users' modules in their own Python, of scripts/setup --peers. The bits are those of Python's
 // DistributedDataParallel and do not depend on the placement; the module is examples/python/net.py, which draws from
-// torch's, Python's and numpy's random streams. What the user's code raises is told with its traceback.
+// torch's, Python's and numpy's random streams. Errors in the user's code are told with its traceback.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
 // Files that may be larger than memory: reads whole lines, one at a time from either end, or the last bytes. Logs grow
-// at their end: a last line without a line feed does not count. A missing file has no lines. Of a line longer than
-// kLongestLine, which no writer produces, only parts are kept, so it reads as damaged.
+// at their end: a last line without a line feed does not count. A missing file has no lines. A line longer than
+// kLongestLine, which no writer produces, is kept in part only, so it reads as damaged.
 
 #include <cstdint>
 #include <string>

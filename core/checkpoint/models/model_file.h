@@ -8,8 +8,8 @@
 //       for name, tensor in model.state_dict().items():
 //           file["model/" + name] = tensor.numpy()
 //
-// Or it is a safetensors file (safetensors.h) with the state_dict's names. Of a tied weight's names it may have one or
-// all, since safetensors.torch.save_model omits all but one.
+// Or it is a safetensors file (safetensors.h) with the state_dict's names. It may have one of a tied weight's
+// names or all, since safetensors.torch.save_model omits all but one.
 //
 // Strict: the file must have every parameter and buffer of the model, including tied names, with the same type and
 // shape, and no others.

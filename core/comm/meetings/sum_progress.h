@@ -10,9 +10,8 @@
 // 1. During a step, only the worker writes its word, after what the word tells of (release), and the courier reads it
 //    before that (acquire). So it is with `summed`, which the courier writes and all workers read.
 // 2. The courier takes everything back between two steps, while all workers wait for its answer; opening a stage does
-// so
-//    too. So a word never tells of a step that is over.
-// 3. Whoever dies leaves words that nobody reads before a stage opens.
+//    so, too. So a word never tells of a step that is over.
+// 3. A worker that dies leaves words that nobody reads before a stage opens.
 
 #include <cstddef>
 #include <cstdint>

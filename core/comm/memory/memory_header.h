@@ -19,7 +19,7 @@ struct BarrierWords {
   std::atomic<uint32_t> generation;
 };
 
-// What a worker has folded (sum_progress.h).
+// How far a worker has folded its gradients (sum_progress.h).
 struct alignas(64) FoldedWord {
   std::atomic<uint32_t> parameters;
 };

@@ -29,10 +29,11 @@ class RecordRing {
   RecordView at(uint32_t sequence);
   // The record that workers are adding to.
   RecordView pending() { return at(published()); }
-  // That of the newest published record; none: nothing was published.
+  // The newest published record; none: nothing was published.
   std::optional<RecordView> newest();
 
-  // That of a step, if it is among the newest half of the ring: workers overwrite it only after as many more records.
+  // The record of a step, if it is among the newest half of the ring: workers overwrite it only after as many more
+  // records.
   std::optional<RecordView> find(Step step);
 
   // Makes the pending record visible to the scribe and clears the next one. Sleeps while the ring is full. False on

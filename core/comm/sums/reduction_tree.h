@@ -5,9 +5,9 @@
 //   tree(lo, hi) = tree(lo, lo + m) + tree(lo + m, hi),   m = the largest power of two below hi - lo
 //
 // A worker that hosts [a, b) folds what it can alone: it keeps a stack of partial sums, and whenever the two topmost
-// are the two children of a node of the tree, they become that node. What remains on the stack is passed on; whoever
-// owns a piece of the parameters finishes the tree over the stacks of all workers. Two ESTs give the bits of DDP with
-// two ranks.
+// are the two children of a node of the tree, they become that node. The rest of the stack is passed on; the
+// owner of a piece of the parameters finishes the tree over the stacks of all workers. Two ESTs give the bits of DDP
+// with two ranks.
 //
 // D0 (EasyScale section 3.3) sums left to right within a worker and then over workers instead: cheaper on some
 // transports, but its bits depend on the placement.

@@ -1,6 +1,6 @@
 #pragma once
-// The status of a run, as the launcher answers it on the control socket and `estrain status --json` prints it. What is
-// not known is left out.
+// The status of a run, as the launcher answers it on the control socket and `estrain status --json` prints it. Unknown
+// fields are left out.
 
 #include <cstdint>
 #include <optional>

@@ -56,8 +56,8 @@ int Launcher::run() {
   return ending_.end();
 }
 
-// Those that end the job. What nohup, or the shell for a job in the background, has the program ignore, it ignores. Who
-// reads its output may go away.
+// Blocks the signals that end the job: they are read from a descriptor. A signal that was ignored when the program
+// began (nohup, a shell's background job) stays ignored. Ignores SIGPIPE: the reader of stdout may exit.
 void Launcher::block_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);

@@ -41,7 +41,7 @@ void Requests::weigh(const conduct::WeighOffer& offer) {
   }
 }
 
-// Refuses devices that the job cannot have, or cannot have while it runs. Those that are there give their bits: others
+// Refuses devices that the job cannot have, or cannot have while it runs. The devices in use give their bits: new ones
 // must be of their kind.
 void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;

@@ -4,9 +4,9 @@
 // of its own.
 //
 // Parameters and buffers have the names, order and values that Python gives them, and are Python's own tensors, bound
-// to the state's memory. A buffer with persistent=False that the first mini-batch leaves alone is a constant. What the
-// module keeps elsewhere (an attribute, a global variable) is no part of the state: an EST must not find there what
-// another one left.
+// to the state's memory. A buffer with persistent=False that the first mini-batch leaves alone is a constant. Values
+// that the module keeps elsewhere (an attribute, a global variable) are no part of the state: an EST must not find
+// there those of another one.
 //
 // Inputs. forward gets named arrays by name, as far as it has arguments of their names. For images, vectors and text
 // the first argument is the sample, the second one, if it has no default or the loss is the model's own, the target.

@@ -8,7 +8,7 @@
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
 //
 // Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
-// verdict, is the same in all three. What then becomes of the step is decided where it would be committed (carrier.h).
+// verdict, is the same in all three. The carrier decides about such a step where it would commit it (carrier.h).
 
 #include <functional>
 #include <vector>

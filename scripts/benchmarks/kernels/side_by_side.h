@@ -1,6 +1,6 @@
 #pragma once
-// Two ways to the same result in one process, timed in turns: ours and LibTorch's. What gemm.cpp and attention.cpp
-// measure with.
+// Two ways to the same result in one process, timed in turns: ours and LibTorch's. Used by gemm.cpp and
+// attention.cpp.
 
 #include <time.h>
 

@@ -13,7 +13,8 @@ class ScribeDesk {
  public:
   ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
-  // Whose files go on behind what has been drained; the first one of a launch, at the step to go on from.
+  // Starts a scribe that writes on behind the records that have been drained; the first one of a launch, behind the
+  // step to go on from.
   void start();
   void start_first();
   // Waits for a report at most so long; -1: no limit.

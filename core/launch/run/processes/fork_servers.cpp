@@ -1,7 +1,8 @@
 #include "core/launch/run/processes/fork_servers.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
-#include <csignal>
 
 #include "core/base/error.h"
 #include "core/launch/run/processes/processes.h"
@@ -20,10 +21,13 @@ void ForkServers::begin(const Device& device, const spec::JobSection& job, const
   options.environment = environment;
   options.ignored_signals = stop_signals();
   if (shared.library >= 0) options.inherited.push_back(shared.library);
+  // Its libraries' words have no reader: where they fail, workers start by exec and tell it in their logs.
+  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  options.output_descriptor = nowhere.get();
   ForkServer server;
   try {
     server = ForkServer::start(std::move(options));
-  } catch (const Error&) {  // of no descriptor or process left; the worker's own start will tell
+  } catch (const Error&) {  // no descriptor or process is left: the worker's own start will tell
   }
   servers_.emplace_back(std::move(environment), std::move(server));
 }

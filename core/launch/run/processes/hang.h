@@ -3,8 +3,8 @@
 // how long such work took before. The verdict comes with its reason.
 //
 // Silence alone is no hang: a batch of a new shape takes longer than those before it, and a neighbour may hold the
-// processor. Who still takes processor time is at work, up to a much longer limit, as it may turn for ever. Who takes
-// none (a lock that is never released, storage that is gone) hangs once it has been silent for
+// processor. A worker that takes processor time is at work, up to a much longer limit, as it may loop for ever. One
+// that takes none (a lock that is never released, storage that is gone) hangs once it has been silent for
 //   three times the longest of its work and 2 s, where such work has been measured on the devices in use;
 //   two minutes, where it has not: the first step, the first batch of an evaluation, the setting up of a stage.
 // A worker on a GPU sleeps while that computes, which is why processor time alone decides nothing.
@@ -47,7 +47,8 @@ inline constexpr int64_t kLeavingNs = INT64_C(2'000'000'000);            // beyo
 
 Patience patience_with(comm::Activity activity, const Pace& pace);
 
-// Why the worker of a stage hangs, for "it …"; nothing: it does not. Who waits for others or for the scribe never does.
+// Why the worker of a stage hangs, for "it …"; nothing: it does not. A worker that waits for others or for the scribe
+// never does.
 std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
 
 // The same of a worker that is to leave a stage which was given up `since_abort_ns` ago.
