@@ -184,7 +184,8 @@ TEST_CASE("what cannot pass ends a job at its start, by a rule; in a running job
   const std::vector<std::string> options = {"--set", kSteps, "--set", "recovery.rules=\"" + rules + "\""};
   in_time("a kill before the first step", [&](Timed& timed) {
     const ScratchFolder runs;
-    Job job(spec, runs / "starting", options);
+    // A model that takes a while to initialise.
+    Job job(spec, runs / "starting", with(options, {"--set", "model.hidden=[3000,3000]"}));
     ::kill(starting_workers(job, 1)[0], SIGKILL);
     const Ended ended = job.launcher().wait();
     INFO(ended.shown());
