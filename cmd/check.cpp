@@ -9,6 +9,7 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/memory_use.h"
+#include "core/batches/batch_schedule.h"
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
 #include "core/faults/diagnosis.h"
@@ -66,8 +67,8 @@ class Check {
     const spec::JobSpec& spec = job_.spec;
     if (spec.train.steps) return *spec.train.steps;
     const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
-    const int64_t whole = each / spec.data.batch, rest = each % spec.data.batch;
-    return spec.train.epochs.value_or(0) * (whole + (rest > 0 && !spec.data.drop_last ? 1 : 0));
+    const batches::BatchSchedule schedule{each, spec.data.batch, spec.data.drop_last, spec.elastic.changes};
+    return schedule.end_of(Epoch(spec.train.epochs.value_or(0))).value;
   }
 
   int print() const {

@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 void add_init(CLI::App& app, Action& chosen);
 void add_train(CLI::App& app, Action& chosen);
 void add_resize(CLI::App& app, Action& chosen);
+void add_change(CLI::App& app, Action& chosen);
 void add_offer(CLI::App& app, Action& chosen);
 void add_reclaim(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);

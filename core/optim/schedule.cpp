@@ -152,17 +152,24 @@ void Schedule::seek(int64_t calls) {
   while (calls_ < calls) advance();
 }
 
-int64_t schedule_calls(const ScheduleSection& settings, Step step, int64_t steps_per_epoch) {
-  return settings.unit == spec::ScheduleUnit::step ? step.value : step.value / steps_per_epoch;
+int64_t schedule_calls(const ScheduleSection& settings, Step step, const batches::BatchSchedule& batches) {
+  return settings.unit == spec::ScheduleUnit::step ? step.value : batches.cursor_at(step).epoch.value;
 }
 
-GroupSchedules::GroupSchedules(const ScheduleSection& settings, const ParameterGroups& groups, int64_t steps_per_epoch)
-    : settings_(settings), steps_per_epoch_(steps_per_epoch) {
+GroupSchedules::GroupSchedules(const ScheduleSection& settings, const ParameterGroups& groups,
+                               const batches::BatchSchedule& batches)
+    : settings_(settings), batches_(batches) {
   for (const GroupSettings& group : groups.groups) schedules_.emplace_back(settings, group.lr);
 }
 
 std::vector<double> GroupSchedules::rates_at(Step step) {
-  const int64_t calls = schedule_calls(settings_, step, steps_per_epoch_);
+  std::vector<double> rates = scheduled_at(step);
+  for (double& rate : rates) rate *= batches_.lr_factor(step);
+  return rates;
+}
+
+std::vector<double> GroupSchedules::scheduled_at(Step step) {
+  const int64_t calls = schedule_calls(settings_, step, batches_);
   std::vector<double> rates;
   for (Schedule& schedule : schedules_) {
     schedule.seek(calls);
@@ -171,9 +178,9 @@ std::vector<double> GroupSchedules::rates_at(Step step) {
   return rates;
 }
 
-void check_length(const ScheduleSection& settings, Step steps, int64_t steps_per_epoch) {
+void check_length(const ScheduleSection& settings, Step steps, const batches::BatchSchedule& batches) {
   if (settings.name != ScheduleKind::onecycle) return;
-  const int64_t calls = schedule_calls(settings, steps, steps_per_epoch);
+  const int64_t calls = schedule_calls(settings, steps, batches);
   if (calls <= settings.period) return;
   throw Error::make(Fault::spec, "schedule.period: the cycle ends after {} {}s, the job after {}", settings.period,
                     spec::to_string(settings.unit), calls)

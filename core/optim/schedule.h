@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/batches/batch_schedule.h"
 #include "core/optim/parameter_groups.h"
 #include "core/spec/job_spec.h"
 
@@ -50,23 +51,26 @@ class Schedule {
 };
 
 // Throws Fault::spec if a job of this many steps would run past the end of the schedule, as torch does.
-void check_length(const spec::ScheduleSection& settings, Step steps, int64_t steps_per_epoch);
+void check_length(const spec::ScheduleSection& settings, Step steps, const batches::BatchSchedule& batches);
 
 // The schedules of all parameter groups.
 class GroupSchedules {
  public:
-  GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups, int64_t steps_per_epoch);
+  GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups,
+                 const batches::BatchSchedule& batches);
 
-  // The learning rates of the groups for the update that follows `step`.
+  // The learning rates of the groups for the update that follows `step`, with the factor of changes (BatchChange).
   std::vector<double> rates_at(Step step);
+  // The same without that factor.
+  std::vector<double> scheduled_at(Step step);
 
  private:
   const spec::ScheduleSection settings_;
-  const int64_t steps_per_epoch_;
+  const batches::BatchSchedule batches_;
   std::vector<Schedule> schedules_;
 };
 
 // The number of calls of the schedule after `step` updates: one per update, or one per whole epoch.
-int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, int64_t steps_per_epoch);
+int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, const batches::BatchSchedule& batches);
 
 }  // namespace estrain::optim

@@ -51,7 +51,8 @@ std::string Host::model_of(std::string_view kind) const {
 Work describe_work(const JobSpec& given, std::string_view kind, const Host& host) {
   if (given.job.determinism == spec::Determinism::automatic)
     throw Error(Fault::bug, "the speed of a job was requested before its determinism was decided");
-  const JobSpec spec = spec::with_defaults(given);
+  JobSpec spec = spec::with_defaults(given);
+  if (!spec.elastic.changes.empty()) spec.data.batch = spec.elastic.changes.back().batch;
   Work work;
   const auto add = [&](std::string name, std::string value) {
     work.fields.emplace_back(std::move(name), std::move(value));

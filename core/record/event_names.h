@@ -13,6 +13,7 @@ struct EventName {
 
 inline constexpr EventName event_names[] = {
     {"allocation", "under Slurm: cores, memory, time left, who says so, which start it is"},
+    {"batch_changed", "the batch size and learning rates are others after `step`: `batch`, `lr_factor`"},
     {"checkpoint", "a checkpoint is complete: `step`, `path`"},
     {"checkpoint_failed",
      "a checkpoint could not be written: `step`, `error`; `damaged`: the state had changed in memory"},

@@ -41,9 +41,8 @@ StepRecord RecordReader::read_step(const comm::RecordView& view) {
   record.est_losses.assign(view.est_losses, view.est_losses + ests_);
   for (size_t i = 0; i < manifest_.digest_names.size(); ++i) record.digests.push_back(view.digests[i].load());
   const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
-  const double samples =
-      static_cast<double>(manifest_.samples_per_epoch) / static_cast<double>(manifest_.batches_per_epoch);
-  record.samples_per_second = step_seconds > 0 ? samples / step_seconds : 0;
+  const Step before(record.step.value - 1);
+  record.samples_per_second = step_seconds > 0 ? manifest_.samples_per_step(before) / step_seconds : 0;
   last_time_ns_ = view.head->time_ns;
   record.left_out = view.head->left_out.where != comm::Nonfinite::Where::nowhere;
   return record;

@@ -87,8 +87,9 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   checkpoint::CheckpointMeta meta;
   meta.estrain_version = ESTRAIN_VERSION;
   meta.step = step;
-  meta.epoch = manifest_.epoch_at(step);
-  meta.samples = manifest_.samples_at(step);
+  const batches::Cursor cursor = manifest_.batches.cursor_at(step);
+  meta.epoch = cursor.epoch;
+  meta.samples = cursor.samples;
   meta.ests = spec_.job.ests;
   meta.lr = lr;
   meta.spec = spec::to_toml(spec_);

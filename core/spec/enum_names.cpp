@@ -42,6 +42,7 @@ constexpr EnumName<Loss> loss_names[] = {{Loss::output, "output"},
                                          {Loss::bce_with_logits, "bce_with_logits"},
                                          {Loss::nll, "nll"}};
 constexpr EnumName<ElasticMode> elastic_names[] = {{ElasticMode::manual, "manual"}, {ElasticMode::automatic, "auto"}};
+constexpr EnumName<BatchMode> batch_mode_names[] = {{BatchMode::fixed, "fixed"}, {BatchMode::adaptive, "adaptive"}};
 
 template <typename E>
 std::string_view name_of(E value) {
@@ -129,6 +130,10 @@ template <>
 std::span<const EnumName<ElasticMode>> enum_names() {
   return elastic_names;
 }
+template <>
+std::span<const EnumName<BatchMode>> enum_names() {
+  return batch_mode_names;
+}
 
 std::string_view to_string(Determinism value) { return name_of(value); }
 std::string_view to_string(Kernels value) { return name_of(value); }
@@ -149,5 +154,6 @@ std::string_view to_string(NonfinitePolicy value) { return name_of(value); }
 std::string_view to_string(Best value) { return name_of(value); }
 std::string_view to_string(Loss value) { return name_of(value); }
 std::string_view to_string(ElasticMode value) { return name_of(value); }
+std::string_view to_string(BatchMode value) { return name_of(value); }
 
 }  // namespace estrain::spec

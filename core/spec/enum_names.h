@@ -57,6 +57,8 @@ template <>
 std::span<const EnumName<Loss>> enum_names();
 template <>
 std::span<const EnumName<ElasticMode>> enum_names();
+template <>
+std::span<const EnumName<BatchMode>> enum_names();
 
 std::string_view to_string(Determinism value);
 std::string_view to_string(Kernels value);
@@ -77,6 +79,7 @@ std::string_view to_string(NonfinitePolicy value);
 std::string_view to_string(Best value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
+std::string_view to_string(BatchMode value);
 
 // The value called `name`, exactly; from_string<Determinism>("D1").
 template <typename E>

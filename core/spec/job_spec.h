@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/batches/batch_change.h"
 #include "core/spec/optimizer_section.h"
 #include "core/spec/schedule_section.h"
 
@@ -179,8 +180,15 @@ enum class ElasticMode {
   automatic,  // the planner too: it weighs offers, moves ESTs away from slow workers, and falls back
 };
 
+// Whether the batch size and learning rate may be changed while the job runs, which changes its bits.
+enum class BatchMode { fixed, adaptive };
+
 struct ElasticSection {
   ElasticMode mode = ElasticMode::manual;
+  BatchMode batch = BatchMode::fixed;
+  // The changes so far, and those known beforehand; in the order of their steps. changes.jsonl of a run lists them,
+  // too.
+  std::vector<batches::BatchChange> changes = {};
 
   bool operator==(const ElasticSection&) const = default;
 };

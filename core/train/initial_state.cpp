@@ -37,7 +37,8 @@ void write_first_state(Job& job, std::byte* state) {
   }
   if (!job.spec().model.init.empty()) checkpoint::read_model(job.spec().model.init, job.layout(), state);
   if (places.metrics.has_plateau())
-    places.metrics.write_plateau(state, {optim::plateau_start(job.spec().schedule), job.schedules().rates_at(Step(0))});
+    places.metrics.write_plateau(state,
+                                 {optim::plateau_start(job.spec().schedule), job.schedules().scheduled_at(Step(0))});
   if (places.metrics.has_early_stop()) write_first_early_stop(job, state);
   if (places.averages.are_kept()) std::memcpy(places.averages.averages(state), state, places.model.parameters_bytes());
   for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) write_first_streams(job, rank, state);

@@ -39,11 +39,10 @@ std::vector<std::string> comparable(std::vector<Json> entries) {
 }
 
 std::string in_words(const Json& entry) {
-  const bool known = entry.is_object() && entry.value("change", Json()) == "data" && entry.contains("step") &&
-                     entry.at("step").is_number() && entry.contains("words") && entry.at("words").is_string();
-  if (!known) return "a change of the job: " + text_of(entry);
-  return fmt::format("after step {} on other, accepted data: {}", entry.at("step").get<int64_t>(),
-                     entry.at("words").get<std::string>());
+  const auto kind = text_in(entry, "change"), words = text_in(entry, "words");
+  const auto step = whole_in(entry, "step");
+  if (!step || !words || (kind != "data" && kind != "batch")) return "a change of the job: " + text_of(entry);
+  return fmt::format("after step {} on {}{}", *step, kind == "data" ? "other, accepted data: " : "", *words);
 }
 
 }  // namespace

@@ -32,14 +32,6 @@ Ended resume(const std::string& run, const Words& more = {}) {
   return estrain(with({"train", "--resume", "--run", run}, more));
 }
 
-std::vector<Json> changes_of(const std::string& run) {
-  std::vector<Json> changes;
-  std::string text = read_file(run + "/changes.jsonl");
-  for (size_t end; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
-    changes.push_back(parse_json(text.substr(0, end), "changes.jsonl"));
-  return changes;
-}
-
 // A text, the spec of a job that trains on it, and a run of four steps.
 struct Begun {
   ScratchFolder folder;

@@ -101,6 +101,14 @@ std::vector<int64_t> first_steps(int64_t last) {
   return steps;
 }
 
+std::vector<Json> changes_of(const std::string& run) {
+  std::vector<Json> changes;
+  std::string text = read_file(run + "/changes.jsonl");
+  for (size_t end; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
+    changes.push_back(parse_json(text.substr(0, end), "changes.jsonl"));
+  return changes;
+}
+
 std::vector<Json> events(const std::string& run, const std::string& name) {
   std::vector<Json> found;
   const std::string text = read_file_if_present(run + "/events.jsonl").value_or("");  // a run that has just begun has

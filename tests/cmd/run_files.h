@@ -29,6 +29,7 @@ std::string checkpoint_difference(const std::string& path, const std::string& ot
 std::vector<int64_t> metric_steps(const std::string& run);       // in the file's order
 std::vector<int64_t> fingerprint_steps(const std::string& run);  // in the file's order
 std::vector<int64_t> first_steps(int64_t last);                  // 1, 2, …, last
+std::vector<Json> changes_of(const std::string& run);            // changes.jsonl
 std::vector<Json> events(const std::string& run, const std::string& name);
 std::vector<int64_t> checkpoint_steps(const std::string& run);  // all files, each fully verified
 std::string latest_checkpoint(const std::string& run);          // where `latest` points

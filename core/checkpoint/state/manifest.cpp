@@ -1,7 +1,5 @@
 #include "core/checkpoint/state/manifest.h"
 
-#include <algorithm>
-
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
 
@@ -18,10 +16,6 @@ Manifest Manifest::from_json(std::string_view text) {
     throw Error::make(Fault::corrupt, "manifest of the job's shared memory: {}", error.message());
   }
   return manifest;
-}
-
-int64_t Manifest::samples_at(Step step) const {
-  return std::min(step.value % batches_per_epoch * batch, samples_per_rank);
 }
 
 }  // namespace estrain::checkpoint

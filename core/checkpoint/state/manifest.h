@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/batches/batch_schedule.h"
 #include "core/checkpoint/state/state_layout.h"
 
 namespace estrain::checkpoint {
@@ -15,10 +16,8 @@ struct Manifest {
   StateLayout layout;
   std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
   std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
-  int64_t batches_per_epoch = 0;          // steps
-  int64_t samples_per_rank = 0;           // consumed by each EST in one epoch
-  int64_t samples_per_epoch = 0;          // of all ESTs
-  int64_t batch = 0;                      // per EST and step
+  batches::BatchSchedule batches;         // of each EST
+  int64_t ests = 0;                       // N
   int64_t total_steps = 0;                // at the job's end
   int64_t parameter_count = 0;            // scalars
   std::string processor;                  // "AuthenticAMD, <model>, AVX512": the processor for which D1's bits hold
@@ -33,19 +32,17 @@ struct Manifest {
     visit("layout", self.layout);
     visit("digest_names", self.digest_names);
     visit("metric_names", self.metric_names);
-    visit("batches_per_epoch", self.batches_per_epoch);
-    visit("samples_per_rank", self.samples_per_rank);
-    visit("samples_per_epoch", self.samples_per_epoch);
-    visit("batch", self.batch);
+    visit("batches", self.batches);
+    visit("ests", self.ests);
     visit("total_steps", self.total_steps);
     visit("parameter_count", self.parameter_count);
     visit("processor", self.processor);
     visit("data", self.data);
   }
 
-  // Where the job stands in its data at `step`.
-  Epoch epoch_at(Step step) const { return Epoch(step.value / batches_per_epoch); }
-  int64_t samples_at(Step step) const;  // consumed by each EST in that epoch
+  Epoch epoch_at(Step step) const { return batches.cursor_at(step).epoch; }
+  // What all ESTs take in a step at about `step`, on average over an epoch.
+  double samples_per_step(Step step) const { return batches.mean_batch(step) * static_cast<double>(ests); }
 };
 
 }  // namespace estrain::checkpoint

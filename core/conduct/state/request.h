@@ -1,6 +1,8 @@
 #pragma once
 // The requests of users to a running job. How a request travels: core/launch/control/control_socket.h.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,6 +44,18 @@ struct ResizeRequest {
   }
 };
 
+// Of the batch size or the learning rates; what is absent stays as it is.
+struct ChangeRequest {
+  static constexpr std::string_view name = "change";
+  std::optional<int64_t> batch;     // samples per EST and step
+  std::optional<double> lr_factor;  // of the rates that the schedule gives
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("batch", self.batch);
+    visit("lr_factor", self.lr_factor);
+  }
+};
+
 struct OfferRequest {
   static constexpr std::string_view name = "offer";
   std::string devices;
@@ -62,6 +76,7 @@ struct ReclaimRequest {
   }
 };
 
-using Request = std::variant<AuditRequest, StatusRequest, StopRequest, ResizeRequest, OfferRequest, ReclaimRequest>;
+using Request =
+    std::variant<AuditRequest, StatusRequest, StopRequest, ResizeRequest, ChangeRequest, OfferRequest, ReclaimRequest>;
 
 }  // namespace estrain::conduct

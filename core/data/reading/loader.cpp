@@ -9,8 +9,8 @@ namespace {
 
 class TrainingPlan : public BatchPlan {
  public:
-  TrainingPlan(const Sampler& sampler, EstRange ests, Cursor start, const LoaderOptions& options)
-      : sampler_(sampler), ests_(ests), seed_(options.seed), cursor_(sampler.settle(start)), rank_(ests.begin) {
+  TrainingPlan(const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
+      : sampler_(sampler), ests_(ests), seed_(options.seed), step_(start), rank_(ests.begin) {
     if (ests.size() < 1 || ests.begin.value < 0 || ests.end.value > sampler.ests())
       throw Error::make(Fault::bug, "loader: ESTs {} to {} of {}", ests.begin, ests.end, sampler.ests());
     steps_left_ = options.steps.value_or(std::numeric_limits<int64_t>::max());
@@ -18,10 +18,11 @@ class TrainingPlan : public BatchPlan {
 
   std::optional<BatchRequest> following() override {
     if (steps_left_ <= 0) return std::nullopt;
-    const BatchRequest request{rank_, cursor_, number_++, sampler_.batch_size(cursor_)};
+    const batches::BatchSchedule& schedule = sampler_.schedule();
+    const BatchRequest request{rank_, schedule.cursor_at(step_), number_++, schedule.batch_size(step_)};
     if (++rank_ == ests_.end) {
       rank_ = ests_.begin;
-      cursor_ = sampler_.advance(cursor_);
+      ++step_;
       --steps_left_;
     }
     return request;
@@ -39,7 +40,7 @@ class TrainingPlan : public BatchPlan {
   const Sampler& sampler_;
   EstRange ests_;
   uint64_t seed_;
-  Cursor cursor_;
+  Step step_;
   VirtualRank rank_;
   int64_t number_ = 0;
   int64_t steps_left_;
@@ -47,8 +48,7 @@ class TrainingPlan : public BatchPlan {
 
 }  // namespace
 
-Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start,
-               const LoaderOptions& options)
+Loader::Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
     : reader_(dataset, std::make_unique<TrainingPlan>(sampler, ests, start, options),
               {options.readers, options.prefetch, sampler.batch(), options.most_readers, options.most_prefetch,
                options.memory}) {}

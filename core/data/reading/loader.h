@@ -5,7 +5,7 @@
 // one, and wait no longer for the first mini-batch.)
 //
 // The content of a mini-batch depends only on (data set, sampler, seed, cursor, rank). A loader has no state that a
-// checkpoint needs: after a resize, new loaders start at the cursor of the last completed step.
+// checkpoint needs: after a resize, new loaders start behind the last completed step.
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ struct LoaderOptions {
 class Loader {
  public:
   // `dataset` and `sampler` must outlive the loader.
-  Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Cursor start, const LoaderOptions& options);
+  Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options);
 
   // Waits for the next mini-batch. Throws errors from reading it; Fault::bug beyond the last step.
   LoadedBatch next();

@@ -4,8 +4,8 @@
 // Epoch e orders the n samples by randperm(n, seed + e) (without shuffle: 0..n-1), and repeats that list from its start
 // up to a multiple of N, several times if N exceeds n. Virtual rank r takes positions r, r+N, r+2N, …; its list is cut
 // into mini-batches of `batch`, the last one short unless drop_last. All ranks' lists have the same length, so one
-// cursor describes the progress of all of them. The worker that hosts a rank does not affect what the rank reads: at a
-// resize, every position still goes to exactly one reader.
+// cursor describes the progress of all of them (batches/batch_schedule.h). The worker that hosts a rank does not affect
+// what the rank reads: at a resize, every position still goes to exactly one reader.
 
 #include <cstdint>
 #include <memory>
@@ -14,16 +14,11 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/batches/batch_schedule.h"
 
 namespace estrain::data {
 
-// The job's progress in the data. Counts samples, not steps, so that it stays meaningful if the batch size changes.
-struct Cursor {
-  Epoch epoch;
-  int64_t samples = 0;  // consumed by each virtual rank in this epoch
-
-  constexpr auto operator<=>(const Cursor&) const = default;
-};
+using batches::Cursor;
 
 // Thread-safe: every member may be called from any thread.
 class Sampler {
@@ -35,32 +30,22 @@ class Sampler {
     bool shuffle = true;
     bool drop_last = false;
     uint64_t seed = 0;
+    std::vector<batches::BatchChange> changes = {};  // of the batch size
   };
 
   // Throws Fault::infeasible if an epoch would have no mini-batch: an empty data set, or drop_last with a batch larger
-  // than an EST's share.
+  // than an EST's share, now or after a change.
   explicit Sampler(const Options& options);
   Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
 
   int64_t ests() const { return options_.ests; }
-  int64_t batch() const { return options_.batch; }                  // size of an epoch's largest mini-batch
-  int64_t samples_per_est() const { return samples_per_est_; }      // ceil(n / N): the length of every rank's list
-  int64_t batches_per_epoch() const { return batches_per_epoch_; }  // steps of an epoch
+  int64_t batch() const { return schedule_.largest_batch(); }            // size of the job's largest mini-batch
+  int64_t samples_per_est() const { return schedule_.samples_per_est; }  // ceil(n / N): length of a rank's list
+  const batches::BatchSchedule& schedule() const { return schedule_; }   // where a step stands in these lists
 
-  // Normalises a cursor to the form from which a step can start: the start of the next epoch if no mini-batch is left
-  // in this one. Needed for a cursor from another batch size; advance() returns settled cursors.
-  Cursor settle(Cursor cursor) const;
-
-  // The number of samples in each EST's mini-batch at a settled cursor; and the settled cursor after that mini-batch.
-  int64_t batch_size(Cursor cursor) const;
-  Cursor advance(Cursor cursor) const;
-
-  // The cursor of a job that began at epoch 0 and took `step` steps with this batch size.
-  Cursor cursor_at(Step step) const;
-
-  // The samples of one rank's mini-batch at a settled cursor, in order.
-  std::vector<int64_t> indices(Cursor cursor, VirtualRank rank) const;
-  // Part of it: the samples from `first` on, as many as fit into `out`.
+  // The samples of one rank's mini-batch of the step after `step`, in order.
+  std::vector<int64_t> indices(Step step, VirtualRank rank) const;
+  // Those of one rank from the cursor on, without the `first`, as many as fit into `out`.
   void indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const;
 
  private:
@@ -73,8 +58,7 @@ class Sampler {
   std::shared_ptr<const Order> order(Epoch epoch) const;
 
   Options options_;
-  int64_t samples_per_est_ = 0;
-  int64_t batches_per_epoch_ = 0;
+  batches::BatchSchedule schedule_;
   mutable std::mutex mutex_;
   mutable CachedOrder cache_[2];  // by parity: readers may be in one epoch and, some batches ahead, in the next
 };

@@ -14,6 +14,7 @@
 #include "core/data/job_data.h"
 #include "core/faults/diagnosis.h"
 #include "core/host/allocation.h"
+#include "core/launch/directory/batch_changes.h"
 #include "core/launch/directory/term.h"
 #include "core/launch/directory/verdict.h"
 #include "core/launch/preflight/early_checks.h"
@@ -193,6 +194,26 @@ void decide_determinism(const RunDirectory& directory, const Begun& begun, Launc
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);
 }
 
+// The changes of the batch that the run has on record, in place of those of the spec.
+void take_recorded_changes(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
+  const BatchChanges of_checkpoint = begun.spec ? begun.spec->elastic.changes : BatchChanges{};
+  const std::optional<std::string> log = read_file_if_present(directory.changes());
+  const BatchChanges recorded = log ? batch_changes_in(*log) : of_checkpoint;
+  if (plan.spec.elastic.changes != recorded && !plan.spec.elastic.changes.empty())
+    fmt::print(stderr, "warning: elastic.changes are not those of {}, which count\n", directory.changes());
+  plan.spec.elastic.changes = recorded;
+  if (!begun.newest.file) return;
+  const Step step = begun.newest.file->meta().step;
+  const auto trained = [step](BatchChanges changes) {
+    std::erase_if(changes, [step](const batches::BatchChange& change) { return change.after >= step.value; });
+    return changes;
+  };
+  if (trained(recorded) == trained(of_checkpoint)) return;
+  throw Error::make(Fault::mismatch, "{}: the changes of the batch up to step {} are others than those of {}",
+                    directory.changes(), step, begun.newest.file->path())
+      .advise("remove it: the checkpoint has a copy of it as of its step");
+}
+
 // The data are those of the checkpoint, or what has changed is noted as a change of the run.
 void settle_data(const RunDirectory& directory, const checkpoint::CheckpointMeta& meta, LaunchPlan& plan) {
   plan.changes = meta.changes;
@@ -347,13 +368,15 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.options.cuda_streams =
       plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices_of(plan.devices), &Device::is_gpu);
   if (continues) {
+    take_recorded_changes(directory, begun, plan);
     refuse_changed_spec(directory, begun, plan.spec);
     choose_checkpoint(directory, begun, plan);
     mend_records(directory, plan);
   }
   directory.write_spec(plan.spec);
-  if (read_file_if_present(directory.changes()) != plan.changes)
-    write_file_atomically(directory.changes(), plan.changes);
+  const std::optional<std::string> log = read_file_if_present(directory.changes());
+  plan.changes = with_batch_changes(plan.changes, plan.spec.elastic.changes, log.value_or(""));
+  if (log != plan.changes) write_file_atomically(directory.changes(), plan.changes);
   remove_verdict(plan.run);
   plan.lock = held.release();
   return plan;

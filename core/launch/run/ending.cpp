@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/launch/directory/batch_changes.h"
+#include "core/launch/preflight/start.h"
 #include "core/launch/run/parts/go_back.h"
 
 namespace estrain::launch {
@@ -124,9 +126,28 @@ int Ending::report_stop() {
     answer_stops(error_answer(error));
     throw Error(error);
   }
+  if (run_.change) go_on_changed();
   answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
   run_.printer.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
   return exit_code(Fault::interrupted);
+}
+
+// Records the change that the job was stopped for, and leaves it to a new launch from the checkpoint.
+void Ending::go_on_changed() {
+  const Step step(run_.trained());
+  const batches::BatchChange change =
+      changed(run_.spec, step, run_.change->request.batch, run_.change->request.lr_factor);
+  record_batch_change(run_.directory, run_.spec, change);
+  answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
+  StartRequest request;
+  request.run = run_.directory.path();
+  request.devices = place::format_devices(devices_in_force(run_.job));
+  request.grace_seconds = run_.job.grace_seconds;
+  request.allow_mixed = run_.state.options.allow_mixed;
+  request.oversubscribe = run_.state.options.oversubscribe;
+  request.own_host = run_.state.options.own_host;
+  const Error words = Error::make(Fault::interrupted, "the job goes on from step {} with {}", step, in_words(change));
+  throw GoBack(words.advise("on record in " + run_.directory.changes()), resume_command(request));
 }
 
 void Ending::answer_stops(const Json& answer) {

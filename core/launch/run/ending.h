@@ -36,6 +36,7 @@ class Ending {
   void close_files();
   int report_finish();
   int report_stop();
+  [[noreturn]] void go_on_changed();
   void report_faults();
   void report_stages();
   [[noreturn]] void fail();

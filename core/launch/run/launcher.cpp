@@ -133,8 +133,10 @@ conduct::Moment Launcher::moment() const {
 
 void Launcher::on_signal() {
   signalfd_siginfo info{};
-  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    run_.change.reset();
     decide(conduct::StopAsked{.why = signal_name(static_cast<int>(info.ssi_signo)), .insists = true});
+  }
 }
 
 void Launcher::tick() {

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/launch/control/run_status.h"
+#include "core/launch/directory/batch_changes.h"
 #include "core/launch/preflight/devices.h"
 
 namespace estrain::launch {
@@ -18,9 +19,11 @@ struct Requests::Servant {
   }
   void operator()(const conduct::AuditRequest&) const { requests.audits_.ask(client); }
   void operator()(const conduct::StopRequest&) const {
+    requests.run_.change.reset();
     requests.run_.decide(conduct::StopAsked{.why = "asked to by `estrain stop`", .client = client});
   }
   void operator()(const conduct::ResizeRequest& resize) const { requests.begin_resize(client, resize); }
+  void operator()(const conduct::ChangeRequest& change) const { requests.begin_change(client, change); }
   void operator()(const conduct::OfferRequest& offer) const { requests.ask_offer(client, offer); }
   void operator()(const conduct::ReclaimRequest& reclaim) const { requests.reclaim(client, reclaim, arrived_ns); }
 };
@@ -75,6 +78,19 @@ void Requests::begin_resize(ClientId client, const conduct::ResizeRequest& reque
   run_.state.options.allow_mixed |= request.allow_mixed;
   run_.adviser.past().trial.reset();
   run_.decide(conduct::ChangeAsked{std::move(resize), {}});
+}
+
+// The job is stopped with a checkpoint, and goes on from it in a new launch (Ending::go_on_changed).
+void Requests::begin_change(ClientId client, const conduct::ChangeRequest& request) {
+  require_changeable(run_.spec);
+  if (request.batch.value_or(1) < 1 || !(request.lr_factor.value_or(1) > 0))
+    throw Error(Fault::usage, "the batch size and the factor on the learning rates must be positive");
+  if (const auto no = why_not_now(run_.job, run_.moment())) throw Error(*no);
+  if (!other_hosts(devices_of(devices_in_force(run_.job)), own()).empty())
+    throw Error(Fault::usage, "the batch of a job over several hosts cannot be changed while it runs")
+        .advise("stop it, give the command again, and go on with it: estrain train --resume");
+  run_.change = {request, client};
+  run_.decide(conduct::StopAsked{.why = "asked to by `estrain change`", .client = client});
 }
 
 void Requests::resize_as_planned(ClientId client) {

@@ -26,6 +26,7 @@ class Requests {
   };
 
   const std::string& own() const { return run_.state.options.own_host; }
+  void begin_change(ClientId client, const conduct::ChangeRequest& request);
   void begin_resize(ClientId client, const conduct::ResizeRequest& request);
   void resize_as_planned(ClientId client);
   void ask_offer(ClientId client, const conduct::OfferRequest& request);

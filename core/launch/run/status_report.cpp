@@ -29,8 +29,7 @@ Progress StatusReport::progress() const {
   }
   const double per_step = stages_.step_seconds();
   if (per_step > 0) {
-    now.samples_per_second = static_cast<double>(run_.manifest->samples_per_epoch) /
-                             static_cast<double>(run_.manifest->batches_per_epoch) / per_step;
+    now.samples_per_second = run_.manifest->samples_per_step(Step(now.step)) / per_step;
     now.seconds_left = seconds_until_done(now, per_step);
   }
   return now;

@@ -63,12 +63,19 @@ struct Codec<std::string> {
   static std::optional<std::string> write(const std::string& value, const Rule&) { return toml::literal(value); }
 };
 
-// The keys of a group have their own table (keys.h).
+// The keys of a group and of a change have their own tables (keys.h).
 template <>
 struct Codec<OptimizerGroup> {
   static std::string type(const Rule&) { return "table"; }
   static std::optional<OptimizerGroup> read(const toml::Value& value, const Reading& reading);
   static std::optional<std::string> write(const OptimizerGroup& group, const Rule&);
+};
+
+template <>
+struct Codec<batches::BatchChange> {
+  static std::string type(const Rule&) { return "table"; }
+  static std::optional<batches::BatchChange> read(const toml::Value& value, const Reading& reading);
+  static std::optional<std::string> write(const batches::BatchChange& change, const Rule&);
 };
 
 template <typename E>

@@ -15,6 +15,9 @@ const std::vector<Key<JobSpec>>& job_keys();
 // The keys of one [[optimizer.groups]]; their conditions refer to the whole spec.
 const std::vector<Key<OptimizerGroup>>& group_keys();
 
+// The keys of one [[elastic.changes]].
+const std::vector<Key<batches::BatchChange>>& change_keys();
+
 // The key called `name`, or null.
 const Key<JobSpec>* find_key(std::string_view name);
 

@@ -5,6 +5,8 @@ namespace {
 
 constexpr int64_t kMostSeconds = 1'000'000'000;
 
+const Words adaptive = {"adaptive"};
+
 }  // namespace
 
 std::vector<Key<JobSpec>> run_keys() {
@@ -112,6 +114,15 @@ std::vector<Key<JobSpec>> run_keys() {
           .means("Whether the planner also changes the devices of the running job (auto: it "
                  "decides on offers, gives slow workers fewer ESTs, and undoes changes that prove slower), or only its "
                  "user (manual)."),
+      ESTRAIN_KEY(elastic.batch)
+          .not_in_bits()
+          .means("Whether the batch size and the learning rates may be changed while the job runs (adaptive: by "
+                 "`estrain change` or by a pool), which gives other bits than without the change."),
+      ESTRAIN_KEY(elastic.changes)
+          .not_in_bits()
+          .only("elastic.batch", adaptive)
+          .means("Changes of the batch size and the learning rates, in the order of their steps. Those that are made "
+                 "while the job runs are added to its job.toml and listed in changes.jsonl."),
 
       ESTRAIN_KEY(audit.every)
           .min(0)
@@ -164,5 +175,24 @@ std::vector<Key<JobSpec>> run_keys() {
                  "for Prometheus' node_exporter."),
   };
 }
+
+#define ESTRAIN_CHANGE_KEY(field) \
+  make_key<batches::BatchChange>( \
+      #field, [](auto& change) -> auto& { return change.field; })
+
+const std::vector<Key<batches::BatchChange>>& change_keys() {
+  static const std::vector<Key<batches::BatchChange>> keys = {
+      ESTRAIN_CHANGE_KEY(after).min(0).max(kMostSteps).must_be_given().means("The steps after this one are changed."),
+      ESTRAIN_CHANGE_KEY(batch)
+          .min(1)
+          .max(kMostSamples)
+          .must_be_given()
+          .means("Samples per EST and step from there on."),
+      ESTRAIN_CHANGE_KEY(lr_factor).above(0).means("Factor on the learning rates of the schedule from there on."),
+  };
+  return keys;
+}
+
+#undef ESTRAIN_CHANGE_KEY
 
 }  // namespace estrain::spec

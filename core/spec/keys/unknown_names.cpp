@@ -64,11 +64,9 @@ std::string unknown_key(const std::string& name) {
   return fmt::format("unknown key; {} has {}", table, quoted_list(leaves));
 }
 
-std::string unknown_group_key(const std::string& leaf) {
-  Names leaves;
-  for (const auto& key : group_keys()) leaves.push_back(key.name);
-  const std::optional<std::string> meant = closest(leaf, leaves);
-  return "unknown key" + (meant ? did_you_mean(*meant) : "; a group has " + quoted_list(leaves));
+std::string unknown_member(const std::string& name, const std::vector<std::string>& known, std::string_view owner) {
+  const std::optional<std::string> meant = closest(name, known);
+  return "unknown key" + (meant ? did_you_mean(*meant) : fmt::format("; {} has {}", owner, quoted_list(known)));
 }
 
 }  // namespace estrain::spec

@@ -2,6 +2,8 @@
 // Messages for unknown names.
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace estrain::spec {
 
@@ -10,6 +12,7 @@ std::string unknown_table(const std::string& name);
 // `name` is dotted with a known table, or a single name outside all tables.
 std::string unknown_key(const std::string& name);
 
-std::string unknown_group_key(const std::string& leaf);
+// Of a table in an array; `owner` is what the table is: "a group".
+std::string unknown_member(const std::string& name, const std::vector<std::string>& known, std::string_view owner);
 
 }  // namespace estrain::spec

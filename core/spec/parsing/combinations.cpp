@@ -49,6 +49,7 @@ class Combinations {
   void optimizer();
   void schedule();
   void train();
+  void elastic();
   void logging();
 
  private:
@@ -289,6 +290,13 @@ void Combinations::train() {
 
 }  // namespace
 
+void Combinations::elastic() {
+  const auto& changes = spec_.elastic.changes;
+  require(
+      std::ranges::adjacent_find(changes, std::ranges::greater_equal(), &batches::BatchChange::after) == changes.end(),
+      {"elastic.changes"}, "each must be after a later step than the one before it");
+}
+
 void Combinations::logging() {
   const std::vector<int64_t>& trace = spec_.logging.trace;
   require(trace.empty() || trace[0] <= trace[1], {"logging.trace"}, "the first step comes after the last one");
@@ -305,6 +313,7 @@ void check_combinations(const JobSpec& spec, const Document& document, Mistakes&
   combinations.optimizer();
   combinations.schedule();
   combinations.train();
+  combinations.elastic();
   combinations.logging();
 }
 

@@ -31,8 +31,10 @@ std::string key_reference() {
   std::string text = "| key | type | default | range | meaning |\n|---|---|---|---|---|\n";
   for (const auto& key : job_keys()) {
     text += row(key, "");
-    if (key.name != "optimizer.groups") continue;
-    for (const auto& group_key : group_keys()) text += row(group_key, "optimizer.groups.");
+    if (key.name == "optimizer.groups")
+      for (const auto& member : group_keys()) text += row(member, "optimizer.groups.");
+    if (key.name == "elastic.changes")
+      for (const auto& member : change_keys()) text += row(member, "elastic.changes.");
   }
   return text;
 }

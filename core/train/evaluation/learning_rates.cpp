@@ -28,7 +28,9 @@ Plateau learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::by
 
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
   if (!job.places().metrics.has_plateau()) return job.schedules().rates_at(step);
-  return learnt_after(job, memory, step, state).rates;
+  std::vector<double> rates = learnt_after(job, memory, step, state).rates;
+  for (double& rate : rates) rate *= job.timetable().batches().lr_factor(step);
+  return rates;
 }
 
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {

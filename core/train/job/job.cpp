@@ -37,11 +37,8 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Sampl
 checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const Samples& samples, const Timetable& timetable) {
   checkpoint::Manifest manifest;
   if (timetable.evaluates()) manifest.metric_names = names_of_metrics(spec, samples);
-  manifest.batches_per_epoch = timetable.batches_per_epoch();
-  manifest.samples_per_rank = samples.sampler().samples_per_est();
-  manifest.batch = spec.data.batch;
-  const int64_t whole = manifest.batches_per_epoch * manifest.batch;
-  manifest.samples_per_epoch = std::min(whole, manifest.samples_per_rank) * spec.job.ests;
+  manifest.batches = timetable.batches();
+  manifest.ests = spec.job.ests;
   manifest.total_steps = timetable.total_steps();
   manifest.processor = device::describe_processor();
   return manifest;
@@ -80,14 +77,14 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weigh
          PythonSide python)
     : spec_(spec),
       samples_(spec, data),
-      timetable_(spec, samples_.sampler().batches_per_epoch(), data.test != nullptr),
+      timetable_(spec, samples_.sampler().schedule(), data.test != nullptr),
       network_(spec, samples_, {draws_weights, timetable_.evaluates(), python}),
       manifest_(manifest_of(spec, samples_, timetable_)),
       optimizer_(optimizer_of(spec, network_.tensors(), cuda_streams)),
-      schedules_(spec.schedule, optimizer_.groups(), timetable_.batches_per_epoch()),
+      schedules_(spec.schedule, optimizer_.groups(), timetable_.batches()),
       places_(lay_out(cuda_streams)) {
   name_digests();
-  optim::check_length(spec.schedule, Step(timetable_.total_steps()), timetable_.batches_per_epoch());
+  optim::check_length(spec.schedule, Step(timetable_.total_steps()), timetable_.batches());
 }
 
 StatePlaces Job::lay_out(bool cuda_streams) {

@@ -6,14 +6,14 @@ Samples::Samples(const spec::JobSpec& spec, const data::DataPair& data)
     : data_(data),
       seed_(static_cast<uint64_t>(spec.job.seed)),
       sampler_(data::Sampler::Options{data.train->size(), spec.job.ests, spec.data.batch, spec.data.shuffle,
-                                      spec.data.drop_last, seed_}) {}
+                                      spec.data.drop_last, seed_, spec.elastic.changes}) {}
 
 data::Loader Samples::loader_of_step(Step step, EstRange ests) const {
   data::LoaderOptions options;
   options.prefetch = 1;
   options.seed = seed_;
   options.steps = 1;
-  return data::Loader(train(), sampler_, ests, sampler_.cursor_at(step), options);
+  return data::Loader(train(), sampler_, ests, step, options);
 }
 
 data::LoadedBatch Samples::first_batch() const {

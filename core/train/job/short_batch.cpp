@@ -40,11 +40,7 @@ Error refused(const Job& job, const std::string& why) {
 }  // namespace
 
 std::optional<int64_t> shortest_batch(const Job& job, Step step) {
-  const data::Sampler& sampler = job.samples().sampler();
-  const int64_t last_of_epoch = sampler.batches_per_epoch() - 1 - step.value % sampler.batches_per_epoch();
-  if (step.value >= job.timetable().total_steps()) return std::nullopt;
-  if (step.value + last_of_epoch >= job.timetable().total_steps()) return sampler.batch();
-  return sampler.batch_size(sampler.cursor_at(Step(step.value + last_of_epoch)));
+  return job.timetable().batches().shortest_batch(step, Step(job.timetable().total_steps()));
 }
 
 std::optional<Error> refusal_of_short_batch(const Trial& trial, Step step) {

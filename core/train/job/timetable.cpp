@@ -3,15 +3,15 @@
 namespace estrain::train {
 
 int64_t Timetable::total_steps() const {
-  return spec_.train.steps ? *spec_.train.steps : *spec_.train.epochs * batches_per_epoch_;
+  return spec_.train.steps ? *spec_.train.steps : batches_.end_of(Epoch(*spec_.train.epochs)).value;
 }
 
 bool Timetable::evaluates() const { return has_test_data_ && spec_.train.eval_every >= 0; }
 
 bool Timetable::evaluates_after(Step step) const {
   if (!evaluates() || step == Step(0)) return false;
-  const int64_t period = spec_.train.eval_every > 0 ? spec_.train.eval_every : batches_per_epoch_;
-  return step.value % period == 0 || step.value == total_steps();
+  const int64_t every = spec_.train.eval_every;
+  return (every > 0 ? step.value % every == 0 : batches_.ends_epoch(step)) || step.value == total_steps();
 }
 
 bool Timetable::saves_after(Step step) const {

@@ -4,16 +4,17 @@
 #include <cstdint>
 
 #include "core/base/ids.h"
+#include "core/batches/batch_schedule.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::train {
 
 class Timetable {
  public:
-  Timetable(const spec::JobSpec& spec, int64_t batches_per_epoch, bool has_test_data)
-      : spec_(spec), batches_per_epoch_(batches_per_epoch), has_test_data_(has_test_data) {}
+  Timetable(const spec::JobSpec& spec, const batches::BatchSchedule& batches, bool has_test_data)
+      : spec_(spec), batches_(batches), has_test_data_(has_test_data) {}
 
-  int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  const batches::BatchSchedule& batches() const { return batches_; }
   int64_t total_steps() const;
   bool evaluates() const;  // after any step
   bool evaluates_after(Step step) const;
@@ -21,7 +22,7 @@ class Timetable {
 
  private:
   const spec::JobSpec& spec_;
-  const int64_t batches_per_epoch_;
+  const batches::BatchSchedule batches_;
   const bool has_test_data_;
 };
 

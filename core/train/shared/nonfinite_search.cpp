@@ -62,7 +62,7 @@ Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
 
 // "3, 17, 4"
 std::string samples_of(const Job& job, Step step, VirtualRank rank) {
-  std::vector<int64_t> samples = job.samples().sampler().indices(job.samples().sampler().cursor_at(step), rank);
+  std::vector<int64_t> samples = job.samples().sampler().indices(step, rank);
   const bool more = samples.size() > kMostSamplesNamed;
   if (more) samples.resize(kMostSamplesNamed);
   return fmt::format("{}{}", fmt::join(samples, ", "), more ? ", …" : "");

@@ -101,14 +101,32 @@ TEST_CASE("a constant schedule keeps the lr") {
   CHECK(schedule.lr() == 0.3);
 }
 
+// Epochs of five steps.
+const batches::BatchSchedule fives{.samples_per_est = 10, .batch = 2, .drop_last = false, .changes = {}};
+
 TEST_CASE("a schedule advances with every step, or with every whole epoch") {
   spec::ScheduleSection settings;
   settings.unit = spec::ScheduleUnit::step;
-  CHECK(schedule_calls(settings, Step(17), 5) == 17);
+  CHECK(schedule_calls(settings, Step(17), fives) == 17);
   settings.unit = spec::ScheduleUnit::epoch;
-  CHECK(schedule_calls(settings, Step(4), 5) == 0);
-  CHECK(schedule_calls(settings, Step(5), 5) == 1);
-  CHECK(schedule_calls(settings, Step(17), 5) == 3);
+  CHECK(schedule_calls(settings, Step(4), fives) == 0);
+  CHECK(schedule_calls(settings, Step(5), fives) == 1);
+  CHECK(schedule_calls(settings, Step(17), fives) == 3);
+}
+
+TEST_CASE("a change of the batch moves the ends of epochs, and its factor multiplies what the schedule gives") {
+  spec::ScheduleSection settings;
+  settings.name = ScheduleKind::step;
+  settings.period = 1;
+  settings.gamma = 0.5;
+  batches::BatchSchedule changed = fives;
+  changed.changes = {{2, 3, 4}, {6, 5, 0.25}};  // epochs of 2, 2, 3, 3; 3, 3, 4; 5, 5
+  GroupSchedules schedules(settings, {.groups = {{.lr = 0.1}, {.lr = 3}}, .group_of = {}}, changed);
+  const std::vector<double> factors = {1, 1, 4, 4, 4 * 0.5, 4 * 0.5, 0.25 * 0.5, 0.25 * 0.25};
+  for (size_t step = 0; step < factors.size(); ++step)
+    CHECK(schedules.rates_at(Step(static_cast<int64_t>(step))) == std::vector{0.1 * factors[step], 3 * factors[step]});
+  CHECK(schedules.scheduled_at(Step(2)) == std::vector{0.1, 3.0});
+  CHECK(schedule_calls(settings, Step(9), changed) == 3);
 }
 
 TEST_CASE("a job that goes on behind the end of its one cycle is refused, and one that ends with it is not") {
@@ -116,11 +134,11 @@ TEST_CASE("a job that goes on behind the end of its one cycle is refused, and on
   settings.name = ScheduleKind::onecycle;
   settings.period = 10;
   settings.unit = spec::ScheduleUnit::step;
-  CHECK_NOTHROW(check_length(settings, Step(10), 5));
-  CHECK_THROWS_AS(check_length(settings, Step(11), 5), Error);
+  CHECK_NOTHROW(check_length(settings, Step(10), fives));
+  CHECK_THROWS_AS(check_length(settings, Step(11), fives), Error);
   settings.unit = spec::ScheduleUnit::epoch;
-  CHECK_NOTHROW(check_length(settings, Step(54), 5));
-  CHECK_THROWS_AS(check_length(settings, Step(55), 5), Error);
+  CHECK_NOTHROW(check_length(settings, Step(54), fives));
+  CHECK_THROWS_AS(check_length(settings, Step(55), fives), Error);
   settings.name = ScheduleKind::cosine;
-  CHECK_NOTHROW(check_length(settings, Step(1000), 5));
+  CHECK_NOTHROW(check_length(settings, Step(1000), fives));
 }

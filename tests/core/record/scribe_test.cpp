@@ -46,8 +46,8 @@ std::string small_manifest(const checkpoint::StateLayout& layout) {
   checkpoint::Manifest manifest;
   manifest.layout = layout;
   manifest.digest_names = {"w"};
-  manifest.batches_per_epoch = manifest.samples_per_rank = manifest.samples_per_epoch = 100;
-  manifest.batch = 1;
+  manifest.batches.samples_per_est = 100;
+  manifest.ests = 1;
   manifest.total_steps = 1000;
   manifest.parameter_count = 64;
   manifest.processor = "a processor";

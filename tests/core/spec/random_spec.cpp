@@ -32,6 +32,10 @@ class Draw {
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();
+    spec.elastic.batch = word<BatchMode>();
+    if (spec.elastic.batch == BatchMode::adaptive)
+      for (int64_t after = integer(0, 9); coin(); after += integer(1, 9))
+        spec.elastic.changes.push_back({after, integer(1, 9), real(0.01, 9)});
     spec.recovery = {integer(0, 9), real(0, 99), coin() ? path() : ""};
     spec.logging = {real(0.1, 9), coin(), coin() ? std::vector<int64_t>{1, integer(1, 9)} : std::vector<int64_t>{}};
     return spec;

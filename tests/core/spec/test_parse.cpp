@@ -80,6 +80,9 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[[optimizer.groups]]\nmatch = [\"a\"]\nbetas = 1",
        "job.toml:7:1: optimizer.groups: betas: unknown key; a group has \"match\", \"lr\", \"weight_decay\", "
        "\"momentum\""},
+      {"[elastic]\nbatch = \"adaptive\"\nchanges = [{ after = 3, batsh = 1 }]",
+       "job.toml:7:12: elastic.changes: batch: missing\n"
+       "job.toml:7:26: elastic.changes: batsh: unknown key; did you mean \"batch\"?"},
       {"[job]\ndeterminism = \"d1\"", "job.toml:6:15: job.determinism: unknown value \"d1\"; did you mean \"D1\"?"},
       {"[data]\nformat = \"cifar\"",
        "job.toml:6:10: data.format: unknown value \"cifar\"; known are \"idx\", \"cifar10\", "

@@ -75,8 +75,7 @@ std::vector<std::vector<float>> results_on(device::ComputeDevice& device, const 
   model.read_parameters_of(Step(0));
   data::LoaderOptions options;
   options.steps = kSteps;
-  data::Loader loader(*data.train, job.samples().sampler(), {VirtualRank(0), VirtualRank(kEsts)}, data::Cursor{},
-                      options);
+  data::Loader loader(*data.train, job.samples().sampler(), {VirtualRank(0), VirtualRank(kEsts)}, Step(0), options);
   BatchFeed feed(loader, device);
   std::vector<std::vector<float>> results;
   for (int64_t i = 0; i < kSteps * kEsts; ++i) {

@@ -13,10 +13,8 @@ TEST_CASE("JSON carries all of a manifest") {
   manifest.layout = small_layout();
   manifest.digest_names = {"a", "b"};
   manifest.metric_names = {"top5"};
-  manifest.batches_per_epoch = 1;
-  manifest.samples_per_rank = 2;
-  manifest.samples_per_epoch = 3;
-  manifest.batch = 4;
+  manifest.batches = {.samples_per_est = 20, .batch = 4, .drop_last = true, .changes = {{2, 3, 0.1}}};
+  manifest.ests = 3;
   manifest.total_steps = 5;
   manifest.parameter_count = 6;
   manifest.processor = "AVX512";
@@ -25,6 +23,8 @@ TEST_CASE("JSON carries all of a manifest") {
   CHECK(copy.to_json() == manifest.to_json());
   CHECK(copy.digest_names == manifest.digest_names);
   CHECK(copy.metric_names == manifest.metric_names);
+  CHECK(copy.batches == manifest.batches);
+  CHECK(copy.ests == 3);
   CHECK(copy.total_steps == 5);
   CHECK(copy.processor == "AVX512");
   const StateLayout &from = manifest.layout, &to = copy.layout;
@@ -41,7 +41,7 @@ TEST_CASE("JSON carries all of a manifest") {
 
 TEST_CASE("JSON that is no manifest is corrupt") {
   for (const char* text : {"", "{", "[]", R"({"layout":[]})", R"({"layout":{"tensors":[{"role":"hat"}]}})",
-                           R"({"layout":{"tensors":[{"dtype":1}]}})", R"({"batch":"4"})"}) {
+                           R"({"layout":{"tensors":[{"dtype":1}]}})", R"({"batches":{"batch":"4"}})"}) {
     CAPTURE(text);
     CHECK(error_of([&] { (void)Manifest::from_json(text); }).fault() == Fault::corrupt);
   }

@@ -72,7 +72,7 @@ TEST_CASE("the arrays that are asked for come in that order, each batch contiguo
   const Sampler::Options options{
       .dataset_size = 5, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1};
   const Sampler sampler(options);
-  Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Cursor{}, {.readers = 2, .steps = 2});
+  Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Step(0), {.readers = 2, .steps = 2});
   const LoadedBatch first = loader.next(), last = loader.next();
   CHECK(values<int64_t>(first, 0, 3) == std::vector<int64_t>{5, 6, 7});
   CHECK(values<float>(first, 1, 6) == std::vector<float>{0, 1, 10, 11, 20, 21});

@@ -68,8 +68,8 @@ class Numbers : public Dataset {
 EstRange range(int64_t begin, int64_t end) { return {VirtualRank(begin), VirtualRank(end)}; }
 
 void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t seed) {
-  const auto expected = sampler.indices(batch.cursor(), batch.rank());
-  REQUIRE(batch.size() == static_cast<int64_t>(expected.size()));
+  std::vector<int64_t> expected(static_cast<size_t>(batch.size()));
+  sampler.indices(batch.cursor(), batch.rank(), 0, expected);
   CHECK(std::ranges::equal(batch.indices(), expected));
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(batch.floats()[2 * i] == static_cast<float>(expected[i]));
@@ -83,17 +83,19 @@ void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t se
 
 TEST_CASE("mini-batches come in need order with the right content, whatever the threads") {
   const Numbers data(57);
-  const Sampler sampler(57, 5, 4, true, false, 11);  // 12 samples per EST, 3 batches
+  Sampler::Options options{57, 5, 4, true, false, 11};  // 12 samples per EST, 3 batches; 2 from step 9 on
+  options.changes = {{9, 7, 1}};
+  const Sampler sampler(options);
   for (const auto& [readers, prefetch] : {std::pair{1, 1}, {1, 4}, {2, 3}, {3, 8}, {5, 2}}) {
-    const Cursor start{Epoch(1), 4};
+    const Step start(4);
     Loader loader(data, sampler, range(1, 4), start, {readers, prefetch, 77, 9});
-    Cursor at = start;
     int64_t number = 0;
-    for (int64_t step = 0; step < 9; ++step, at = sampler.advance(at)) {
+    for (Step step = start; step < Step(start.value + 9); ++step) {
       for (int64_t rank = 1; rank < 4; ++rank) {
         const LoadedBatch batch = loader.next();
         CHECK(batch.rank() == VirtualRank(rank));
-        CHECK(batch.cursor() == at);
+        CHECK(batch.cursor() == sampler.schedule().cursor_at(step));
+        CHECK(batch.size() == sampler.schedule().batch_size(step));
         CHECK(batch.number() == number++);
         CHECK(batch.shape() == data.shape());
         check_content(batch, sampler, 77);
@@ -128,7 +130,7 @@ TEST_CASE("the first mini-batch needs no more than its own samples, with 1 EST o
     for (int64_t readers : {1, 3}) {
       Numbers data(64);
       const Sampler sampler(64, 8, 4, true, false, 0);
-      const std::vector<int64_t> first = sampler.indices(Cursor{}, VirtualRank(0));
+      const std::vector<int64_t> first = sampler.indices(Step(0), VirtualRank(0));
       data.allow_only(std::set<int64_t>(first.begin(), first.end()));
       Loader loader(data, sampler, range(0, ests), {}, {readers, 4, 0, std::nullopt});
       CHECK(loader.next().size() == 4);
@@ -238,8 +240,7 @@ TEST_CASE("a worker that waits reads further ahead, if it may") {
   const Numbers data(4000);
   const Sampler sampler(4000, 1, 1, true, false, 5);
   std::set<int64_t> slow;
-  for (int64_t first = 0; first < 4000; first += 16)
-    slow.insert(sampler.indices(Cursor{Epoch(0), first}, VirtualRank(0)).front());
+  for (int64_t first = 0; first < 4000; first += 16) slow.insert(sampler.indices(Step(first), VirtualRank(0)).front());
   const Bursts bursts(data, slow);
   for (const int64_t most : {2, 32}) {
     LoaderOptions options{1, 2, 5, std::nullopt};

@@ -14,8 +14,9 @@ std::vector<Batches> epoch_of(const Sampler& sampler, int64_t epoch) {
   std::vector<Batches> all;
   for (int64_t rank = 0; rank < sampler.ests(); ++rank) {
     Batches& batches = all.emplace_back();
-    for (Cursor at{Epoch(epoch), 0}; at.epoch == Epoch(epoch); at = sampler.advance(at))
-      batches.push_back(sampler.indices(at, VirtualRank(rank)));
+    const batches::BatchSchedule& schedule = sampler.schedule();
+    for (Step step = schedule.end_of(Epoch(epoch)); step < schedule.end_of(Epoch(epoch + 1)); ++step)
+      batches.push_back(sampler.indices(step, VirtualRank(rank)));
   }
   return all;
 }
@@ -38,32 +39,27 @@ TEST_CASE("mini-batches are PyTorch's") {
   for (const Case& c : cases) CHECK(epoch_of(Sampler(c.options), c.epoch) == c.expected);
 }
 
-TEST_CASE("a cursor walks through epochs of batches_per_epoch steps") {
-  for (bool drop_last : {false, true}) {
-    const Sampler sampler(23, 3, 3, true, drop_last, 1);  // 8 samples per EST: 3, 3, 2
-    CHECK(sampler.samples_per_est() == 8);
-    CHECK(sampler.batches_per_epoch() == (drop_last ? 2 : 3));
-    Cursor at;
-    for (int64_t step = 0; step < 10; ++step, at = sampler.advance(at)) {
-      CHECK(at == sampler.cursor_at(Step(step)));
-      CHECK(at.epoch.value == step / sampler.batches_per_epoch());
-      CHECK(sampler.batch_size(at) == (step % sampler.batches_per_epoch() == 2 ? 2 : 3));
-    }
+TEST_CASE("behind a change of the batch size, an EST goes on with the samples that come next") {
+  const Sampler plain(23, 3, 8, true, false, 1);  // 8 samples per EST
+  Sampler::Options options{23, 3, 3, true, false, 1};
+  options.changes = {{1, 2, 1}};
+  const Sampler changed(options);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    std::vector<int64_t> taken;
+    for (int64_t step = 0; step < 4; ++step)  // 3, 2, 2, 1
+      for (const int64_t index : changed.indices(Step(step), VirtualRank(rank))) taken.push_back(index);
+    CHECK(taken == plain.indices(Step(0), VirtualRank(rank)));
   }
-}
-
-TEST_CASE("a cursor from another batch size is settled where it leaves no mini-batch") {
-  const Sampler keep(20, 2, 4, true, false, 0), drop(20, 2, 4, true, true, 0);  // 10 samples per EST
-  const Cursor seven{Epoch(2), 7};
-  CHECK(keep.settle(seven) == seven);
-  CHECK(keep.batch_size(seven) == 3);
-  CHECK(drop.settle(seven) == Cursor{Epoch(3), 0});
-  CHECK(keep.settle({Epoch(2), 10}) == Cursor{Epoch(3), 0});
+  CHECK(changed.batch() == 3);
+  options.changes = {{1, 9, 1}};
+  CHECK(Sampler(options).batch() == 8);
+  options.drop_last = true;
+  CHECK(contains(error_of([&] { Sampler{options}; }).message(), "data.batch = 9"));
 }
 
 TEST_CASE("epochs in any order give the same samples") {
   const Sampler sampler(50, 2, 25, true, false, 3);
-  const auto at = [&](int64_t epoch) { return sampler.indices({Epoch(epoch), 0}, VirtualRank(1)); };
+  const auto at = [&](int64_t epoch) { return sampler.indices(Step(epoch), VirtualRank(1)); };
   const auto first = at(0), third = at(2);
   CHECK(first != third);
   CHECK(at(0) == first);
@@ -76,17 +72,16 @@ TEST_CASE("an epoch without a mini-batch is refused") {
   CHECK(error.fault() == Fault::infeasible);
   CHECK(contains(error.message(), "3 each"));
   CHECK(contains(error.advice(), "at most 3"));
-  CHECK(Sampler(10, 4, 4, true, false, 0).batches_per_epoch() == 1);
+  CHECK(Sampler(10, 4, 4, true, false, 0).schedule().end_of(Epoch(1)) == Step(1));
   CHECK(error_of([] { Sampler(0, 4, 4, true, false, 0); }).fault() == Fault::infeasible);
   CHECK(error_of([] { Sampler(4, 0, 4, true, false, 0); }).fault() == Fault::bug);
 }
 
 TEST_CASE("a batch larger than an EST's share is that share") {
   const Sampler sampler(10, 4, INT64_MAX, true, false, 0);
-  CHECK(sampler.batches_per_epoch() == 1);
   CHECK(sampler.batch() == 3);
-  CHECK(sampler.batch_size({}) == 3);
-  CHECK(sampler.advance({}) == Cursor{Epoch(1), 0});
+  CHECK(sampler.schedule().batch_size(Step(0)) == 3);
+  CHECK(sampler.schedule().cursor_at(Step(1)) == Cursor{Epoch(1), 0});
 }
 
 }  // namespace estrain::data
