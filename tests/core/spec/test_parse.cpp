@@ -82,7 +82,7 @@ TEST_CASE("unknown names: exact place and what was meant") {
        "\"momentum\""},
       {"[elastic]\nbatch = \"adaptive\"\nchanges = [{ after = 3, batsh = 1 }]",
        "job.toml:7:12: elastic.changes: batch: missing\n"
-       "job.toml:7:26: elastic.changes: batsh: unknown key; did you mean \"batch\"?"},
+       "job.toml:7:25: elastic.changes: batsh: unknown key; did you mean \"batch\"?"},
       {"[job]\ndeterminism = \"d1\"", "job.toml:6:15: job.determinism: unknown value \"d1\"; did you mean \"D1\"?"},
       {"[data]\nformat = \"cifar\"",
        "job.toml:6:10: data.format: unknown value \"cifar\"; known are \"idx\", \"cifar10\", "
