@@ -72,7 +72,7 @@ std::vector<simulate::Result> replay_pool(const SimulateArguments& arguments, co
   if (!arguments.world.empty() || !arguments.cluster.empty() || !arguments.workloads.empty())
     throw Error(Fault::usage, "the trace of a pool says itself which devices and jobs there were")
         .advise("leave out --world, --cluster and --workload");
-  const simulate::PoolTrace trace = simulate::read_pool_trace(arguments.trace);
+  const dispatch::PoolTrace trace = simulate::read_pool_trace(arguments.trace);
   std::vector<simulate::Result> results;
   for (const std::string& policy : arguments.policies) {
     simulate::ReplayOptions options;

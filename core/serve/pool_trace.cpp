@@ -4,13 +4,16 @@
 #include <charconv>
 #include <deque>
 
-#include "core/base/json/json_text.h"
+#include "core/dispatch/pool_trace.h"
 
 namespace estrain::serve {
 namespace {
 
+using dispatch::Away;
 using dispatch::Job;
 using dispatch::JobId;
+using dispatch::PastJob;
+using dispatch::Taken;
 
 struct Mean {
   double sum = 0;
@@ -47,101 +50,91 @@ class Durations {
 };
 
 // A job that ended before it was looked at has the speed that was expected.
-Json seen_json(const dispatch::Job& job) {
+std::vector<PastJob::Seen> seen_of(const Job& job) {
   const dispatch::Request& request = job.request;
   const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
-  Json seen = Json::array();
   if (job.speeds.seen().empty())
-    seen.push_back({request.type, usual, usual, job.speeds.step_seconds(request.type, usual, request.ests)});
+    return {{request.type, usual, usual, job.speeds.step_seconds(request.type, usual, request.ests)}};
+  std::vector<PastJob::Seen> all;
   for (const auto& [key, steps] : job.speeds.seen()) {
     const auto& [type, devices, in_use] = key;
-    seen.push_back({type, devices, in_use, steps.seconds / static_cast<double>(steps.steps)});
+    all.push_back({type, devices, in_use, steps.seconds / static_cast<double>(steps.steps)});
   }
-  return seen;
+  return all;
 }
 
-Json job_json(const Job& job, double first) {
-  const dispatch::Request& request = job.request;
+PastJob past_of(const Job& job, double first) {
   const double changes = static_cast<double>(std::max<int64_t>(1, job.starts - 1));
-  return {{"job", job.id},
-          {"name", request.name},
-          {"user", request.user},
-          {"priority", request.priority},
-          {"submit_s", job.submitted - first},
-          {"ests", request.ests},
-          {"devices", request.devices},
-          {"least", request.least},
-          {"most", request.most},
-          {"type", request.type},
-          {"mixes_types", request.mixes_types},
-          {"weighs_offers", request.weighs_offers},
-          {"deadline_s", request.deadline ? Json(*request.deadline - first) : Json()},
-          {"steps", request.total_steps},
-          {"mini_batch_s", job.speeds.expected()},
-          {"lost_s", job.lost / changes},
-          {"seen", seen_json(job)}};
+  PastJob past;
+  past.id = job.id;
+  past.request = job.request;
+  past.submitted = job.submitted - first;
+  if (past.request.deadline) *past.request.deadline -= first;
+  past.mini_batch = job.speeds.expected();
+  past.lost = job.lost / changes;
+  past.seen = seen_of(job);
+  return past;
 }
 
 // "within 2 s"
-Json seconds_in(std::string_view reason) {
+std::optional<double> seconds_in(std::string_view reason) {
   constexpr std::string_view kBefore = "within ";
   double seconds = 0;
-  if (!reason.starts_with(kBefore)) return {};
+  if (!reason.starts_with(kBefore)) return std::nullopt;
   reason.remove_prefix(kBefore.size());
   const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), seconds);
-  return wrong == std::errc() ? Json(seconds) : Json();
+  return wrong == std::errc() ? std::optional(seconds) : std::nullopt;
 }
 
 // Devices that are away still are left out.
-std::string lines_of_taken_devices(const std::vector<Line>& history, double first) {
-  std::string text;
+std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
+  std::vector<Taken> all;
   std::deque<const Line*> taken;
   for (const Line& line : history) {
     for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back(&line);
     for (int64_t i = 0; line.what == "lend" && i < line.devices && !taken.empty(); ++i) {
       const Line& take = *taken.front();
       taken.pop_front();
-      if (take.time < first) continue;
-      text +=
-          json_text(
-              {{"taken_s", take.time - first}, {"within_s", seconds_in(take.reason)}, {"lent_s", line.time - first}}) +
-          "\n";
+      if (take.time >= first) all.push_back({take.time - first, line.time - first, seconds_in(take.reason)});
     }
   }
-  return text;
+  return all;
 }
 
-std::string lines_without_daemon(const std::vector<Line>& history, double first) {
-  std::string text;
+std::vector<Away> times_without_daemon(const std::vector<Line>& history, double first) {
+  std::vector<Away> all;
   double left = 0;
   for (const Line& line : history) {
     if (line.what == "away") left = line.time;
     if (line.what == "served" && left > 0 && line.time > first)
-      text += json_text({{"away_s", std::max(left, first) - first}, {"served_s", line.time - first}}) + "\n";
+      all.push_back({std::max(left, first) - first, line.time - first});
   }
-  return text;
+  return all;
 }
 
 }  // namespace
 
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores) {
-  Json devices = Json::array();
-  for (const dispatch::Slot& slot : state.slots) devices.push_back(slot.name);
-  std::string text = json_text({{"pool", {{"devices", devices}, {"cores", cores}, {"policy", state.policy}}}}) + "\n";
-  const std::pair<const char*, Durations> durations[] = {
-      {"check_s", {history, "submitted", "admitted"}}, {"start_s", {history, "started", "trains"}},
-      {"grow_s", {history, "grows", "changed"}},       {"shrink_s", {history, "shrinks", "changed"}},
-      {"stop_s", {history, "stops", "stopped"}},
-  };
+  dispatch::PoolTrace trace;
+  trace.cores = cores;
+  trace.policy = state.policy;
+  for (const dispatch::Slot& slot : state.slots) trace.devices.push_back(slot.name);
+  const Durations check(history, "submitted", "admitted"), start(history, "started", "trains"),
+      grow(history, "grows", "changed"), shrink(history, "shrinks", "changed"), stop(history, "stops", "stopped");
   double first = 0;
   for (const auto& [id, job] : state.jobs) first = first == 0 ? job.submitted : std::min(first, job.submitted);
   for (const auto& [id, job] : state.jobs) {
     if (job.phase != dispatch::Phase::done || job.request.total_steps < 1) continue;
-    Json line = job_json(job, first);
-    for (const auto& [name, duration] : durations) line[name] = duration.of(id);
-    text += json_text(line) + "\n";
+    PastJob& past = trace.jobs.emplace_back(past_of(job, first));
+    past.check = check.of(id);
+    past.start = start.of(id);
+    past.grow = grow.of(id);
+    past.shrink = shrink.of(id);
+    past.stop = stop.of(id);
   }
-  return text + lines_of_taken_devices(history, first) + lines_without_daemon(history, first);
+  trace.taken = taken_devices(history, first);
+  trace.away = times_without_daemon(history, first);
+  return trace.text();
 }
 
 }  // namespace estrain::serve

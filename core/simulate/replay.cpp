@@ -11,9 +11,13 @@
 namespace estrain::simulate {
 namespace {
 
+using dispatch::Away;
 using dispatch::Ended;
 using dispatch::JobId;
+using dispatch::PastJob;
 using dispatch::Phase;
+using dispatch::PoolTrace;
+using dispatch::Taken;
 
 constexpr double kTick = 0.1;  // s, as the daemon's
 constexpr double kLook = 1;    // s between looks at a job
@@ -145,7 +149,8 @@ class Replay {
 
   // All that were taken at this moment.
   void take() {
-    const double at = trace_.taken[next_taken_].from, within = trace_.taken[next_taken_].within;
+    const double at = trace_.taken[next_taken_].from;
+    const double within = trace_.taken[next_taken_].within.value_or(dispatch::Dispatcher::kNoHurry);
     std::vector<std::string> names;
     for (const dispatch::Slot& slot : pool_->state().slots) {
       const bool is_more = next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from == at;

@@ -23,6 +23,6 @@ struct ReplayOptions {
 
 // Result::charge is what the pool took a change to cost in the end; Result::decisions is what it decided. Throws
 // Fault::usage for a policy that real jobs may not have, Fault::infeasible where jobs wait for ever.
-Result replay(const PoolTrace& trace, const ReplayOptions& options);
+Result replay(const dispatch::PoolTrace& trace, const ReplayOptions& options);
 
 }  // namespace estrain::simulate

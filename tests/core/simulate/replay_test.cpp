@@ -8,6 +8,9 @@
 namespace estrain::simulate {
 namespace {
 
+using dispatch::PastJob;
+using dispatch::PoolTrace;
+
 // Two ESTs; a step takes 1 s on one device and 0.5 s on two. What else a job's line has may be replaced.
 Json job_line(int64_t id, double submitted, const Json& other = Json::object()) {
   Json line = Json::parse(R"({"devices": 2, "ests": 2, "least": 0, "most": 2, "steps": 100, "type": "cpu",

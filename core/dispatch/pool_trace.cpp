@@ -1,0 +1,125 @@
+#include "core/dispatch/pool_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
+
+namespace estrain::dispatch {
+namespace {
+
+using Seen = PastJob::Seen;
+
+template <typename T>
+Json json_of(const T& value) {
+  return value;
+}
+template <typename T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+Json json_of(const std::vector<Seen>& seen) {
+  Json all = Json::array();
+  for (const Seen& one : seen) all.push_back({one.type, one.devices, one.in_use, one.step_seconds});
+  return all;
+}
+
+template <typename T>
+Json object_of(const T& value) {
+  Json line = Json::object();
+  T::fields(value, [&](const char* key, const auto& field, int64_t = 0) { line[key] = json_of(field); });
+  return line;
+}
+
+// The fields of one object. Texts, truths and priorities may be absent.
+class Reading {
+ public:
+  explicit Reading(const Json& line) : line_(line) {}
+
+  void operator()(const char* key, std::string& text) const { text = text_in(line_, key).value_or(""); }
+  void operator()(const char* key, bool& truth) const { truth = line_.contains(key) && line_.at(key) == true; }
+  void operator()(const char* key, int64_t& number) const { number = whole_in(line_, key).value_or(0); }
+  void operator()(const char* key, std::optional<double>& number) const { number = number_in(line_, key); }
+  void operator()(const char* key, std::vector<std::string>& texts) const {
+    for (const Json& one : list_in(line_, key)) texts.push_back(as_text(one).value_or(""));
+  }
+  void operator()(const char* key, int64_t& number, int64_t least) const {
+    const auto value = whole_in(line_, key);
+    if (!value || *value < least)
+      throw Error::make(Fault::spec, "\"{}\" wants a whole number from {}", key, least);
+    number = *value;
+  }
+  void operator()(const char* key, double& number) const {
+    const auto value = number_in(line_, key);
+    if (!value || !(*value >= 0) || !std::isfinite(*value))
+      throw Error::make(Fault::spec, "\"{}\" wants a number from 0", key);
+    number = *value;
+  }
+  void operator()(const char* key, std::vector<Seen>& seen) const {
+    for (const Json& entry : list_in(line_, key)) seen.push_back(seen_of(entry));
+  }
+
+ private:
+  static Seen seen_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 4) {
+      const auto type = as_text(entry[0]);
+      const auto devices = as_whole(entry[1]), in_use = as_whole(entry[2]);
+      const auto seconds = as_number(entry[3]);
+      if (type && devices.value_or(0) >= 1 && in_use.value_or(0) >= 1 && seconds.value_or(0) > 0)
+        return {*type, *devices, *in_use, *seconds};
+    }
+    throw Error(Fault::spec, "\"seen\" wants [type, devices, devices in use, seconds]");
+  }
+
+  const Json& line_;
+};
+
+template <typename T>
+T read(const Json& line) {
+  T value;
+  T::fields(value, Reading(line));
+  return value;
+}
+
+double apart(int64_t one, int64_t other) {
+  return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
+}
+
+}  // namespace
+
+double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const {
+  const auto differs = [&](const Seen& one) {
+    return std::tuple(one.type != type, apart(one.devices, devices), apart(one.in_use, in_use));
+  };
+  const Seen& nearest = *std::ranges::min_element(seen, {}, differs);
+  const auto turns = [&](int64_t on) { return static_cast<double>((request.ests + on - 1) / on); };
+  const auto share = [&](int64_t of) { return std::max(1.0, static_cast<double>(of) / static_cast<double>(cores)); };
+  return nearest.step_seconds * turns(devices) / turns(nearest.devices) * share(in_use) / share(nearest.in_use);
+}
+
+std::string PoolTrace::text() const {
+  std::string text = json_text({{"pool", object_of(*this)}}) + "\n";
+  for (const PastJob& job : jobs) text += json_text(object_of(job)) + "\n";
+  for (const Taken& one : taken) text += json_text(object_of(one)) + "\n";
+  for (const Away& one : away) text += json_text(object_of(one)) + "\n";
+  return text;
+}
+
+void PoolTrace::add(const Json& line) {
+  if (line.contains("pool")) {
+    fields(*this, Reading(object_in(line, "pool")));
+  } else if (line.contains("job")) {
+    const PastJob& job = jobs.emplace_back(read<PastJob>(line));
+    if (job.seen.empty()) throw Error::make(Fault::spec, "job {}: no steps were seen", job.id);
+  } else if (line.contains("taken_s")) {
+    taken.push_back(read<Taken>(line));
+  } else if (line.contains("away_s")) {
+    away.push_back(read<Away>(line));
+  }
+}
+
+}  // namespace estrain::dispatch

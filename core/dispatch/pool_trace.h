@@ -1,0 +1,119 @@
+#pragma once
+// The past of a pool of real jobs: `estrain pool trace` prints it, `estrain simulate` replays it. A JSON object per
+// line. Times are seconds since the first submission.
+//
+//   {"pool": {"devices": ["cpu", …], "cores", "policy"}}
+//   {"job", "name", "user", "priority", "submit_s", "ests", "devices", "least", "most", "type", "mixes_types",
+//    "weighs_offers", "deadline_s", "steps", "mini_batch_s" (tried when it was submitted),
+//    "check_s", "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean),
+//    "lost_s" (that a change made it stand still),
+//    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …]}
+//   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
+//   {"away_s", "served_s"}              no daemon served the pool
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/json/json.h"
+#include "core/dispatch/state.h"
+
+namespace estrain::dispatch {
+
+struct PastJob {
+  JobId id = 0;
+  Request request;
+  double submitted = 0, mini_batch = 0;
+  double check = 0, start = 0, grow = 0, shrink = 0, stop = 0, lost = 0;  // s
+  struct Seen {
+    std::string type;
+    int64_t devices = 1, in_use = 1;
+    double step_seconds = 0;
+    bool operator==(const Seen&) const = default;
+  };
+  std::vector<Seen> seen;
+
+  // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
+  // reckoned from the nearest that was: by the most ESTs of a worker, and by the devices in use for each core.
+  double step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const;
+
+  bool operator==(const PastJob&) const = default;
+
+  // Each with the least that it may be, where it is a whole number.
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    auto& request = self.request;
+    visit("job", self.id, 1);
+    visit("name", request.name);
+    visit("user", request.user);
+    visit("priority", request.priority);
+    visit("ests", request.ests, 1);
+    visit("devices", request.devices, 1);
+    visit("least", request.least, 0);
+    visit("most", request.most, 1);
+    visit("type", request.type);
+    visit("mixes_types", request.mixes_types);
+    visit("weighs_offers", request.weighs_offers);
+    visit("deadline_s", request.deadline);
+    visit("steps", request.total_steps, 1);
+    visit("submit_s", self.submitted);
+    visit("mini_batch_s", self.mini_batch);
+    visit("check_s", self.check);
+    visit("start_s", self.start);
+    visit("grow_s", self.grow);
+    visit("shrink_s", self.shrink);
+    visit("stop_s", self.stop);
+    visit("lost_s", self.lost);
+    visit("seen", self.seen);
+  }
+};
+
+struct Taken {
+  double from = 0, to = 0;
+  std::optional<double> within;  // s; nothing: without haste
+  bool operator==(const Taken&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("taken_s", self.from);
+    visit("within_s", self.within);
+    visit("lent_s", self.to);
+  }
+};
+
+struct Away {
+  double from = 0, to = 0;
+  bool operator==(const Away&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("away_s", self.from);
+    visit("served_s", self.to);
+  }
+};
+
+struct PoolTrace {
+  std::vector<std::string> devices;
+  int64_t cores = 1;
+  std::string policy;
+  std::vector<PastJob> jobs;
+  std::vector<Taken> taken;
+  std::vector<Away> away;
+
+  std::string text() const;
+  // Takes one line. Passes over kinds that it does not know. Throws Fault::spec for one that lacks something or that
+  // cannot be.
+  void add(const Json& line);
+
+  bool operator==(const PoolTrace&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+    visit("cores", self.cores, 1);
+    visit("policy", self.policy);
+  }
+};
+
+}  // namespace estrain::dispatch
