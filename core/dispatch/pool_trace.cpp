@@ -49,8 +49,7 @@ class Reading {
   }
   void operator()(const char* key, int64_t& number, int64_t least) const {
     const auto value = whole_in(line_, key);
-    if (!value || *value < least)
-      throw Error::make(Fault::spec, "\"{}\" wants a whole number from {}", key, least);
+    if (!value || *value < least) throw Error::make(Fault::spec, "\"{}\" wants a whole number from {}", key, least);
     number = *value;
   }
   void operator()(const char* key, double& number) const {
