@@ -32,7 +32,7 @@ void try_batch(spec::JobSpec spec, int64_t batch) {
   });
 }
 
-// Of a run at which nobody is at work: it is changed after the step of its newest checkpoint.
+// Changes a run at which nobody is at work, after the step of its newest checkpoint.
 Json change_resting(const launch::RunDirectory& directory, const ChangeArguments& arguments) {
   const UniqueFd lock = directory.lock(0);
   spec::JobSpec spec = directory.read_spec();

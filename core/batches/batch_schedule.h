@@ -40,7 +40,7 @@ struct BatchSchedule {
   bool ends_epoch(Step step) const;
   // The first step that has completed this many epochs.
   Step end_of(Epoch epoch) const;
-  // What the rates for the update after `step` are multiplied by.
+  // The factor on the rates for the update after `step`.
   double lr_factor(Step step) const;
 
   // Over all steps: size of the largest mini-batch; whether some batch size gives an epoch without a mini-batch.

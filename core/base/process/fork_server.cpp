@@ -121,7 +121,7 @@ struct ThreadNotes {
   }
 };
 
-// As fork(2), but the copy's parent is this process's parent.
+// Like fork(2), but the copy's parent is this process's parent.
 pid_t fork_sibling() {
   ThreadNotes notes;
   if (!notes.find()) return -1;

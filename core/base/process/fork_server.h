@@ -30,7 +30,7 @@ class ForkServer {
   // this process has no descriptor left.
   std::optional<ChildProcess> fork(const ChildOptions& options);
 
-  // What this process needs to use the server after an exec. The socket is to stay open.
+  // Takes the server over an exec of this process, with the socket left open.
   struct Note {
     int pid = 0, socket = -1;
     bool ready = false;

@@ -41,7 +41,7 @@ struct Manifest {
   }
 
   Epoch epoch_at(Step step) const { return batches.cursor_at(step).epoch; }
-  // What all ESTs take in a step at about `step`, on average over an epoch.
+  // The samples of all ESTs in a step at about `step`, on average over an epoch.
   double samples_per_step(Step step) const { return batches.mean_batch(step) * static_cast<double>(ests); }
 };
 

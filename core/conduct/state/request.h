@@ -44,7 +44,7 @@ struct ResizeRequest {
   }
 };
 
-// Of the batch size or the learning rates; what is absent stays as it is.
+// Asks for another batch size or other learning rates; an absent one stays as it is.
 struct ChangeRequest {
   static constexpr std::string_view name = "change";
   std::optional<int64_t> batch;     // samples per EST and step

@@ -45,7 +45,7 @@ class Sampler {
 
   // The samples of one rank's mini-batch of the step after `step`, in order.
   std::vector<int64_t> indices(Step step, VirtualRank rank) const;
-  // Those of one rank from the cursor on, without the `first`, as many as fit into `out`.
+  // The samples of one rank from the cursor on, without the `first`, as many as fit into `out`.
   void indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const;
 
  private:

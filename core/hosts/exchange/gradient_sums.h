@@ -6,8 +6,8 @@
 // (core/comm/meetings/sum_progress.h). When its sum is there, workers may apply it. So the network, the backward pass
 // and the update go on side by side. The order within every sum is reduction_tree.h's, which pieces do not change.
 //
-// What arrives waits in memory of this process. A sum goes to where the host's first partial sum was: that has been
-// sent by then, and nobody needs it any more, since a step that is not committed is folded anew.
+// Values that arrive wait in memory of this process. A sum goes to where the host's first partial sum was: that has
+// been sent by then, and nobody needs it any more, since a step that is not committed is folded anew.
 
 #include <cstdint>
 #include <vector>
@@ -46,7 +46,7 @@ class GradientSums {
   bool is_all_folded() const;
   // All sums are where the workers look for them.
   bool complete() const { return is_open_ && summed_ == pieces_.size(); }
-  // Until the next begin(), nothing is folded. What other hosts send is of the next step.
+  // Until the next begin(), nothing is folded. Frames of other hosts are of the next step.
   void end();
 
  private:

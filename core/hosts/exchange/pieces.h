@@ -15,7 +15,7 @@ struct Piece {
   size_t owner = 0;  // the host that finishes the tree over it
   FloatRange floats;
   size_t first_parameter = 0, last_parameter = 0;  // [first, last) have floats in it
-  // Of the owner's pieces before this one: how many, and what they have together.
+  // The owner's pieces before this one: their number, and their floats and parameters together.
   size_t number = 0, floats_before = 0, parameters_before = 0;
 
   size_t parameters() const { return last_parameter - first_parameter; }

@@ -8,7 +8,8 @@
 // (H-1)/H values leave and reach each of H hosts, where each passes on one partial sum.
 //
 // Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
-// at any moment, with frames of it under way. What ESTs have left goes there when all of it is there.
+// at any moment, with frames of it under way. The random streams and losses of
+// ESTs go there when all of them are there.
 //
 // No sockets here: frames come and go through the two interfaces below.
 

@@ -16,13 +16,13 @@ namespace estrain::launch {
 
 using BatchChanges = std::vector<batches::BatchChange>;
 
-// Those of a log, in the order of their steps. Lines of other changes, and damaged ones, are passed over.
+// The changes in a log, in the order of their steps. Lines of other changes, and damaged ones, are passed over.
 BatchChanges batch_changes_in(std::string_view log);
 
 // `log` with these changes of the batch in place of its own. Lines that `log` or `former` has of them keep their text.
 std::string with_batch_changes(std::string_view log, const BatchChanges& changes, std::string_view former = "");
 
-// What is in force for the steps after `step`: the last change up to it, or the spec as it began.
+// The change in force for the steps after `step`: the last one up to it, or the spec as it began.
 batches::BatchChange in_force(const spec::JobSpec& spec, Step step);
 
 // The change after `step` to this batch size and factor; what is absent stays as it is in force.

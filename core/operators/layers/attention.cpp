@@ -102,6 +102,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    // The kernel's gradients have no graph: second ones would silently lack a part.
+    if (at::GradMode::is_enabled()) refuse_case("scaled_dot_product_attention", "gradients of gradients");
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &y = saved[4], &statistics = saved[5];
     auto& data = context->saved_data;

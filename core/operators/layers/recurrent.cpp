@@ -61,6 +61,8 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    // The kernel's gradients have no graph: second ones would silently lack a part.
+    if (at::GradMode::is_enabled()) refuse_case(kName, "gradients of gradients");
     const variable_list saved = context->get_saved_variables();
     const Tensor &h = saved[0], &c = saved[1], &w = saved[2], &gates = saved[3], &cells = saved[4],
                  &squashed = saved[5], &out = saved[6];

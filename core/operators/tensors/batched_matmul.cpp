@@ -80,7 +80,7 @@ bool has_lines(const Tensor& x) { return x.stride(-1) == 1 || x.stride(-2) == 1;
 // One call for all matrices: divided over threads, or launched on a device.
 bool wants_one_call(const Tensor& x) { return !x.is_cpu() || execution_on(x).threads > 1; }
 
-// As the kernel is fast with it: the tensor, or a copy.
+// The tensor in a layout that the kernel is fast with: itself, or a copy.
 Tensor ready(const Tensor& x) {
   require_float("matmul", x);
   return has_lines(x) && !(x.dim() > 3 && wants_one_call(x)) ? x : x.contiguous();

@@ -7,8 +7,8 @@
 // (core/hosts/exchange/step_exchange.h). Of gradients of B bytes, a host whose range passes on r partial sums sends
 // r B (H-1)/H as partial sums and B (H-1)/H as the sum of its share, and receives as much of others; its link takes the
 // larger of the two one byte after another, and three messages follow each other: partial sums, sums, "the step is
-// whole". What of it goes during the backward pass is not subtracted: a step may be shorter. So where traffic decides,
-// cores of another host stay idle; a slower host gets fewer ESTs. Pure.
+// whole". The part that goes during the backward pass is not subtracted: a step may be shorter. So where traffic
+// decides, cores of another host stay idle; a slower host gets fewer ESTs. Pure.
 
 #include <cstdint>
 #include <string>

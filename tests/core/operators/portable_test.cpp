@@ -320,6 +320,20 @@ TEST_CASE("other floating-point types are refused by name") {
         "the portable kernels do not cover aten::remainder on Float");
 }
 
+TEST_CASE("attention and LSTMs refuse gradients of gradients by name") {
+  const PortableOperators portable(cpu);
+  const auto refusal = [](const Tensor& y, const Tensor& x) {
+    return message_of([&] { torch::autograd::grad({y.sum()}, {x}, {}, true, true); });
+  };
+  const Tensor x = torch::randn({1, 2, 3, 4}, torch::requires_grad());
+  CHECK(refusal(at::scaled_dot_product_attention(x, x, x), x) ==
+        "the portable kernels do not cover aten::scaled_dot_product_attention with gradients of gradients");
+  torch::nn::LSTM lstm(4, 5);
+  const Tensor steps = torch::randn({3, 2, 4}, torch::requires_grad());
+  CHECK(refusal(std::get<0>(lstm(steps)), steps) ==
+        "the portable kernels do not cover aten::lstm with gradients of gradients");
+}
+
 TEST_CASE("LibTorch's own kernels are back afterwards") {
   const auto draw_numbers = [] {
     torch::manual_seed(1);
