@@ -41,7 +41,7 @@ def draw(number, random):
     starts = random.random() < 0.3
     for step in moments:
         if starts:
-            plan.faults.append(Fault(random.choice(AT_START), "start", 0, random.uniform(0, 1.2), "any"))
+            plan.faults.append(Fault(random.choice(AT_START), "start", 0, random.uniform(0, 0.1), "any"))
         group = faults_at(step, random)
         plan.faults += group
         starts = group[-1].kind in ENDS_LAUNCH and random.random() < 0.5
@@ -55,7 +55,7 @@ def faults_at(step, random):
         return [Fault(kind, random.choice(["training", "snapshot", "save"]), step, random.uniform(0, 0.05))]
     if shape == "resize":
         return [Fault("resize", "training", step, devices=random.randint(1, 4))]
-    between = Fault(random.choice(IN_BETWEEN), "resize", step, random.choice([0, random.uniform(0, 1.2)]),
+    between = Fault(random.choice(IN_BETWEEN), "resize", step, random.choice([0, random.uniform(0, 0.2)]),
                     random.choice(["any", "newcomer", "survivor"]))
     if between.kind == "memory-limit-start":
         between.target = "newcomer"
@@ -64,7 +64,7 @@ def faults_at(step, random):
         return [Fault("resize", "training", step, devices=devices), between]
     first = Fault(random.choice(BREAKS_WORKER), "training", step)
     if shape == "recovery+resize":
-        return [first, Fault("resize", "recovery", step, random.uniform(0, 0.3), devices=random.randint(1, 4))]
+        return [first, Fault("resize", "recovery", step, random.uniform(0, 0.05), devices=random.randint(1, 4))]
     between.phase = "recovery"
     return [first, between]
 
