@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/checkpoint/state/manifest.h"
 #include "core/comm/job_memory.h"
+#include "core/comm/meetings/bell.h"
 #include "core/comm/stage_control.h"
 #include "core/record/best_evaluation.h"
 #include "core/record/logs/fingerprints.h"
@@ -125,8 +126,7 @@ class Scribe {
   // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
   void report_save(const SaveOutcome& done) {
     std::visit([this](const auto& outcome) { tell(outcome); }, done);
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t rung = ::write(setup_.doorbell, &one, sizeof one);
+    comm::ring(setup_.doorbell);
   }
 
   // On a full disk, records stay in the ring until there is space; once the ring is full, training waits. False: the

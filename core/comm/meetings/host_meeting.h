@@ -7,9 +7,8 @@
 //   agreed            the last step that all hosts have whole, as far as this one knows; 0: none
 //
 // 1. One request at a time: nobody asks before the last request is answered.
-// 2. `agreed` is stored before the answer, so a step that another host may have committed is committed here too,
-// whoever
-//    dies in between (StageControl::repair()).
+// 2. `agreed` is stored before the answer, so a step that another host may have committed is committed here too
+//    (StageControl::repair()), even if a process dies in between.
 // All accesses are sequentially consistent.
 
 #include <cstdint>

@@ -135,8 +135,7 @@ int Ending::report_stop() {
 // Records the change that the job was stopped for, and leaves it to a new launch from the checkpoint.
 void Ending::go_on_changed() {
   const Step step(run_.trained());
-  const batches::BatchChange change =
-      changed(run_.spec, step, run_.change->request.batch, run_.change->request.lr_factor);
+  const batches::BatchChange change = changed(run_.spec, step, run_.change->batch, run_.change->lr_factor);
   record_batch_change(run_.directory, run_.spec, change);
   answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
   StartRequest request;

@@ -89,7 +89,7 @@ void Requests::begin_change(ClientId client, const conduct::ChangeRequest& reque
   if (!other_hosts(devices_of(devices_in_force(run_.job)), own()).empty())
     throw Error(Fault::usage, "the batch of a job over several hosts cannot be changed while it runs")
         .advise("stop it, give the command again, and go on with it: estrain train --resume");
-  run_.change = {request, client};
+  run_.change = request;
   run_.decide(conduct::StopAsked{.why = "asked to by `estrain change`", .client = client});
 }
 

@@ -117,7 +117,7 @@ std::vector<Key<JobSpec>> run_keys() {
       ESTRAIN_KEY(elastic.batch)
           .not_in_bits()
           .means("Whether the batch size and the learning rates may be changed while the job runs (adaptive: by "
-                 "`estrain change` or by a pool), which gives other bits than without the change."),
+                 "`estrain change`), which gives other bits than without the change."),
       ESTRAIN_KEY(elastic.changes)
           .not_in_bits()
           .only("elastic.batch", adaptive)

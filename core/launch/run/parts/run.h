@@ -40,12 +40,6 @@ struct Origin {
   int64_t step = 0;
 };
 
-// A change of the batch that the job is being stopped for; the program then replaces itself by a launch that goes on.
-struct WantedChange {
-  conduct::ChangeRequest request;
-  ClientId client;
-};
-
 struct Run {
   explicit Run(LaunchPlan& plan);  // takes what it keeps out of it
   explicit Run(Handover handover);
@@ -60,7 +54,8 @@ struct Run {
   Origin origin;
   std::unique_ptr<comm::JobMemory> memory;  // null until the first workers are ready
   std::optional<checkpoint::Manifest> manifest;
-  std::optional<WantedChange> change;
+  // A change of the batch that the job is being stopped for; the program then replaces itself by a launch that goes on.
+  std::optional<conduct::ChangeRequest> change;
   bool left_to_others = false;  // hosts that are cut off may go on with the run
   std::unique_ptr<ControlServer> control;
   ProgressPrinter printer;

@@ -108,7 +108,7 @@ TEST_CASE("a copy's C library knows the number of its thread") {
 TEST_CASE("descriptors have the parent's numbers in a copy, whatever the server has there") {
   ForkServer server = ready_server();
   const ScratchFolder folder;
-  // As many as there is room for, so that the server gets some of them by numbers that others are to have.
+  // The server receives so many files under low numbers, some of which its copy is to have for other files.
   std::vector<UniqueFd> files;
   ChildOptions options = deed({"read"});
   std::string expected;
