@@ -34,6 +34,14 @@ struct ShrinkJob {
   double within;  // s
 };
 
+// Train with another batch from the next step on, and rates that are scaled for it. Answered by changed(), or
+// batch_refused().
+struct ChangeBatch {
+  JobId job;
+  int64_t batch;     // samples per EST and step
+  double lr_factor;  // of the rates of its schedule
+};
+
 // Stop it with a checkpoint. Answered by ended().
 struct StopJob {
   JobId job;
@@ -56,11 +64,11 @@ struct Released {
 // A line for the history: what became of a job, and why.
 struct Note {
   JobId job;            // 0: of the pool
-  std::string what;     // "submitted", "devices", "started", "ended", …
+  std::string what;     // "submitted", "devices", "started", "batch", "ended", …
   int64_t devices = 0;  // that it is to have from now on
   std::string reason;
 };
 
-using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, StopJob, KillJob, Released, Note>;
+using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, Note>;
 
 }  // namespace estrain::dispatch

@@ -60,6 +60,7 @@ class Change {
             too_many || must_let_go(job.id))
           return shrink(job, now);
         if (now >= job.no_growth_before) grow(job);
+        if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
         return;
       case Phase::changing:
         // Asked for devices while it was getting others: the request that it has is given up for this one.
@@ -137,6 +138,14 @@ class Change {
     ++job.starts;
     pool_.actions.emplace_back(std::move(action));
     note(job, "grows", job.reason);
+  }
+
+  void change_batch(Job& job) {
+    const int64_t batch = job.batch.wanted;
+    const double factor = pool::linear_lr_factor(job.request.batch->terms, batch);
+    job.phase = Phase::changing;
+    pool_.actions.emplace_back(ChangeBatch{job.id, batch, factor});
+    note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", batch, job.targeted()));
   }
 
   void shrink(Job& job, double now) {

@@ -27,7 +27,10 @@ void see(State& state, Job& job, int64_t step, double now) {
     const std::vector<Slot*> slots = slots_of(state, job.id);
     const auto devices = static_cast<int64_t>(slots.size());
     const int64_t in_use = std::max(devices, std::lround((state.in_use - job.seen_in_use) / passed));
-    job.speeds.took({slots[0]->type(), devices, in_use}, {step - job.seen_step, passed});
+    const double samples = static_cast<double>((step - job.seen_step) * job.batch_in_force());
+    const double steps = job.request.batch ? samples / static_cast<double>(job.request.batch->terms.own)
+                                           : static_cast<double>(step - job.seen_step);
+    job.speeds.took({slots[0]->type(), devices, in_use}, {steps, passed});
   }
   job.seen_at = now;
   job.seen_step = step;
@@ -38,9 +41,11 @@ void see(State& state, Job& job, int64_t step, double now) {
 
 pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed) {
   pool::PolicyChoice choice = pool::make_policy(text, seed);
-  if (choice.knowledge == pool::Knowledge::given_batch) return choice;
-  throw Error::make(Fault::usage, "policy {} changes the batches of jobs, and with them their bits", text)
-      .advise("`estrain simulate` can try it; for real jobs take one that leaves batches alone, such as estrain");
+  if (choice.batches != pool::BatchRule::by_goodput) return choice;
+  throw Error::make(Fault::usage, "policy {} chooses batches by the noise of gradients, which real jobs do not measure",
+                    text)
+      .advise(
+          "`estrain simulate` can try it; for real jobs take ones, or one that leaves batches alone, such as estrain");
 }
 
 std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
@@ -148,6 +153,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
   one.phase = Phase::waiting;
   one.reason = "waits for devices";
   if (result.total_steps > 0) one.request.total_steps = result.total_steps;
+  if (one.request.batch) one.batch.own_steps = result.total_steps;
   if (result.mini_batch_seconds > 0) one.speeds.expect(result.mini_batch_seconds);
   note(id, "admitted", "check found nothing");
   wake(now);
@@ -192,6 +198,7 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   if (one.phase != Phase::changing) return tick(now);
   one.phase = Phase::running;
   asked_to_let_go_.erase(id);
+  if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
   for (auto& [type, count] : one.target) {
     const int64_t has = held(state_, id, type);
     if (has >= count) continue;
@@ -223,6 +230,7 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty())
     see(state_, one, one.request.total_steps, now);
   one.seen_at = 0;
+  one.batch.wanted = 0;
   asked_to_let_go_.erase(id);
   free_slots_of(state_, id);
   if (is_over(one.phase)) return wake(now);

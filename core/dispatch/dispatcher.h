@@ -9,7 +9,9 @@
 //      which costs a job time and nothing else;
 //   3. a job that can run is not forgotten: it ends, or waits because the policy says so;
 //   4. what a policy sees are targets: a job that is on its way to new devices counts as having them, as in a
-//      simulation.
+//      simulation;
+//   5. the batch of a job is changed only if its owner allows it, and within the owner's range. What is in force, the
+//      run says: a change that was asked for and whose answer is lost is neither forgotten nor made twice.
 //
 // The queue: jobs of higher priority first; of equals those whose users have had less of late (fair share, as Slurm
 // weighs it: 2^(-part of the usage x users)); of equals in order of submission. Policies that weigh jobs see the same
@@ -58,7 +60,7 @@ struct Ended {
   double back_off = 1;  // s; of `faulty`: before the first further try
 };
 
-// Like pool::make_policy. Also refuses policies that change batches: Fault::usage.
+// Like pool::make_policy. Also refuses policies that choose batches by goodput: Fault::usage.
 pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed);
 
 class Dispatcher {
@@ -103,6 +105,17 @@ class Dispatcher {
   void progressed(JobId job, const Progress& progress, double now);
   // A request to grow or shrink was answered: what the job holds now. `lost`: seconds that it cost.
   void changed(JobId job, const std::vector<std::string>& held, double lost, double now);
+  // The batch in force of a job that lets it be changed: its samples, the factor on its rates, and the epoch that the
+  // job is in, where it is known. Told before other news of the same moment.
+  struct Batch {
+    int64_t batch;
+    double lr_factor;
+    std::optional<int64_t> epoch;
+  };
+  void batch_is(JobId job, const Batch& batch);
+  // A request for another batch was refused. `for_good`: the job cannot have it, nor one beyond it:
+  // one half way to it is tried next.
+  void batch_refused(JobId job, bool for_good, const std::string& reason, double now);
   void ended(JobId job, const Ended& ended, double now);
   // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request:
   // until then it is told of all jobs whose launchers were up, by this or by ended().
@@ -119,9 +132,10 @@ class Dispatcher {
  private:
   void note(JobId id, std::string what, std::string reason);
   void finish(Job& job, Phase phase, std::string reason, double now);
-  void wake(double now);         // something has changed: decides and brings about
-  void decide(double now);       // schedule.cpp
-  void bring_about(double now);  // bring_about.cpp
+  void wake(double now);                    // something has changed: decides and brings about
+  void decide(double now);                  // schedule.cpp
+  void choose_batch(Job& job, double now);  // batches.cpp
+  void bring_about(double now);             // bring_about.cpp
   void complete_withdrawals(double now);
 
   State state_;

@@ -7,6 +7,7 @@
 //    "weighs_offers", "deadline_s", "steps", "mini_batch_s" (tried when it was submitted),
 //    "check_s", "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean),
 //    "lost_s" (that a change made it stand still),
+//    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …]}
 //   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
 //   {"away_s", "served_s"}              no daemon served the pool

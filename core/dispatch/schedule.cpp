@@ -37,6 +37,12 @@ class RealOutlook : public pool::Outlook {
     return static_cast<double>(std::max<int64_t>(1, total - job_.step));
   }
 
+  Epochs epochs() const override {
+    if (!job_.request.batch || job_.request.batch->epochs == 0) return {};
+    const auto done = static_cast<double>(job_.batch.epoch);
+    return {done, static_cast<double>(job_.request.batch->epochs) - done};
+  }
+
  private:
   const Job& job_;
   const pool::Cluster& cluster_;
@@ -104,6 +110,7 @@ void Dispatcher::decide(double now) {
       facts.requested = std::clamp<int64_t>(
           request.devices, 1, std::min(std::min(request.most, request.ests), capacity(state_, request.type)));
       facts.mixes_types = request.mixes_types;
+      facts.changes_batch = request.batch.has_value();
       facts.owner = request.user;
       facts.quota = round.cluster.devices() / users;
       facts.weight = std::exp2(static_cast<double>(request.priority)) * fair_share(state_, request.user, now);
@@ -133,6 +140,7 @@ void Dispatcher::decide(double now) {
     }
   }
   keep_least(state_, all);
+  for (Job* job : all) choose_batch(*job, now);
   for (auto& [id, job] : state_.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;
     note(id, "devices", job.reason);

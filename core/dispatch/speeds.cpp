@@ -18,10 +18,15 @@ void Speeds::observe(const std::string& type, int64_t devices, double step_secon
 }
 
 void Speeds::took(const SeenKey& key, const Seen& more) {
-  if (more.steps < 1 || !(more.seconds > 0) || std::get<1>(key) < 1) return;
+  if (!(more.steps > 0) || !(more.seconds > 0) || std::get<1>(key) < 1) return;
   Seen& seen = seen_[key];
   seen.steps += more.steps;
   seen.seconds += more.seconds;
+}
+
+void Speeds::rescale(double factor) {
+  mini_batch_ *= factor;
+  for (auto& [key, measured] : measured_) measured.seconds *= factor;
 }
 
 double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {

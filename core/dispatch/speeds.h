@@ -22,7 +22,7 @@ class Speeds {
   using Key = std::pair<std::string, int64_t>;  // type, devices
   // Steps as seen from outside, from look to look, with all that came between.
   struct Seen {
-    int64_t steps = 0;
+    double steps = 0;  // with the owner's batch; of others, as many as have the same samples
     double seconds = 0;
     bool operator==(const Seen&) const = default;
   };
@@ -33,6 +33,9 @@ class Speeds {
   double expected() const { return mini_batch_; }
   void observe(const std::string& type, int64_t devices, double step_seconds);
   void took(const SeenKey& key, const Seen& more);
+
+  // Steps have so many times the samples from now on, and take so many times as long until they are measured.
+  void rescale(double factor);
 
   // For a job with this many ESTs: the worker with the most of them decides.
   double step_seconds(const std::string& type, int64_t devices, int64_t ests) const;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dispatch/speeds.h"
+#include "core/pool/linear_batch.h"
 
 namespace estrain::dispatch {
 
@@ -52,19 +53,39 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 // Whether a launcher of it is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
+// Of a job whose owner lets the pool change its batch.
+struct BatchRequest {
+  pool::BatchTerms terms;
+  int64_t epochs = 0;  // 0: the job's length is a number of steps, which another batch does not shorten: it stays
+  bool operator==(const BatchRequest&) const = default;
+};
+
+// The batch of such a job, in samples per EST and step. Another one is wanted once in an epoch at the most.
+struct BatchState {
+  int64_t batch = 0;  // in force, as the run says; 0: the owner's
+  double lr_factor = 1;
+  int64_t wanted = 0;       // the pool's choice that is not in force yet; 0: none
+  int64_t epoch = 0;        // that the run is in, from 0
+  int64_t since_epoch = 0;  // that it was in when the batch was changed
+  double not_before = 0;    // no other one is asked for: it was refused
+  int64_t own_steps = 0;    // that the job has with the owner's batch; 0: not known
+  bool operator==(const BatchState&) const = default;
+};
+
 // The owner's request.
 struct Request {
   std::string name, user;
   int64_t priority = 0;  // higher ones first
   int64_t ests = 1;
-  int64_t devices = 1;             // the size of its gang
-  int64_t least = 0;               // once it runs, it keeps so many
-  int64_t most = 1;                // devices it can make use of
-  std::optional<double> deadline;  // a moment
-  std::string type;                // of device; empty: the pool's first
-  bool mixes_types = false;        // at D2
-  bool weighs_offers = false;      // elastic.mode = "auto": it may decline devices
-  int64_t total_steps = 0;         // 0: not known yet
+  int64_t devices = 1;                     // the size of its gang
+  int64_t least = 0;                       // once it runs, it keeps so many
+  int64_t most = 1;                        // devices it can make use of
+  std::optional<double> deadline;          // a moment
+  std::string type;                        // of device; empty: the pool's first
+  bool mixes_types = false;                // at D2
+  bool weighs_offers = false;              // elastic.mode = "auto": it may decline devices
+  int64_t total_steps = 0;                 // 0: not known yet
+  std::optional<BatchRequest> batch = {};  // nothing: it is the owner's, whatever the policy
   bool operator==(const Request&) const = default;
 };
 
@@ -87,13 +108,15 @@ struct Job {
   double lost = 0;                        // seconds that changes of devices have cost, as the job says
   int64_t starts = 0;                     // times it was given other devices
   std::optional<double> started, finished;
-  Speeds speeds;
+  Speeds speeds;  // of steps with the batch in force
+  BatchState batch;
   // When it was last seen at work on the devices that it has, and how far it was; 0: not since they changed.
   double seen_at = 0;
   int64_t seen_step = 0;
   double seen_in_use = 0;  // State::in_use then
 
   bool operator==(const Job&) const = default;
+  int64_t batch_in_force() const { return batch.batch > 0 || !request.batch ? batch.batch : request.batch->terms.own; }
   int64_t targeted() const {
     int64_t all = 0;
     for (const auto& [type, count] : target) all += count;

@@ -43,9 +43,17 @@ enum class Knowledge {
   learnt_batch,  // speeds at every batch are learnt from the job as it runs (Pollux, section 4.1)
 };
 
+// How batches of real jobs are chosen whose owners allow it. (A simulation takes the best of those in its tables.)
+enum class BatchRule {
+  owners,      // they stay as requested by the owner
+  linear,      // pool/linear_batch.h
+  by_goodput,  // the noise of the job's gradients decides (Pollux, section 3); real jobs do not measure it
+};
+
 struct PolicyChoice {
   std::string text;  // as typed
   Knowledge knowledge = Knowledge::given_batch;
+  BatchRule batches = BatchRule::owners;
   std::unique_ptr<Policy> policy;
 };
 

@@ -125,7 +125,11 @@ void Daemon::take_up(JobId id) {
     return dispatcher_->ended(id, began ? run_end(run, std::nullopt, directory_.train_log(id)) : never, wall_seconds());
   }
   launchers_[id] = {ChildProcess::adopt(owner->pid), false};
-  if (const std::optional<Json> status = status_of(run, kPatienceAtFirstMs); status && status->contains("held"))
+  const std::optional<Json> status = status_of(run, kPatienceAtFirstMs);
+  if (!status || !status->contains("held")) return;
+  tell_batch(id, *status);
+  // While another batch takes a new launch, the launcher takes no requests: a later look tells.
+  if (dispatcher_->state().jobs.at(id).batch.wanted == 0 || text_in(*status, "state").value_or("") == "training")
     dispatcher_->found(id, status->at("held").get<std::vector<std::string>>(), wall_seconds());
 }
 

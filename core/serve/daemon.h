@@ -47,7 +47,7 @@ class Daemon {
   // A command that asks a launcher for something.
   struct Asked {
     ChildProcess command;
-    bool stops = false;
+    enum class What { devices, batch, stop } what = What::devices;
   };
 
   // daemon.cpp
@@ -62,15 +62,18 @@ class Daemon {
   void carry_out(const dispatch::StartJob& action);
   void carry_out(const dispatch::GrowJob& action);
   void carry_out(const dispatch::ShrinkJob& action);
+  void carry_out(const dispatch::ChangeBatch& action);
   void carry_out(const dispatch::StopJob& action);
   void carry_out(const dispatch::KillJob& action);
   void carry_out(const dispatch::Released& action);
   void carry_out(const dispatch::Note& action);
-  void ask(JobId id, std::vector<std::string> words, bool stops);
+  void ask(JobId id, std::vector<std::string> words, Asked::What what);
   void start_checks();
   void on_check_ended(JobId id);
   void on_launcher_ended(JobId id);
   void on_answer(JobId id);
+  void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
+  void tell_batch(JobId id, const Json& answer);
   void look_at_jobs();
   void look_at(JobId id);
   void signal_launcher(JobId id, int number);

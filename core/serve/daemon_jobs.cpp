@@ -108,7 +108,7 @@ void Daemon::carry_out(const dispatch::StartJob& action) {
 }
 
 // One of this program's commands to the run, whose answer is waited for without holding up anything.
-void Daemon::ask(JobId id, std::vector<std::string> words, bool stops) {
+void Daemon::ask(JobId id, std::vector<std::string> words, Asked::What what) {
   std::filesystem::remove(directory_.request_log(id));
   ChildOptions options;
   options.same_program = true;
@@ -117,27 +117,34 @@ void Daemon::ask(JobId id, std::vector<std::string> words, bool stops) {
   options.arguments.emplace_back("--json");
   options.output = directory_.request_log(id);
   try {
-    asked_[id] = {ChildProcess::start(options), stops};
+    asked_[id] = {ChildProcess::start(options), what};
   } catch (const Error& error) {
     fmt::print(stderr, "warning: job {} could not be asked: {}\n", id, error.message());
-    if (stops) signal_launcher(id, SIGTERM);
+    if (what == Asked::What::stop) signal_launcher(id, SIGTERM);
   }
 }
 
 void Daemon::carry_out(const dispatch::GrowJob& action) {
   const std::string run = directory_.run(action.job);
   if (dispatcher_->state().jobs.at(action.job).request.weighs_offers) {
-    ask(action.job, {"offer", run, list_of(action.added)}, false);
+    ask(action.job, {"offer", run, list_of(action.added)}, Asked::What::devices);
   } else {
-    ask(action.job, {"resize", run, "--devices", list_of(action.all)}, false);
+    ask(action.job, {"resize", run, "--devices", list_of(action.all)}, Asked::What::devices);
   }
+}
+
+void Daemon::carry_out(const dispatch::ChangeBatch& action) {
+  ask(action.job,
+      {"change", directory_.run(action.job), "--batch", std::to_string(action.batch), "--lr-factor",
+       fmt::format("{}", action.lr_factor)},
+      Asked::What::batch);
 }
 
 void Daemon::carry_out(const dispatch::ShrinkJob& action) {
   ask(action.job,
       {"reclaim", directory_.run(action.job), list_of(action.given_back), "--within",
        fmt::format("{:.3f}", action.within)},
-      false);
+      Asked::What::devices);
 }
 
 // A launcher that has not begun to train stops at once when it is told to by a signal; it may not listen yet.
@@ -146,7 +153,7 @@ void Daemon::carry_out(const dispatch::StopJob& action) {
   ask(action.job,
       {"reclaim", directory_.run(action.job), list_of(action.devices), "--within",
        fmt::format("{:.3f}", action.within)},
-      true);
+      Asked::What::stop);
 }
 
 void Daemon::carry_out(const dispatch::KillJob& action) { signal_launcher(action.job, SIGKILL); }
@@ -169,9 +176,10 @@ void Daemon::on_answer(JobId id) {
   const Json answer = answer_in(directory_.request_log(id));
   if (end.code != 0 || end.signaled) {
     fmt::print("job {}: {}\n", id, text_in(answer, "error").value_or(end.text()));
-    if (asked.stops) return signal_launcher(id, SIGTERM);  // it would not by itself
+    if (asked.what == Asked::What::stop) return signal_launcher(id, SIGTERM);  // it would not by itself
   }
-  if (asked.stops) return;  // its end is what counts
+  if (asked.what == Asked::What::stop) return;  // its end is what counts
+  if (asked.what == Asked::What::batch) return on_batch_answer(id, end, answer);
   const double lost = number_in(answer, "stood_still_seconds").value_or(0) +
                       number_in(answer, "lost_while_warming_seconds").value_or(0);
   const std::optional<Json> status = status_of(directory_.run(id), kPatienceMs);
@@ -180,6 +188,19 @@ void Daemon::on_answer(JobId id) {
   } else if (launchers_.contains(id)) {
     looked_[id] = 0;  // the next look tells
   }
+}
+
+// The run goes on in a new launch: once that trains, the next look tells (look_at).
+void Daemon::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) {
+  if (end.code == 0 && !end.signaled && answer.contains("batch")) return tell_batch(id, answer);
+  const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
+  dispatcher_->batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
+}
+
+void Daemon::tell_batch(JobId id, const Json& answer) {
+  const auto batch = whole_in(answer, "batch");
+  const auto factor = number_in(answer, "lr_factor");
+  if (batch && factor) dispatcher_->batch_is(id, {*batch, *factor, whole_in(answer, "epoch")});
 }
 
 void Daemon::on_launcher_ended(JobId id) {
@@ -212,11 +233,15 @@ void Daemon::look_at(JobId id) {
   }
   const double now = wall_seconds();
   if (!status->contains("step") || !status->contains("held")) return;
-  if (phase == dispatch::Phase::changing && !asked_.contains(id)) {
-    // The answer to a request got lost, with a daemon or on its way.
+  const bool trains = text_in(*status, "state").value_or("") == "training";
+  tell_batch(id, *status);
+  // Another batch takes a new launch, which has begun when it trains.
+  const bool waits_for_launch = dispatcher_->state().jobs.at(id).batch.wanted != 0 && !trains;
+  if (phase == dispatch::Phase::changing && !asked_.contains(id) && !waits_for_launch) {
+    // The answer to a request got lost, with a daemon or on its way; or the request was for another batch.
     dispatcher_->changed(id, status->at("held").get<std::vector<std::string>>(), 0, now);
   }
-  if (text_in(*status, "state").value_or("") != "training") return;
+  if (!trains) return;
   if (phase == dispatch::Phase::starting) dispatcher_->trains(id, now);
   dispatcher_->progressed(id,
                           {whole_in(*status, "step").value_or(0), whole_in(*status, "total_steps").value_or(0),

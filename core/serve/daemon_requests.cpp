@@ -11,6 +11,7 @@
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
 #include "core/serve/daemon.h"
+#include "core/spec/keys/key_parts.h"
 #include "core/spec/parsing/parse.h"
 
 namespace estrain::serve {
@@ -30,6 +31,17 @@ void read_devices(const std::string& list, dispatch::Request& request) {
   if (type != "cpu") request.type = type;
 }
 
+void read_batch(const spec::JobSpec& spec, dispatch::Request& request) {
+  if (spec.elastic.batch != spec::BatchMode::adaptive) return;
+  request.batch.emplace();
+  request.batch->epochs = spec.train.epochs.value_or(0);
+  request.batch->terms = {spec.data.batch, 1, spec::kMostSamples};
+  const std::vector<int64_t>& range = spec.elastic.batch_range;
+  if (range.empty()) return;
+  request.batch->terms.least = range[0];
+  request.batch->terms.most = range[1];
+}
+
 dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, double now) {
   dispatch::Request request;
   request.name = spec.job.name;
@@ -41,6 +53,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
   request.total_steps = spec.train.steps.value_or(0);
+  read_batch(spec, request);
   read_devices(spec.resources.devices, request);
   if (const auto seconds = number_in(asked, "deadline")) request.deadline = now + *seconds;
   return request;

@@ -41,6 +41,13 @@ CREATE TABLE seen (
   seconds REAL NOT NULL, PRIMARY KEY (job, type, devices, in_use));
 )sql";
 
+constexpr const char* kBatchTable = R"sql(
+CREATE TABLE batches (
+  job INTEGER PRIMARY KEY, own INTEGER NOT NULL, least INTEGER NOT NULL, most INTEGER NOT NULL, epochs INTEGER NOT NULL,
+  own_steps INTEGER NOT NULL, batch INTEGER NOT NULL, lr_factor REAL NOT NULL, wanted INTEGER NOT NULL,
+  epoch INTEGER NOT NULL, since_epoch INTEGER NOT NULL, not_before REAL NOT NULL);
+)sql";
+
 int64_t pragma(const sqlite::Database& database, const char* name) {
   sqlite::Statement statement = database.prepare(fmt::format("PRAGMA {}", name));
   return statement.step() ? statement.whole(0) : 0;
@@ -85,15 +92,19 @@ Ledger Ledger::open(const std::string& path) {
     database.transact([&] {
       database.execute(kTables);
       database.execute(kSeenTable);
+      database.execute(kBatchTable);
       database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
     });
   } else if (application != kApplication) {
     throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
         .advise("give the pool a folder of its own");
-  } else if (format == 1) {
+  } else if (format == 1 || format == 2) {
     database.transact([&] {
-      database.execute(kSeenTable);
-      database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");
+      if (format == 1) {
+        database.execute(kSeenTable);
+        database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");
+      }
+      database.execute(kBatchTable);
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -103,6 +114,16 @@ Ledger Ledger::open(const std::string& path) {
   }
   database.execute("PRAGMA synchronous = FULL");
   return ledger;
+}
+
+void Ledger::write_batch(const Job& job) {
+  if (!job.request.batch) return;
+  const dispatch::BatchRequest& allowed = *job.request.batch;
+  const dispatch::BatchState& batch = job.batch;
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
+  row.bind(job.id).bind(allowed.terms.own).bind(allowed.terms.least).bind(allowed.terms.most).bind(allowed.epochs);
+  row.bind(batch.own_steps).bind(batch.batch).bind(batch.lr_factor).bind(batch.wanted);
+  row.bind(batch.epoch).bind(batch.since_epoch).bind(batch.not_before).run();
 }
 
 void Ledger::write_job(const Job& job) {
@@ -122,6 +143,7 @@ void Ledger::write_job(const Job& job) {
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected());
   row.run();
+  write_batch(job);
   sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
   for (const auto& [key, measured] : job.speeds.measured()) {
     speed.bind(job.id).bind(key.first).bind(key.second).bind(measured.seconds).bind(measured.times);
@@ -247,9 +269,27 @@ State Ledger::load() const {
   while (seen.step()) {
     const auto job = state.jobs.find(seen.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.took({seen.text(1), seen.whole(2), seen.whole(3)}, {seen.whole(4), seen.number(5)});
+    job->second.speeds.took({seen.text(1), seen.whole(2), seen.whole(3)}, {seen.number(4), seen.number(5)});
   }
+  read_batches(state);
   return state;
+}
+
+void Ledger::read_batches(State& state) const {
+  sqlite::Statement row = database_.prepare("SELECT * FROM batches");
+  while (row.step()) {
+    const auto at = state.jobs.find(row.whole(0));
+    if (at == state.jobs.end()) continue;
+    Job& job = at->second;
+    job.request.batch = {{row.whole(1), row.whole(2), row.whole(3)}, row.whole(4)};
+    job.batch.own_steps = row.whole(5);
+    job.batch.batch = row.whole(6);
+    job.batch.lr_factor = row.number(7);
+    job.batch.wanted = row.whole(8);
+    job.batch.epoch = row.whole(9);
+    job.batch.since_epoch = row.whole(10);
+    job.batch.not_before = row.number(11);
+  }
 }
 
 std::vector<Line> Ledger::history() const {

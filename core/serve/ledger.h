@@ -4,6 +4,7 @@
 //   jobs       a row for each job, as far as it is
 //   speeds     what was measured of a job's steps: seconds, by type and number of devices
 //   seen       steps as seen from outside, and the seconds that they took; also by the pool's devices in use
+//   batches    a row for each job that lets the pool change its batch: what its owner allows, and how it is
 //   slots      the devices
 //   usage      device-seconds of each user, of which half are forgotten in a day
 //   history    what happened to which job when, with the number of devices it was to have from then on, and why
@@ -30,9 +31,9 @@ struct Line {
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 2;
+  static constexpr int64_t kFormat = 3;
 
-  // Makes the tables where there are none, and brings those of format 1 to this one. Throws Fault::usage for the
+  // Makes the tables where there are none, and brings those of formats 1 and 2 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 
@@ -44,8 +45,11 @@ class Ledger {
  private:
   explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}
   void write_job(const dispatch::Job& job);
+  void write_batch(const dispatch::Job& job);
   void write_settings(const dispatch::State& state);
   void write_slots(const dispatch::State& state);
+
+  void read_batches(dispatch::State& state) const;
 
   sqlite::Database database_;
   dispatch::State saved_;

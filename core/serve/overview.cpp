@@ -53,6 +53,8 @@ Json jobs_json(const PoolDirectory& directory, const State& state) {
                     {"devices", held_by(state, id)},
                     {"step", job.step},
                     {"total_steps", job.request.total_steps},
+                    {"batch", job.request.batch ? Json(job.batch_in_force()) : Json()},
+                    {"lr_factor", job.request.batch ? Json(job.batch.lr_factor) : Json()},
                     {"submitted", job.submitted},
                     {"started", or_null(job.started)},
                     {"finished", or_null(job.finished)},
@@ -67,15 +69,16 @@ Json jobs_json(const PoolDirectory& directory, const State& state) {
 
 std::string format_jobs(const State& state, double now) {
   if (state.jobs.empty()) return "no jobs; estrain pool submit\n";
-  std::string text = fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>10}  {}\n", "job", "name", "user",
-                                 "phase", "devices", "step", "since", "why");
+  std::string text = fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>6}  {:>10}  {}\n", "job", "name",
+                                 "user", "phase", "devices", "step", "batch", "since", "why");
   for (const auto& [id, job] : state.jobs) {
     const std::vector<std::string> held = held_by(state, id);
     const std::string devices = held.empty() ? "-" : fmt::format("{} x {}", held.size(), held.front());
     const std::string steps = job.request.total_steps > 0 ? fmt::format("{}/{}", job.step, job.request.total_steps)
                                                           : std::to_string(job.step);
-    text += fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>10}  {}\n", id, job.request.name,
-                        job.request.user, phase_name(job.phase), devices, steps,
+    const std::string batch = job.request.batch ? std::to_string(job.batch_in_force()) : "-";
+    text += fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>6}  {:>10}  {}\n", id, job.request.name,
+                        job.request.user, phase_name(job.phase), devices, steps, batch,
                         duration(job.finished.value_or(now) - job.submitted), job.reason);
   }
   return text;
@@ -102,6 +105,11 @@ Json status_json(const State& state, bool is_served, double now) {
   status["users"] = Json::object();
   for (const auto& [user, usage] : state.usage) status["users"][user] = usage.device_seconds;
   status["faults"] = faults;
+  status["batches"] = Json::array();
+  for (const auto& [id, job] : state.jobs) {
+    if (job.request.batch && !is_over(job.phase) && job.batch_in_force() != job.request.batch->terms.own)
+      status["batches"].push_back({{"job", id}, {"batch", job.batch_in_force()}, {"lr_factor", job.batch.lr_factor}});
+  }
   status["charge_s"] = state.charge;
   return status;
 }
@@ -120,6 +128,10 @@ std::string format_status(const Json& status) {
                       100 * status.at("utilisation").get<double>());
   for (const auto& [user, seconds] : status.at("users").items())
     text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", user, seconds.get<double>());
+  for (const Json& one : status.at("batches")) {
+    text += fmt::format("batch        job {}: {} samples, learning rates times {:.6g}\n", one.at("job").get<int64_t>(),
+                        one.at("batch").get<int64_t>(), one.at("lr_factor").get<double>());
+  }
   for (const auto& [cause, count] : status.at("faults").items())
     text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), cause);
   return text;

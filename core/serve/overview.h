@@ -10,13 +10,15 @@
 
 namespace estrain::serve {
 
-// A list of {job, name, user, priority, phase, reason, devices, step, total_steps, submitted, started, finished, jct_s,
-// device_seconds, changes, run}; `devices` are those held now.
+// A list of {job, name, user, priority, phase, reason, devices, step, total_steps, batch, lr_factor, submitted,
+// started, finished, jct_s, device_seconds, changes, run}; `devices` are those held now; batch and lr_factor are null
+// unless the job lets them be changed.
 Json jobs_json(const PoolDirectory& directory, const dispatch::State& state);
 std::string format_jobs(const dispatch::State& state, double now);
 
 // {served, policy, devices: […], jobs: {phase: count}, users: {name: device-seconds of late}, utilisation, faults:
-// {cause: jobs}, charge_s}. Utilisation: part of the device-seconds since the first submission that jobs have held.
+// {cause: jobs}, batches: [{job, batch, lr_factor}] of those that are not the owners', charge_s}. Utilisation: part of
+// the device-seconds since the first submission that jobs have held.
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 

@@ -246,6 +246,7 @@ class Replay {
 
   void carry_out(const dispatch::CheckJob&) {}
   void carry_out(const dispatch::Released&) {}
+  void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of jobs that let their batch be changed
   void carry_out(const dispatch::StartJob& action) {
     Running& running = running_[action.job];
     running.job = past_[action.job];

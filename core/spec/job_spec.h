@@ -189,6 +189,7 @@ struct ElasticSection {
   // The changes so far, and those known beforehand; in the order of their steps. changes.jsonl of a run lists them,
   // too.
   std::vector<batches::BatchChange> changes = {};
+  std::vector<int64_t> batch_range;  // [least, most] that a pool may choose, samples per EST and step; empty: any
 
   bool operator==(const ElasticSection&) const = default;
 };

@@ -64,6 +64,8 @@ void check_changes(const std::string& text, const Words& more) {
     after.push_back(change_batch(run, {"--batch", "7", "--lr-factor", "1.5"}));
     job.reach(after.back() + 3);
     CHECK(job.status().value("pid", 0) == pid);
+    CHECK(job.status().value("batch", 0) == 7);
+    CHECK(change_batch(run, {"--batch", "7"}) == after.back());  // it is on record
     REQUIRE(job.resize("3").code == 0);
     job.reach(job.step() + 2);
     after.push_back(change_batch(run, {"--lr-factor", "0.3"}));

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "core/base/files/files.h"
 #include "core/sqlite/database.h"
+#include "edited_file.h"
 #include "file_limit.h"
 #include "in_time.h"
 #include "job_specs.h"
@@ -118,6 +119,87 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
     check_like_alone(folder, pool, second, {lenet});
     check_like_alone(folder, pool, third, with({image}, image_steps));
   });
+}
+
+// Epochs of 125 steps with the batch of 32.
+std::string endless_epochs() {
+  std::string text = long_job();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("steps = 1000000", "epochs = 1000000");
+  replace("samples = 480000", "samples = 24000");
+  return text + "[resources]\ndevices = \"1\"\n";
+}
+
+size_t changes_asked(const Pool& pool) {
+  const std::string log = pool.log();
+  size_t count = 0;
+  for (size_t at = log.find("batch_asked"); at != log.npos; at = log.find("batch_asked", at + 1)) ++count;
+  return count;
+}
+
+void stop_in_pool(const Pool& pool, int64_t job) {
+  CHECK(pool.ask("cancel", {std::to_string(job)}).code == 0);
+  pool.wait_for(job, "cancelled");
+}
+
+// A run of its own with the changes on record, up to the same step.
+void check_repeat(const ScratchFolder& folder, const std::string& run) {
+  const std::string spec = folder.write("repeat.toml", read_file(run + "/job.toml"));
+  const int64_t last = events(run, "stopped").back().at("step").get<int64_t>();
+  edit(spec, "epochs = 1000000", fmt::format("steps = {}", last));
+  const std::string other = folder / "repeat";
+  const Ended repeated = estrain({"train", spec, "--run", other, "--devices", "2"});
+  INFO(repeated.shown());
+  REQUIRE(repeated.code == 0);
+  CHECK(difference(run, other).text == "");
+  const Ended verified = estrain({"verify", run, other});
+  INFO(verified.shown());
+  CHECK(verified.code == 0);
+  CHECK_FALSE(verified.says("the change logs differ"));
+}
+
+TEST_CASE(
+    "a pool changes the batch of a job that allows it, and loses no change when it is killed: a repeat has its bits") {
+  const ScratchFolder folder;
+  const std::string spec =
+      folder.write("adaptive.toml", endless_epochs() + "[elastic]\nbatch = \"adaptive\"\nbatch_range = [16, 60]\n");
+  Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "ones", "--round", "0.5"});
+  const int64_t job = pool.submit(spec);
+  wait_until("a larger batch on both devices", [&] { return pool.job(job).at("batch") == 60; });
+  CHECK(pool.job(job).at("lr_factor") == 1.875);
+  CHECK(pool.ask("status").says(fmt::format("job {}: 60 samples, learning rates times 1.875", job)));
+  CHECK(pool.ask("take", {"1", "--within", "20s"}).code == 0);
+  wait_until("the choice of the owner's batch on one device", [&] { return changes_asked(pool) == 2; });
+  pool.daemon().signal(SIGKILL);
+  pool.daemon().wait();
+  pool.serve({"--round", "0.5"});
+  wait_until("the owner's batch", [&] { return pool.job(job).at("batch") == 32; });
+  const int64_t step = pool.job(job).at("step").get<int64_t>();
+  wait_until("an epoch of it", [&] { return pool.job(job).at("step").get<int64_t>() > step + 130; });
+  stop_in_pool(pool, job);
+  INFO(pool.log());
+  const std::vector<Json> changes = changes_of(pool.run(job));
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].at("batch") == 60);
+  CHECK(changes[1].at("batch") == 32);
+  CHECK(changes[1].at("lr_factor") == 1);
+  check_repeat(folder, pool.run(job));
+}
+
+TEST_CASE("a job whose owner does not allow it has one batch, whatever the policy") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("fixed.toml", endless_epochs());
+  Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "ones", "--round", "0.5"});
+  const int64_t job = pool.submit(spec);
+  wait_until("both devices", [&] { return pool.job(job).at("devices").size() == 2; });
+  wait_until("some epochs", [&] { return pool.job(job).at("step").get<int64_t>() > 400; });
+  stop_in_pool(pool, job);
+  CHECK(pool.job(job).at("batch").is_null());
+  CHECK(changes_of(pool.run(job)).empty());
+  CHECK(changes_asked(pool) == 0);
+  check_repeat(folder, pool.run(job));
 }
 
 TEST_CASE("jobs that a restart of the host has ended go on from their checkpoints") {

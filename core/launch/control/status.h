@@ -156,6 +156,9 @@ struct RunStatus {
 
   std::optional<int64_t> step, total_steps, epoch;
   std::optional<OrNull<double>> loss, lr;  // null: not finite
+  // In force, of a launcher's job whose batch may be changed: samples per EST, and the factor on its rates.
+  std::optional<int64_t> batch;
+  std::optional<double> lr_factor;
   std::optional<double> test_accuracy;
   std::optional<OrNull<int64_t>> last_checkpoint_step;
   std::optional<AuditStatus> audit;
@@ -189,6 +192,8 @@ struct RunStatus {
     visit("epoch", self.epoch);
     visit("loss", self.loss);
     visit("lr", self.lr);
+    visit("batch", self.batch);
+    visit("lr_factor", self.lr_factor);
     visit("test_accuracy", self.test_accuracy);
     visit("last_checkpoint_step", self.last_checkpoint_step);
     visit("audit", self.audit);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/launch/directory/batch_changes.h"
 #include "core/launch/preflight/devices.h"
 
 namespace estrain::launch {
@@ -67,6 +68,11 @@ void StatusReport::add_progress(RunStatus& status) const {
   status.epoch = now.epoch;
   status.loss = {now.loss};
   status.lr = {now.lr};
+  if (run_.spec.elastic.batch == spec::BatchMode::adaptive) {
+    const batches::BatchChange change = in_force(run_.spec, Step(now.step));
+    status.batch = change.batch;
+    status.lr_factor = change.lr_factor;
+  }
   status.samples_per_second = now.samples_per_second;
   status.devices = now.devices;
   status.test_accuracy = now.accuracy;

@@ -93,6 +93,7 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   given.number("aging", options.aging, 0, 4);
   given.number("tail", options.tail, 0, 1000);
   choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
+  if (free == 1) choice.batches = BatchRule::by_goodput;
   choice.policy = make_estrain(options);
 }
 
@@ -127,6 +128,7 @@ const std::vector<Maker>& makers() {
          given.number("population", options.population, 2, 10'000);
          given.number("generations", options.generations, 0, 10'000);
          choice.knowledge = Knowledge::learnt_batch;
+         choice.batches = BatchRule::by_goodput;
          choice.policy = make_pollux(options, seed);
        }},
       {"philly", "gangs by locality, relaxed after some tries; quotas of virtual clusters (ATC'19)",
@@ -158,6 +160,7 @@ const std::vector<Maker>& makers() {
          given.number("age", options.age, 0, 1000);
          given.number("belief", options.belief, 0, 1);
          choice.knowledge = Knowledge::learnt_batch;
+         choice.batches = BatchRule::linear;
          choice.policy = make_ones(options, seed);
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",

@@ -117,12 +117,20 @@ std::vector<Key<JobSpec>> run_keys() {
       ESTRAIN_KEY(elastic.batch)
           .not_in_bits()
           .means("Whether the batch size and the learning rates may be changed while the job runs (adaptive: by "
-                 "`estrain change`), which gives other bits than without the change."),
+                 "`estrain change`, and by a pool with policy ones if train.epochs is given), which gives other bits "
+                 "than without the change."),
       ESTRAIN_KEY(elastic.changes)
           .not_in_bits()
           .only("elastic.batch", adaptive)
           .means("Changes of the batch size and the learning rates, in the order of their steps. Those that are made "
                  "while the job runs are added to its job.toml and listed in changes.jsonl."),
+      ESTRAIN_KEY(elastic.batch_range)
+          .min(1)
+          .max(kMostSamples)
+          .lengths({0, 2})
+          .not_in_bits()
+          .only("elastic.batch", adaptive)
+          .means("[least, most]: batch sizes that a pool may choose, in samples per EST; empty: it may choose any."),
 
       ESTRAIN_KEY(audit.every)
           .min(0)

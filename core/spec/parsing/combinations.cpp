@@ -295,6 +295,8 @@ void Combinations::elastic() {
   require(
       std::ranges::adjacent_find(changes, std::ranges::greater_equal(), &batches::BatchChange::after) == changes.end(),
       {"elastic.changes"}, "each must be after a later step than the one before it");
+  const auto& range = spec_.elastic.batch_range;
+  require(range.empty() || range[0] <= range[1], {"elastic.batch_range"}, "the least is more than the most");
 }
 
 void Combinations::logging() {

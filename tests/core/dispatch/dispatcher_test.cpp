@@ -187,7 +187,7 @@ TEST_CASE("a job that declines devices is believed for a while, and others may h
   CHECK(world.job(id).phase == Phase::done);
 }
 
-TEST_CASE("another policy takes over while jobs run; those that change batches are refused") {
+TEST_CASE("another policy takes over while jobs run; those that go by goodput are refused") {
   FakeWorld world("fifo", 4);
   const JobId id = world.submit(8, 2000, 0.1);
   world.run(5);
@@ -209,14 +209,15 @@ TEST_CASE("what cannot be taken or lent is refused by name") {
 
 // Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
-  for (const char* policy :
-       {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias", "optimus", "estrain"}) {
+  for (const char* policy : {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias",
+                             "optimus", "estrain", "ones"}) {
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       CAPTURE(policy);
       CAPTURE(seed);
       std::mt19937_64 random(seed * 77);
       const auto below = [&](uint64_t limit) { return static_cast<int64_t>(random() % limit); };
-      FakeWorld world(policy, 4, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.1});
+      FakeWorld world(policy, 4,
+                      {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.1, .refusing_batch = 0.2});
       int64_t away = 0;
       ClientId client = 0;
       for (int event = 0; event < 40; ++event) {
@@ -229,6 +230,7 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
             request.user = below(2) == 0 ? "anna" : "bert";
             request.priority = below(3);
             request.least = below(4) == 0 ? 1 : 0;
+            if (below(2) == 0) request.batch = {{16, 1 + below(16), 16 + below(100)}, below(12)};
             world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }
@@ -251,7 +253,83 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
       }
       if (away > 0) world.lend(away);
       world.run_out();
+      for (const auto& [id, changes] : world.batches) {
+        REQUIRE(std::string(policy) == "ones");
+        for (size_t i = 0; i < changes.size(); ++i) REQUIRE(changes[i].epoch > (i == 0 ? 0 : changes[i - 1].epoch));
+      }
     }
+  }
+}
+
+Request adaptive(int64_t epochs) {
+  Request request;
+  request.devices = 2;
+  request.batch = {{16, 1, 1000}, epochs};
+  return request;
+}
+
+TEST_CASE("under ones, a batch follows the devices, with each epoch twice as much at the most; rates follow it") {
+  FakeWorld world("ones", 4, {.start_seconds = 1, .change_seconds = 0.5});
+  const JobId id = world.submit(8, 2000, 0.1, adaptive(20));
+  world.run_out();
+  INFO(world.text());
+  REQUIRE(world.batches[id].size() == 1);
+  const FakeWorld::Changed& change = world.batches[id][0];
+  CHECK(change.epoch == 1);
+  CHECK(change.devices == 4);
+  CHECK(change.batch == 32);
+  CHECK(change.lr_factor == 2);
+  CHECK(world.job(id).batch_in_force() == 32);
+  CHECK(std::ranges::count(world.notes, "batch", &Note::what) == 1);
+}
+
+TEST_CASE(
+    "a job has the owner's batch unless its spec allows changes, its length is in epochs and the policy is ones") {
+  for (const char* policy : {"ones", "estrain", "optimus"}) {
+    CAPTURE(policy);
+    FakeWorld world(policy, 4);
+    Request fixed = adaptive(20), of_steps = adaptive(0);
+    fixed.batch.reset();
+    const JobId plain = world.submit(8, 1000, 0.1, fixed);
+    world.run_out();
+    const JobId steps = world.submit(8, 1000, 0.1, of_steps);
+    world.run_out();
+    const JobId allowed = world.submit(8, 1000, 0.1, adaptive(20));
+    world.run_out();
+    CHECK(world.batches[plain].empty());
+    CHECK(world.batches[steps].empty());
+    CHECK(world.batches[allowed].empty() == (std::string(policy) != "ones"));
+  }
+}
+
+TEST_CASE("where a job cannot have a batch, half way to it is tried next, after a pause") {
+  FakeWorld world("ones", 4, {.refusing_batch = 1});
+  const JobId id = world.submit(8, 4000, 0.1, adaptive(20));
+  world.run_out();
+  CHECK(world.batches[id].empty());
+  std::vector<std::string> refusals;
+  for (const Note& note : world.notes) {
+    if (note.what == "batch_refused") refusals.push_back(note.reason.substr(0, note.reason.find(':')));
+  }
+  REQUIRE(refusals.size() == 5);
+  for (size_t i = 0; i < 5; ++i)
+    CHECK(refusals[i] == fmt::format("mini-batches of {} samples", std::vector{32, 24, 20, 18, 17}[i]));
+}
+
+TEST_CASE("a change whose answer is lost with the daemon is neither forgotten nor made twice") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    FakeWorld world("ones", 4, {.seed = seed, .start_seconds = 1, .change_seconds = 2});
+    const JobId id = world.submit(8, 2000, 0.1, adaptive(20));
+    for (int i = 0; i < 4000 && world.job(id).batch.wanted == 0; ++i) world.run(0.1);
+    REQUIRE(world.job(id).batch.wanted == 32);
+    world.run(static_cast<double>(seed % 20) / 10);
+    world.restart_daemon();
+    world.run_out();
+    REQUIRE(world.batches[id].size() == 1);
+    CHECK(world.batches[id][0].batch == 32);
+    CHECK(world.job(id).batch_in_force() == 32);
+    CHECK(std::ranges::count(world.notes, "batch", &Note::what) == 1);
   }
 }
 

@@ -21,6 +21,7 @@ struct FakeOptions {
   double refusing = 0;  // part of the growths that are declined
   double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
   double start_seconds = 2, change_seconds = 1;
+  double refusing_batch = 0;  // part of the changes of batches that are refused
 };
 
 class FakeWorld {
@@ -41,6 +42,11 @@ class FakeWorld {
   std::map<JobId, double> killed;                     // how often
   std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
   std::vector<Note> notes;
+  struct Changed {
+    int64_t epoch, batch, devices;
+    double lr_factor;
+  };
+  std::map<JobId, std::vector<Changed>> batches;  // changes that runs have on record
 
   // A job of so many ESTs, each taking `mini_batch` seconds a step.
   JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
@@ -50,7 +56,7 @@ class FakeWorld {
     request.most = std::min(request.most > 1 ? request.most : ests, ests);
     request.total_steps = steps;
     const JobId id = dispatcher_->submit(request, now);
-    truth_[id] = {mini_batch, 0};
+    truth_[id] = {mini_batch, 0, request.batch};
     settle();
     return id;
   }
@@ -83,6 +89,9 @@ class FakeWorld {
   // The daemon dies, and another one takes up what it saved. Requests under way get lost; launchers do not.
   void restart_daemon() {
     State saved = dispatcher_->state();
+    for (auto& [id, request] : requests_) {
+      if (request.batch != 0 && happens(0.5)) carry_out_batch(id, request);
+    }
     requests_.clear();
     dispatcher_.emplace(std::move(saved), settings_);
     std::vector<JobId> up;
@@ -93,6 +102,7 @@ class FakeWorld {
       if (!launchers_.contains(id)) {
         dispatcher_->ended(id, {Ended::How::vanished, "gone"}, now);
       } else if (launchers_[id].trains_at <= now) {
+        tell_batch(id);
         dispatcher_->found(id, launchers_[id].held, now);
       }
     }
@@ -116,7 +126,10 @@ class FakeWorld {
 
  private:
   struct Truth {
-    double mini_batch, step;
+    double mini_batch, step;  // steps with the owner's batch
+    std::optional<BatchRequest> allowed;
+    int64_t batch = 0;  // on record; 0: the owner's
+    double lr_factor = 1;
   };
   struct Launcher {
     std::vector<std::string> held;
@@ -127,6 +140,8 @@ class FakeWorld {
     double at;
     std::vector<std::string> held;
     bool is_heard;
+    int64_t batch = 0;  // 0: devices are asked for
+    double lr_factor = 1;
   };
 
   double drawn(double mean) { return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_)); }
@@ -149,6 +164,38 @@ class FakeWorld {
     settle();
   }
 
+  int64_t epoch_of(JobId id) const {
+    const Truth& truth = truth_.at(id);
+    const double part = truth.step / static_cast<double>(job(id).request.total_steps);
+    return static_cast<int64_t>(part * static_cast<double>(truth.allowed->epochs));
+  }
+  void tell_batch(JobId id) {
+    const Truth& truth = truth_[id];
+    if (!truth.allowed) return;
+    const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
+    dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id)});
+  }
+  // What is on record already is not recorded again.
+  void carry_out_batch(JobId id, const Pending& request) {
+    Truth& truth = truth_[id];
+    if (truth.batch == request.batch) return;
+    truth.batch = request.batch;
+    truth.lr_factor = request.lr_factor;
+    const auto devices = static_cast<int64_t>(launchers_[id].held.size());
+    batches[id].push_back({epoch_of(id), request.batch, devices, request.lr_factor});
+    launchers_[id].trains_at = now + drawn(options_.start_seconds);
+  }
+  void answer_batch(JobId id) {
+    const Pending request = requests_[id];
+    requests_.erase(id);
+    if (happens(options_.refusing_batch)) {
+      const bool for_good = options_.refusing_batch == 1 || happens(0.5);
+      return dispatcher_->batch_refused(id, for_good, "too large", now);
+    }
+    carry_out_batch(id, request);
+    dispatcher_->batch_is(id, {request.batch, request.lr_factor, std::nullopt});
+  }
+
   void look_at(JobId id) {
     Launcher& launcher = launchers_[id];
     const auto request = requests_.find(id);
@@ -159,7 +206,12 @@ class FakeWorld {
     }
     if (launcher.trains_at > now) return;
     if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
+    tell_batch(id);
     if (job(id).phase == Phase::starting) dispatcher_->trains(id, now);
+    if (request != requests_.end() && request->second.batch != 0) {
+      if (now >= request->second.at) answer_batch(id);
+      return;
+    }
     if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
       launcher.held = request->second.held;
       requests_.erase(request);
@@ -206,6 +258,16 @@ class FakeWorld {
     held.resize(held.size() - action.given_back.size());
     const double after = std::min(action.within, drawn(options_.change_seconds));
     requests_[action.job] = {now + after, held, !happens(options_.hanging)};
+  }
+  // 5: only where the owner allows it, within his range, and with rates in proportion.
+  void carry_out(const ChangeBatch& action) {
+    REQUIRE(launchers_.contains(action.job));
+    const std::optional<BatchRequest>& allowed = truth_[action.job].allowed;
+    REQUIRE(allowed);
+    REQUIRE(action.batch >= allowed->terms.least);
+    REQUIRE(action.batch <= allowed->terms.most);
+    REQUIRE(action.lr_factor * static_cast<double>(allowed->terms.own) == doctest::Approx(action.batch));
+    requests_[action.job] = {now + drawn(options_.change_seconds), {}, true, action.batch, action.lr_factor};
   }
   void carry_out(const StopJob& action) {
     if (!launchers_.contains(action.job)) return;

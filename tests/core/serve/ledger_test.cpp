@@ -49,6 +49,8 @@ dispatch::State some_state() {
   running.speeds.observe("cpu", 2, 0.3);
   running.speeds.took({"cpu", 2, 3}, {40, 8.5});
   running.speeds.took({"cpu", 2, 4}, {2, 0.5});
+  running.request.batch = {{16, 4, 64}, 30};
+  running.batch = {32, 2, 64, 5, 4, 1700000009.5, 900};
   state.jobs[2] = running;
   return state;
 }
@@ -93,26 +95,43 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER TABLE speeds ADD COLUMN whole;"
+          "DROP TABLE batches; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER TABLE speeds ADD COLUMN "
+          "whole;"
           "PRAGMA user_version = 1");
   dispatch::Speeds& speeds = state.jobs[2].speeds;
   const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
   speeds = {};
   speeds.expect(0.125);
   speeds.restore({"cpu", 2}, measured);
+  state.jobs[2].request.batch.reset();
+  state.jobs[2].batch = {};
   check_equal(Ledger::open(folder / "pool.db").load(), state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   ledger.save(some_state(), {});
   check_equal(ledger.load(), some_state());
 }
 
+TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batches") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute("DROP TABLE batches; PRAGMA user_version = 2");
+  state.jobs[2].request.batch.reset();
+  state.jobs[2].batch = {};
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+}
+
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 3");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 4");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 3, and this estrain knows format 2") != std::string::npos);
+  CHECK(newer.message().find("has format 4, and this estrain knows format 3") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

@@ -68,6 +68,22 @@ TEST_CASE("a job that ended before it was looked at has the speed that was expec
   CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 2, 2, 1.0]])"));
 }
 
+TEST_CASE("of a job whose batch was changed, a trace has steps and their times with the owner's batch") {
+  dispatch::State state = two_jobs();
+  dispatch::Job& job = state.jobs[1];
+  job.request.batch = {{16, 1, 64}, 10};
+  job.request.total_steps = 250;
+  job.batch.own_steps = 500;
+  job.batch.batch = 32;
+  job.speeds = {};
+  job.speeds.expect(0.5);
+  const Json plain = lines_of(trace_of(state, {}, 2))[1];
+  CHECK(plain.at("steps") == 500);
+  CHECK(plain.at("mini_batch_s") == 0.25);
+  job.speeds.took({"cpu", 1, 2}, {10.5, 21});
+  CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 1, 2, 2.0]])"));
+}
+
 TEST_CASE("a trace tells of devices that were taken, until they were lent again, and of times without a daemon") {
   const std::vector<Line> history = {
       {50, 0, "away", 0, ""},           {60, 0, "served", 0, ""}, {110, 0, "take", 2, "within 2 s"},

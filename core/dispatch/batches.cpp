@@ -1,0 +1,67 @@
+// The batches of jobs whose owners let the pool change them.
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/dispatch/slots.h"
+
+namespace estrain::dispatch {
+namespace {
+
+// One epoch with a batch before the next: limits are doubled with each (pool/linear_batch.h), and a change costs a
+// launch.
+bool may_change(const Job& job, double now) {
+  const BatchState& state = job.batch;
+  return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&
+         state.epoch > state.since_epoch && now >= state.not_before;
+}
+
+}  // namespace
+
+// Takes back a choice that has not been asked for yet.
+void Dispatcher::choose_batch(Job& job, double now) {
+  if (job.phase == Phase::changing) return;
+  job.batch.wanted = 0;
+  if (policy_.batches != pool::BatchRule::linear || !job.request.batch || !may_change(job, now)) return;
+  const int64_t devices = job.targeted();
+  if (devices == 0 || devices != static_cast<int64_t>(slots_of(state_, job.id).size())) return;
+  const int64_t batch = pool::linear_batch(job.request.batch->terms, devices, job.request.devices, job.batch.epoch);
+  if (batch != job.batch_in_force()) job.batch.wanted = batch;
+}
+
+// Whoever changed it: the pool, or its owner.
+void Dispatcher::batch_is(JobId id, const Batch& now) {
+  Job& job = state_.jobs.at(id);
+  if (!job.request.batch || is_over(job.phase)) return;
+  job.batch.epoch = now.epoch.value_or(job.batch.epoch);
+  const int64_t before = job.batch_in_force();
+  const bool is_new = now.batch != before || now.lr_factor != job.batch.lr_factor;
+  job.batch.batch = now.batch;
+  job.batch.lr_factor = now.lr_factor;
+  if (!is_new) return;
+  job.batch.since_epoch = job.batch.epoch;
+  job.speeds.rescale(static_cast<double>(now.batch) / static_cast<double>(before));
+  job.seen_at = 0;
+  stale_ = true;
+  note(job.id, "batch",
+       fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}", now.batch, now.lr_factor,
+                   job.batch.epoch + 1));
+}
+
+void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reason, double now) {
+  Job& job = state_.jobs.at(id);
+  const int64_t wanted = std::exchange(job.batch.wanted, 0);
+  if (is_over(job.phase) || wanted == 0) return;
+  job.batch.not_before = now + settings_.growth_pause;
+  pool::BatchTerms& terms = job.request.batch->terms;
+  const int64_t in_force = job.batch_in_force();
+  // Half way from here is tried next.
+  if (for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
+  if (for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
+  if (job.phase == Phase::changing) job.phase = Phase::running;
+  note(id, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, reason));
+  wake(now);
+}
+
+}  // namespace estrain::dispatch
