@@ -167,7 +167,8 @@ class FakeWorld {
   int64_t epoch_of(JobId id) const {
     const Truth& truth = truth_.at(id);
     const double part = truth.step / static_cast<double>(job(id).request.total_steps);
-    return static_cast<int64_t>(part * static_cast<double>(truth.allowed->epochs));
+    const int64_t epochs = truth.allowed->epochs == 0 ? 10 : truth.allowed->epochs;  // 0: it ends with a step
+    return static_cast<int64_t>(part * static_cast<double>(epochs));
   }
   void tell_batch(JobId id) {
     const Truth& truth = truth_[id];

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -44,6 +45,62 @@ TEST_CASE("what is written of a pool is read as it was") {
   CHECK(copy == trace);
   copy.add(Json::parse(R"({"something": "else"})"));
   CHECK(copy == trace);
+}
+
+// A line of a job as another program would write it, with one field replaced.
+Json line_with(const std::string& key, const Json& value) {
+  Json line = Json::parse(
+      R"({"job": 1, "name": "n", "user": "u", "ests": 4, "devices": 2, "least": 0, "most": 2, "type": "cpu", "steps": 50,
+          "submit_s": 1, "mini_batch_s": 0.2, "check_s": 1, "start_s": 2, "grow_s": 3, "shrink_s": 4, "stop_s": 5,
+          "lost_s": 6, "seen": [["cpu", 1, 2, 0.25]]})");
+  line[key] = value;
+  return line;
+}
+
+TEST_CASE("the names of a job's fields are the format's; texts and truths may be absent") {
+  PoolTrace trace;
+  trace.add(line_with("weighs_offers", true));
+  const PastJob& job = trace.jobs.at(0);
+  CHECK(job.request.ests == 4);
+  CHECK(job.request.total_steps == 50);
+  CHECK(job.request.weighs_offers);
+  CHECK_FALSE(job.request.mixes_types);
+  CHECK_FALSE(job.request.deadline);
+  CHECK(std::vector{job.submitted, job.check, job.start, job.grow, job.shrink, job.stop, job.lost} ==
+        std::vector<double>{1, 1, 2, 3, 4, 5, 6});
+  CHECK(job.mini_batch == 0.2);
+  CHECK(job.seen == std::vector<PastJob::Seen>{{"cpu", 1, 2, 0.25}});
+}
+
+TEST_CASE("what a job cannot have is refused by name") {
+  const auto refusal = [](const std::string& key, const Json& value) {
+    PoolTrace trace;
+    const Error error = error_of([&] { trace.add(line_with(key, value)); });
+    CHECK(error.fault() == Fault::spec);
+    return error.message();
+  };
+  CHECK(refusal("ests", 0) == "\"ests\" wants a whole number from 1");
+  CHECK(refusal("least", -1) == "\"least\" wants a whole number from 0");
+  CHECK(refusal("steps", "many") == "\"steps\" wants a whole number from 1");
+  CHECK(refusal("start_s", -0.5) == "\"start_s\" wants a number from 0");
+  CHECK(refusal("lost_s", Json()) == "\"lost_s\" wants a number from 0");
+  CHECK(refusal("seen", Json::array()) == "job 1: no steps were seen");
+  for (const char* entry : {R"(["cpu", 1, 2, 0])", R"(["cpu", 0, 2, 1])", R"(["cpu", 1, 0, 1])", R"([1, 1, 2, 1])",
+                            R"(["cpu", 1, 2])", "7"}) {
+    INFO(entry);
+    CHECK(refusal("seen", Json::array({Json::parse(entry)})).starts_with("\"seen\" wants"));
+  }
+}
+
+TEST_CASE("a combination that was not measured is reckoned from the nearest that was") {
+  PastJob job;
+  job.request.ests = 8;
+  job.seen = {{"cpu", 2, 2, 1}, {"cpu", 4, 4, 3}, {"cuda", 1, 1, 0.5}};
+  CHECK(job.step_seconds("cpu", 2, 2, 4) == 1);
+  CHECK(job.step_seconds("cpu", 1, 1, 4) == 2);  // 8 ESTs on a worker instead of 4
+  CHECK(job.step_seconds("cpu", 8, 8, 4) == 3);  // one instead of 2, and half a core instead of one
+  CHECK(job.step_seconds("cpu", 4, 8, 4) == 6);  // half a core
+  CHECK(job.step_seconds("cuda", 2, 2, 4) == 0.25);
 }
 
 }  // namespace
