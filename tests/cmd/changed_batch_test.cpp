@@ -32,7 +32,7 @@ int64_t change_batch(const std::string& run, const Words& options) {
 int64_t stop_at(Job& job) {
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  return metric_steps(job.run()).back();
+  return last_step(job.run());
 }
 
 // A run of its own with the changes on record in `run`, on one worker.
@@ -78,7 +78,7 @@ void check_changes(const std::string& text, const Words& more) {
     stop_at(job);
   }
   after.push_back(change_batch(run, {"--batch", "3"}));
-  CHECK(after.back() == metric_steps(run).back());
+  CHECK(after.back() == last_step(run));
   const int64_t last = after.back() + 6;
   const Ended rest = estrain({"train", "--resume", "--run", run, "--set", "train.steps=" + std::to_string(last)});
   INFO(rest.shown());

@@ -189,7 +189,7 @@ TEST_CASE(
   CHECK(changed == 2);  // by the resize, and by the killed worker's replacement
   CHECK(faults.back().at("class") == "user");
   CHECK(faults.back().at("retry") == false);
-  const int64_t reached = metric_steps(run).back();
+  const int64_t reached = last_step(run);
   CHECK(checkpoint_steps(run).back() == reached);
 
   fs::resize_file(text, kTextBytes);

@@ -42,7 +42,7 @@ TEST_CASE("a resize and a stop write checkpoints of their steps") {
   REQUIRE(job.stop().code == 0);
   job.launcher().wait();
   const int64_t resized = events(job.run(), "resize").at(0).at("step");
-  CHECK(checkpoint_steps(job.run()) == std::vector<int64_t>{0, resized, metric_steps(job.run()).back()});
+  CHECK(checkpoint_steps(job.run()) == std::vector<int64_t>{0, resized, last_step(job.run())});
 }
 
 // A run of 13 steps with checkpoints at 5, 10 and 13.
@@ -202,7 +202,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     CHECK(train.says("could not be written"));
     CHECK(train.says("--resume"));
     CHECK(checkpoint_steps(job.run()) == left);
-    const int64_t step = metric_steps(job.run()).back();
+    const int64_t step = last_step(job.run());
     const auto is_last = [step](const Json& failed) { return failed.at("step") == step; };
     CHECK(std::ranges::count_if(events(job.run(), "checkpoint_failed"), is_last) <= (step % 5 == 0 ? 2 : 1));
   }
@@ -210,7 +210,7 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
     limit_files(job.scribe(), RLIM_INFINITY);
     CHECK(job.stop().code == 0);
     CHECK(job.launcher().wait().code == 75);
-    CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+    CHECK(checkpoint_steps(job.run()).back() == last_step(job.run()));
   }
   for (const auto& entry : fs::directory_iterator(job.run() + "/checkpoints"))
     CHECK(entry.path().extension() != ".tmp");
@@ -244,7 +244,7 @@ TEST_CASE("records of any type do not keep checkpoints from being written") {
   CHECK(job.scribe() == scribe);
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+  CHECK(checkpoint_steps(job.run()).back() == last_step(job.run()));
 }
 
 TEST_CASE("a checkpoint that fails before the last one does not keep that from being tried") {
@@ -286,9 +286,9 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
   int64_t step = -1;
   wait_until("a standstill", [&] {
     step = job.step();
-    return step - metric_steps(run).back() >= comm::records_of_ring - 1;
+    return step - last_step(run) >= comm::records_of_ring - 1;
   });
-  CHECK(metric_steps(run).back() < step);
+  CHECK(last_step(run) < step);
   CHECK(job.status().at("waits_for_room").get<std::string>().starts_with("cannot write " + run + "/"));
   CHECK(estrain({"status", run}).says("waits for room   cannot write"));
   const Ended refused = job.resize("2");
@@ -301,7 +301,7 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
     CHECK(job.stop().code == 0);
     CHECK(job.launcher().wait().code == 75);
     CHECK(events(run, "fault").empty());
-    const std::string steps = "train.steps=" + std::to_string(metric_steps(run).back());
+    const std::string steps = "train.steps=" + std::to_string(last_step(run));
     REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
     CHECK(difference(run, whole).text == "");
   }

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
@@ -16,6 +17,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "throttled.h"
 
 namespace estrain::testing {
 namespace {
@@ -104,7 +106,7 @@ std::vector<UniqueFd> crowd_of(int number, const std::string& run) {
 
 struct Attack {
   const char* name;
-  std::function<void(const std::string& run)> once;  // repeated
+  std::function<void(const std::string& run)> once;
 };
 
 const Attack attacks[] = {
@@ -138,40 +140,37 @@ const Attack attacks[] = {
        for (int i = 0; i < 6000; ++i) list += "cpu*4096,";
        throw_at(connect_to(run), "{\"do\":\"resize\",\"devices\":\"" + list + "cpu\"}\n");
      }},
-    {"hundreds of connections at once", [](const std::string& run) { crowd_of(300, run); }},
+    {"more connections than the server takes", [](const std::string& run) { crowd_of(130, run); }},
     {"readers that never read",
      [](const std::string& run) {
-       static std::vector<UniqueFd> kept;
-       if (kept.size() > 300) kept.clear();
-       for (int i = 0; i < 20; ++i) {
+       std::vector<UniqueFd> kept;
+       for (int i = 0; i < 100; ++i) {
          kept.push_back(connect_to(run));
          throw_at(kept.back(), "{\"do\": \"status\"}\n");
        }
      }},
 };
 
-constexpr double kHangs = 300;  // seconds, more than any busy machine needs
-
 // Reads training's progress from the files, without asking the launcher.
-size_t recorded_steps(const Job& job) { return metric_steps(job.run()).size(); }
+int64_t recorded_steps(const Job& job) { return last_step(job.run()); }
 
 TEST_CASE("training goes on, and its owner is answered, under every kind of attack on the socket") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run");
   job.reach(2);
-  for (const Attack& attack : attacks) {
-    CAPTURE(attack.name);
-    const size_t wanted = recorded_steps(job) + 5;
-    const int64_t began = monotonic_ns();
-    const auto passed = [began] { return seconds(monotonic_ns() - began); };
-    while (passed() < 1 || (recorded_steps(job) < wanted && passed() < kHangs)) attack.once(job.run());
-    CHECK(recorded_steps(job) >= wanted);  // meanwhile
-    attack.once(job.run());
-    const Ended status = estrain({"status", job.run(), "--json"});
-    INFO(status.shown());
-    CHECK(status.code == 0);
-    CHECK(parse_json(status.text, "status").at("state") == "training");
+  const int64_t wanted = recorded_steps(job) + 5;
+  {
+    // All at once: the launcher gives up on silent clients after ten seconds, 64 of them at a time.
+    const Throttled slow(job.workers().at(0));  // leaves the processors to other tests
+    std::vector<std::jthread> attackers;
+    for (const Attack& attack : attacks)
+      attackers.emplace_back([&attack, &job] { attack.once(job.run()); });
   }
+  CHECK(recorded_steps(job) >= wanted);  // meanwhile
+  const Ended status = estrain({"status", job.run(), "--json"});
+  INFO(status.shown());
+  CHECK(status.code == 0);
+  CHECK(parse_json(status.text, "status").at("state") == "training");
   CHECK(events(job.run(), "resize").empty());
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
@@ -193,7 +192,7 @@ TEST_CASE("a launcher that is stopped stops neither training nor its records, an
   Job job(folder.write("job.toml", talkative_job()), folder / "run");
   job.reach(2);
   job.launcher().signal(SIGSTOP);
-  const size_t before = recorded_steps(job);
+  const int64_t before = recorded_steps(job);
   wait_until("a thousand steps without a launcher", [&] { return recorded_steps(job) >= before + 1000; });
   CHECK_FALSE(job.launcher().ended_within(0));
   job.launcher().signal(SIGCONT);
@@ -226,7 +225,7 @@ TEST_CASE("more silent clients than the server takes do not lock the owner out f
   {
     std::vector<UniqueFd> crowd;
     for (int i = 0; i < 70; ++i) crowd.push_back(connect_to(job.run()));
-    wait_until("a few more steps", [&] { return metric_steps(job.run()).size() > 20; });
+    wait_until("a few more steps", [&] { return last_step(job.run()) > 20; });
   }
   check_unmoved(job);
 }

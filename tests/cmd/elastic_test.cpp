@@ -59,6 +59,15 @@ void check_ends_undisturbed(Job& job, const ScratchFolder& folder, const std::st
   CHECK_FALSE(anyone_left(job.run()));
 }
 
+// Stops the job where it is, which takes less time than its end.
+void check_stops_undisturbed(Job& job, const ScratchFolder& folder, const std::string& spec, const Words& size) {
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  const Words steps = {"--set", "train.steps=" + std::to_string(last_step(job.run()))};
+  CHECK(difference(job.run(), train_on(folder, spec, "1", with(size, steps))).text == "");
+  CHECK_FALSE(anyone_left(job.run()));
+}
+
 void check_taken(Job& job, const Json& taken) {
   CHECK(taken.at("step_seconds_estimated") < taken.at("step_seconds_now"));
   CHECK(job.workers().size() == 2);
@@ -75,7 +84,7 @@ TEST_CASE("an offer is taken, and given back in time; a time line tells of it, a
     const ScratchFolder folder;
     const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-    const Words size = {"--set", "train.steps=1500", "--set", "data.batch=64"};
+    const Words size = {"--set", "train.steps=1000000", "--set", "data.batch=64"};
     Job job(spec, run, with(with({"--devices", "1"}, size), kAutomatic));
     job.reach(50);
     const Json taken = offer(job, "1");
@@ -89,7 +98,7 @@ TEST_CASE("an offer is taken, and given back in time; a time line tells of it, a
       CHECK(job.workers().size() == 1);
       CHECK(events(run, "reclaimed").size() == 1);
     }
-    check_ends_undisturbed(job, folder, spec, size);
+    check_stops_undisturbed(job, folder, spec, size);
     if (!timed.late().empty()) return;
     CHECK(job.launcher().text().find("devices over time:") != std::string::npos);
     CHECK(events(run, "decision").size() >= 2);
@@ -101,7 +110,7 @@ TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and
     const ScratchFolder folder;
     const ProfilesIn profiles_file(folder);
     const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-    const Words size = {"--set", "train.steps=1500", "--set", "data.batch=100"};
+    const Words size = {"--set", "train.steps=1000000", "--set", "data.batch=100"};
     Job job(spec, run, with({"--devices", "cpu=5,cpu=1"}, size));
     job.reach(1);
     Ended moved;
@@ -115,7 +124,7 @@ TEST_CASE("a resize to auto moves the ESTs to where the planner thinks best, and
     REQUIRE(workers.size() == 2);
     const int64_t first = workers.at(0).at("ests").at(1).get<int64_t>();
     timed.check(first >= 2 && first <= 4, fmt::format("equal workers have {} and {} ESTs", first, 6 - first));
-    check_ends_undisturbed(job, folder, spec, size);
+    check_stops_undisturbed(job, folder, spec, size);
   });
 }
 
@@ -293,7 +302,7 @@ TEST_CASE("ESTs move away from a worker that is slowed down, and back; no other 
     CHECK(events(run, "fault").empty());
     CHECK(job.stop().code == 0);
     CHECK(job.launcher().wait().code == 75);
-    const std::string steps = "train.steps=" + std::to_string(metric_steps(run).back());
+    const std::string steps = "train.steps=" + std::to_string(last_step(run));
     const Words size = {"--set", "job.ests=8", "--set", "data.batch=200", "--set", steps};
     REQUIRE(estrain(with({"train", spec, "--run", folder / "whole"}, size)).code == 0);
     CHECK(difference(run, folder / "whole").text == "");

@@ -89,7 +89,7 @@ TEST_CASE("a job whose evaluations get no better ends early, at one step whereve
   const auto loss = &record::EvaluationRecord::loss;
   const auto best = std::ranges::min_element(evaluations, {}, loss);
   CHECK(evaluations.end() - best == 4);  // it, and three that were no better
-  const int64_t last = metric_steps(run).back();
+  const int64_t last = last_step(run);
   CHECK(last == evaluations.back().step.value);
   CHECK(last < 400);
   CHECK(checkpoint_steps(run).back() == last);
@@ -100,7 +100,7 @@ TEST_CASE("a job whose evaluations get no better ends early, at one step whereve
   CHECK(resume().code == 0);
   CHECK(checkpoint_difference(latest_checkpoint(run), latest_checkpoint(stopped)) == "");
   CHECK(resume().code == 0);  // nothing is left to be done
-  CHECK(metric_steps(stopped).back() == last);
+  CHECK(last_step(stopped) == last);
 }
 
 TEST_CASE("the state of the best evaluation stays beside the newest ones") {

@@ -51,7 +51,7 @@ void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, c
   job.reach(job.step() + 20);
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  const Words steps = {"--set", "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6)};
+  const Words steps = {"--set", "train.steps=" + std::to_string(last_step(job.run()) + 6)};
   const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);

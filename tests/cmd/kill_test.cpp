@@ -63,7 +63,7 @@ void check_killed_launcher(bool after_resize) {
   wait_until("the end of everybody else", [&] { return !anyone_left(run); });
   const std::vector<int64_t> saved = checkpoint_steps(run);
   CHECK(saved.back() >= seen);
-  CHECK(metric_steps(run).back() >= saved.back());
+  CHECK(last_step(run) >= saved.back());
   check_goes_on(folder, spec, run);
 }
 

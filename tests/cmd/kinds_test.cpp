@@ -67,7 +67,7 @@ TEST_CASE("a running job goes from kind to kind at D2 without a trace; below it 
   }
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  const std::string steps = "train.steps=" + std::to_string(metric_steps(job.run()).back());
+  const std::string steps = "train.steps=" + std::to_string(last_step(job.run()));
   const std::string still = train_on(folder, spec, kinds()[0], {"--set", "job.determinism=D2", "--set", steps});
   CHECK(difference(job.run(), still).text == "");
 

@@ -78,7 +78,7 @@ TEST_CASE("a live resize and a killed launcher leave no trace in a rate that goe
   job.reach(job.step() + 60);
   job.launcher().kill();
   wait_until("the run's end", [&] { return !anyone_left(job.run()); });
-  const int64_t last = 100 * (metric_steps(job.run()).back() / 100 + 1);
+  const int64_t last = 100 * (last_step(job.run()) / 100 + 1);
   const Words to_there = {"--set", "train.steps=" + std::to_string(last)};
   const Ended ended = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "1"}, to_there));
   INFO(ended.shown());

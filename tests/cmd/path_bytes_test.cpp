@@ -35,7 +35,7 @@ TEST_CASE("a run path that is not UTF-8: trains, resizes, loses a worker, stops 
     CHECK(stopped.code == 0);
     CHECK(job.launcher().wait().code == 75);
   }
-  const std::string steps = "train.steps=" + std::to_string(metric_steps(run).back() + 5);
+  const std::string steps = "train.steps=" + std::to_string(last_step(run) + 5);
   CHECK(estrain({"train", "--resume", "--run", run, "--devices", "2", "--set", steps}).code == 0);
   REQUIRE(estrain({"train", spec, "--run", whole, "--set", steps}).code == 0);
   CHECK(difference(run, whole).text == "");

@@ -51,7 +51,7 @@ TEST_CASE("resnet18 with batch norm's buffers and augmentation: no trace of the 
 TEST_CASE("no trace of what the environment tells libraries about computing") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", resnet18_job());
-  const Words two_threads = {"--set", "job.threads=2", "--set", "train.steps=2"};
+  const Words two_threads = {"--set", "job.threads=2", "--set", "job.ests=2", "--set", "train.steps=2"};
   const std::string undisturbed = train_on(folder, spec, "2", two_threads);
   const auto check_no_trace = [&] {
     CHECK(difference(undisturbed, train_on(folder, spec, "2", two_threads)).text == "");

@@ -60,7 +60,7 @@ TEST_CASE("bf16: no trace of resizes, a stop and a resume") {
   }
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  const std::string steps = "train.steps=" + std::to_string(metric_steps(job.run()).back() + 6);
+  const std::string steps = "train.steps=" + std::to_string(last_step(job.run()) + 6);
   const Ended resumed = estrain({"train", "--resume", "--run", job.run(), "--devices", "2", "--set", steps});
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);

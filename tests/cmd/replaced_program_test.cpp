@@ -59,7 +59,7 @@ void wait_for_events(const std::string& run, const std::string& name, size_t tim
 
 // Runs it to its last step.
 void check_undisturbed(const RunningCopy& running) {
-  const std::string whole = running.folder / "whole", steps = std::to_string(metric_steps(running.run).back());
+  const std::string whole = running.folder / "whole", steps = std::to_string(last_step(running.run));
   REQUIRE(estrain({"train", running.spec, "--run", whole, "--set", "train.steps=" + steps}).code == 0);
   CHECK(difference(running.run, whole).text == "");
 }
@@ -111,7 +111,7 @@ TEST_CASE("the library is overwritten by another build: its worker is refused by
   CHECK(faults[1].at("cause") == "program_replaced");
   CHECK(faults[1].at("class") == "user");
 
-  const std::string more = std::to_string(metric_steps(running.run).back() + 5);
+  const std::string more = std::to_string(last_step(running.run) + 5);
   const Ended resumed = estrain({"train", "--resume", "--run", running.run, "--set", "train.steps=" + more});
   INFO(resumed.shown());
   CHECK(resumed.code == 0);

@@ -34,7 +34,7 @@ int64_t stop_and_count(Job& job) {
   const Ended train = job.launcher().wait();
   INFO(train.shown());
   CHECK(train.code == 75);
-  return metric_steps(job.run()).back();
+  return last_step(job.run());
 }
 
 // Waits for a worker that is not in `before`.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "core/base/files/files.h"
@@ -86,6 +87,19 @@ std::vector<int64_t> metric_steps(const std::string& run) {
   for (const record::StepRecord& record : record::read_metrics(run + "/metrics.jsonl").steps)
     steps.push_back(record.step.value);
   return steps;
+}
+
+int64_t last_step(const std::string& run) {
+  constexpr std::streamoff kTail = 64 << 10;  // bytes, several lines
+  std::ifstream file(run + "/metrics.jsonl", std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string tail{std::istreambuf_iterator<char>(file), {}};
+  tail.resize(tail.rfind('\n') + 1);  // a line that is being written does not count
+  const std::string begin = "{\"step\":";
+  const size_t line = tail.rfind(begin);
+  return line == std::string::npos ? 0 : std::stoll(tail.substr(line + begin.size()));
 }
 
 std::vector<int64_t> fingerprint_steps(const std::string& run) {

@@ -100,7 +100,7 @@ TEST_CASE("where no scribe can be started beside the workers, the job ends, and 
   CHECK(ended.says("Too many open files"));
   CHECK_FALSE(anyone_left(run));
   REQUIRE(checkpoint_steps(run).back() >= 20);
-  CHECK(metric_steps(run).back() == checkpoint_steps(run).back());
+  CHECK(last_step(run) == checkpoint_steps(run).back());
   const Ended resumed = estrain(
       {"train", "--resume", "--run", run, "--set", "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5)});
   INFO(resumed.shown());

@@ -346,7 +346,7 @@ TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   job.reach(job.step() + 2);
   REQUIRE(job.stop().code == 0);
   job.launcher().wait();
-  const int64_t last = metric_steps(job.run()).back();
+  const int64_t last = last_step(job.run());
   const std::string steps = "train.steps=" + std::to_string(last);
   const std::string still = train_in_another_order(
       folder, spec, "cpu", with(kMixedD2, {"--set", steps, "--set", "train.eval_every=\"never\""}));
@@ -372,7 +372,7 @@ void lose_a_worker(const std::string& devices, Timed& timed) {
   REQUIRE(recovered.size() == 1);
   timed.check(recovered[0].at("committed_steps_redone") > 0, "a worker stopped between two saves of its state");
   CHECK(events(job.run(), "faults").at(0).at("faults").size() == 1);  // no other worker was lost
-  const int64_t last = metric_steps(job.run()).back();
+  const int64_t last = last_step(job.run());
   CHECK(metric_steps(job.run()) == first_steps(last));
   const std::string steps = "train.steps=" + std::to_string(last);
   const std::string whole = train_in_another_order(folder, spec, "cpu", with(kMixedD2, with(never, {"--set", steps})));

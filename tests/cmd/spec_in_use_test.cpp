@@ -31,7 +31,7 @@ struct RunningJob {
     const Ended ended = job.launcher().wait();
     INFO(ended.shown());
     REQUIRE(ended.code == 75);
-    const std::string whole = folder / "whole", steps = std::to_string(metric_steps(run).back());
+    const std::string whole = folder / "whole", steps = std::to_string(last_step(run));
     REQUIRE(estrain({"train", spec, "--run", whole, "--set", "train.steps=" + steps}).code == 0);
     CHECK(difference(run, whole).text == "");
     const Ended verified = estrain({"verify", run, whole});

@@ -80,7 +80,7 @@ TEST_CASE("switched on at a resume, TensorBoard's files have the steps before it
   again.reach(again.step() + 10);
   REQUIRE(again.stop().code == 0);
   again.launcher().wait();
-  CHECK(tensorboard_steps(run) == first_steps(metric_steps(run).back()));
+  CHECK(tensorboard_steps(run) == first_steps(last_step(run)));
 }
 
 TEST_CASE("records that TensorBoard's files have no room for wait, and none is lost") {
@@ -100,7 +100,7 @@ TEST_CASE("records that TensorBoard's files have no room for wait, and none is l
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
   CHECK(tensorboard_steps(run) == metric_steps(run));
-  CHECK(tensorboard_steps(run) == first_steps(metric_steps(run).back()));
+  CHECK(tensorboard_steps(run) == first_steps(last_step(run)));
 }
 
 TEST_CASE("a link in the place of a file is refused before the job begins") {

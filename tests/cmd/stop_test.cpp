@@ -20,7 +20,7 @@ void check_stopped(Job& job) {
   INFO(ended.shown());
   CHECK(ended.code == 75);
   CHECK(ended.says("train --resume --run"));
-  CHECK(checkpoint_steps(job.run()).back() == metric_steps(job.run()).back());
+  CHECK(checkpoint_steps(job.run()).back() == last_step(job.run()));
 }
 
 void check_chain(const std::string& text) {
@@ -31,8 +31,8 @@ void check_chain(const std::string& text) {
     job.reach(step + 7);
     end(job);
     check_stopped(job);
-    REQUIRE(metric_steps(run).back() > step);
-    step = metric_steps(run).back();
+    REQUIRE(last_step(run) > step);
+    step = last_step(run);
     CHECK(metric_steps(run) == first_steps(step));
     CHECK(fingerprint_steps(run) == first_steps(step));
   };
