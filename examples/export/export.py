@@ -14,6 +14,7 @@ lost is refused by name.
 """
 
 import argparse
+import contextlib
 import copy
 import importlib.util
 import pathlib
@@ -96,13 +97,31 @@ def save(module, args, kwargs, path, trains):
         return {0: torch.export.Dim.DYNAMIC} if isinstance(value, torch.Tensor) else None
     shapes = tree_map(any_batch, args) if args else tree_map(any_batch, kwargs)
     before = random.getstate(), numpy_state()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), right_lstm_states():
         warnings.simplefilter("ignore")
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
         if random.getstate() != before[0] or numpy_state() != before[1]:
             raise NotExportable("the module draws from Python's or numpy's random numbers, which an export freezes: "
                                 "use torch's")
         torch.export.save(program, path, extra_files=TRAINING_MARK if trains else {})
+
+
+@contextlib.contextmanager
+def right_lstm_states():
+    """torch 2.11 exports an LSTM's last states with a dimension too many (pytorch/pytorch issue 151200). Their shapes are
+    those of the states that it started from."""
+    decompositions = torch._decomp.decompositions
+    layer = decompositions.one_layer_lstm
+
+    def with_right_states(inputs, states, *args, **kwargs):
+        outputs, last = layer(inputs, states, *args, **kwargs)
+        return outputs, tuple(state.reshape(start.shape) for state, start in zip(last, states))
+
+    decompositions.one_layer_lstm = with_right_states
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = layer
 
 
 def numpy_state():

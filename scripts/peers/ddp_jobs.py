@@ -259,6 +259,14 @@ optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
 checkpoint = {{ every = 1, keep = 100 }}
 """),
+    "program-recurrent-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/recurrent.pt2", eval_file = "@/recurrent-eval.pt2" }}
+data = {{ {ENCODER}, batch = 3 }}
+optimizer = {{ name = "adam", lr = 0.003 }}
+train = {{ steps = 8, eval_every = 3, eval_batch = 5, clip_grad_norm = 1.0 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
     "program-metrics": Job(("2",), f"""
 job.ests = 2
 model = {{ name = "program", file = "@/scored.pt2", eval_file = "@/scored-eval.pt2" }}

@@ -148,6 +148,25 @@ class Scored(nn.Module):
         return loss if self.training else (loss, (x.argmax(1) == target).float(), x.abs().max())
 
 
+class Recurrent(nn.Module):
+    """One LSTM, of two layers in both directions with dropout between them, reads a text twice: forwards, then from
+    where that ended. Another of one direction follows, whose input comes time first."""
+
+    def __init__(self, vocabulary=40, width=10, classes=3):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.both = nn.LSTM(width, width, 2, dropout=0.3, bidirectional=True, batch_first=True)
+        self.one = nn.LSTM(2 * width, width, bias=False)
+        self.head = nn.Linear(3 * width, classes)
+
+    def forward(self, ids, start):
+        x = self.embed(ids)
+        first, state = self.both(x)
+        second, (hidden, _) = self.both(x.flip(1), state)
+        _, (last, _) = self.one((first + second).transpose(0, 1))
+        return F.cross_entropy(self.head(torch.cat([hidden[-2], hidden[-1], last[0]], 1)), start)
+
+
 def resnet():
     return ResNet(), (torch.randn(4, 3, 32, 32),)
 
@@ -171,7 +190,12 @@ def scored():
     return Scored(), (torch.randn(4, 20), torch.tensor([0, 1, 1, 0]))
 
 
-ALL = {"scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual}
+def recurrent():
+    return Recurrent(), {"ids": torch.randint(0, 40, (4, 12)), "start": torch.tensor([0, 1, 2, 1])}
+
+
+ALL = {"scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual,
+       "recurrent": recurrent}
 
 
 def build(name):
