@@ -63,7 +63,7 @@ int change(const ChangeArguments& arguments) {
   launch::require_changeable(spec);
   if (arguments.batch) try_batch(spec, *arguments.batch);
   const Json answer =
-      launch::launcher_answers(arguments.run)
+      launch::launcher_answers(arguments.run) || launch::may_be_reached_elsewhere(arguments.run)
           ? launch::ask_launcher(arguments.run, conduct::ChangeRequest{arguments.batch, arguments.lr_factor}, -1)
           : change_resting(directory, arguments);
   fmt::print("{}\n", arguments.json ? json_text(answer) : in_words(answer));

@@ -4,6 +4,9 @@
 
 #include "cmd/worker_library.h"
 #include "core/base/error.h"
+#include "core/hosts/setup.h"
+#include "core/launch/control/control_socket.h"
+#include "core/launch/directory/run_directory.h"
 
 namespace estrain::cmd {
 
@@ -17,6 +20,16 @@ void* hosts_library_function(const char* name) {
   void* symbol = ::dlsym(library, name);
   if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's library for several hosts", path);
   return symbol;
+}
+
+void reach_other_hosts() {
+  launch::reach_elsewhere_by([](const std::string& run, const Json& request, int milliseconds) {
+    hosts::AskSetup setup{.run = run, .request = request, .milliseconds = milliseconds, .advice = {}, .answer = {}};
+    if (const auto owner = launch::RunDirectory(run).owner_elsewhere())
+      setup.advice = fmt::format("or give the command where the job's launcher is: {} estrain …", owner->reach());
+    reinterpret_cast<void (*)(hosts::AskSetup*)>(hosts_library_function("estrain_ask_coordinator"))(&setup);
+    return setup.answer;
+  });
 }
 
 }  // namespace estrain::cmd

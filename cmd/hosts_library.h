@@ -6,4 +6,7 @@ namespace estrain::cmd {
 // Its function `name`. Throws Fault::io where it cannot be loaded.
 void* hosts_library_function(const char* name);
 
+// Commands reach launchers on other hosts by it.
+void reach_other_hosts();
+
 }  // namespace estrain::cmd

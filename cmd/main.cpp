@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "cmd/commands.h"
+#include "cmd/hosts_library.h"
 #include "core/base/error.h"
 #include "core/base/exit_codes.h"
 #include "core/base/fault_words.h"
@@ -107,6 +108,7 @@ int run(int argc, char** argv, bool as_json) {
     const UnknownWord usage = as_error(app, error);
     return report(usage, as_json, usage.similar);
   }
+  cmd::reach_other_hosts();
   return chosen();
 }
 

@@ -18,6 +18,7 @@
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/look_answer.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/commands/command_desk.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/orphan.h"
@@ -162,6 +163,8 @@ class Agent {
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
     if (peer.purpose == "look") return on_look(std::move(connection));
+    if (peer.purpose == "command") return desk_.take_client(std::move(connection));
+    if (peer.purpose == "commands") return desk_.take_coordinator(std::move(connection));
     const PeerAnswer answer = judge_peer(term_, orphan_.has_value(), peer.term, peer.host.empty());
     if (answer == PeerAnswer::turn_away) return connection->close();
     if (answer == PeerAnswer::begin_anew) {
@@ -341,6 +344,7 @@ class Agent {
   UniqueFd memory_, doorbell_, library_, spec_, signals_;
   Sessions sessions_;
   std::list<std::optional<LookAnswer>> looks_;
+  CommandDesk desk_{loop_};
   uint64_t opened_ = 0, never_opened_ = 0;
   int64_t term_ = 0;
   bool sees_locks_ = false;

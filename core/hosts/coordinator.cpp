@@ -6,6 +6,7 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/commands/command_bridge.h"
 #include "core/hosts/courier.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
@@ -33,7 +34,9 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
   const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
-  Courier courier(loop, {.key = net::Key::read_or_make(key_file(setup.run)),
+  const net::Key key = net::Key::read_or_make(key_file(setup.run));
+  CommandBridge commands(loop, key, setup.run, term);
+  Courier courier(loop, {.key = key,
                          .own = own_greeting("", "courier", term),
                          .memory = setup.memory,
                          .doorbell = setup.doorbell,
@@ -44,6 +47,10 @@ void run_courier(CourierSetup& setup) {
                              },
                          .aborted = nullptr});
   std::shared_ptr<net::Loop::Timer> end;
+  const auto go_out_by = [&](const std::string& interface) {
+    courier.go_out_by(address_of_interface(interface));
+    commands.go_out_by(address_of_interface(interface));
+  };
   const auto socket = loop.watch(setup.launcher.descriptor(), [&] {
     Json said;
     switch (setup.launcher.receive(&said, 0)) {
@@ -54,10 +61,10 @@ void run_courier(CourierSetup& setup) {
       case comm::MessageSocket::Received::message:
         break;
     }
+    const std::string interface = said.value("interface", "");
+    if (!interface.empty()) go_out_by(interface);
     if (said.value("do", "") == "stage") {
       HostPlan plan = HostPlan::from_json(said.at("plan"));
-      const std::string interface = said.value("interface", "");
-      if (!interface.empty()) courier.go_out_by(address_of_interface(interface));
       if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
       return;
     }

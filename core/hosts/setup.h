@@ -27,7 +27,7 @@ struct AgentSetup {
 // The coordinator's courier, started by its launcher.
 //
 //   launcher -> courier  {"do": "stage", "plan": …, "interface": …}, HostPlan without addresses, network.interface |
-//                        {"do": "finish"}
+//                        {"do": "serve", "interface": …}: only commands of other hosts, as yet | {"do": "finish"}
 //   courier -> launcher  what Courier::Options::tell is told
 struct CourierSetup {
   std::string run;
@@ -52,6 +52,15 @@ struct LookSetup {
   Json own_data;         // with a spec: of this host
 };
 
+// A request to a coordinator on another host, by way of the run's agents (commands/). What it answers, refusals too.
+struct AskSetup {
+  std::string run;
+  Json request;
+  int milliseconds = -1;  // until the answer; -1: no limit
+  std::string advice;     // what else the user can do where no coordinator is reachable
+  Json answer;
+};
+
 // Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.
 struct ProxySetup {
   std::string run, host;
@@ -66,6 +75,8 @@ struct ProxySetup {
 
 extern "C" void estrain_run_agent(estrain::hosts::AgentSetup* setup);
 extern "C" void estrain_look_at_agents(estrain::hosts::LookSetup* setup);
+// Throws Fault::peer where no coordinator is reachable, or is lost before it has answered.
+extern "C" void estrain_ask_coordinator(estrain::hosts::AskSetup* setup);
 extern "C" void estrain_run_courier(estrain::hosts::CourierSetup* setup);
 // Ends the process.
 extern "C" void estrain_run_proxy(estrain::hosts::ProxySetup* setup);

@@ -163,8 +163,7 @@ TEST_CASE("training goes on, and its owner is answered, under every kind of atta
     // All at once: the launcher gives up on silent clients after ten seconds, 64 of them at a time.
     const Throttled slow(job.workers().at(0));  // leaves the processors to other tests
     std::vector<std::jthread> attackers;
-    for (const Attack& attack : attacks)
-      attackers.emplace_back([&attack, &job] { attack.once(job.run()); });
+    for (const Attack& attack : attacks) attackers.emplace_back([&attack, &job] { attack.once(job.run()); });
   }
   CHECK(recorded_steps(job) >= wanted);  // meanwhile
   const Ended status = estrain({"status", job.run(), "--json"});

@@ -26,8 +26,8 @@ Difference difference(const std::string& run, const std::string& other);
 // Empty if all tensors are equal, bit for bit.
 std::string checkpoint_difference(const std::string& path, const std::string& other);
 
-std::vector<int64_t> metric_steps(const std::string& run);       // in the file's order
-int64_t last_step(const std::string& run);                       // of the metrics, at the same cost in a long run; 0: none
+std::vector<int64_t> metric_steps(const std::string& run);  // in the file's order
+int64_t last_step(const std::string& run);                  // of the metrics, at the same cost in a long run; 0: none
 std::vector<int64_t> fingerprint_steps(const std::string& run);  // in the file's order
 std::vector<int64_t> first_steps(int64_t last);                  // 1, 2, …, last
 std::vector<Json> changes_of(const std::string& run);            // changes.jsonl

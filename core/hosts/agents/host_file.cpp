@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/files/files.h"
@@ -45,6 +46,17 @@ std::string read_host_file(const std::string& run, const std::string& name) {
   const std::string address = json.is_object() ? json.value("address", "") : "";
   if (address.empty()) throw Error::make(Fault::corrupt, "{}: names no address", path);
   return address;
+}
+
+std::vector<std::string> names_of_host_files(const std::string& run) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(run + "/hosts", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->path().extension() == ".json") names.push_back(at->path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace estrain::hosts

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace estrain::hosts {
 
@@ -16,5 +17,8 @@ void write_host_file(const std::string& run, const std::string& name, const std:
 void remove_host_file(const std::string& run, const std::string& name);
 // Throws Fault::peer where no agent of that name listens.
 std::string read_host_file(const std::string& run, const std::string& name);
+
+// Of all agents whose files are there, in the order of the alphabet.
+std::vector<std::string> names_of_host_files(const std::string& run);
 
 }  // namespace estrain::hosts

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 
 #include "core/base/clock.h"
 #include "core/base/json/codec.h"
@@ -133,6 +134,11 @@ struct Verdict {
   }
 };
 
+AskElsewhere& elsewhere() {
+  static AskElsewhere ask;
+  return ask;
+}
+
 Verdict verdict_of(const Json& answer, const std::string& run) {
   Verdict verdict;
   try {
@@ -143,6 +149,13 @@ Verdict verdict_of(const Json& answer, const std::string& run) {
   return verdict;
 }
 
+// Throws the error that a refusal describes.
+Json accepted(Json answer, const std::string& run) {
+  const Verdict verdict = verdict_of(answer, run);
+  if (!verdict.ok) throw Error(fault_from_name(verdict.fault), verdict.error).advise(verdict.advice);
+  return answer;
+}
+
 }  // namespace
 
 bool launcher_answers(const std::string& run) {
@@ -150,8 +163,19 @@ bool launcher_answers(const std::string& run) {
   return try_to_connect(run, &fd) != Connected::nobody;
 }
 
+void reach_elsewhere_by(AskElsewhere ask) { elsewhere() = std::move(ask); }
+
+bool may_be_reached_elsewhere(const std::string& run) {
+  std::error_code failure;
+  return elsewhere() && RunDirectory(run).owner_elsewhere() && std::filesystem::exists(run + "/hosts", failure) &&
+         !launcher_answers(run);
+}
+
+UniqueFd connect_to_launcher(const std::string& run) { return connect_to(run, Deadline(0), 0); }
+
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds) {
-  return ask_server(run, encode_request(request), milliseconds);
+  if (!may_be_reached_elsewhere(run)) return ask_server(run, encode_request(request), milliseconds);
+  return accepted(elsewhere()(run, encode_request(request), milliseconds), run);
 }
 
 Json ask_server(const std::string& run, const Json& request, int milliseconds) {
@@ -161,10 +185,7 @@ Json ask_server(const std::string& run, const Json& request, int milliseconds) {
   // A new connection has room for a request. A launcher that has hung up already has said why.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);
-  Json answer = parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher");
-  const Verdict verdict = verdict_of(answer, run);
-  if (!verdict.ok) throw Error(fault_from_name(verdict.fault), verdict.error).advise(verdict.advice);
-  return answer;
+  return accepted(parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher"), run);
 }
 
 }  // namespace estrain::launch

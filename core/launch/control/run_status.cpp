@@ -19,6 +19,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kPatienceMs = 5000;
+constexpr int kPatienceElsewhereMs = 3000;
 
 // A value that is not finite stands as null.
 bool is_sound_step(const Json& line) {
@@ -194,8 +195,14 @@ RunStatus run_status(const std::string& run) {
   if (!directory.has_run())
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
-  if (!launcher_answers(run)) return recorded_status(directory);
-  return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
+  if (launcher_answers(run)) return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
+  if (may_be_reached_elsewhere(run)) {
+    try {
+      return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceElsewhereMs));
+    } catch (const Error&) {  // the run directory's files tell that it is elsewhere, and how far it was
+    }
+  }
+  return recorded_status(directory);
 }
 
 Json status_as_json(const RunStatus& status) { return codec::fields_of(status); }

@@ -145,6 +145,7 @@ void Launcher::tick() {
   while (is_settled(run_.job) && !run_.job.waiting.empty()) decide(conduct::Tick{});
   if (run_.job.phase == Phase::training) stages_.note_first_step();
   if (run_.job.phase == Phase::starting || run_.job.phase == Phase::over || !run_.memory) return;
+  hosts_.serve_agents();
   const int64_t now = monotonic_ns();
   if (run_.printer.due(now) && stages_.has_steps() && scribe_.no_room().empty())
     run_.printer.show(report_.progress(), now);

@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/launch/directory/term.h"
 
 namespace estrain::launch {
 namespace {
 
 constexpr int kPatienceWithCourierMs = 2000;
+constexpr int64_t kBetweenLooksNs = 1'000'000'000;
+
+bool has_agents(const std::string& run) {
+  std::error_code failure;
+  return std::filesystem::directory_iterator(run + "/hosts", failure) != std::filesystem::directory_iterator();
+}
 
 }  // namespace
 
@@ -52,6 +60,15 @@ void Hosts::begin_stage() {
   run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}, {"interface", run_.spec.network.interface}});
 }
 
+void Hosts::serve_agents() {
+  const int64_t now = monotonic_ns();
+  if (run_.state.courier || now < looks_next_ns_) return;
+  looks_next_ns_ = now + kBetweenLooksNs;
+  if (!has_agents(run_.directory.path())) return;
+  run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  run_.state.courier->socket.send({{"do", "serve"}, {"interface", run_.spec.network.interface}});
+}
+
 void Hosts::place(size_t index, comm::RunStage& order) const {
   const std::vector<conduct::Member>& workers = run_.job.workers;
   const std::string& host = workers[index].device.host;
@@ -79,6 +96,10 @@ void Hosts::hear() {
     ChildEnd ended;
     run_.state.courier->process.wait_for(kPatienceWithKillMs, &ended);
     run_.state.courier.reset();
+    if (others().empty()) {  // it only served commands
+      looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
+      return;
+    }
     return run_.decide(conduct::HostsFailed{
         Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
             .advise("log: " + run_.directory.courier_log())});

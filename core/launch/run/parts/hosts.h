@@ -19,6 +19,8 @@ class Hosts {
   void begin_stage();
   // Writes the order for the worker at that place of the stage: its host's workers, and the hosts beyond.
   void place(size_t index, comm::RunStage& order) const;
+  // Now and then: once an agent is there, even one that only waits, commands reach this launcher from its host.
+  void serve_agents();
   // Handles the courier's message, or its end.
   void hear();
   // The run is over.
@@ -31,6 +33,7 @@ class Hosts {
   void lose(const std::string& host, const std::string& why);
 
   Run& run_;
+  int64_t looks_next_ns_ = 0;  // for agents, while there is no courier
 };
 
 }  // namespace estrain::launch

@@ -96,6 +96,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
 }
 
 CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared) {
+  if (!read_term(run.path())) write_term(run.path(), {1, 0});
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "courier",

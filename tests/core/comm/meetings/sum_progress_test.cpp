@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "core/comm/stage_control.h"
 #include "tests/core/comm/complete_memory.h"
 
@@ -35,6 +37,31 @@ TEST_CASE("who waits for sums wakes when they are there, from the end on") {
   CHECK(waited.get());
   sums.begin_step(1);
   CHECK(!sums.is_summed(1 << 20));
+}
+
+// ThreadSanitizer sees a word that is not stored or not read in order.
+TEST_CASE("what a word tells of is there for whoever has read the word") {
+  CompleteMemory built;
+  SumProgress sums = built.memory.sums();
+  float partial = 0, sum = 0;
+  for (int step = 1; step <= 200; ++step) {
+    sums.begin_step(1);
+    std::thread worker([&] {
+      SumProgress own = built.memory.sums();
+      partial = static_cast<float>(step);
+      own.note_folded(WorkerRank(0), 1);
+      const bool there = step % 2 == 0 ? own.wait_summed(0) : [&] {
+        while (!own.is_summed(0)) std::this_thread::yield();
+        return true;
+      }();
+      CHECK(there);
+      CHECK(sum == static_cast<float>(2 * step));
+    });
+    while (sums.folded_by_all(1) == 0) std::this_thread::yield();
+    sum = 2 * partial;
+    sums.note_summed(0);
+    worker.join();
+  }
 }
 
 TEST_CASE("nobody waits for sums in a stage that is aborted, and the next one begins with none") {

@@ -1,0 +1,133 @@
+// A command's request to a coordinator on another host, by way of any agent of the run (command_desk.h).
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/process/host_name.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/hosts/setup.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int64_t kPatienceNs = 6'000'000'000;  // for a coordinator that is just being replaced
+constexpr int kBetweenRoundsMs = 300;
+constexpr int kPatienceWithAgentMs = 2000;
+
+// Asks one agent after another until one has a coordinator.
+class Asking {
+ public:
+  Asking(net::Loop& loop, AskSetup& setup)
+      : loop_(loop), setup_(setup), key_(net::Key::read(key_file(setup.run))), begin_ns_(monotonic_ns()) {
+    if (setup.milliseconds >= 0)
+      limit_ = loop.once(setup.milliseconds, [this] {
+        end(Error::make(Fault::peer, "{}: the coordinator did not answer in {} s", setup_.run,
+                        setup_.milliseconds / 1000.0));
+      });
+    begin_round();
+  }
+  Asking(const Asking&) = delete;
+
+  const std::optional<Error>& failed() const { return failed_; }
+
+ private:
+  // This host's own agent comes first: it is the nearest.
+  void begin_round() {
+    names_ = names_of_host_files(setup_.run);
+    std::ranges::stable_partition(names_, [](const std::string& name) { return name != host_name(); });
+    why_.clear();
+    try_next();
+  }
+
+  void try_next() {
+    link_.reset();
+    asked_ = false;
+    if (names_.empty()) return end_round();
+    const std::string name = names_.back();
+    names_.pop_back();
+    patience_ = loop_.once(kPatienceWithAgentMs, [this, name] {
+      if (!asked_) pass_on(name, "it does not answer");
+    });
+    const auto turn = ++turn_;
+    try {
+      net::connect(loop_, key_,
+                   {.to = net::parse_address(read_host_file(setup_.run, name)), .own = own_greeting("", "command", 0)},
+                   [this, name, turn](net::ConnectionPtr connection, const Error* why) {
+                     if (turn != turn_) return;
+                     if (why != nullptr) return pass_on(name, why->message());
+                     ask(name, std::move(connection));
+                   });
+    } catch (const Error& error) {
+      pass_on(name, error.message());
+    }
+  }
+
+  void ask(const std::string& name, net::ConnectionPtr connection) {
+    link_ = std::make_unique<MessageLink>(
+        std::move(connection), [this, name](const Json& said) { hear(name, said); },
+        [this, name](const Error& lost) {
+          end(Error::make(Fault::peer, "the connection to the agent of {} was lost before the answer was here: {}",
+                          name, lost.message())
+                  .advise("whether it was done: see `estrain status` and events.jsonl of the run"));
+        });
+    asked_ = true;
+    link_->send({{"request", setup_.request}});
+  }
+
+  void hear(const std::string& name, const Json& said) {
+    if (said.contains("no_coordinator")) return pass_on(name, said.value("no_coordinator", ""));
+    if (!said.contains("answer")) return;
+    setup_.answer = said.at("answer");
+    loop_.stop();
+  }
+
+  // A moment later: the link may be calling back.
+  void pass_on(const std::string& name, const std::string& why) {
+    why_ += fmt::format("{}{}: {}", why_.empty() ? "" : "; ", name, why);
+    ++turn_;
+    loop_.post([this] { try_next(); });
+  }
+
+  void end_round() {
+    if (monotonic_ns() - begin_ns_ < kPatienceNs) {
+      patience_ = loop_.once(kBetweenRoundsMs, [this] { begin_round(); });
+      return;
+    }
+    end(Error::make(Fault::peer, "{}: no coordinator is reachable from here by an agent of the run ({})", setup_.run,
+                    why_.empty() ? "there is none" : why_)
+            .advise("start one on this host: estrain agent --run " + setup_.run + "; " + setup_.advice));
+  }
+
+  void end(Error why) {
+    failed_ = std::move(why);
+    loop_.stop();
+  }
+
+  net::Loop& loop_;
+  AskSetup& setup_;
+  const net::Key key_;
+  const int64_t begin_ns_;
+  std::vector<std::string> names_;  // still to be asked, from the end
+  std::string why_;
+  std::unique_ptr<MessageLink> link_;
+  std::shared_ptr<net::Loop::Timer> limit_, patience_;
+  uint64_t turn_ = 0;
+  bool asked_ = false;
+  std::optional<Error> failed_;
+};
+
+}  // namespace
+}  // namespace estrain::hosts
+
+void estrain_ask_coordinator(estrain::hosts::AskSetup* setup) {
+  estrain::net::Loop loop;
+  estrain::hosts::Asking asking(loop, *setup);
+  loop.run();
+  if (asking.failed()) throw *asking.failed();
+}

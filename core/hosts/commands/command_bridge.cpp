@@ -1,0 +1,116 @@
+#include "core/hosts/commands/command_bridge.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+#include "core/base/json/json_text.h"
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
+#include "core/launch/control/control_socket.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenLooksMs = 1000;
+
+Error hung_up() { return Error(Fault::peer, "the launcher hung up without an answer"); }
+
+}  // namespace
+
+CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
+    : loop_(loop), key_(key), run_(std::move(run)), term_(term) {
+  timer_ = loop.every(kBetweenLooksMs, [this] { look_for_agents(); });
+}
+
+// An agent that came anew has another address. A word once a second tells of a host that is gone.
+void CommandBridge::look_for_agents() {
+  for (const std::string& name : names_of_host_files(run_)) reach(name);
+  for (auto& [name, agent] : agents_) {
+    if (agent.link) agent.link->send({{"is", "here"}});
+  }
+}
+
+void CommandBridge::reach(const std::string& name) {
+  try {
+    const std::string address = read_host_file(run_, name);
+    Agent& agent = agents_[name];
+    if (agent.reaching || (agent.link && agent.address == address)) return;
+    lose(name);
+    const net::Call call = {net::parse_address(address), from_, own_greeting("", "commands", term_)};
+    agent.reaching = true;
+    net::connect(loop_, key_, call, [this, name, address](net::ConnectionPtr connection, const Error* why) {
+      agents_[name].reaching = false;
+      if (why == nullptr) on_connection(name, address, std::move(connection));
+    });
+  } catch (const Error&) {  // gone since, or a file that names no address: the next look tells
+    agents_[name].reaching = false;
+  }
+}
+
+void CommandBridge::on_connection(const std::string& name, const std::string& address, net::ConnectionPtr connection) {
+  agents_[name].address = address;
+  agents_[name].link = std::make_unique<MessageLink>(
+      std::move(connection), [this, name](const Json& said) { hear(name, said); },
+      [this, name](const Error&) { lose(name); });
+}
+
+// The link may be calling back: it goes a moment later.
+void CommandBridge::lose(const std::string& name) {
+  Agent& agent = agents_[name];
+  agent.calls.clear();
+  if (agent.link) loop_.post([gone = std::make_shared<std::unique_ptr<MessageLink>>(std::move(agent.link))] {});
+}
+
+void CommandBridge::hear(const std::string& name, const Json& said) {
+  const int64_t client = said.value("client", INT64_C(0));
+  if (said.contains("gone")) {
+    agents_[name].calls.erase(client);
+  } else if (said.contains("request") && agents_[name].calls.size() < launch::ControlServer::kMostClients) {
+    ask(name, client, said.at("request"));
+  }
+}
+
+void CommandBridge::ask(const std::string& name, int64_t client, const Json& request) {
+  try {
+    const std::string line = json_text(request) + "\n";
+    if (line.size() > launch::ControlServer::kLongestRequest)
+      throw Error::make(Fault::usage, "a request of more than {} bytes", launch::ControlServer::kLongestRequest);
+    UniqueFd socket = launch::connect_to_launcher(run_);
+    if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) throw hung_up();
+    const int fd = socket.get();
+    agents_[name].calls[client] = {std::move(socket),
+                                   loop_.watch(fd, [this, name, client] { on_answer(name, client); })};
+  } catch (const Error& error) {
+    reply(name, client, launch::error_answer(error));
+  }
+}
+
+void CommandBridge::on_answer(const std::string& name, int64_t client) {
+  std::map<int64_t, Call>& calls = agents_[name].calls;
+  const auto at = calls.find(client);
+  if (at == calls.end()) return;
+  std::array<char, 4096> buffer;
+  const ssize_t got = ::recv(at->second.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got > 0) at->second.text.append(buffer.data(), static_cast<size_t>(got));
+  const bool whole = got > 0 && at->second.text.back() == '\n';
+  if (got > 0 && !whole) return;
+  const Json answer = whole ? parse_json_if_sound(at->second.text) : Json();
+  loop_.post([gone = std::make_shared<Call>(std::move(at->second))] {});
+  calls.erase(at);
+  reply(name, client, answer.is_object() ? answer : launch::error_answer(hung_up()));
+}
+
+void CommandBridge::reply(const std::string& name, int64_t client, const Json& answer) {
+  MessageLink* link = agents_[name].link.get();
+  if (link == nullptr) return;
+  try {
+    link->send({{"client", client}, {"answer", answer}});
+  } catch (const Error& error) {  // too long
+    link->send({{"client", client}, {"answer", launch::error_answer(error.within("the launcher's answer"))}});
+  }
+}
+
+}  // namespace estrain::hosts

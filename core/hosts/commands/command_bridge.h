@@ -1,0 +1,57 @@
+#pragma once
+// The coordinator's part in commands from other hosts: it connects to the agents that the run directory names, those
+// that wait for work too, and passes the requests that come over these connections to the launcher's control socket
+// (core/launch/control/control_socket.h), which answers them like any other. So nothing listens on this host.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/files/unique_fd.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+class CommandBridge {
+ public:
+  CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term);
+  CommandBridge(const CommandBridge&) = delete;
+
+  // From now on.
+  void go_out_by(const std::string& address) { from_ = address; }
+
+ private:
+  // A request that the launcher has not answered yet.
+  struct Call {
+    UniqueFd socket;
+    std::shared_ptr<net::Loop::Watch> watch;
+    std::string text = {};
+  };
+  struct Agent {
+    std::string address;
+    bool reaching = false;
+    std::unique_ptr<MessageLink> link = {};
+    std::map<int64_t, Call> calls = {};  // by the client's number
+  };
+
+  void look_for_agents();
+  void reach(const std::string& name);
+  void on_connection(const std::string& name, const std::string& address, net::ConnectionPtr connection);
+  void hear(const std::string& name, const Json& said);
+  void ask(const std::string& name, int64_t client, const Json& request);
+  void on_answer(const std::string& name, int64_t client);
+  void reply(const std::string& name, int64_t client, const Json& answer);
+  void lose(const std::string& name);
+
+  net::Loop& loop_;
+  const net::Key key_;
+  const std::string run_;
+  const int64_t term_;
+  std::string from_;
+  std::map<std::string, Agent> agents_;
+  std::shared_ptr<net::Loop::Timer> timer_;
+};
+
+}  // namespace estrain::hosts

@@ -1,0 +1,62 @@
+#include "core/hosts/commands/command_desk.h"
+
+#include <utility>
+
+#include "core/launch/control/control_socket.h"
+
+namespace estrain::hosts {
+
+void CommandDesk::take_coordinator(net::ConnectionPtr connection) {
+  const int64_t term = connection->peer().term;
+  if (term < term_) return connection->close();
+  if (coordinator_) lose_coordinator("it came anew");
+  term_ = term;
+  coordinator_ = std::make_unique<MessageLink>(
+      std::move(connection), [this](const Json& said) { hear_coordinator(said); },
+      [this](const Error& why) { lose_coordinator(why.message()); });
+}
+
+void CommandDesk::take_client(net::ConnectionPtr connection) {
+  if (clients_.size() >= most_clients) return connection->close();
+  const int64_t client = next_++;
+  clients_[client] = std::make_unique<MessageLink>(
+      std::move(connection), [this, client](const Json& said) { hear_client(client, said); },
+      [this, client](const Error&) { lose_client(client); });
+}
+
+void CommandDesk::hear_client(int64_t client, const Json& said) {
+  const auto at = clients_.find(client);
+  if (at == clients_.end() || !said.contains("request") || asked_.contains(client)) return;
+  if (!coordinator_) return at->second->send({{"no_coordinator", "no coordinator has connected to this agent"}});
+  asked_[client] = true;
+  coordinator_->send({{"client", client}, {"request", said.at("request")}});
+}
+
+void CommandDesk::hear_coordinator(const Json& said) {
+  const int64_t client = said.value("client", INT64_C(0));
+  const auto at = clients_.find(client);
+  if (at == clients_.end() || !said.contains("answer") || asked_.erase(client) == 0) return;
+  at->second->send({{"answer", said.at("answer")}});
+}
+
+void CommandDesk::lose_client(int64_t client) {
+  const auto at = clients_.find(client);
+  if (at == clients_.end()) return;
+  drop(std::move(at->second));
+  clients_.erase(at);
+  if (asked_.erase(client) != 0 && coordinator_) coordinator_->send({{"client", client}, {"gone", true}});
+}
+
+void CommandDesk::lose_coordinator(const std::string& why) {
+  drop(std::move(coordinator_));
+  const Error lost = Error::make(Fault::peer, "the coordinator is lost before its answer was here: {}", why)
+                         .advise("whether it was done: see `estrain status` and events.jsonl of the run");
+  for (const auto& [client, waits] : std::exchange(asked_, {}))
+    clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
+}
+
+void CommandDesk::drop(std::unique_ptr<MessageLink> link) {
+  loop_.post([gone = std::make_shared<std::unique_ptr<MessageLink>>(std::move(link))] {});
+}
+
+}  // namespace estrain::hosts

@@ -1,0 +1,48 @@
+#pragma once
+// An agent's part in commands from its host and others: it passes their requests to the coordinator, over a connection
+// that the coordinator has made (command_bridge.h), and the answers back. It knows nothing of what they say.
+//
+//   command -> agent       {"request": {…}}     (core/launch/control/control_request.h), once in a connection
+//   agent -> command       {"answer": {…}} | {"no_coordinator": why}: nobody has heard the request
+//   agent -> coordinator   {"client": 7, "request": {…}} | {"client": 7, "gone": true}
+//   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/hosts/exchange/message_link.h"
+#include "core/net/loop.h"
+
+namespace estrain::hosts {
+
+class CommandDesk {
+ public:
+  static constexpr size_t most_clients = 64;
+
+  explicit CommandDesk(net::Loop& loop) : loop_(loop) {}
+  CommandDesk(const CommandDesk&) = delete;
+
+  // One of an earlier term than before is turned away.
+  void take_coordinator(net::ConnectionPtr connection);
+  void take_client(net::ConnectionPtr connection);
+
+ private:
+  using Links = std::map<int64_t, std::unique_ptr<MessageLink>>;
+
+  void hear_client(int64_t client, const Json& said);
+  void hear_coordinator(const Json& said);
+  void lose_client(int64_t client);
+  void lose_coordinator(const std::string& why);
+  void drop(std::unique_ptr<MessageLink> link);  // a moment later: it may be calling back
+
+  net::Loop& loop_;
+  std::unique_ptr<MessageLink> coordinator_;
+  int64_t term_ = 0;
+  Links clients_;                  // that have not asked yet, or wait for the answer
+  std::map<int64_t, bool> asked_;  // of the coordinator
+  int64_t next_ = 1;
+};
+
+}  // namespace estrain::hosts
