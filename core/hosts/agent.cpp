@@ -23,7 +23,7 @@
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/orphan.h"
 #include "core/hosts/setup.h"
-#include "core/hosts/takeover.h"
+#include "core/hosts/succession/takeover.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"

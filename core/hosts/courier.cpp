@@ -12,7 +12,7 @@
 #include "core/hosts/courier_link.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
-#include "core/hosts/succession.h"
+#include "core/hosts/succession/succession.h"
 
 namespace estrain::hosts {
 namespace {

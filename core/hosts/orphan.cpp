@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/hosts/agents/host_file.h"
-#include "core/hosts/takeover.h"
+#include "core/hosts/succession/takeover.h"
 
 namespace estrain::hosts {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // Hosts of a run, the network between them and the run directory, in virtual time. The decisions are those of
-// core/hosts/succession.h; what the couriers, launchers and scribes do between them is simulated. A schedule is a
-// function of its seed: delays, cuts both ways or one way, pauses of a host, deaths of all its processes at any moment,
-// slow disks, locks that are not seen by other hosts.
+// core/hosts/succession/succession.h; what the couriers, launchers and scribes do between them is simulated. A schedule
+// is a function of its seed: delays, cuts both ways or one way, pauses of a host, deaths of all its processes at any
+// moment, slow disks, locks that are not seen by other hosts.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/hosts/succession.h"
+#include "core/hosts/succession/succession.h"
 #include "tests/hosts_in_virtual_time/laws.h"
 #include "tests/virtual_time/random.h"
 

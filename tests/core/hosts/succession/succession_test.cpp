@@ -1,4 +1,4 @@
-#include "core/hosts/succession.h"
+#include "core/hosts/succession/succession.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "core/hosts/takeover.h"
+#include "core/hosts/succession/takeover.h"
 
 #include <fcntl.h>
 
