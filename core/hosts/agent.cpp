@@ -36,6 +36,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kPatienceWithKillMs = 1500;
+constexpr int64_t kPatienceWithAnswersNs = 1'000'000'000;
 constexpr int kBetweenLooksMs = 1000;  // for a coordinator that came to grief
 
 Json words_of(const Error& error) { return codec::encode(comm::WorkerReport(comm::Failed(error))); }
@@ -132,6 +133,12 @@ class Agent {
     say("ends: " + why);
     setup_.exit_code = code;
     loop_.stop();
+  }
+
+  // A command that has ended the run still waits for its answer; it closes the connection when it has it.
+  void end_after_answers(int64_t latest_ns) {
+    if (!desk_.has_clients() || monotonic_ns() > latest_ns) return end(0, "the run is over");
+    answers_timer_ = loop_.once(10, [this, latest_ns] { end_after_answers(latest_ns); });
   }
 
   void on_stranger(const std::string& address, const Error& why) {
@@ -280,7 +287,7 @@ class Agent {
 
   void on_courier(const Json& said) {
     const std::string say = said.value("say", ""), host = said.value("host", "");
-    if (say == "end") return end(0, "the run is over");
+    if (say == "end") return end_after_answers(monotonic_ns() + kPatienceWithAnswersNs);
     if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
     if (orphan_ && say == "host_lost") orphan_->lose(host);
     if (orphan_ && say == "orphan") orphan_->hear(host, said);
@@ -345,6 +352,7 @@ class Agent {
   Sessions sessions_;
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
+  std::shared_ptr<net::Loop::Timer> answers_timer_;
   uint64_t opened_ = 0, never_opened_ = 0;
   int64_t term_ = 0;
   bool sees_locks_ = false;

@@ -316,6 +316,7 @@ void Courier::open() {
   exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
   if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
   if (options_.opened) options_.opened(plan.stage);
+  if (leads()) send_beats();  // before any step: whoever has to lead must know what the run's files have
   for (auto& [name, link] : links_) link->connection->retry();
   serve_workers();
 }
@@ -422,7 +423,7 @@ void Courier::on_timer() {
     }
   }
   serve_workers();
-  send_beats();
+  send_beats_in_time();
   if (ticks_ % kTicksBetweenPaces == 0) tell_pace();
   for (const auto& [name, link] : links_) {
     if (link->waits || now - link->heard_ns <= silence_ns) continue;
@@ -441,10 +442,19 @@ void Courier::tell_pace() {
   if (Link* coordinator = link_to("")) send_message(*coordinator->connection, said);
 }
 
-void Courier::send_beats() {
+// The step up to which the run's files have all records, as far as it is known here.
+int64_t Courier::step_of_records() {
+  return leads() && exchange_ ? step_of_files(memory(), exchange_->plan().step) : -1;
+}
+
+// Sooner than usual where many records have been written.
+void Courier::send_beats_in_time() {
   static constexpr int kTicks = beat_milliseconds / 10;
-  const int64_t written = leads() && exchange_ ? step_of_files(memory(), exchange_->plan().step) : -1;
-  if (++ticks_ % kTicks != 0 && written < records_.written() + kRecordsBetweenBeats) return;
+  if (++ticks_ % kTicks == 0 || step_of_records() >= records_.written() + kRecordsBetweenBeats) send_beats();
+}
+
+void Courier::send_beats() {
+  const int64_t written = step_of_records();
   if (leads()) records_.note(written);
   const uint64_t stage = exchange_ ? exchange_->plan().stage : 0;
   const std::string bytes = !leads() && exchange_ ? beats_of_own_workers(memory(), exchange_->plan()) : "";

@@ -114,6 +114,8 @@ class Courier : private Outbox {
   void take_request();
   void work();
   void on_timer();
+  int64_t step_of_records();
+  void send_beats_in_time();
   void send_beats();
   void tell_pace();
   void take_beats(size_t host, std::span<const WorkerBeat> beats);

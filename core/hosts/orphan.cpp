@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kBetweenDecisionsMs = 50;
 constexpr int64_t kBetweenClaimsNs = 200'000'000;
+constexpr int64_t kBetweenWordsNs = 5'000'000'000;
 
 Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
   Orphan orphan{.name = options.name,
@@ -44,10 +45,21 @@ void OrphanHost::look() {
   const Succession::Step next = succession_.next(monotonic_ns());
   tell_claim();
   if (next == Succession::Step::end) return options_.end(succession_.why());
-  if (next != Succession::Step::take_lease) return;
+  if (next != Succession::Step::take_lease)
+    return say_now_and_then(succession_.orphan().fit ? "another host comes first, or has not answered"
+                                                     : "this host lacks steps, or records that the run's files lack");
   Lease lease = take_lease(directory_, {options_.term, succession_.orphan().stage}, options_.sees_locks);
   succession_.answer(lease.answer);
-  if (lease.lock) lead(std::move(*lease.lock), lease.answer == LeaseAnswer::taken_at_checkpoint);
+  if (lease.lock) return lead(std::move(*lease.lock), lease.answer == LeaseAnswer::taken_at_checkpoint);
+  say_now_and_then("the run's lock is held, or its owner is at work");
+}
+
+void OrphanHost::say_now_and_then(const char* why) {
+  const int64_t now = monotonic_ns();
+  if (now - said_ns_ < kBetweenWordsNs) return;
+  said_ns_ = now;
+  fmt::print("host {}: does not lead after {:.0f} s: {}\n", options_.name, seconds(now - lost_ns_), why);
+  std::fflush(stdout);
 }
 
 void OrphanHost::tell_claim() {

@@ -35,12 +35,14 @@ class OrphanHost {
  private:
   void look();
   void tell_claim();
+  void say_now_and_then(const char* why);  // why this host does not lead yet
   [[noreturn]] void lead(UniqueFd lock, bool at_checkpoint);
 
   Courier& courier_;
   const launch::RunDirectory& directory_;
   const Options options_;
   const int64_t lost_ns_;
+  int64_t said_ns_ = lost_ns_;
   Succession succession_;
   Claim told_;
   int64_t told_ns_ = 0;

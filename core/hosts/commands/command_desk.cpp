@@ -28,7 +28,7 @@ void CommandDesk::hear_client(int64_t client, const Json& said) {
   const auto at = clients_.find(client);
   if (at == clients_.end() || !said.contains("request") || asked_.contains(client)) return;
   if (!coordinator_) return at->second->send({{"no_coordinator", "no coordinator has connected to this agent"}});
-  asked_[client] = true;
+  asked_.insert(client);
   coordinator_->send({{"client", client}, {"request", said.at("request")}});
 }
 
@@ -51,7 +51,7 @@ void CommandDesk::lose_coordinator(const std::string& why) {
   drop(std::move(coordinator_));
   const Error lost = Error::make(Fault::peer, "the coordinator is lost before its answer was here: {}", why)
                          .advise("whether it was done: see `estrain status` and events.jsonl of the run");
-  for (const auto& [client, waits] : std::exchange(asked_, {}))
+  for (const int64_t client : std::exchange(asked_, {}))
     clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
 }
 

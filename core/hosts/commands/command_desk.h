@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "core/hosts/exchange/message_link.h"
@@ -27,6 +28,7 @@ class CommandDesk {
   // One of an earlier term than before is turned away.
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
+  bool has_clients() const { return !clients_.empty(); }
 
  private:
   using Links = std::map<int64_t, std::unique_ptr<MessageLink>>;
@@ -40,8 +42,8 @@ class CommandDesk {
   net::Loop& loop_;
   std::unique_ptr<MessageLink> coordinator_;
   int64_t term_ = 0;
-  Links clients_;                  // that have not asked yet, or wait for the answer
-  std::map<int64_t, bool> asked_;  // of the coordinator
+  Links clients_;            // that have not asked yet, or wait for the answer
+  std::set<int64_t> asked_;  // clients whose request the coordinator has
   int64_t next_ = 1;
 };
 

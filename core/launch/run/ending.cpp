@@ -70,7 +70,18 @@ int Ending::close_and_report() {
   if (run_.memory) parts_.stages.log_speed(run_.job.stage);
   if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
   close_files();
-  parts_.hosts.end();
+  // The courier ends last: it passes answers on to commands of other hosts.
+  try {
+    const int code = report();
+    parts_.hosts.end();
+    return code;
+  } catch (...) {
+    parts_.hosts.end();
+    throw;
+  }
+}
+
+int Ending::report() {
   if (!run_.left_to_others) run_.directory.disown(run_.descriptors.lock.get());
   report_stages();
   report_faults();

@@ -34,6 +34,7 @@ class Ending {
   void note_verdict(RunVerdict verdict) const;
   std::string resume_advice() const;
   void close_files();
+  int report();
   int report_finish();
   int report_stop();
   [[noreturn]] void go_on_changed();

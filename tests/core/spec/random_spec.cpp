@@ -33,9 +33,11 @@ class Draw {
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();
     spec.elastic.batch = word<BatchMode>();
-    if (spec.elastic.batch == BatchMode::adaptive)
+    if (spec.elastic.batch == BatchMode::adaptive) {
+      if (coin()) spec.elastic.batch_range = {integer(1, 9), integer(9, 99)};
       for (int64_t after = integer(0, 9); coin(); after += integer(1, 9))
         spec.elastic.changes.push_back({after, integer(1, 9), real(0.01, 9)});
+    }
     spec.recovery = {integer(0, 9), real(0, 99), coin() ? path() : ""};
     spec.logging = {real(0.1, 9), coin(), coin() ? std::vector<int64_t>{1, integer(1, 9)} : std::vector<int64_t>{}};
     return spec;

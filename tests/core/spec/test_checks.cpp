@@ -188,5 +188,14 @@ TEST_CASE("Nesterov's momentum as torch allows it") {
   CHECK(parse_with("[optimizer]\nnesterov = true\nmomentum = 0.9").optimizer.nesterov);
 }
 
+TEST_CASE("a range of batches: in order, and only for batches that may change") {
+  const auto with = [](const std::string& keys) { return spec_text("mlp", "[elastic]\n" + keys); };
+  CHECK(complaint(with("batch = \"adaptive\"\nbatch_range = [8, 4]")) ==
+        "job.toml:5:15: elastic.batch_range: the least is more than the most");
+  CHECK(parse_text(with("batch = \"adaptive\"\nbatch_range = [4, 4]"), "x").elastic.batch_range.size() == 2);
+  CHECK(complaint(with("batch_range = [4, 8]")) ==
+        "job.toml:4:1: elastic.batch_range: belongs to elastic.batch = \"adaptive\"; here it is \"fixed\"");
+}
+
 }  // namespace
 }  // namespace estrain::spec
