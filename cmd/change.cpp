@@ -40,9 +40,7 @@ Json change_resting(const launch::RunDirectory& directory, const ChangeArguments
   const auto newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
   const Step step = newest.file ? newest.file->meta().step : Step(0);
   const batches::BatchChange change = launch::changed(spec, step, arguments.batch, arguments.lr_factor);
-  const batches::BatchChange before = launch::in_force(spec, step);
-  if (change.batch != before.batch || change.lr_factor != before.lr_factor)
-    launch::record_batch_change(directory, spec, change);
+  if (!launch::is_in_force(spec, change)) launch::record_batch_change(directory, spec, change);
   directory.disown(lock.get());
   return {{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}};
 }

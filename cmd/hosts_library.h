@@ -6,7 +6,7 @@ namespace estrain::cmd {
 // Its function `name`. Throws Fault::io where it cannot be loaded.
 void* hosts_library_function(const char* name);
 
-// Commands reach launchers on other hosts by it.
+// Lets commands reach launchers on other hosts.
 void reach_other_hosts();
 
 }  // namespace estrain::cmd

@@ -27,9 +27,7 @@ void see(State& state, Job& job, int64_t step, double now) {
     const std::vector<Slot*> slots = slots_of(state, job.id);
     const auto devices = static_cast<int64_t>(slots.size());
     const int64_t in_use = std::max(devices, std::lround((state.in_use - job.seen_in_use) / passed));
-    const double samples = static_cast<double>((step - job.seen_step) * job.batch_in_force());
-    const double steps = job.request.batch ? samples / static_cast<double>(job.request.batch->terms.own)
-                                           : static_cast<double>(step - job.seen_step);
+    const double steps = static_cast<double>(step - job.seen_step) * job.owners_steps();
     job.speeds.took({slots[0]->type(), devices, in_use}, {steps, passed});
   }
   job.seen_at = now;

@@ -53,7 +53,7 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 // Whether a launcher of it is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
-// Of a job whose owner lets the pool change its batch.
+// What the owner of a job allows where the pool may change its batch.
 struct BatchRequest {
   pool::BatchTerms terms;
   int64_t epochs = 0;  // 0: the job's length is a number of steps, which another batch does not shorten: it stays
@@ -116,6 +116,10 @@ struct Job {
   double seen_in_use = 0;  // State::in_use then
 
   bool operator==(const Job&) const = default;
+  // How many steps with the owner's batch have the samples of one with the batch in force.
+  double owners_steps() const {
+    return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
+  }
   int64_t batch_in_force() const { return batch.batch > 0 || !request.batch ? batch.batch : request.batch->terms.own; }
   int64_t targeted() const {
     int64_t all = 0;

@@ -112,7 +112,7 @@ void Courier::lose(const std::string name, const Error& why, bool silent) {
   if (own_pause_.is_recent()) silent = true;
   if (const auto at = links_.find(name); at != links_.end()) {
     at->second->connection->close();
-    loop_.post([gone = std::make_shared<std::unique_ptr<Link>>(std::move(at->second))] {});
+    loop_.drop_later(std::move(at->second));
     links_.erase(at);
   }
   const Json lost = {{"say", "host_lost"}, {"host", name}, {"why", why.message()}};

@@ -19,6 +19,11 @@ class Loop {
   void restart();  // before another run()
   // Soon, from this thread or another.
   void post(std::function<void()> callback);
+  // Drops `gone` soon: one of its own callbacks may be running.
+  template <typename T>
+  void drop_later(T gone) {
+    post([held = std::make_shared<T>(std::move(gone))] {});
+  }
   // Calls back as often as the descriptor has something to read, until the watch is dropped. The descriptor stays the
   // caller's.
   class Watch;

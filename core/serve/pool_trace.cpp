@@ -49,19 +49,13 @@ class Durations {
   Mean all_;
 };
 
-// What a step with the owner's batch takes of one with the batch in force.
-double owners_part(const Job& job) {
-  if (!job.request.batch) return 1;
-  return static_cast<double>(job.request.batch->terms.own) / static_cast<double>(job.batch_in_force());
-}
-
 // A job that ended before it was looked at has the speed that was expected.
 std::vector<PastJob::Seen> seen_of(const Job& job) {
   const dispatch::Request& request = job.request;
   const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
   if (job.speeds.seen().empty())
     return {
-        {request.type, usual, usual, owners_part(job) * job.speeds.step_seconds(request.type, usual, request.ests)}};
+        {request.type, usual, usual, job.speeds.step_seconds(request.type, usual, request.ests) / job.owners_steps()}};
   std::vector<PastJob::Seen> all;
   for (const auto& [key, steps] : job.speeds.seen()) {
     const auto& [type, devices, in_use] = key;
@@ -79,7 +73,7 @@ PastJob past_of(const Job& job, double first) {
   past.request.batch.reset();  // a replay leaves batches alone
   past.submitted = job.submitted - first;
   if (past.request.deadline) *past.request.deadline -= first;
-  past.mini_batch = owners_part(job) * job.speeds.expected();
+  past.mini_batch = job.speeds.expected() / job.owners_steps();
   past.lost = job.lost / changes;
   past.seen = seen_of(job);
   return past;

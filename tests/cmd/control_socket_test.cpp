@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
+#include "edited_file.h"
 #include "in_time.h"
 #include "job.h"
 #include "job_specs.h"
@@ -160,8 +161,8 @@ TEST_CASE("training goes on, and its owner is answered, under every kind of atta
   job.reach(2);
   const int64_t wanted = recorded_steps(job) + 5;
   {
-    // All at once: the launcher gives up on silent clients after ten seconds, 64 of them at a time.
     const Throttled slow(job.workers().at(0));  // leaves the processors to other tests
+    // All at once: the launcher gives up on silent clients after ten seconds, 64 of them at a time.
     std::vector<std::jthread> attackers;
     for (const Attack& attack : attacks) attackers.emplace_back([&attack, &job] { attack.once(job.run()); });
   }
@@ -177,13 +178,8 @@ TEST_CASE("training goes on, and its owner is answered, under every kind of atta
 
 // Sends the launcher an evaluation after every step: a few hundred such messages fill a socket.
 std::string talkative_job() {
-  std::string spec = lenet_job();
-  const auto replace = [&](const std::string& what, const std::string& by) {
-    spec.replace(spec.find(what), what.size(), by);
-  };
-  replace("steps = 10", "steps = 1000000\neval_every = 1");
-  replace("samples = 100", "samples = 40");
-  return spec;
+  const std::string spec = replaced(lenet_job(), "steps = 10", "steps = 1000000\neval_every = 1");
+  return replaced(spec, "samples = 100", "samples = 40");
 }
 
 TEST_CASE("a launcher that is stopped stops neither training nor its records, and answers when it goes on") {

@@ -8,12 +8,16 @@
 
 namespace estrain::testing {
 
-// Replaces the first `from` in the file by `to`; `from` must occur.
-inline void edit(const std::string& file, const std::string& from, const std::string& to) {
-  std::string text = read_file(file);
+// The text with `to` in place of the first `from`, which must occur.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
-  write_file_atomically(file, text.replace(at, from.size(), to));
+  return text.replace(at, from.size(), to);
+}
+
+// The same in a file.
+inline void edit(const std::string& file, const std::string& from, const std::string& to) {
+  write_file_atomically(file, replaced(read_file(file), from, to));
 }
 
 }  // namespace estrain::testing

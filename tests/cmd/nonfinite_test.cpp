@@ -9,6 +9,7 @@
 #include "core/h5/file.h"
 #include "core/record/logs/fingerprints.h"
 #include "core/record/logs/metrics.h"
+#include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -207,8 +208,8 @@ TEST_CASE("with \"skip\" a step passes without an update, in the same bits on ev
 TEST_CASE("buffers stay as they were, too") {
   const ScratchFolder folder;
   // Sample 32 belongs to virtual rank 0, whose buffers are kept.
-  std::string text = job_on(write_images(folder, 32, kInfinity, 3), kMomentum);
-  text.replace(text.find("name = \"mlp\"\nhidden = [16]\ndropout = 0.2"), 40, "name = \"resnet18\"");
+  const std::string text = replaced(job_on(write_images(folder, 32, kInfinity, 3), kMomentum),
+                                    "name = \"mlp\"\nhidden = [16]\ndropout = 0.2", "name = \"resnet18\"");
   const std::string spec = folder.write("job.toml", text), one = folder / "one", two = folder / "two";
   const Words more = {"--set", "train.nonfinite=skip", "--set", "train.steps=4", "--devices"};
   for (const auto& [run, devices] : {std::pair(one, "1"), std::pair(two, "2")}) {

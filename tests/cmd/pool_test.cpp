@@ -123,13 +123,8 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
 
 // Epochs of 125 steps with the batch of 32.
 std::string endless_epochs() {
-  std::string text = long_job();
-  const auto replace = [&](const std::string& from, const std::string& to) {
-    text.replace(text.find(from), from.size(), to);
-  };
-  replace("steps = 1000000", "epochs = 1000000");
-  replace("samples = 480000", "samples = 24000");
-  return text + "[resources]\ndevices = \"1\"\n";
+  const std::string text = replaced(long_job(), "steps = 1000000", "epochs = 1000000");
+  return replaced(text, "samples = 480000", "samples = 24000") + "[resources]\ndevices = \"1\"\n";
 }
 
 size_t changes_asked(const Pool& pool) {

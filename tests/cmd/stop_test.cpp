@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -74,9 +75,7 @@ TEST_CASE("--grace 0 gives the step under way up at once") {
 }
 
 TEST_CASE("SIGTERM, SIGINT, SIGUSR1 and `stop`, each resumed on other workers: no trace (dropout, AdamW, clipping)") {
-  std::string text = long_job();
-  text.replace(text.find("ests = 6"), 8, "ests = 5");
-  check_chain(text);
+  check_chain(replaced(long_job(), "ests = 6", "ests = 5"));
 }
 
 TEST_CASE("resume of a finished job does nothing; with more steps it goes on") {

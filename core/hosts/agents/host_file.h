@@ -18,7 +18,7 @@ void remove_host_file(const std::string& run, const std::string& name);
 // Throws Fault::peer where no agent of that name listens.
 std::string read_host_file(const std::string& run, const std::string& name);
 
-// Of all agents whose files are there, in the order of the alphabet.
+// The names of all agents that have a file, sorted.
 std::vector<std::string> names_of_host_files(const std::string& run);
 
 }  // namespace estrain::hosts

@@ -24,7 +24,7 @@ CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string r
   timer_ = loop.every(kBetweenLooksMs, [this] { look_for_agents(); });
 }
 
-// An agent that came anew has another address. A word once a second tells of a host that is gone.
+// A message once a second notices a host that is gone. An agent that starts again loses its connection first.
 void CommandBridge::look_for_agents() {
   for (const std::string& name : names_of_host_files(run_)) reach(name);
   for (auto& [name, agent] : agents_) {
@@ -33,34 +33,31 @@ void CommandBridge::look_for_agents() {
 }
 
 void CommandBridge::reach(const std::string& name) {
+  Agent& agent = agents_[name];
+  if (agent.reaching || agent.link) return;
   try {
     const std::string address = read_host_file(run_, name);
-    Agent& agent = agents_[name];
-    if (agent.reaching || (agent.link && agent.address == address)) return;
-    lose(name);
     const net::Call call = {net::parse_address(address), from_, own_greeting("", "commands", term_)};
     agent.reaching = true;
-    net::connect(loop_, key_, call, [this, name, address](net::ConnectionPtr connection, const Error* why) {
+    net::connect(loop_, key_, call, [this, name](net::ConnectionPtr connection, const Error* why) {
       agents_[name].reaching = false;
-      if (why == nullptr) on_connection(name, address, std::move(connection));
+      if (why == nullptr) on_connection(name, std::move(connection));
     });
   } catch (const Error&) {  // gone since, or a file that names no address: the next look tells
-    agents_[name].reaching = false;
+    agent.reaching = false;
   }
 }
 
-void CommandBridge::on_connection(const std::string& name, const std::string& address, net::ConnectionPtr connection) {
-  agents_[name].address = address;
+void CommandBridge::on_connection(const std::string& name, net::ConnectionPtr connection) {
   agents_[name].link = std::make_unique<MessageLink>(
       std::move(connection), [this, name](const Json& said) { hear(name, said); },
       [this, name](const Error&) { lose(name); });
 }
 
-// The link may be calling back: it goes a moment later.
 void CommandBridge::lose(const std::string& name) {
   Agent& agent = agents_[name];
   agent.calls.clear();
-  if (agent.link) loop_.post([gone = std::make_shared<std::unique_ptr<MessageLink>>(std::move(agent.link))] {});
+  loop_.drop_later(std::move(agent.link));
 }
 
 void CommandBridge::hear(const std::string& name, const Json& said) {
@@ -98,7 +95,7 @@ void CommandBridge::on_answer(const std::string& name, int64_t client) {
   const bool whole = got > 0 && at->second.text.back() == '\n';
   if (got > 0 && !whole) return;
   const Json answer = whole ? parse_json_if_sound(at->second.text) : Json();
-  loop_.post([gone = std::make_shared<Call>(std::move(at->second))] {});
+  loop_.drop_later(std::move(at->second));
   calls.erase(at);
   reply(name, client, answer.is_object() ? answer : launch::error_answer(hung_up()));
 }

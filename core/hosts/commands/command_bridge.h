@@ -30,7 +30,6 @@ class CommandBridge {
     std::string text = {};
   };
   struct Agent {
-    std::string address;
     bool reaching = false;
     std::unique_ptr<MessageLink> link = {};
     std::map<int64_t, Call> calls = {};  // by the client's number
@@ -38,7 +37,7 @@ class CommandBridge {
 
   void look_for_agents();
   void reach(const std::string& name);
-  void on_connection(const std::string& name, const std::string& address, net::ConnectionPtr connection);
+  void on_connection(const std::string& name, net::ConnectionPtr connection);
   void hear(const std::string& name, const Json& said);
   void ask(const std::string& name, int64_t client, const Json& request);
   void on_answer(const std::string& name, int64_t client);

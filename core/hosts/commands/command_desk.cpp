@@ -42,21 +42,17 @@ void CommandDesk::hear_coordinator(const Json& said) {
 void CommandDesk::lose_client(int64_t client) {
   const auto at = clients_.find(client);
   if (at == clients_.end()) return;
-  drop(std::move(at->second));
+  loop_.drop_later(std::move(at->second));
   clients_.erase(at);
   if (asked_.erase(client) != 0 && coordinator_) coordinator_->send({{"client", client}, {"gone", true}});
 }
 
 void CommandDesk::lose_coordinator(const std::string& why) {
-  drop(std::move(coordinator_));
+  loop_.drop_later(std::move(coordinator_));
   const Error lost = Error::make(Fault::peer, "the coordinator is lost before its answer was here: {}", why)
                          .advise("whether it was done: see `estrain status` and events.jsonl of the run");
   for (const int64_t client : std::exchange(asked_, {}))
     clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
-}
-
-void CommandDesk::drop(std::unique_ptr<MessageLink> link) {
-  loop_.post([gone = std::make_shared<std::unique_ptr<MessageLink>>(std::move(link))] {});
 }
 
 }  // namespace estrain::hosts

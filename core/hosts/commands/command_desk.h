@@ -25,7 +25,7 @@ class CommandDesk {
   explicit CommandDesk(net::Loop& loop) : loop_(loop) {}
   CommandDesk(const CommandDesk&) = delete;
 
-  // One of an earlier term than before is turned away.
+  // Turns a coordinator of an earlier term away.
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
   bool has_clients() const { return !clients_.empty(); }
@@ -37,7 +37,6 @@ class CommandDesk {
   void hear_coordinator(const Json& said);
   void lose_client(int64_t client);
   void lose_coordinator(const std::string& why);
-  void drop(std::unique_ptr<MessageLink> link);  // a moment later: it may be calling back
 
   net::Loop& loop_;
   std::unique_ptr<MessageLink> coordinator_;

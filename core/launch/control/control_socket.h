@@ -81,6 +81,10 @@ class ControlServer {
 // Throws Fault::usage if nothing runs there, Fault::io if its socket is another user's, Fault::peer if the launcher
 // does not answer in time or hangs up; an answer with "ok": false is thrown as the Error it describes.
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds);
+// The same for a server with requests of its own.
+Json ask_server(const std::string& directory, const Json& request, int milliseconds);
+// Whether a launcher listens there, be it that it is too busy to answer, or another user's.
+bool launcher_answers(const std::string& run);
 // How ask_launcher() reaches a launcher on another host that shares the directory: returns its answer, or throws
 // Fault::peer where it is not reached. Set once, before anything is asked; without it nothing there is reached.
 using AskElsewhere = std::function<Json(const std::string& run, const Json& request, int milliseconds)>;
@@ -89,10 +93,6 @@ void reach_elsewhere_by(AskElsewhere ask);
 bool may_be_reached_elsewhere(const std::string& run);
 // Connected, or throws as ask_launcher() does. Does not wait.
 UniqueFd connect_to_launcher(const std::string& run);
-// The same for a server with requests of its own.
-Json ask_server(const std::string& directory, const Json& request, int milliseconds);
-// Whether a launcher listens there, be it that it is too busy to answer, or another user's.
-bool launcher_answers(const std::string& run);
 
 Json error_answer(const Error& error);
 

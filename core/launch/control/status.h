@@ -156,7 +156,7 @@ struct RunStatus {
 
   std::optional<int64_t> step, total_steps, epoch;
   std::optional<OrNull<double>> loss, lr;  // null: not finite
-  // In force, of a launcher's job whose batch may be changed: samples per EST, and the factor on its rates.
+  // What is in force where the batch may be changed: samples per EST, and the factor on the learning rates.
   std::optional<int64_t> batch;
   std::optional<double> lr_factor;
   std::optional<double> test_accuracy;

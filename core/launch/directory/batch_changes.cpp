@@ -93,6 +93,11 @@ batches::BatchChange in_force(const spec::JobSpec& spec, Step step) {
   return last;
 }
 
+bool is_in_force(const spec::JobSpec& spec, const batches::BatchChange& change) {
+  const batches::BatchChange now = in_force(spec, Step(change.after));
+  return change.batch == now.batch && change.lr_factor == now.lr_factor;
+}
+
 batches::BatchChange changed(const spec::JobSpec& spec, Step step, std::optional<int64_t> batch,
                              std::optional<double> lr_factor) {
   const batches::BatchChange now = in_force(spec, step);

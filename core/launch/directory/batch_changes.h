@@ -25,6 +25,9 @@ std::string with_batch_changes(std::string_view log, const BatchChanges& changes
 // The change in force for the steps after `step`: the last one up to it, or the spec as it began.
 batches::BatchChange in_force(const spec::JobSpec& spec, Step step);
 
+// Whether the batch size and the factor are those in force after the change's step already.
+bool is_in_force(const spec::JobSpec& spec, const batches::BatchChange& change);
+
 // The change after `step` to this batch size and factor; what is absent stays as it is in force.
 batches::BatchChange changed(const spec::JobSpec& spec, Step step, std::optional<int64_t> batch,
                              std::optional<double> lr_factor);

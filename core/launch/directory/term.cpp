@@ -40,4 +40,8 @@ void write_term(const std::string& run, const Term& term) {
     throw system_error("cannot write " + path_of(run), errno);
 }
 
+void begin_terms(const std::string& run) {
+  if (!read_term(run)) write_term(run, {1, 0});
+}
+
 }  // namespace estrain::launch

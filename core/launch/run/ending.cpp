@@ -71,14 +71,16 @@ int Ending::close_and_report() {
   if (run_.memory && run_.job.ending != conduct::Ending::none) parts_.speeds.keep_profiles();
   close_files();
   // The courier ends last: it passes answers on to commands of other hosts.
+  int code = 0;
+  std::exception_ptr failure;
   try {
-    const int code = report();
-    parts_.hosts.end();
-    return code;
+    code = report();
   } catch (...) {
-    parts_.hosts.end();
-    throw;
+    failure = std::current_exception();
   }
+  parts_.hosts.end();
+  if (failure) std::rethrow_exception(failure);
+  return code;
 }
 
 int Ending::report() {

@@ -87,11 +87,10 @@ void Requests::begin_change(ClientId client, const conduct::ChangeRequest& reque
     throw Error(Fault::usage, "the batch size and the factor on the learning rates must be positive");
   if (const auto no = why_not_now(run_.job, run_.moment())) throw Error(*no);
   const Step step(run_.trained());
-  const batches::BatchChange before = in_force(run_.spec, step);
-  const batches::BatchChange after = changed(run_.spec, step, request.batch, request.lr_factor);
-  if (after.batch == before.batch && after.lr_factor == before.lr_factor) {  // asked for a second time
-    return run_.control->reply(
-        client, {{"ok", true}, {"step", before.after}, {"batch", before.batch}, {"lr_factor", before.lr_factor}});
+  if (is_in_force(run_.spec, changed(run_.spec, step, request.batch, request.lr_factor))) {  // asked a second time
+    const batches::BatchChange now = in_force(run_.spec, step);
+    return run_.control->reply(client,
+                               {{"ok", true}, {"step", now.after}, {"batch", now.batch}, {"lr_factor", now.lr_factor}});
   }
   if (!other_hosts(devices_of(devices_in_force(run_.job)), own()).empty())
     throw Error(Fault::usage, "the batch of a job over several hosts cannot be changed while it runs")

@@ -176,7 +176,7 @@ class FakeWorld {
     const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
     dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id)});
   }
-  // What is on record already is not recorded again.
+  // A change that is on record is not recorded again.
   void carry_out_batch(JobId id, const Pending& request) {
     Truth& truth = truth_[id];
     if (truth.batch == request.batch) return;

@@ -46,7 +46,7 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, cons
 }
 
 WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start) {
-  if (!read_term(run.path())) write_term(run.path(), {1, 0});
+  begin_terms(run.path());
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "proxy",
@@ -96,7 +96,7 @@ WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& sha
 }
 
 CourierProcess start_courier(const RunDirectory& run, const SharedDescriptors& shared) {
-  if (!read_term(run.path())) write_term(run.path(), {1, 0});
+  begin_terms(run.path());
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "courier",

@@ -20,6 +20,14 @@ TEST_CASE("where an agent listens is read as it was written, and is gone with it
   CHECK_THROWS_WITH_AS(read_host_file(run.path(), "nodeB"), doctest::Contains("no agent of host nodeB"), Error);
 }
 
+TEST_CASE("the names of all agents that have a file, in order") {
+  const ScratchFolder run;
+  CHECK(names_of_host_files(run.path()).empty());
+  for (const char* name : {"nodeC", "nodeA", "node-1.cluster"}) write_host_file(run.path(), name, "10.0.0.2:7000");
+  std::ofstream(run.path() + "/hosts/notes.txt") << "of somebody else";
+  CHECK(names_of_host_files(run.path()) == std::vector<std::string>{"node-1.cluster", "nodeA", "nodeC"});
+}
+
 TEST_CASE("a file that names no address is told as such") {
   const ScratchFolder run;
   write_host_file(run.path(), "nodeB", "x");

@@ -1,0 +1,151 @@
+// A desk between pretended commands and a pretended coordinator: who hears what, and who is told when one of them is
+// lost.
+#include "core/hosts/commands/command_desk.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace estrain::hosts {
+namespace {
+
+class Pretended : public net::Connection {
+ public:
+  explicit Pretended(int64_t term = 0) { greeting_.term = term; }
+
+  // What its other end says, or that this is gone.
+  void says(const Json& said) {
+    const std::string text = said.dump();
+    const net::FrameHead head = {message, static_cast<uint32_t>(text.size()), 0, 0};
+    std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
+    sink_->received(head);
+  }
+  void is_lost() { closed_(Error(Fault::peer, "connection lost: unplugged")); }
+
+  const net::Greeting& peer() const override { return greeting_; }
+  const std::string& peer_address() const override { return address_; }
+  void start(net::FrameSink& sink, std::function<void(const Error&)> closed) override {
+    sink_ = &sink;
+    closed_ = std::move(closed);
+  }
+  void retry() override {}
+  void send(const net::FrameHead&, std::string payload) override { heard.push_back(parse_json(payload, "test")); }
+  void send_from(const net::FrameHead&, std::span<const std::byte>) override {}
+  size_t bytes_waiting() const override { return 0; }
+  bool ended_by_peer() const override { return false; }
+  void close() override { is_closed = true; }
+
+  std::vector<Json> heard;
+  bool is_closed = false;
+
+ private:
+  net::Greeting greeting_;
+  std::string address_;
+  net::FrameSink* sink_ = nullptr;
+  std::function<void(const Error&)> closed_;
+};
+
+struct Scene {
+  net::Loop loop;
+  CommandDesk desk{loop};
+
+  std::shared_ptr<Pretended> client() {
+    auto connection = std::make_shared<Pretended>();
+    desk.take_client(connection);
+    return connection;
+  }
+  std::shared_ptr<Pretended> coordinator(int64_t term) {
+    auto connection = std::make_shared<Pretended>(term);
+    desk.take_coordinator(connection);
+    return connection;
+  }
+};
+
+const Json kStatus = {{"request", {{"do", "status"}}}};
+
+TEST_CASE("without a coordinator a command is told so, and may ask elsewhere") {
+  Scene scene;
+  const auto client = scene.client();
+  client->says(kStatus);
+  REQUIRE(client->heard.size() == 1);
+  CHECK(client->heard[0].contains("no_coordinator"));
+  CHECK(scene.desk.has_clients());
+  client->is_lost();
+  CHECK_FALSE(scene.desk.has_clients());
+}
+
+TEST_CASE("each command hears its own answer") {
+  Scene scene;
+  const auto coordinator = scene.coordinator(1);
+  const auto first = scene.client(), second = scene.client();
+  first->says(kStatus);
+  second->says({{"request", {{"do", "stop"}}}});
+  second->says(kStatus);  // one request in a connection
+  REQUIRE(coordinator->heard.size() == 2);
+  CHECK(coordinator->heard[1].at("request") == Json{{"do", "stop"}});
+  CHECK(coordinator->heard[0].at("client") != coordinator->heard[1].at("client"));
+  coordinator->says({{"is", "here"}});
+  coordinator->says({{"client", coordinator->heard[1].at("client")}, {"answer", {{"step", 7}}}});
+  coordinator->says({{"client", coordinator->heard[1].at("client")}, {"answer", {{"step", 8}}}});  // once more
+  coordinator->says({{"client", 99}, {"answer", {{"step", 8}}}});
+  CHECK(first->heard.empty());
+  REQUIRE(second->heard.size() == 1);
+  CHECK(second->heard[0] == Json{{"answer", {{"step", 7}}}});
+}
+
+TEST_CASE("a command that is gone takes its request back, once it was asked") {
+  Scene scene;
+  const auto coordinator = scene.coordinator(1);
+  const auto asked = scene.client(), silent = scene.client();
+  asked->says(kStatus);
+  silent->is_lost();
+  CHECK(coordinator->heard.size() == 1);
+  asked->is_lost();
+  REQUIRE(coordinator->heard.size() == 2);
+  CHECK(coordinator->heard[1] == Json{{"client", coordinator->heard[0].at("client")}, {"gone", true}});
+}
+
+TEST_CASE("the coordinator is lost: who waits for it is told, as a refusal") {
+  Scene scene;
+  const auto coordinator = scene.coordinator(1);
+  const auto asked = scene.client(), silent = scene.client();
+  asked->says(kStatus);
+  coordinator->is_lost();
+  CHECK(silent->heard.empty());
+  REQUIRE(asked->heard.size() == 1);
+  const Json answer = asked->heard[0].at("answer");
+  CHECK(answer.at("ok") == false);
+  CHECK(answer.at("error").get<std::string>().find("unplugged") != std::string::npos);
+  silent->says(kStatus);
+  CHECK(silent->heard.at(0).contains("no_coordinator"));
+}
+
+TEST_CASE("a coordinator of an earlier term is turned away; of a later one, taken") {
+  Scene scene;
+  const auto first = scene.coordinator(2);
+  CHECK(scene.coordinator(1)->is_closed);
+  const auto client = scene.client();
+  client->says(kStatus);
+  CHECK(first->heard.size() == 1);
+  const auto later = scene.coordinator(3);
+  CHECK(client->heard.size() == 1);  // that its coordinator is lost
+  const auto next = scene.client();
+  next->says(kStatus);
+  CHECK(first->heard.size() == 1);
+  CHECK(later->heard.size() == 1);
+}
+
+TEST_CASE("more commands than the desk takes are turned away") {
+  Scene scene;
+  std::vector<std::shared_ptr<Pretended>> all;
+  for (size_t i = 0; i < CommandDesk::most_clients; ++i) all.push_back(scene.client());
+  CHECK(scene.client()->is_closed);
+  all.front()->is_lost();
+  CHECK_FALSE(scene.client()->is_closed);
+}
+
+}  // namespace
+}  // namespace estrain::hosts
