@@ -31,6 +31,7 @@ void StageControl::open() {
     memory_.pulse(worker).beat(Activity::idle, now);
     memory_.pulse(worker).computing_ns.store(0);
     memory_.pulse(worker).mini_batches.store(0);
+    memory_.pulse(worker).reading_ns.store(0);
   }
 }
 

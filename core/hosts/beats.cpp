@@ -11,8 +11,12 @@ std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) 
   std::string bytes;
   for (int64_t i = 0; i < std::ssize(plan.here().workers); ++i) {
     const comm::WorkerPulse& pulse = memory.pulse(WorkerRank(first + i));
-    const WorkerBeat one = {now - pulse.beat_ns.load(), pulse.computing_ns.load(), pulse.mini_batches.load(),
-                            static_cast<uint32_t>(pulse.activity.load()), 0};
+    const WorkerBeat one = {.age_ns = now - pulse.beat_ns.load(),
+                            .computing_ns = pulse.computing_ns.load(),
+                            .mini_batches = pulse.mini_batches.load(),
+                            .reading_ns = pulse.reading_ns.load(),
+                            .activity = static_cast<uint32_t>(pulse.activity.load()),
+                            .reserved = 0};
     bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
   }
   return bytes;
@@ -27,6 +31,7 @@ void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std:
                now - std::max<int64_t>(0, one.age_ns));
     pulse.computing_ns.store(one.computing_ns);
     pulse.mini_batches.store(one.mini_batches);
+    pulse.reading_ns.store(one.reading_ns);
   }
 }
 

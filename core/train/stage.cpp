@@ -132,10 +132,12 @@ bool Stage::finish(Step step) {
 
 // The next EST of this worker's.
 Stage::BegunEst Stage::begin_est(Step step) {
+  const int64_t begin = monotonic_ns();
   waiting(pulse_, comm::Activity::reading, [&] {
     feed_.read();
     return true;
   });
+  pulse_.waited_for_data(monotonic_ns() - begin);
   const DeviceBatch batch = feed_.next();
   if (!begun_) {
     begun_ = true;

@@ -204,6 +204,8 @@ class Lines {
                                 : fmt::format("  ESTs {} to {}", begin, end - 1));
     if (const auto& seconds = worker.seconds_per_mini_batch)
       line.add(fmt::format("  {:.3g} ms a mini-batch", 1000 * *seconds));
+    if (const double wait = worker.data_wait().value_or(0); wait >= launch::kNotableDataWait)
+      line.add(fmt::format("  {:.0f} % of it waiting for data", 100 * wait), Style::bad);
     if (worker.slow) line.add(fmt::format("  slow: {:.1f} times the usual", worker.slow->factor), Style::bad);
     put(line);
   }

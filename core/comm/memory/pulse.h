@@ -22,14 +22,16 @@ enum class Activity : uint32_t {
 struct alignas(64) WorkerPulse {
   std::atomic<int64_t> beat_ns;       // when it last began or finished something
   std::atomic<Activity> activity;     // since then
-  std::atomic<int64_t> computing_ns;  // this stage's time in mini-batches, without waiting
+  std::atomic<int64_t> computing_ns;  // this stage's time in mini-batches, without waiting for other workers
   std::atomic<int64_t> mini_batches;  // of this stage
+  std::atomic<int64_t> reading_ns;    // the part of computing_ns in which it waited for data
 
   void beat(Activity now, int64_t ns) {
     beat_ns.store(ns, std::memory_order_relaxed);
     activity.store(now, std::memory_order_relaxed);
   }
   void computed(int64_t ns) { computing_ns.fetch_add(ns, std::memory_order_relaxed); }
+  void waited_for_data(int64_t ns) { reading_ns.fetch_add(ns, std::memory_order_relaxed); }
   void count_mini_batch() { mini_batches.fetch_add(1, std::memory_order_relaxed); }
 };
 

@@ -41,6 +41,7 @@ struct WorkerBeat {
   int64_t age_ns = 0;        // since its last sign of life
   int64_t computing_ns = 0;  // the rest as in comm::WorkerPulse
   int64_t mini_batches = 0;
+  int64_t reading_ns = 0;
   uint32_t activity = 0;
   uint32_t reserved = 0;
 };

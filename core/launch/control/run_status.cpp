@@ -162,7 +162,9 @@ std::string text_of_worker(const WorkerStatus& worker) {
   const std::string ests = fmt::format("{} to {}", worker.ests.begin.value, worker.ests.end.value - 1);
   const std::string speed =
       worker.seconds_per_mini_batch ? fmt::format("{:.3g}", 1000 * *worker.seconds_per_mini_batch) : "-";
-  std::string text = fmt::format("  {:<7} {:<8} {:<11} {:<11} {}", worker.id, worker.pid, worker.device, ests, speed);
+  const std::optional<double> wait = worker.data_wait();
+  std::string text = fmt::format("  {:<7} {:<8} {:<11} {:<11} {:<16} {}", worker.id, worker.pid, worker.device, ests, speed,
+                                 wait ? fmt::format("{:.1f} %", 100 * *wait) : "-");
   if (worker.slow) {
     text += fmt::format(", slow: {:.1f} times the usual since step {}", worker.slow->factor, worker.slow->since_step);
   }
@@ -170,7 +172,7 @@ std::string text_of_worker(const WorkerStatus& worker) {
 }
 
 std::string text_of_workers(const RunStatus& status) {
-  std::string text = "  worker  pid      device      ESTs        ms a mini-batch\n";
+  std::string text = "  worker  pid      device      ESTs        ms a mini-batch  waits for data\n";
   for (const WorkerStatus& worker : *status.workers) text += text_of_worker(worker);
   if (status.held && status.held->size() > status.workers->size())
     text += fmt::format("  held, some of it idle: {}\n", fmt::join(*status.held, ","));

@@ -26,6 +26,9 @@ void from_field(const Json& json, OrNull<T>& field) {
   if (!json.is_null()) codec::from_field(json, field.value.emplace());
 }
 
+// From this share on, waiting for data is pointed out to the user.
+inline constexpr double kNotableDataWait = 0.1;
+
 struct SlowWorker {
   double factor = 0;  // times its usual time of a mini-batch
   int64_t since_step = 0;
@@ -43,7 +46,14 @@ struct WorkerStatus {
   EstRange ests;
   std::string log;  // path
   std::optional<double> seconds_per_mini_batch;
+  std::optional<double> seconds_waiting_for_data;  // the part of seconds_per_mini_batch in which the next was not read yet
   std::optional<SlowWorker> slow;
+
+  // The share of a mini-batch's time that waits for data; nothing where it has not been measured.
+  std::optional<double> data_wait() const {
+    if (seconds_per_mini_batch.value_or(0) <= 0 || !seconds_waiting_for_data) return std::nullopt;
+    return *seconds_waiting_for_data / *seconds_per_mini_batch;
+  }
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -53,6 +63,7 @@ struct WorkerStatus {
     visit("ests", self.ests);
     visit("log", self.log);
     visit("seconds_per_mini_batch", self.seconds_per_mini_batch);
+    visit("seconds_waiting_for_data", self.seconds_waiting_for_data);
     visit("slow", self.slow);
   }
 };

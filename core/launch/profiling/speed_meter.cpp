@@ -16,6 +16,7 @@ void add(SpeedMeter::Span& sum, const SpeedMeter::Span& span) {
   for (size_t i = 0; i < sum.workers.size(); ++i) {
     sum.workers[i].computing_ns += span.workers[i].computing_ns;
     sum.workers[i].mini_batches += span.workers[i].mini_batches;
+    sum.workers[i].reading_ns += span.workers[i].reading_ns;
   }
 }
 
@@ -33,6 +34,15 @@ double SpeedMeter::Span::exchange_seconds() const {
     slowest = std::max(slowest, static_cast<double>(worker.ests) * worker.seconds_per_mini_batch());
   }
   return std::max(0.0, step_seconds() - slowest);
+}
+
+double SpeedMeter::Span::reading_share() const {
+  int64_t reading = 0, computing = 0;
+  for (const Worker& worker : workers) {
+    reading += worker.reading_ns;
+    computing += worker.computing_ns;
+  }
+  return computing > 0 ? static_cast<double>(reading) / static_cast<double>(computing) : 0;
 }
 
 void SpeedMeter::begin(int64_t step) {
@@ -55,6 +65,7 @@ bool SpeedMeter::observe(int64_t step, int64_t step_ns, int64_t evaluated, const
   for (size_t i = 0; i < workers.size(); ++i) {
     window.workers[i].computing_ns -= mark_->workers[i].computing_ns;
     window.workers[i].mini_batches -= mark_->workers[i].mini_batches;
+    window.workers[i].reading_ns -= mark_->workers[i].reading_ns;
   }
   mark_here();
   add(stage_, window);

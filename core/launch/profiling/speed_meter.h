@@ -19,6 +19,7 @@ class SpeedMeter {
     std::string kind;  // of its device
     int64_t ests = 0;
     int64_t computing_ns = 0, mini_batches = 0;  // waiting for others is no part of it
+    int64_t reading_ns = 0;                      // the part of computing_ns that waited for data
     double seconds_per_mini_batch() const;       // 0: none yet
   };
   struct Span {
@@ -28,6 +29,7 @@ class SpeedMeter {
     std::vector<Worker> workers;
     double step_seconds() const;      // 0: no step yet
     double exchange_seconds() const;  // the part of a step in which not even the slowest worker computed
+    double reading_share() const;     // the part of the workers' own time in which they waited for data
   };
 
   static constexpr int64_t kColdSteps = 2;           // at the start of a stage

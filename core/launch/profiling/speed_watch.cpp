@@ -39,12 +39,13 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     return {};
   }
   if (step - marked_step_ < SpeedMeter::kWindowSteps || now_ns - marked_ns_ < SpeedMeter::kWindowNs) return {};
-  std::map<int64_t, double> taken;  // seconds per mini-batch in this window
+  std::map<int64_t, double> taken, reading;  // seconds per mini-batch in this window; those that waited for data
   for (const SpeedMeter::Worker& worker : workers) {
     const SpeedMeter::Worker& before = watched_[worker.id].at_mark;
     if (worker.mini_batches == before.mini_batches) return {};
-    taken[worker.id] = static_cast<double>(worker.computing_ns - before.computing_ns) * 1e-9 /
-                       static_cast<double>(worker.mini_batches - before.mini_batches);
+    const auto mini_batches = static_cast<double>(worker.mini_batches - before.mini_batches);
+    taken[worker.id] = static_cast<double>(worker.computing_ns - before.computing_ns) * 1e-9 / mini_batches;
+    reading[worker.id] = static_cast<double>(worker.reading_ns - before.reading_ns) * 1e-9 / mini_batches;
   }
   std::vector<Speed> changes;
   for (const SpeedMeter::Worker& worker : workers) {
@@ -58,6 +59,7 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     if (watched.best == 0 || own < watched.best) watched.best = own;
     if (usual <= 0) {
       watched.speed.seconds = own;
+      watched.speed.reading_seconds = reading[worker.id];
       continue;
     }
     const double factor = own / usual;
@@ -66,7 +68,7 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     if (factor < kUsual || (factor < kSlow && !speed.slow)) watched.slow_windows = 0;
     const bool slow = watched.slow_windows >= 2;
     const bool was_slow = speed.slow;
-    speed = {worker.id, slow, factor, own, usual, speed.since_step};
+    speed = {worker.id, slow, factor, own, usual, speed.since_step, reading[worker.id]};
     if (slow != was_slow) changes.push_back(speed);
   }
   mark(step, now_ns, workers);

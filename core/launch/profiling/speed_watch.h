@@ -1,8 +1,8 @@
 #pragma once
 // Which worker holds the others up: a pure function of how long the workers' mini-batches took.
 //
-// Time spent waiting is no part of it, so the worker that is named is the slow one and not one that waits for it. It is
-// measured against the other workers on devices of the same kind, or, where there are none, against its own best time
+// Time spent waiting for others is no part of it, so the worker that is named is the slow one and not one that waits for
+// it. It is measured against the other workers on devices of the same kind, or, where there are none, against its own best time
 // since the stage began.
 
 #include <cstdint>
@@ -23,6 +23,8 @@ class SpeedWatch {
     double factor = 1;                      // its time per mini-batch over the usual one
     double seconds = 0, usual_seconds = 0;  // per mini-batch
     int64_t since_step = 0;                 // when it began to be slow
+    double reading_seconds = 0;             // the part of `seconds` in which it waited for data
+    double reading_share() const { return seconds > 0 ? reading_seconds / seconds : 0; }
   };
 
   static constexpr double kSlow = 1.5;    // in two windows in a row: named

@@ -91,6 +91,7 @@ std::vector<WorkerStatus> StatusReport::workers() const {
     one.log = run_.directory.worker_log(worker.id.value);
     if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id)) {
       one.seconds_per_mini_batch = speed->seconds;
+      one.seconds_waiting_for_data = speed->reading_seconds;
       if (speed->slow) one.slow = {speed->factor, speed->since_step};
     }
   }

@@ -218,6 +218,7 @@ void TimelineReader::add_stage_speed(const Json& event) {
     const int64_t done = whole_in(worker, "mini_batches").value_or(0);
     if (done > 0 && done < INT64_C(1) << 50) work.mini_batches += done;
     work.computing_seconds += seconds_in(worker, "computing_seconds");
+    work.reading_seconds += seconds_in(worker, "seconds_waiting_for_data");
   }
 }
 

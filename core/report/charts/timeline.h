@@ -59,6 +59,7 @@ struct TimeSpent {
 struct DeviceWork {
   int64_t mini_batches = 0;
   double computing_seconds = 0;
+  double reading_seconds = 0;  // of these, waiting for data
 };
 
 struct Timeline {

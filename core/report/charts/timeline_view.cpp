@@ -310,12 +310,12 @@ std::string time_spent_html(const Timeline& timeline) {
 std::string devices_html(const Timeline& timeline) {
   if (timeline.work.empty()) return "<p>No stage was long enough for a measurement.</p>";
   std::string html =
-      "<div class=\"scroll\"><table><thead><tr><th>kind of device</th><th>mini-batches</th><th>computing</th><th>a "
-      "mini-batch</th></tr></thead><tbody>";
+      "<div class=\"scroll\"><table><thead><tr><th>kind of device</th><th>mini-batches</th><th>computing</th><th>of "
+      "it waiting for data</th><th>a mini-batch</th></tr></thead><tbody>";
   for (const auto& [kind, work] : timeline.work) {
     const double each = work.mini_batches > 0 ? work.computing_seconds / static_cast<double>(work.mini_batches) : NAN;
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(kind),
-                        work.mini_batches, duration(work.computing_seconds),
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(kind),
+                        work.mini_batches, duration(work.computing_seconds), duration(work.reading_seconds),
                         std::isnan(each) ? "-" : short_number(1000 * each) + " ms");
   }
   html += "</tbody></table></div>";

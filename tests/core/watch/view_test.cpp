@@ -15,7 +15,7 @@ View training_view() {
   view.status = status_of(R"({"name":"long","model":"mlp","run":"runs/long","state":"training","ests":6,"step":300,
     "total_steps":1200,"loss":0.5,"lr":0.01,"samples_per_second":1000,"test_accuracy":0.75,"seconds_left":90,
     "last_checkpoint_step":250,"plan":{"measured_step_seconds":0.0125},
-    "workers":[{"id":0,"pid":1,"device":"cpu","ests":[0,4],"seconds_per_mini_batch":0.003},
+    "workers":[{"id":0,"pid":1,"device":"cpu","ests":[0,4],"seconds_per_mini_batch":0.003,"seconds_waiting_for_data":0.0015},
                {"id":1,"pid":2,"device":"cuda:0","ests":[4,6],"slow":{"factor":1.7,"since_step":200}}]})");
   report::Series losses;
   for (int64_t step = 1; step <= 300; ++step) losses.add(step, 1 / static_cast<double>(step));
@@ -57,7 +57,7 @@ TEST_CASE("a view without colours or block elements") {
         "loss 0.5  #:..__________________________________  steps 1 to 300\n"
         "12.5 ms a step  1000.0 samples/s  lr 0.01  test accuracy 0.7500  checkpoint 250\n"
         "\n"
-        "cpu         ####..  ESTs 0 to 3  3 ms a mini-batch\n"
+        "cpu         ####..  ESTs 0 to 3  3 ms a mini-batch  50 % of it waiting for data\n"
         "cuda:0      ....##  ESTs 4 to 5  slow: 1.7 times the usual\n"
         "\n"
         "10:20:30  fault, step 280: worker 1 ended\n");

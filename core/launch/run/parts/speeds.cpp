@@ -27,10 +27,13 @@ void Speeds::tell(const SpeedWatch::Speed& change) {
                                                                              {"factor", change.factor},
                                                                              {"seconds_per_mini_batch", change.seconds},
                                                                              {"usual_seconds", change.usual_seconds},
+                                                                             {"seconds_waiting_for_data", change.reading_seconds},
                                                                              {"since_step", change.since_step}});
+  const std::string waits =
+      change.reading_share() < kNotableDataWait ? "" : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());
   run_.printer.note(
-      change.slow ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch since step {}",
-                                step, change.worker, change.factor, change.since_step)
+      change.slow ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch{} since step {}",
+                                step, change.worker, change.factor, waits, change.since_step)
                   : fmt::format("step {}: worker {} is as fast as usual again", step, change.worker));
 }
 
@@ -41,7 +44,7 @@ std::vector<SpeedMeter::Worker> Speeds::work_done() const {
     const Member& worker = run_.job.workers[rank];
     const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(static_cast<int64_t>(rank)));
     done.push_back({worker.id.value, worker.device.text(), worker.ests.size(), pulse.computing_ns.load(),
-                    pulse.mini_batches.load()});
+                    pulse.mini_batches.load(), pulse.reading_ns.load()});
   }
   return done;
 }

@@ -185,7 +185,8 @@ void Stages::log_speed(int64_t stage) {
                        {"device", worker.kind},
                        {"ests", worker.ests},
                        {"mini_batches", worker.mini_batches},
-                       {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9}});
+                       {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9},
+                       {"seconds_waiting_for_data", static_cast<double>(worker.reading_ns) * 1e-9}});
   }
   run_.directory.log_event("stage_speed", {{"stage", stage},
                                            {"from_step", span.from_step},
@@ -194,6 +195,16 @@ void Stages::log_speed(int64_t stage) {
                                            {"seconds", span.seconds},
                                            {"exchange_seconds", span.exchange_seconds()},
                                            {"workers", workers}});
+  tell_of_slow_reading(span);
+}
+
+void Stages::tell_of_slow_reading(const SpeedMeter::Span& span) {
+  if (span.reading_share() < kNotableDataWait) return;
+  const std::string advice = run_.spec.data.readers == 0
+                                 ? "a faster disk, smaller files or more cores would help"
+                                 : fmt::format("try data.readers = 0 (now {}), which finds their number", run_.spec.data.readers);
+  run_.printer.note(fmt::format("steps {} to {}: {:.0f} % of the workers' time was spent waiting for data; {}",
+                                span.from_step + 1, span.to_step, 100 * span.reading_share(), advice));
 }
 
 void Stages::note_first_step() {

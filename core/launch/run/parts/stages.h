@@ -34,6 +34,7 @@ class Stages {
  private:
   void start();
   bool workers_exchange() const;
+  void tell_of_slow_reading(const SpeedMeter::Span& span);
   void measure_rate_from(int64_t ns, int64_t step);
 
   Run& run_;

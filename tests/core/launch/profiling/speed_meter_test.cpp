@@ -14,6 +14,7 @@ class MeteredStage {
   // One step: milliseconds per mini-batch of both, and of the exchange.
   bool step(int64_t first, int64_t second, int64_t exchange) {
     workers_[0].computing_ns += 6 * first * kMs;
+    workers_[0].reading_ns += 6 * reading * kMs;
     workers_[1].computing_ns += 2 * second * kMs;
     workers_[0].mini_batches += 6;
     workers_[1].mini_batches += 2;
@@ -21,6 +22,7 @@ class MeteredStage {
     return meter.observe(++step_, now_, evaluated, workers_);
   }
   int64_t evaluated = -1;
+  int64_t reading = 0;  // milliseconds of the first worker's mini-batches that wait for data
   void pause(int64_t milliseconds) { now_ += milliseconds * kMs; }
   SpeedMeter meter;
 
@@ -44,6 +46,17 @@ TEST_CASE("step, mini-batch and exchange times of a stage, without its cold firs
   CHECK(span.workers[1].seconds_per_mini_batch() == doctest::Approx(0.030));
   CHECK(span.exchange_seconds() == doctest::Approx(0.005));
   CHECK(span.workers[1].id == 9);
+}
+
+TEST_CASE("the share of the workers' time that waits for data") {
+  MeteredStage stage;
+  for (int i = 0; i < 50; ++i) stage.step(10, 30, 5);
+  CHECK(stage.meter.stage().reading_share() == 0);
+  stage.reading = 8;
+  for (int i = 0; i < 400; ++i) stage.step(10, 30, 5);
+  CHECK(stage.meter.recent().reading_share() == doctest::Approx(48.0 / (60 + 60)));
+  CHECK(stage.meter.stage().reading_share() > 0.3);
+  CHECK(stage.meter.stage().reading_share() < 0.4);
 }
 
 TEST_CASE("what is recent forgets") {

@@ -20,6 +20,7 @@ class Job {
     for (size_t i = 0; i < paces_.size(); ++i) {
       paces_[i].computing_ns += 2 * milliseconds[i] * kMs;
       paces_[i].mini_batches += 2;
+      paces_[i].reading_ns += 2 * reading_ * kMs;
     }
     return watch_.observe(step_, now_, paces_);
   }
@@ -34,13 +35,14 @@ class Job {
   void new_stage() {
     for (SpeedMeter::Worker& pace : paces_) pace.computing_ns = pace.mini_batches = 0;
   }
+  void wait_for_data(int64_t milliseconds) { reading_ = milliseconds; }  // of each mini-batch
   const SpeedWatch& watch() const { return watch_; }
   int64_t steps() const { return step_; }
 
  private:
   SpeedWatch watch_;
   std::vector<SpeedMeter::Worker> paces_;
-  int64_t step_ = 0, now_ = 0;
+  int64_t step_ = 0, now_ = 0, reading_ = 0;
 };
 
 TEST_CASE("a worker that takes twice as long as the others is named within 20 steps, and no longer once it is faster") {
@@ -68,6 +70,17 @@ TEST_CASE("a worker that takes twice as long as the others is named within 20 st
   REQUIRE(changes.size() == 1);
   CHECK_FALSE(changes[0].slow);
   CHECK_FALSE(job.watch().find(1)->slow);
+}
+
+TEST_CASE("the part of a mini-batch that waits for data is known") {
+  Job job({"cpu", "cpu"});
+  std::vector<SpeedWatch::Speed> changes;
+  CHECK(job.until_change({10, 10}, &changes) == -1);
+  CHECK(job.watch().find(1)->reading_share() == 0);
+  job.wait_for_data(4);
+  CHECK(job.until_change({10, 10}, &changes) == -1);
+  CHECK(job.watch().find(1)->reading_seconds == doctest::Approx(0.004));
+  CHECK(job.watch().find(1)->reading_share() == doctest::Approx(0.4));
 }
 
 TEST_CASE("of two workers the slow one is named, not the one that waits for it") {

@@ -103,7 +103,7 @@ TEST_CASE("what was measured of stages is added up") {
                      {{"seconds", 4},
                       {"exchange_seconds", 0.5},
                       {"workers",
-                       {{{"worker", 0}, {"device", "cpu"}, {"mini_batches", 10}, {"computing_seconds", 3}},
+                       {{{"worker", 0}, {"device", "cpu"}, {"mini_batches", 10}, {"computing_seconds", 3}, {"seconds_waiting_for_data", 1}},
                         {{"worker", 1}, {"device", "cpu"}, {"mini_batches", 10}, {"computing_seconds", 2}}}}}));
   const Timeline line = reader.finish();
   CHECK(line.spent.starting == 0.75);
@@ -112,6 +112,7 @@ TEST_CASE("what was measured of stages is added up") {
   CHECK(line.spent.computing == 5);
   CHECK(line.work.at("cpu").mini_batches == 40);
   CHECK(line.work.at("cpu").computing_seconds == 10);
+  CHECK(line.work.at("cpu").reading_seconds == 2);
 }
 
 TEST_CASE("of thousands of events the first and the last ones stay") {
