@@ -18,7 +18,8 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->add_option(
           "--policy", options->policy,
           "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(serve::kDefaultPolicy) +
-              "). A pool refuses those that choose batches by goodput. All:\n" + pool::describe_policies())
+              "). Those that choose batches change them only for jobs that allow it (elastic.batch). All:\n" +
+              pool::describe_policies())
       ->check(not_empty());
   verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")
       ->check(seconds_from(0.1))

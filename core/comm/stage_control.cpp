@@ -27,12 +27,7 @@ void StageControl::open() {
   memory_.audits().open();
   const int64_t now = monotonic_ns();
   memory_.clock().note_progress(now);
-  for (WorkerRank worker; worker.value < memory_.ests(); ++worker) {
-    memory_.pulse(worker).beat(Activity::idle, now);
-    memory_.pulse(worker).computing_ns.store(0);
-    memory_.pulse(worker).mini_batches.store(0);
-    memory_.pulse(worker).reading_ns.store(0);
-  }
+  for (WorkerRank worker; worker.value < memory_.ests(); ++worker) memory_.pulse(worker).begin(now);
 }
 
 void StageControl::abort() {

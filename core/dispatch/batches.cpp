@@ -5,16 +5,21 @@
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/dispatch/slots.h"
+#include "core/pool/goodput_batch.h"
 
 namespace estrain::dispatch {
 namespace {
 
-// One epoch with a batch before the next: limits are doubled with each (pool/linear_batch.h), and a change costs a
-// launch.
+// One epoch with a batch before the next: limits are doubled with each (pool/linear_batch.h), its speed is measured
+// (pool/goodput_batch.h), and a change costs a launch.
 bool may_change(const Job& job, double now) {
   const BatchState& state = job.batch;
   return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&
          state.epoch > state.since_epoch && now >= state.not_before;
+}
+
+pool::GoodputTerms goodput_terms(const Job& job) {
+  return {job.request.batch->terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
 }
 
 }  // namespace
@@ -23,11 +28,31 @@ bool may_change(const Job& job, double now) {
 void Dispatcher::choose_batch(Job& job, double now) {
   if (job.phase == Phase::changing) return;
   job.batch.wanted = 0;
-  if (policy_.batches != pool::BatchRule::linear || !job.request.batch || !may_change(job, now)) return;
+  if (!job.request.batch || !may_change(job, now)) return;
   const int64_t devices = job.targeted();
   if (devices == 0 || devices != static_cast<int64_t>(slots_of(state_, job.id).size())) return;
-  const int64_t batch = pool::linear_batch(job.request.batch->terms, devices, job.request.devices, job.batch.epoch);
-  if (batch != job.batch_in_force()) job.batch.wanted = batch;
+  const int64_t batch = best_batch(job, devices);
+  if (batch == job.batch_in_force()) return;
+  job.batch.wanted = batch;
+  job.batch.wanted_lr_factor = lr_factor(job, batch);
+}
+
+int64_t Dispatcher::best_batch(const Job& job, int64_t devices) const {
+  switch (policy_.batches) {
+    case pool::BatchRule::owners:
+      break;
+    case pool::BatchRule::linear:
+      return pool::linear_batch(job.request.batch->terms, devices, job.request.devices, job.batch.epoch);
+    case pool::BatchRule::by_goodput:
+      if (job.batch.noise_scale > 0) return pool::goodput_batch(goodput_terms(job), job.batch_times);
+  }
+  return job.batch_in_force();
+}
+
+double Dispatcher::lr_factor(const Job& job, int64_t batch) const {
+  if (policy_.batches == pool::BatchRule::by_goodput && job.batch.noise_scale > 0)
+    return pool::goodput_lr_factor(goodput_terms(job), batch);
+  return pool::linear_lr_factor(job.request.batch->terms, batch);
 }
 
 // Whoever changed it: the pool, or its owner.
@@ -35,6 +60,7 @@ void Dispatcher::batch_is(JobId id, const Batch& now) {
   Job& job = state_.jobs.at(id);
   if (!job.request.batch || is_over(job.phase)) return;
   job.batch.epoch = now.epoch.value_or(job.batch.epoch);
+  if (now.noise_scale > 0) job.batch.noise_scale = now.noise_scale;
   const int64_t before = job.batch_in_force();
   const bool is_new = now.batch != before || now.lr_factor != job.batch.lr_factor;
   job.batch.batch = now.batch;

@@ -141,11 +141,9 @@ class Change {
   }
 
   void change_batch(Job& job) {
-    const int64_t batch = job.batch.wanted;
-    const double factor = pool::linear_lr_factor(job.request.batch->terms, batch);
     job.phase = Phase::changing;
-    pool_.actions.emplace_back(ChangeBatch{job.id, batch, factor});
-    note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", batch, job.targeted()));
+    pool_.actions.emplace_back(ChangeBatch{job.id, job.batch.wanted, job.batch.wanted_lr_factor});
+    note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", job.batch.wanted, job.targeted()));
   }
 
   void shrink(Job& job, double now) {
@@ -289,11 +287,8 @@ void Dispatcher::add_devices(const std::vector<std::string>& names, double now) 
     if (name.starts_with("cuda:") && (is_there || std::ranges::count(names, name) > 1))
       throw Error::make(Fault::usage, "the pool can have {} once", name);
   }
-  std::vector<std::string> types;
-  for (const Slot& slot : state_.slots) types.push_back(slot.type());
-  for (const std::string& name : names) types.push_back(Slot{0, name}.type());
-  std::ranges::sort(types);
-  types.erase(std::unique(types.begin(), types.end()), types.end());
+  const std::vector<std::string> types = types_with(state_, names);
+  require_known(policy_, types);
   if (types.size() > pool::Cluster::kMostTypes) {
     throw Error::make(Fault::infeasible, "{} types of devices are too many: a pool has {} at most", types.size(),
                       pool::Cluster::kMostTypes);

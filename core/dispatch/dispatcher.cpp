@@ -37,15 +37,6 @@ void see(State& state, Job& job, int64_t step, double now) {
 
 }  // namespace
 
-pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed) {
-  pool::PolicyChoice choice = pool::make_policy(text, seed);
-  if (choice.batches != pool::BatchRule::by_goodput) return choice;
-  throw Error::make(Fault::usage, "policy {} chooses batches by the noise of gradients, which real jobs do not measure",
-                    text)
-      .advise(
-          "`estrain simulate` can try it; for real jobs take ones, or one that leaves batches alone, such as estrain");
-}
-
 std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 std::optional<Phase> phase_named(std::string_view name) {
@@ -55,7 +46,7 @@ std::optional<Phase> phase_named(std::string_view name) {
 }
 
 Dispatcher::Dispatcher(State state, const Settings& settings)
-    : state_(std::move(state)), settings_(settings), policy_(policy_for_real_jobs(state_.policy, state_.seed)) {
+    : state_(std::move(state)), settings_(settings), policy_(pool::make_policy(state_.policy, state_.seed)) {
   for (auto& [id, job] : state_.jobs) {
     if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
   }
@@ -135,7 +126,9 @@ void Dispatcher::cancel(JobId id, double now) {
 }
 
 void Dispatcher::choose_policy(const std::string& policy, double now) {
-  policy_ = policy_for_real_jobs(policy, state_.seed);
+  pool::PolicyChoice choice = pool::make_policy(policy, state_.seed);
+  require_known(choice, types_with(state_, {}));
+  policy_ = std::move(choice);
   state_.policy = policy;
   actions_.emplace_back(Note{0, "policy", 0, policy});
   wake(now);
@@ -180,6 +173,10 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
     return tick(now);
   }
   one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
+  if (one.request.batch) {
+    const int64_t turns = (one.request.ests + progress.devices_at_work - 1) / progress.devices_at_work;
+    one.batch_times.observe(one.batch_in_force(), progress.step_seconds / static_cast<double>(turns));
+  }
   account(state_, now);
   if (one.seen_at == 0 || progress.step > one.seen_step) see(state_, one, progress.step, now);
   tick(now);

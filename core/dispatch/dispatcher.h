@@ -60,12 +60,9 @@ struct Ended {
   double back_off = 1;  // s; of `faulty`: before the first further try
 };
 
-// Like pool::make_policy. Also refuses policies that choose batches by goodput: Fault::usage.
-pool::PolicyChoice policy_for_real_jobs(const std::string& text, uint64_t seed);
-
 class Dispatcher {
  public:
-  // Throws as policy_for_real_jobs.
+  // Throws as pool::make_policy.
   Dispatcher(State state, const Settings& settings);
 
   const State& state() const { return state_; }
@@ -111,6 +108,7 @@ class Dispatcher {
     int64_t batch;
     double lr_factor;
     std::optional<int64_t> epoch;
+    double noise_scale = 0;  // of its gradients, in samples; 0: not known
   };
   void batch_is(JobId job, const Batch& batch);
   // A request for another batch was refused. `for_good`: the job cannot have it, nor one beyond it:
@@ -132,10 +130,13 @@ class Dispatcher {
  private:
   void note(JobId id, std::string what, std::string reason);
   void finish(Job& job, Phase phase, std::string reason, double now);
-  void wake(double now);                    // something has changed: decides and brings about
-  void decide(double now);                  // schedule.cpp
-  void choose_batch(Job& job, double now);  // batches.cpp
-  void bring_about(double now);             // bring_about.cpp
+  void wake(double now);    // something has changed: decides and brings about
+  void decide(double now);  // schedule.cpp
+  // batches.cpp
+  void choose_batch(Job& job, double now);
+  int64_t best_batch(const Job& job, int64_t devices) const;
+  double lr_factor(const Job& job, int64_t batch) const;
+  void bring_about(double now);  // bring_about.cpp
   void complete_withdrawals(double now);
 
   State state_;

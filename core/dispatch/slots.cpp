@@ -1,7 +1,11 @@
 #include "core/dispatch/slots.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+
+#include "core/base/error.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -90,6 +94,22 @@ void account(State& state, double now) {
     }
   }
   state.seen = now;
+}
+
+std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names) {
+  std::vector<std::string> types;
+  for (const Slot& slot : state.slots) types.push_back(slot.type());
+  for (const std::string& name : names) types.push_back(Slot{0, name}.type());
+  std::ranges::sort(types);
+  types.erase(std::unique(types.begin(), types.end()), types.end());
+  return types;
+}
+
+void require_known(const pool::PolicyChoice& choice, const std::vector<std::string>& types) {
+  if (types.size() < 2 || choice.policy->knows_types()) return;
+  throw Error::make(Fault::infeasible, "policy {} knows devices of one type only, not {}", choice.text,
+                    fmt::join(types, " and "))
+      .advise("take another policy, such as estrain, or devices of one type");
 }
 
 }  // namespace estrain::dispatch

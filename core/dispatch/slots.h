@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dispatch/state.h"
+#include "core/pool/policy.h"
 
 namespace estrain::dispatch {
 
@@ -22,5 +23,11 @@ void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.
 void account(State& state, double now);
+
+// The types of all devices that are there, in order, if these are added.
+std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names);
+
+// Throws Fault::infeasible where the policy does not know devices of several types.
+void require_known(const pool::PolicyChoice& choice, const std::vector<std::string>& types);
 
 }  // namespace estrain::dispatch

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dispatch/speeds.h"
+#include "core/pool/batch_times.h"
 #include "core/pool/linear_batch.h"
 
 namespace estrain::dispatch {
@@ -64,11 +65,13 @@ struct BatchRequest {
 struct BatchState {
   int64_t batch = 0;  // in force, as the run says; 0: the owner's
   double lr_factor = 1;
-  int64_t wanted = 0;       // the pool's choice that is not in force yet; 0: none
+  int64_t wanted = 0;  // the pool's choice that is not in force yet; 0: none
+  double wanted_lr_factor = 1;
   int64_t epoch = 0;        // that the run is in, from 0
   int64_t since_epoch = 0;  // that it was in when the batch was changed
   double not_before = 0;    // no other one is asked for: it was refused
   int64_t own_steps = 0;    // that the job has with the owner's batch; 0: not known
+  double noise_scale = 0;   // of its gradients, in samples; 0: not known
   bool operator==(const BatchState&) const = default;
 };
 
@@ -110,6 +113,7 @@ struct Job {
   std::optional<double> started, finished;
   Speeds speeds;  // of steps with the batch in force
   BatchState batch;
+  pool::BatchTimes batch_times;  // of an EST's mini-batch, where the pool may change the batch
   // When it was last seen at work on the devices that it has, and how far it was; 0: not since they changed.
   double seen_at = 0;
   int64_t seen_step = 0;

@@ -15,6 +15,9 @@ std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan) 
                             .computing_ns = pulse.computing_ns.load(),
                             .mini_batches = pulse.mini_batches.load(),
                             .reading_ns = pulse.reading_ns.load(),
+                            .measured_steps = pulse.measured_steps.load(),
+                            .est_squares = pulse.est_squares.load(),
+                            .mean_squares = pulse.mean_squares.load(),
                             .activity = static_cast<uint32_t>(pulse.activity.load()),
                             .reserved = 0};
     bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
@@ -32,6 +35,9 @@ void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std:
     pulse.computing_ns.store(one.computing_ns);
     pulse.mini_batches.store(one.mini_batches);
     pulse.reading_ns.store(one.reading_ns);
+    pulse.measured_steps.store(one.measured_steps);
+    pulse.est_squares.store(one.est_squares);
+    pulse.mean_squares.store(one.mean_squares);
   }
 }
 

@@ -34,6 +34,8 @@ class Policy {
   virtual Decision decide(const View& view) = 0;
   // Whether it decides at every submission and completion instead of in rounds, if the world allows it.
   virtual bool at_events() const { return false; }
+  // Whether it knows clusters with several types of devices. If not, decide() throws Fault::infeasible for them.
+  virtual bool knows_types() const { return true; }
 };
 
 // The source of speeds, and whether the pool may change batches, while a policy runs.
@@ -47,7 +49,7 @@ enum class Knowledge {
 enum class BatchRule {
   owners,      // they stay as requested by the owner
   linear,      // pool/linear_batch.h
-  by_goodput,  // the noise of the job's gradients decides (Pollux, section 3); real jobs do not measure it
+  by_goodput,  // pool/goodput_batch.h
 };
 
 struct PolicyChoice {

@@ -200,7 +200,8 @@ void Daemon::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) 
 void Daemon::tell_batch(JobId id, const Json& answer) {
   const auto batch = whole_in(answer, "batch");
   const auto factor = number_in(answer, "lr_factor");
-  if (batch && factor) dispatcher_->batch_is(id, {*batch, *factor, whole_in(answer, "epoch")});
+  const double noise = number_in(object_in(answer, "gradient_noise"), "scale").value_or(0);
+  if (batch && factor) dispatcher_->batch_is(id, {*batch, *factor, whole_in(answer, "epoch"), noise});
 }
 
 void Daemon::on_launcher_ended(JobId id) {

@@ -48,6 +48,15 @@ CREATE TABLE batches (
   epoch INTEGER NOT NULL, since_epoch INTEGER NOT NULL, not_before REAL NOT NULL);
 )sql";
 
+constexpr const char* kGoodputTables = R"sql(
+ALTER TABLE batches ADD COLUMN wanted_lr_factor REAL NOT NULL DEFAULT 1;
+ALTER TABLE batches ADD COLUMN noise_scale REAL NOT NULL DEFAULT 0;
+UPDATE batches SET wanted = 0;
+CREATE TABLE batch_times (
+  job INTEGER NOT NULL, batch INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
+  PRIMARY KEY (job, batch));
+)sql";
+
 int64_t pragma(const sqlite::Database& database, const char* name) {
   sqlite::Statement statement = database.prepare(fmt::format("PRAGMA {}", name));
   return statement.step() ? statement.whole(0) : 0;
@@ -93,18 +102,20 @@ Ledger Ledger::open(const std::string& path) {
       database.execute(kTables);
       database.execute(kSeenTable);
       database.execute(kBatchTable);
+      database.execute(kGoodputTables);
       database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
     });
   } else if (application != kApplication) {
     throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
         .advise("give the pool a folder of its own");
-  } else if (format == 1 || format == 2) {
+  } else if (format >= 1 && format < kFormat) {
     database.transact([&] {
       if (format == 1) {
         database.execute(kSeenTable);
         database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");
       }
-      database.execute(kBatchTable);
+      if (format < 3) database.execute(kBatchTable);
+      database.execute(kGoodputTables);
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -120,10 +131,14 @@ void Ledger::write_batch(const Job& job) {
   if (!job.request.batch) return;
   const dispatch::BatchRequest& allowed = *job.request.batch;
   const dispatch::BatchState& batch = job.batch;
-  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   row.bind(job.id).bind(allowed.terms.own).bind(allowed.terms.least).bind(allowed.terms.most).bind(allowed.epochs);
   row.bind(batch.own_steps).bind(batch.batch).bind(batch.lr_factor).bind(batch.wanted);
-  row.bind(batch.epoch).bind(batch.since_epoch).bind(batch.not_before).run();
+  row.bind(batch.epoch).bind(batch.since_epoch).bind(batch.not_before);
+  row.bind(batch.wanted_lr_factor).bind(batch.noise_scale).run();
+  sqlite::Statement times = database_.prepare("INSERT OR REPLACE INTO batch_times VALUES (?,?,?,?)");
+  for (const auto& [size, measured] : job.batch_times.measured())
+    times.bind(job.id).bind(size).bind(measured.seconds).bind(measured.times).run();
 }
 
 void Ledger::write_job(const Job& job) {
@@ -289,6 +304,13 @@ void Ledger::read_batches(State& state) const {
     job.batch.epoch = row.whole(9);
     job.batch.since_epoch = row.whole(10);
     job.batch.not_before = row.number(11);
+    job.batch.wanted_lr_factor = row.number(12);
+    job.batch.noise_scale = row.number(13);
+  }
+  sqlite::Statement times = database_.prepare("SELECT job, batch, seconds, times FROM batch_times");
+  while (times.step()) {
+    const auto at = state.jobs.find(times.whole(0));
+    if (at != state.jobs.end()) at->second.batch_times.restore(times.whole(1), {times.number(2), times.whole(3)});
   }
 }
 

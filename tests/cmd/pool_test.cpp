@@ -247,7 +247,7 @@ TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
     const Ended second = estrain({"pool", "serve", where});
     CHECK(second.code == 2);
     CHECK(second.says("another daemon serves this pool already: process " + std::to_string(pool.daemon().pid())));
-    CHECK(pool.ask("policy", {"pollux"}).code == 2);
+    CHECK(pool.ask("policy", {"polux"}).code == 2);
     CHECK(pool.ask("policy", {"srt"}).says("did you mean \"srtf\"?"));
     CHECK(pool.ask("take", {"3"}).says("the pool has 1 of cpu, 3 are asked back"));
     CHECK(pool.ask("cancel", {"5"}).says("there is no job 5"));

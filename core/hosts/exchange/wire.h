@@ -42,6 +42,8 @@ struct WorkerBeat {
   int64_t computing_ns = 0;  // the rest as in comm::WorkerPulse
   int64_t mini_batches = 0;
   int64_t reading_ns = 0;
+  int64_t measured_steps = 0;
+  double est_squares = 0, mean_squares = 0;
   uint32_t activity = 0;
   uint32_t reserved = 0;
 };

@@ -29,6 +29,18 @@ void from_field(const Json& json, OrNull<T>& field) {
 // From this share on, waiting for data is pointed out to the user.
 inline constexpr double kNotableDataWait = 0.1;
 
+// The noise of a job's gradients, where its batch may be changed (launch/profiling/noise_meter.h).
+struct NoiseStatus {
+  double scale = 0;   // samples: a batch of so many has as much signal as noise
+  int64_t steps = 0;  // measured
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("scale", self.scale);
+    visit("steps", self.steps);
+  }
+};
+
 struct SlowWorker {
   double factor = 0;  // times its usual time of a mini-batch
   int64_t since_step = 0;
@@ -46,7 +58,8 @@ struct WorkerStatus {
   EstRange ests;
   std::string log;  // path
   std::optional<double> seconds_per_mini_batch;
-  std::optional<double> seconds_waiting_for_data;  // the part of seconds_per_mini_batch in which the next was not read yet
+  std::optional<double>
+      seconds_waiting_for_data;  // the part of seconds_per_mini_batch in which the next was not read yet
   std::optional<SlowWorker> slow;
 
   // The share of a mini-batch's time that waits for data; nothing where it has not been measured.
@@ -170,6 +183,7 @@ struct RunStatus {
   // What is in force where the batch may be changed: samples per EST, and the factor on the learning rates.
   std::optional<int64_t> batch;
   std::optional<double> lr_factor;
+  std::optional<NoiseStatus> gradient_noise;
   std::optional<double> test_accuracy;
   std::optional<OrNull<int64_t>> last_checkpoint_step;
   std::optional<AuditStatus> audit;
@@ -205,6 +219,7 @@ struct RunStatus {
     visit("lr", self.lr);
     visit("batch", self.batch);
     visit("lr_factor", self.lr_factor);
+    visit("gradient_noise", self.gradient_noise);
     visit("test_accuracy", self.test_accuracy);
     visit("last_checkpoint_step", self.last_checkpoint_step);
     visit("audit", self.audit);

@@ -11,6 +11,7 @@
 
 #include "core/conduct/state/state.h"
 #include "core/launch/profiling/change_history.h"
+#include "core/launch/profiling/noise_meter.h"
 #include "core/launch/profiling/speed_meter.h"
 #include "core/launch/profiling/speed_planner.h"
 #include "core/launch/profiling/speed_watch.h"
@@ -57,6 +58,8 @@ class Adviser {
   ChangeHistory& past() { return past_; }
   const ChangeHistory& past() const { return past_; }
   const SpeedMeter& meter() const { return meter_; }
+  NoiseMeter& noise_meter() { return noise_meter_; }
+  const NoiseMeter& noise_meter() const { return noise_meter_; }
   const SpeedWatch::Speed* speed_of(conduct::WorkerId worker) const { return watch_.find(worker.value); }
 
   // A stage begins with the workers of `job`.
@@ -105,6 +108,7 @@ class Adviser {
   std::unique_ptr<SpeedPlanner> speed_planner_;
   ChangeHistory past_;
   SpeedMeter meter_;
+  NoiseMeter noise_meter_;
   SpeedWatch watch_;
   plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
       resize_watch_{plan::GainWatch::kToResize};

@@ -72,6 +72,7 @@ void StatusReport::add_progress(RunStatus& status) const {
     const batches::BatchChange change = in_force(run_.spec, Step(now.step));
     status.batch = change.batch;
     status.lr_factor = change.lr_factor;
+    if (const auto noise = run_.adviser.noise_meter().noise()) status.gradient_noise = {noise->scale(), noise->steps};
   }
   status.samples_per_second = now.samples_per_second;
   status.devices = now.devices;

@@ -94,6 +94,8 @@ class Elasticflow : public Policy {
 
   bool at_events() const override { return options_.reconsiders; }
 
+  bool knows_types() const override { return false; }
+
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1)
       throw Error(Fault::infeasible, "policies for deadlines know clusters with devices of one type only");

@@ -156,6 +156,8 @@ class Ones : public Policy {
  public:
   Ones(const OnesOptions& options, uint64_t seed) : options_(options), random_(seed) {}
 
+  bool knows_types() const override { return false; }
+
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1)
       throw Error(Fault::infeasible, "policy ones knows clusters with devices of one type only");

@@ -9,6 +9,8 @@ namespace {
 
 class Optimus : public Policy {
  public:
+  bool knows_types() const override { return false; }
+
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1) {
       throw Error(Fault::infeasible, "policy optimus knows clusters with devices of one type only");

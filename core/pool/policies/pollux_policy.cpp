@@ -205,10 +205,13 @@ class Pollux : public Policy {
  public:
   Pollux(const PolluxOptions& options, uint64_t seed) : options_(options), dice_(seed) {}
 
+  bool knows_types() const override { return false; }
+
   Decision decide(const View& view) override {
     if (view.cluster.types().size() > 1) {
       throw Error(Fault::infeasible, "policy pollux knows clusters with devices of one type only");
     }
+    if (view.jobs.empty()) return Decision(0);
     const size_t hosts = view.cluster.hosts().size();
     std::vector<Genes> population = GeneSearch(view, options_, dice_).run(adapted(view, hosts));
     const Genes& best = population.front();

@@ -314,9 +314,9 @@ std::string devices_html(const Timeline& timeline) {
       "it waiting for data</th><th>a mini-batch</th></tr></thead><tbody>";
   for (const auto& [kind, work] : timeline.work) {
     const double each = work.mini_batches > 0 ? work.computing_seconds / static_cast<double>(work.mini_batches) : NAN;
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(kind),
-                        work.mini_batches, duration(work.computing_seconds), duration(work.reading_seconds),
-                        std::isnan(each) ? "-" : short_number(1000 * each) + " ms");
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                        html_escaped(kind), work.mini_batches, duration(work.computing_seconds),
+                        duration(work.reading_seconds), std::isnan(each) ? "-" : short_number(1000 * each) + " ms");
   }
   html += "</tbody></table></div>";
   const auto slow = timeline.counts.find("slow_worker");

@@ -18,7 +18,8 @@ SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool sta
       stands_in_(stands_in),
       has_other_hosts_(order.beyond.has_value()),
       gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order),
-      updater_(place.job, place.memory, gradients_, order),
+      squares_(place.job.spec(), place.memory.pulse(order.rank())),
+      updater_(place.job, place.memory, gradients_, squares_, order),
       commit_(place, order),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order),
@@ -33,6 +34,7 @@ bool SharedCarrier::begin_step(Step step) {
   step_ = step;
   if (!wait_writable()) return false;
   updater_.begin_step(step);
+  squares_.begin_step();
   if (folded_) folded_->begin_step();
   return true;
 }
@@ -47,6 +49,15 @@ bool SharedCarrier::wait_writable() {
 }
 
 est::GradientSink SharedCarrier::sink(size_t arrival) {
+  est::GradientSink folds = folding_sink(arrival);
+  if (!squares_.measures()) return folds;
+  return [this, folds = std::move(folds)](size_t parameter, const float* gradient) {
+    if (gradient != nullptr) squares_.add_est(gradient, place_.job.places().model.elements(parameter));
+    folds(parameter, gradient);
+  };
+}
+
+est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
   const bool is_last = arrival + 1 == static_cast<size_t>(own_.size());
   if (is_last && updater_.in_hooks())
     return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
@@ -106,6 +117,7 @@ bool SharedCarrier::agree_with_other_hosts() {
 }
 
 bool SharedCarrier::commit() {
+  squares_.end_step();
   return finished_.meet([this] { commit_for_all(); }) && !was_refused();
 }
 

@@ -9,6 +9,7 @@
 #include "core/train/carrier/meeting.h"
 #include "core/train/carrier/step_commit.h"
 #include "core/train/shared/fold_progress.h"
+#include "core/train/shared/gradient_squares.h"
 #include "core/train/shared/gradient_store.h"
 #include "core/train/shared/updater.h"
 #include "core/train/workplace/workplace.h"
@@ -36,6 +37,7 @@ class SharedCarrier : public Carrier {
   bool wait_summed(size_t begin);
   bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
+  est::GradientSink folding_sink(size_t arrival);
   void record_buffers(std::byte* state);
   void commit_for_all();
   bool pass_over_nonfinite();
@@ -47,6 +49,7 @@ class SharedCarrier : public Carrier {
   const bool stands_in_;
   const bool has_other_hosts_;
   GradientStore gradients_;
+  GradientSquares squares_;
   std::optional<FoldProgress> folded_;  // for other hosts
   Updater updater_;
   StepCommit commit_;

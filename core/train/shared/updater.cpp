@@ -24,11 +24,13 @@ constexpr uint64_t kLargeState = 24 << 20;
 
 }  // namespace
 
-Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order)
+Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+                 const StageOrder& order)
     : job_(job),
       places_(job.places()),
       memory_(memory),
       gradients_(gradients),
+      squares_(squares),
       clips_(job.spec().train.clip_grad_norm > 0),
       in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
       scratch_(gradients.scratch_floats(kChunk) + kChunk) {
@@ -105,6 +107,7 @@ void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
       digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
       continue;
     }
+    if (squares_.measures()) squares_.add_mean(chunk.gradient, n);
     chunk.gradient_factor = factor_;
     chunk.stream = places_.bytes > kLargeState;
     chunk.parameter = places_.model.parameter(old_state_, i) + begin;

@@ -16,13 +16,15 @@
 #include "core/comm/records/step_record.h"
 #include "core/train/carrier/parameter_piece.h"
 #include "core/train/job/job.h"
+#include "core/train/shared/gradient_squares.h"
 #include "core/train/shared/gradient_store.h"
 
 namespace estrain::train {
 
 class Updater {
  public:
-  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, const StageOrder& order);
+  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+          const StageOrder& order);
 
   // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes
   // (update_all).
@@ -62,6 +64,7 @@ class Updater {
   const StatePlaces& places_;
   comm::JobMemory& memory_;
   const GradientStore& gradients_;
+  GradientSquares& squares_;
   const bool clips_;
   const bool in_hooks_;
   std::vector<ParameterPiece> pieces_;

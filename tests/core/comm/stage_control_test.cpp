@@ -33,6 +33,7 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   built.memory.pulse(WorkerRank(2)).computing_ns.store(77);
   built.memory.pulse(WorkerRank(2)).mini_batches.store(77);
   built.memory.pulse(WorkerRank(2)).reading_ns.store(77);
+  built.memory.pulse(WorkerRank(2)).measured(7, 7);
   StageControl(built.memory).open();
   CHECK(h.pause_request.load() == 0);
   CHECK(h.stage_end.load() == -1);
@@ -49,6 +50,9 @@ TEST_CASE("opening a stage clears what steers one, and nothing else") {
   CHECK(built.memory.pulse(WorkerRank(2)).computing_ns.load() == 0);
   CHECK(built.memory.pulse(WorkerRank(2)).mini_batches.load() == 0);
   CHECK(built.memory.pulse(WorkerRank(2)).reading_ns.load() == 0);
+  CHECK(built.memory.pulse(WorkerRank(2)).measured_steps.load() == 0);
+  CHECK(built.memory.pulse(WorkerRank(2)).est_squares.load() == 0);
+  CHECK(built.memory.pulse(WorkerRank(2)).mean_squares.load() == 0);
   CHECK(h.committed.load() == 8);
   CHECK(h.trained.load() == 9);
   CHECK(h.evaluated.load() == 6);

@@ -22,6 +22,8 @@ struct FakeOptions {
   double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
   double start_seconds = 2, change_seconds = 1;
   double refusing_batch = 0;  // part of the changes of batches that are refused
+  double noise_scale = 0;     // of gradients, in samples; 0: not measured
+  double fixed_part = 0;      // of a mini-batch's time with the owner's batch, that another batch does not change
 };
 
 class FakeWorld {
@@ -155,13 +157,21 @@ class FakeWorld {
       if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
       Truth& truth = truth_[id];
       const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
-      truth.step += kTick / (truth.mini_batch * static_cast<double>((ests + devices - 1) / devices));
+      truth.step +=
+          kTick * owners_batches(truth) / (mini_batch_of(truth) * static_cast<double>((ests + devices - 1) / devices));
     }
     std::vector<JobId> ids;
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
     for (const JobId id : ids) look_at(id);  // what they end by is carried out later
     dispatcher_->tick(now);
     settle();
+  }
+
+  static double owners_batches(const Truth& truth) {
+    return truth.batch == 0 ? 1 : static_cast<double>(truth.batch) / static_cast<double>(truth.allowed->terms.own);
+  }
+  double mini_batch_of(const Truth& truth) const {
+    return truth.mini_batch * (options_.fixed_part + (1 - options_.fixed_part) * owners_batches(truth));
   }
 
   int64_t epoch_of(JobId id) const {
@@ -174,7 +184,7 @@ class FakeWorld {
     const Truth& truth = truth_[id];
     if (!truth.allowed) return;
     const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
-    dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id)});
+    dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id), options_.noise_scale});
   }
   // A change that is on record is not recorded again.
   void carry_out_batch(JobId id, const Pending& request) {
@@ -224,7 +234,7 @@ class FakeWorld {
     dispatcher_->progressed(
         id,
         {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-         truth_[id].mini_batch * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices},
+         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices},
         now);
   }
 
@@ -260,14 +270,17 @@ class FakeWorld {
     const double after = std::min(action.within, drawn(options_.change_seconds));
     requests_[action.job] = {now + after, held, !happens(options_.hanging)};
   }
-  // 5: only where the owner allows it, within his range, and with rates in proportion.
+  // 5: only where the owner allows it, within the owner's range; rates grow no faster than the batch.
   void carry_out(const ChangeBatch& action) {
     REQUIRE(launchers_.contains(action.job));
     const std::optional<BatchRequest>& allowed = truth_[action.job].allowed;
     REQUIRE(allowed);
     REQUIRE(action.batch >= allowed->terms.least);
     REQUIRE(action.batch <= allowed->terms.most);
-    REQUIRE(action.lr_factor * static_cast<double>(allowed->terms.own) == doctest::Approx(action.batch));
+    const double ratio = static_cast<double>(action.batch) / static_cast<double>(allowed->terms.own);
+    if (state().policy == "ones") REQUIRE(action.lr_factor == doctest::Approx(ratio));
+    REQUIRE(action.lr_factor >= std::min(1.0, ratio) * (1 - 1e-9));
+    REQUIRE(action.lr_factor <= std::max(1.0, ratio) * (1 + 1e-9));
     requests_[action.job] = {now + drawn(options_.change_seconds), {}, true, action.batch, action.lr_factor};
   }
   void carry_out(const StopJob& action) {

@@ -50,7 +50,10 @@ dispatch::State some_state() {
   running.speeds.took({"cpu", 2, 3}, {40, 8.5});
   running.speeds.took({"cpu", 2, 4}, {2, 0.5});
   running.request.batch = {{16, 4, 64}, 30};
-  running.batch = {32, 2, 64, 5, 4, 1700000009.5, 900};
+  running.batch = {32, 2, 64, 1.5, 5, 4, 1700000009.5, 900, 812.5};
+  running.batch_times.observe(16, 0.25);
+  running.batch_times.observe(32, 0.375);
+  running.batch_times.observe(32, 0.5);
   state.jobs[2] = running;
   return state;
 }
@@ -95,7 +98,8 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "DROP TABLE batches; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER TABLE speeds ADD COLUMN "
+          "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
+          "TABLE speeds ADD COLUMN "
           "whole;"
           "PRAGMA user_version = 1");
   dispatch::Speeds& speeds = state.jobs[2].speeds;
@@ -105,6 +109,7 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   speeds.restore({"cpu", 2}, measured);
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
+  state.jobs[2].batch_times = {};
   check_equal(Ledger::open(folder / "pool.db").load(), state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   ledger.save(some_state(), {});
@@ -116,9 +121,29 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("DROP TABLE batches; PRAGMA user_version = 2");
+      .execute("DROP TABLE batches; DROP TABLE batch_times; PRAGMA user_version = 2");
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
+  state.jobs[2].batch_times = {};
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+}
+
+TEST_CASE("a pool of format 3 is brought to this one: a choice of batch that was under way is made again") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute(
+          "DROP TABLE batch_times; ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN "
+          "noise_scale; PRAGMA user_version = 3");
+  dispatch::Job& job = state.jobs[2];
+  job.batch.wanted = 0;
+  job.batch.wanted_lr_factor = 1;
+  job.batch.noise_scale = 0;
+  job.batch_times = {};
   Ledger ledger = Ledger::open(folder / "pool.db");
   check_equal(ledger.load(), state);
   ledger.save(some_state(), {});
@@ -128,10 +153,10 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 4");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 5");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 4, and this estrain knows format 3") != std::string::npos);
+  CHECK(newer.message().find("has format 5, and this estrain knows format 4") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

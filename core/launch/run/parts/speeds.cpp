@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
+#include "core/launch/directory/batch_changes.h"
 
 namespace estrain::launch {
 
@@ -17,24 +18,41 @@ void Speeds::watch() {
   const bool window_complete =
       last && run_.adviser.observe(last->step.value, last->time_ns, run_.memory->commit().evaluated().value, done);
   for (const SpeedWatch::Speed& change : run_.adviser.watch(Step(run_.trained()), monotonic_ns(), done)) tell(change);
+  measure_noise();
   if (window_complete) follow_advice();
+}
+
+void Speeds::measure_noise() {
+  if (run_.spec.elastic.batch != spec::BatchMode::adaptive) return;
+  std::vector<NoiseMeter::Worker> sums;
+  for (size_t rank = 0; rank < run_.job.workers.size(); ++rank) {
+    const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(static_cast<int64_t>(rank)));
+    const std::string& host = run_.job.workers[rank].device.host;
+    sums.push_back({host.empty() || host == run_.state.options.own_host, pulse.measured_steps.load(),
+                    pulse.est_squares.load(), pulse.mean_squares.load()});
+  }
+  const batches::BatchChange change = in_force(run_.spec, Step(run_.trained()));
+  run_.adviser.noise_meter().observe(run_.spec.job.ests, change.batch, sums);
 }
 
 void Speeds::tell(const SpeedWatch::Speed& change) {
   const int64_t step = run_.trained();
-  run_.directory.log_event(change.slow ? "slow_worker" : "worker_at_speed", {{"step", step},
-                                                                             {"worker", change.worker},
-                                                                             {"factor", change.factor},
-                                                                             {"seconds_per_mini_batch", change.seconds},
-                                                                             {"usual_seconds", change.usual_seconds},
-                                                                             {"seconds_waiting_for_data", change.reading_seconds},
-                                                                             {"since_step", change.since_step}});
-  const std::string waits =
-      change.reading_share() < kNotableDataWait ? "" : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());
+  run_.directory.log_event(change.slow ? "slow_worker" : "worker_at_speed",
+                           {{"step", step},
+                            {"worker", change.worker},
+                            {"factor", change.factor},
+                            {"seconds_per_mini_batch", change.seconds},
+                            {"usual_seconds", change.usual_seconds},
+                            {"seconds_waiting_for_data", change.reading_seconds},
+                            {"since_step", change.since_step}});
+  const std::string waits = change.reading_share() < kNotableDataWait
+                                ? ""
+                                : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());
   run_.printer.note(
-      change.slow ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch{} since step {}",
-                                step, change.worker, change.factor, waits, change.since_step)
-                  : fmt::format("step {}: worker {} is as fast as usual again", step, change.worker));
+      change.slow
+          ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch{} since step {}", step,
+                        change.worker, change.factor, waits, change.since_step)
+          : fmt::format("step {}: worker {} is as fast as usual again", step, change.worker));
 }
 
 // The work of each worker in this stage so far.

@@ -25,6 +25,7 @@ class Speeds {
 
  private:
   std::vector<SpeedMeter::Worker> work_done() const;
+  void measure_noise();
   void tell(const SpeedWatch::Speed& change);
   void follow_advice();
   profile::ProfileStore store(const std::string& path);

@@ -200,9 +200,10 @@ void Stages::log_speed(int64_t stage) {
 
 void Stages::tell_of_slow_reading(const SpeedMeter::Span& span) {
   if (span.reading_share() < kNotableDataWait) return;
-  const std::string advice = run_.spec.data.readers == 0
-                                 ? "a faster disk, smaller files or more cores would help"
-                                 : fmt::format("try data.readers = 0 (now {}), which finds their number", run_.spec.data.readers);
+  const std::string advice =
+      run_.spec.data.readers == 0
+          ? "a faster disk, smaller files or more cores would help"
+          : fmt::format("try data.readers = 0 (now {}), which finds their number", run_.spec.data.readers);
   run_.printer.note(fmt::format("steps {} to {}: {:.0f} % of the workers' time was spent waiting for data; {}",
                                 span.from_step + 1, span.to_step, 100 * span.reading_share(), advice));
 }

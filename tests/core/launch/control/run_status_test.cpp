@@ -54,10 +54,22 @@ TEST_CASE("a run that ended shows its last step and its last evaluation, whateve
 
 TEST_CASE("a worker's row shows how much of its time waits for data") {
   RunStatus status;
-  status.workers = {{.id = 0, .pid = 1, .device = "cpu", .ests = {}, .log = "", .seconds_per_mini_batch = 0.02,
-                     .seconds_waiting_for_data = 0.005, .slow = std::nullopt},
-                    {.id = 1, .pid = 2, .device = "cpu", .ests = {}, .log = "", .seconds_per_mini_batch = std::nullopt,
-                     .seconds_waiting_for_data = std::nullopt, .slow = SlowWorker{1.5, 7}}};
+  status.workers = {{.id = 0,
+                     .pid = 1,
+                     .device = "cpu",
+                     .ests = {},
+                     .log = "",
+                     .seconds_per_mini_batch = 0.02,
+                     .seconds_waiting_for_data = 0.005,
+                     .slow = std::nullopt},
+                    {.id = 1,
+                     .pid = 2,
+                     .device = "cpu",
+                     .ests = {},
+                     .log = "",
+                     .seconds_per_mini_batch = std::nullopt,
+                     .seconds_waiting_for_data = std::nullopt,
+                     .slow = SlowWorker{1.5, 7}}};
   const std::string text = format_status(status);
   CHECK(text.find("20               25.0 %\n") != std::string::npos);
   CHECK(text.find("-                -, slow: 1.5 times the usual since step 7\n") != std::string::npos);

@@ -103,7 +103,11 @@ TEST_CASE("what was measured of stages is added up") {
                      {{"seconds", 4},
                       {"exchange_seconds", 0.5},
                       {"workers",
-                       {{{"worker", 0}, {"device", "cpu"}, {"mini_batches", 10}, {"computing_seconds", 3}, {"seconds_waiting_for_data", 1}},
+                       {{{"worker", 0},
+                         {"device", "cpu"},
+                         {"mini_batches", 10},
+                         {"computing_seconds", 3},
+                         {"seconds_waiting_for_data", 1}},
                         {{"worker", 1}, {"device", "cpu"}, {"mini_batches", 10}, {"computing_seconds", 2}}}}}));
   const Timeline line = reader.finish();
   CHECK(line.spent.starting == 0.75);

@@ -1,0 +1,31 @@
+#pragma once
+// Seconds of a mini-batch by its number of samples: a line through what was measured, with a part that every mini-batch
+// takes (>= 0) and one for each sample (>= 0).
+
+#include <cstdint>
+#include <map>
+
+namespace estrain::pool {
+
+class BatchTimes {
+ public:
+  struct Measured {
+    double seconds = 0;  // a mean in which the newest counts kNewest
+    int64_t times = 0;
+    bool operator==(const Measured&) const = default;
+  };
+
+  void observe(int64_t batch, double seconds);
+  // Where one batch was measured: in proportion to it. 0: none was.
+  double seconds(int64_t batch) const;
+
+  const std::map<int64_t, Measured>& measured() const { return measured_; }
+  void restore(int64_t batch, const Measured& value) { measured_[batch] = value; }
+  bool operator==(const BatchTimes&) const = default;
+
+ private:
+  static constexpr double kNewest = 0.3;
+  std::map<int64_t, Measured> measured_;
+};
+
+}  // namespace estrain::pool

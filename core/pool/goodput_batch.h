@@ -1,0 +1,34 @@
+#pragma once
+// The batch of a real job that makes the most of its devices (Pollux, OSDI'21, section 3): goodput is samples a second
+// times what a sample is worth. Larger batches take less time for a sample, and a sample of them is worth less:
+//
+//   efficiency(B) = (noise + B0) / (noise + B)        equation 6; B0: the owner's batch, over all ESTs; noise in
+//   samples factor on the learning rates = efficiency(B) B / B0        AdaScale's gain, section 3.1: from 1 to B / B0
+//
+// Sizes are samples per EST and step.
+
+#include <cstdint>
+
+#include "core/pool/batch_times.h"
+#include "core/pool/linear_batch.h"
+
+namespace estrain::pool {
+
+struct GoodputTerms {
+  BatchTerms terms;
+  int64_t ests = 1;
+  double noise_scale = 0;  // samples; > 0
+  int64_t in_force = 1;    // the batch at present
+};
+
+double efficiency(const GoodputTerms& terms, int64_t batch);
+
+// Never below the owner's batch, as Pollux, and at most twice what was measured. The batch in force stays where another
+// one promises less than 5 % more. While only one batch has been measured, twice as much is tried, provided that its
+// efficiency is 80 % at least: nothing else tells what a larger one takes.
+int64_t goodput_batch(const GoodputTerms& terms, const BatchTimes& times);
+
+// Factor on the learning rates with this batch.
+double goodput_lr_factor(const GoodputTerms& terms, int64_t batch);
+
+}  // namespace estrain::pool
