@@ -1,5 +1,6 @@
 #include "core/pool/batch_times.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace estrain::pool {
@@ -7,8 +8,8 @@ namespace estrain::pool {
 void BatchTimes::observe(int64_t batch, double seconds) {
   if (!(seconds > 0) || !std::isfinite(seconds) || batch < 1) return;
   Measured& measured = measured_[batch];
-  measured.seconds = measured.times == 0 ? seconds : (1 - kNewest) * measured.seconds + kNewest * seconds;
   ++measured.times;
+  measured.seconds += (seconds - measured.seconds) / static_cast<double>(std::min(measured.times, kTimes));
 }
 
 double BatchTimes::seconds(int64_t batch) const {

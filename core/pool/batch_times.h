@@ -10,7 +10,7 @@ namespace estrain::pool {
 class BatchTimes {
  public:
   struct Measured {
-    double seconds = 0;  // a mean in which the newest counts kNewest
+    double seconds = 0;  // the mean; of more than kTimes it moves with the newest
     int64_t times = 0;
     bool operator==(const Measured&) const = default;
   };
@@ -24,7 +24,7 @@ class BatchTimes {
   bool operator==(const BatchTimes&) const = default;
 
  private:
-  static constexpr double kNewest = 0.3;
+  static constexpr int64_t kTimes = 100;
   std::map<int64_t, Measured> measured_;
 };
 

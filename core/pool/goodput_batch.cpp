@@ -6,7 +6,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr double kWorthAChange = 1.05;
+constexpr double kWorthAChange = 1.1;
 constexpr double kWorthATrial = 0.8;
 
 double goodput(const GoodputTerms& terms, const BatchTimes& times, int64_t batch) {
@@ -26,7 +26,8 @@ double goodput_lr_factor(const GoodputTerms& terms, int64_t batch) {
 }
 
 int64_t goodput_batch(const GoodputTerms& terms, const BatchTimes& times) {
-  if (times.measured().empty()) return terms.in_force;
+  const auto known = times.measured().find(terms.in_force);
+  if (known == times.measured().end() || known->second.times < kKnown) return terms.in_force;
   const int64_t least = std::max(terms.terms.least, terms.terms.own);
   const int64_t most = std::min(terms.terms.most, 2 * times.measured().rbegin()->first);
   if (most < least) return terms.in_force;

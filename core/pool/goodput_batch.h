@@ -21,11 +21,13 @@ struct GoodputTerms {
   int64_t in_force = 1;    // the batch at present
 };
 
+inline constexpr int64_t kKnown = 10;
+
 double efficiency(const GoodputTerms& terms, int64_t batch);
 
 // Never below the owner's batch, as Pollux, and at most twice what was measured. The batch in force stays where another
-// one promises less than 5 % more. While only one batch has been measured, twice as much is tried, provided that its
-// efficiency is 80 % at least: nothing else tells what a larger one takes.
+// one promises less than 10 % more, or it was not measured kKnown times. While only one batch has been measured, twice
+// as much is tried, provided that its efficiency is 80 % at least: nothing else tells what a larger one takes.
 int64_t goodput_batch(const GoodputTerms& terms, const BatchTimes& times);
 
 // Factor on the learning rates with this batch.

@@ -183,6 +183,27 @@ TEST_CASE(
   check_repeat(folder, pool.run(job));
 }
 
+TEST_CASE("a pool that goes by goodput measures a job's gradients and takes a larger batch; a repeat has its bits") {
+  const ScratchFolder folder;
+  const std::string spec =
+      folder.write("adaptive.toml", endless_epochs() + "[elastic]\nbatch = \"adaptive\"\nbatch_range = [8, 16]\n");
+  Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "pollux:generations=5", "--round", "0.5"});
+  // Nothing is learnt, so the noise stays as it is: about 300 samples.
+  const int64_t job =
+      pool.submit(spec, {"--set", "optimizer.lr=1e-6", "--set", "data.batch=8", "--set", "data.samples=6000"});
+  wait_until("twice the batch", [&] { return pool.job(job).at("batch") == 16; });
+  const double lr_factor = pool.job(job).at("lr_factor").get<double>();
+  CHECK(lr_factor > 1.6);  // efficiency of at least 0.8
+  CHECK(lr_factor < 2);
+  const int64_t step = pool.job(job).at("step").get<int64_t>();
+  wait_until("an epoch of it", [&] { return pool.job(job).at("step").get<int64_t>() > step + 130; });
+  stop_in_pool(pool, job);
+  INFO(pool.log());
+  REQUIRE(changes_of(pool.run(job)).size() == 1);
+  CHECK(changes_of(pool.run(job))[0].at("lr_factor") == lr_factor);
+  check_repeat(folder, pool.run(job));
+}
+
 TEST_CASE("a job whose owner does not allow it has one batch, whatever the policy") {
   const ScratchFolder folder;
   const std::string spec = folder.write("fixed.toml", endless_epochs());

@@ -151,6 +151,16 @@ std::string text_of_hosts(const RunStatus& status) {
   return text;
 }
 
+std::string text_of_batch(const RunStatus& status) {
+  if (!status.batch) return "";
+  std::string text = fmt::format("  batch            {} samples an EST, learning rates times {:.6g}\n", *status.batch,
+                                 status.lr_factor.value_or(1));
+  if (status.gradient_noise)
+    text += fmt::format("  gradient noise   {:.3g} samples, from {} steps\n", status.gradient_noise->scale,
+                        status.gradient_noise->steps);
+  return text;
+}
+
 std::string text_of_plan(const RunStatus& status) {
   if (!status.plan || !status.plan->estimated_step_seconds) return "";
   return fmt::format("  plan             {:.3g} ms a step expected, {:.3g} measured: {}\n",
@@ -265,6 +275,7 @@ std::string format_status(const RunStatus& status) {
   if (!status.workers) return text;
   text += fmt::format("  samples/s        {}\n", or_dash(status.samples_per_second, "{:.1f}"));
   if (status.seconds_left) text += fmt::format("  time left        {}\n", format_duration(*status.seconds_left));
+  text += text_of_batch(status);
   return text + text_of_plan(status) + text_of_audits(status) + text_of_hosts(status) + text_of_workers(status);
 }
 

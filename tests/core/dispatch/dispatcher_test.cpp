@@ -325,9 +325,9 @@ TEST_CASE(
 }
 
 // Half of the time of a mini-batch of 16 samples is the same whatever its size, so 128 samples take 4.5 times as long.
-// Goodput is greatest with sqrt(16 x noise / ESTs) = 256 samples, and less than 5 % below that with 128.
+// Twice of that gains less than 10 %.
 TEST_CASE("by goodput, larger batches are tried while they are worth it; rates follow AdaScale") {
-  constexpr double kNoise = 32768;
+  constexpr double kNoise = 1e6;
   for (const char* policy : {"pollux", "estrain:batch=free"}) {
     CAPTURE(policy);
     FakeWorld world(policy, 4, {.start_seconds = 1, .change_seconds = 0.5, .noise_scale = kNoise, .fixed_part = 0.5});

@@ -10,7 +10,7 @@ namespace {
 
 BatchTimes on_line(double fixed, double each, const std::vector<int64_t>& batches) {
   BatchTimes times;
-  for (const int64_t batch : batches) times.observe(batch, fixed + each * static_cast<double>(batch));
+  for (const int64_t batch : batches) times.restore(batch, {fixed + each * static_cast<double>(batch), kKnown});
   return times;
 }
 
@@ -46,10 +46,10 @@ TEST_CASE("the greatest goodput of all batches is within a hundredth of what is 
     double best = 0;
     for (int64_t batch = owner.own; batch <= owner.most; ++batch) best = std::max(best, goodput(batch));
     if (taken == owner.own) {
-      CHECK(goodput(taken) * 1.05 >= best * 0.99);
+      CHECK(goodput(taken) * 1.1 >= best * 0.99);
     } else {
       CHECK(goodput(taken) >= best * 0.99);
-      CHECK(goodput(taken) > 1.05 * goodput(owner.own));
+      CHECK(goodput(taken) > 1.1 * goodput(owner.own));
     }
   }
 }
@@ -59,6 +59,9 @@ TEST_CASE("an unknown batch is tried if its samples are worth enough, and never 
   CHECK(goodput_batch(terms, {}) == 16);
   CHECK(goodput_batch(terms, on_line(1, 0.001, {16})) == 32);
   CHECK(goodput_batch(terms, on_line(1, 0.001, {16, 32})) == 64);
+  BatchTimes few;
+  few.observe(16, 1);
+  CHECK(goodput_batch(terms, few) == 16);
   terms.noise_scale = 100;
   CHECK(goodput_batch(terms, on_line(1, 0.001, {16})) == 16);
   terms.noise_scale = 1000;
@@ -87,7 +90,9 @@ TEST_CASE("a line through what was measured, without negative parts") {
   CHECK(odd.measured().empty());
   odd.observe(16, 1);
   odd.observe(16, 2);
-  CHECK(odd.seconds(16) == doctest::Approx(1.3));
+  CHECK(odd.seconds(16) == doctest::Approx(1.5));
+  for (int i = 0; i < 1000; ++i) odd.observe(16, 4);
+  CHECK(odd.seconds(16) == doctest::Approx(4).epsilon(0.01));
 }
 
 }  // namespace

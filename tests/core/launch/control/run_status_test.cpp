@@ -52,7 +52,7 @@ TEST_CASE("a run that ended shows its last step and its last evaluation, whateve
   CHECK(status.at("test_accuracy") == 0.75);
 }
 
-TEST_CASE("a worker's row shows how much of its time waits for data") {
+TEST_CASE("the text has the batch and the noise of gradients, and how much of a worker's time waits for data") {
   RunStatus status;
   status.workers = {{.id = 0,
                      .pid = 1,
@@ -70,7 +70,12 @@ TEST_CASE("a worker's row shows how much of its time waits for data") {
                      .seconds_per_mini_batch = std::nullopt,
                      .seconds_waiting_for_data = std::nullopt,
                      .slow = SlowWorker{1.5, 7}}};
+  status.batch = 48;
+  status.lr_factor = 1.5;
+  status.gradient_noise = {812.4, 900};
   const std::string text = format_status(status);
+  CHECK(text.find("48 samples an EST, learning rates times 1.5\n") != std::string::npos);
+  CHECK(text.find("812 samples, from 900 steps\n") != std::string::npos);
   CHECK(text.find("20               25.0 %\n") != std::string::npos);
   CHECK(text.find("-                -, slow: 1.5 times the usual since step 7\n") != std::string::npos);
 }
