@@ -43,7 +43,7 @@ TEST_CASE("nothing is measured unless the job's batch may be changed") {
   CHECK(training.pulse(0).est_squares.load() == 0);
 }
 
-TEST_CASE("a step that was aborted, or is not finite, leaves no trace") {
+TEST_CASE("a step that was aborted or is not finite leaves no trace") {
   spec::JobSpec spec;
   spec.elastic.batch = spec::BatchMode::adaptive;
   spec.job.ests = 2;
